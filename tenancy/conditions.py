@@ -1,0 +1,45 @@
+"""Conditions as the Kubernetes API conventions want them: a list keyed by type; pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+Condition = dict[str, Any]
+Status = Literal["True", "False", "Unknown"]
+
+
+def condition(
+    kind: str, status: Status, reason: str, message: str, *, now: str, generation: int
+) -> Condition:
+    """Return one condition. `now` is RFC 3339; `reason` CamelCase; `message` a sentence."""
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now,
+        "observedGeneration": generation,
+    }
+
+
+def find(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> Mapping[str, Any] | None:
+    """Return the condition of this type, or None."""
+    return next((c for c in conditions or () if c.get("type") == kind), None)
+
+
+def is_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
+    """Tell whether the condition of this type is there and True."""
+    found = find(conditions, kind)
+    return found is not None and found.get("status") == "True"
+
+
+def carry_times(
+    old: Sequence[Mapping[str, Any]] | None, new: Sequence[Condition]
+) -> list[Condition]:
+    """Return `new`, each condition with the old transition time where its status did not change."""
+    carried: list[Condition] = []
+    for fresh in new:
+        before = find(old, fresh["type"])
+        if before is not None and before.get("status") == fresh["status"]:
+            fresh = {**fresh, "lastTransitionTime": before["lastTransitionTime"]}  # noqa: PLW2901
+        carried.append(fresh)
+    return carried

@@ -1,0 +1,114 @@
+"""Every label, annotation, finalizer, field manager and condition type of the product.
+
+Keys that upstream VirtualCluster wrote keep their spelling.
+"""
+
+DOMAIN = "tenancy.x-k8s.io"
+
+# Labels and annotations of super objects.
+CLUSTER = f"{DOMAIN}/cluster"
+"""Label and annotation: the root namespace (key) of the tenant an object belongs to."""
+NAMESPACE = f"{DOMAIN}/namespace"
+"""Label and annotation: the tenant namespace of the twin."""
+VC_NAME = f"{DOMAIN}/vcname"
+"""Label and annotation: name of the VirtualCluster."""
+VC_NAMESPACE = f"{DOMAIN}/vcnamespace"
+"""Label and annotation: namespace of the VirtualCluster."""
+VC_UID = f"{DOMAIN}/vcuid"
+"""Label and annotation: UID of the VirtualCluster; with `UID` it proves ownership."""
+UID = f"{DOMAIN}/uid"
+"""Annotation: UID of the tenant object."""
+CONTROLLED = f"{DOMAIN}/controlled"
+"""Label, `true` on everything the syncer or the manager made in the super cluster."""
+ROOT_NAMESPACE = f"{DOMAIN}/vcrootns"
+"""Annotation, `true` on a root namespace."""
+OWNER = f"{DOMAIN}/ownerReferences"
+"""Annotation: kind and UID of the tenant object's controller, JSON, at most 512 bytes."""
+DIGEST = f"{DOMAIN}/digest"
+"""Annotation: digest of what was last written; saves work after a restart, proves nothing."""
+CONTAINERS = f"{DOMAIN}/containers"
+"""Annotation: comma-separated containers that the tenant wrote; the agent serves no others."""
+EXPIRES = f"{DOMAIN}/expires"
+"""Annotation of a token Secret: when the token ends, RFC 3339."""
+ACCOUNT = f"{DOMAIN}/serviceaccount"
+"""Annotation of a token Secret: name of the tenant ServiceAccount; its UID is in `UID`."""
+SECRETS_DIGEST = f"{DOMAIN}/secrets-digest"
+"""Annotation of a control plane's pod template: digest of the Secrets it mounts."""
+
+# Identity of a tenant store (design: deletes and the brake).
+STORE_UID = f"{DOMAIN}/store-uid"
+"""Annotation of the root namespace: UID of the tenant's kube-system."""
+STORE_REVISION = f"{DOMAIN}/store-revision"
+"""Annotation of the root namespace: highest resourceVersion seen from the tenant."""
+STORE_EPOCH = f"{DOMAIN}/store-epoch"
+"""Annotation of the root namespace, and key of the tenant's ConfigMap: engagements counted."""
+CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
+"""Annotation of a VirtualCluster: UID of the tenant's new kube-system whose deletes are meant."""
+
+# Marks on tenant objects.
+VIRTUAL_NODE = f"{DOMAIN}/virtualnode"
+"""Label, `true` on the nodes we show in a tenant."""
+RESERVED_ADDRESS = f"{DOMAIN}/reserved-address"
+"""Label, `true` on IPAddress objects that keep a super Service's IP free in the tenant."""
+AGENT_ADDRESS = f"{DOMAIN}/agent"
+"""Node address type: IP of the vn-agent pod on the node."""
+
+# What operators set.
+SUPER_PUBLIC = f"{DOMAIN}/super.public"
+"""Label of super classes that tenants may see."""
+EXTERNAL_DOMAIN = f"{DOMAIN}/external-apiserver-domain"
+"""Label of a VirtualCluster: extra DNS name in the API server's certificate."""
+
+CREDENTIAL = f"{DOMAIN}/credential"
+"""Label of kubeconfig Secrets in root namespaces: `admin`, `syncer`, `manager`, ..."""
+CREDENTIAL_SYNCER = "syncer"
+COMPONENT = "component-name"
+"""Label of control plane pods, as upstream's bundles write it: etcd, apiserver, ..."""
+
+FINALIZER = f"{DOMAIN}/vc-manager"
+MANAGER = "vc-manager"
+"""Field manager, Lease and account of vc-manager."""
+SYNCER = "vc-syncer"
+"""Field manager, Lease and account of the syncer."""
+AGENT = "vn-agent"
+"""Account and DaemonSet of the node agent."""
+
+AGENT_PORT = 10550
+AGENT_SERVING_SIGNER = f"{DOMAIN}/vn-agent-serving"
+"""signerName of the CSRs by which an agent pod asks for its serving certificate."""
+AGENT_CLIENT_TRUST = "vn-agent-trust"
+"""ConfigMap in the manager's namespace: `client-ca.crt`, who may call agents."""
+ADMINS_GROUP = "tenancy:admins"
+"""Group of handed-out admin certificates, bound to cluster-admin inside the tenant."""
+SYNCER_USER = "tenancy:syncer"
+"""User of the syncer's certificate inside a tenant."""
+DNS_USER = "tenancy:coredns"
+"""User of the managed CoreDNS inside a tenant."""
+
+# Conditions of a VirtualCluster.
+READY = "Ready"
+CERTIFICATES_READY = "CertificatesReady"
+ETCD_READY = "EtcdReady"
+API_SERVER_READY = "APIServerReady"
+CONTROLLER_MANAGER_READY = "ControllerManagerReady"
+DNS_READY = "DNSReady"
+STORE_EPHEMERAL = "StoreEphemeral"
+"""True when the etcd template has no volume: a lost pod is a lost tenant."""
+SYNCED = "Synced"
+"""Written by the syncer: engaged and all caches complete."""
+DELETES_HELD = "DeletesHeld"
+"""Written by the syncer: the tenant's store went back or was lost; downward deletes wait."""
+
+RESERVED_DOMAINS = (DOMAIN, f"transparency.{DOMAIN}")
+"""Domains of label and annotation keys that a tenant can never set on a super object."""
+
+
+def key_domain(key: str) -> str:
+    """Return the domain of a label or annotation key; empty when it has no prefix."""
+    return key.rpartition("/")[0]
+
+
+def is_reserved(key: str) -> bool:
+    """Tell whether a key is ours: domains are compared whole, label by label."""
+    domain = key_domain(key).lower()
+    return any(domain == ours or domain.endswith(f".{ours}") for ours in RESERVED_DOMAINS)

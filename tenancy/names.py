@@ -1,0 +1,87 @@
+"""Names of super-cluster objects: the only place where a prefix is built.
+
+A name says where to look; whose an object is, ownership says (`tenancy.ownership`). Nothing parses
+these names back.
+"""
+
+import base64
+import hashlib
+import re
+
+MAX_LABEL = 63
+"""Longest DNS label, and so the longest namespace (RFC 1123)."""
+
+MAX_IDENTITY = 55
+"""Longest namespace and name of a VirtualCluster together: 63 less two hyphens and 6 hex."""
+
+TENANT_ROOT_CA = "kube-root-ca.crt"
+"""ConfigMap with the API server's CA that Kubernetes publishes into every namespace."""
+
+SUPER_ROOT_CA = "tenant-kube-root-ca.crt"
+"""Where the tenant's root CA goes: the super cluster publishes its own under the usual name."""
+
+WORKLOAD_ACCOUNT = "vc-workload"
+"""The one powerless ServiceAccount of each super namespace that all tenant pods run as."""
+
+TOKEN_SECRET_PREFIX = "vc-token-"  # noqa: S105 - a name, not a credential
+"""Reserved prefix of the Secrets that carry tenant tokens to super pods."""
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_KEPT = 46  # MAX_LABEL less a hyphen and the 16 characters of the digest
+
+
+class NameProblemError(ValueError):
+    """A name cannot be used; the message says which, why, and what would do."""
+
+
+def is_dns_label(text: str) -> bool:
+    """Tell whether `text` is a DNS label as Kubernetes wants it for namespaces (RFC 1123)."""
+    return _DNS_LABEL.fullmatch(text) is not None
+
+
+def root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
+    """Return the root namespace, also called the key: `<ns>-<6 hex of sha256(uid)>-<name>`.
+
+    Raises NameProblemError when the name is no DNS label or namespace and name are too long
+    together.
+    """
+    if not is_dns_label(vc_name):
+        raise NameProblemError(
+            f"the name {vc_name!r} of the VirtualCluster is not a DNS label; use at most 63"
+            " lower-case letters, digits and hyphens, beginning and ending with a letter or digit"
+        )
+    length = len(vc_namespace) + len(vc_name)
+    if length > MAX_IDENTITY:
+        raise NameProblemError(
+            f"namespace {vc_namespace!r} and name {vc_name!r} have {length} characters together;"
+            f" the limit is {MAX_IDENTITY}, so shorten the name by {length - MAX_IDENTITY}"
+        )
+    digest = hashlib.sha256(vc_uid.encode()).hexdigest()[:6]
+    return f"{vc_namespace}-{digest}-{vc_name}"
+
+
+def super_namespace(root: str, vc_uid: str, tenant_namespace: str) -> str:
+    """Return the super namespace of a tenant namespace.
+
+    `<root>-<namespace>` while it fits into 63 characters, else its first 46 characters and 80 bits
+    of a digest over the length-prefixed pair (UID of the VirtualCluster, tenant namespace), so that
+    no tenant can aim at another name.
+    """
+    joined = f"{root}-{tenant_namespace}"
+    if len(joined) <= MAX_LABEL:
+        return joined
+    return f"{joined[:_KEPT].rstrip('-')}-{_digest(vc_uid, tenant_namespace)}"
+
+
+def token_secret(account_uid: str, audience: str, lifetime_seconds: int, bound_to: str = "") -> str:
+    """Return the name of the Secret that carries one kind of token of a tenant ServiceAccount.
+
+    `bound_to` is the UID of the pod a token with a foreign audience is bound to, else empty.
+    """
+    parts = (account_uid, audience, str(lifetime_seconds), bound_to)
+    return TOKEN_SECRET_PREFIX + _digest(*parts)
+
+
+def _digest(*parts: str) -> str:
+    spelled = "".join(f"{len(part)}:{part}" for part in parts)
+    return base64.b32encode(hashlib.sha256(spelled.encode()).digest()).decode()[:16].lower()

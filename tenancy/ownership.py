@@ -1,0 +1,66 @@
+"""Who owns a super object: read from and written to its metadata; pure.
+
+Ownership is two UIDs, the VirtualCluster's and the tenant object's. A name is only where to look.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenancy import marks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """One tenant as every component knows it."""
+
+    name: str
+    """Name of the VirtualCluster."""
+    namespace: str
+    """Namespace of the VirtualCluster."""
+    uid: str
+    """UID of the VirtualCluster."""
+    root: str
+    """Root namespace, the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What a super object records of its twin."""
+
+    vc_uid: str
+    uid: str
+    namespace: str
+
+
+def owner_of(metadata: Mapping[str, Any]) -> Owner | None:
+    """Return the recorded owner of a super object, or None when the record is not complete."""
+    annotations = metadata.get("annotations") or {}
+    vc_uid, uid = annotations.get(marks.VC_UID), annotations.get(marks.UID)
+    if not vc_uid or not uid:
+        return None
+    return Owner(vc_uid, uid, annotations.get(marks.NAMESPACE, ""))
+
+
+def labels(tenant: Tenant, tenant_namespace: str) -> dict[str, str]:
+    """Return the labels that name a tenant; an empty namespace means the root namespace."""
+    found = {
+        marks.CONTROLLED: "true",
+        marks.CLUSTER: tenant.root,
+        marks.VC_NAME: tenant.name,
+        marks.VC_NAMESPACE: tenant.namespace,
+        marks.VC_UID: tenant.uid,
+    }
+    return {**found, marks.NAMESPACE: tenant_namespace} if tenant_namespace else found
+
+
+def annotations(tenant: Tenant, tenant_namespace: str, tenant_uid: str) -> dict[str, str]:
+    """Return the ownership record of a super object."""
+    return {
+        marks.CLUSTER: tenant.root,
+        marks.VC_NAME: tenant.name,
+        marks.VC_NAMESPACE: tenant.namespace,
+        marks.VC_UID: tenant.uid,
+        marks.NAMESPACE: tenant_namespace,
+        marks.UID: tenant_uid,
+    }
