@@ -1,0 +1,82 @@
+"""Names: the golden vectors of the wire contract, and that no tenant can aim at another's name."""
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from tenancy import names
+
+UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"
+ROOT = "default-fd1b34-vc-sample-1"
+DNS_LABEL = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
+UIDS = st.uuids().map(str)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "key"),
+    [("ns", "name", "ns-fd1b34-name"), ("default", "vc-sample-1", ROOT)],
+)
+def test_key_follows_the_contract(namespace: str, name: str, key: str):
+    assert names.root_namespace(namespace, name, UID) == key
+
+
+@pytest.mark.parametrize(
+    ("tenant_namespace", "expected"),
+    [
+        ("kube-system", f"{ROOT}-kube-system"),
+        ("x" * 36, f"{ROOT}-" + "x" * 36),
+        ("x" * 37, "default-fd1b34-vc-sample-1-xxxxxxxxxxxxxxxxxxx-fg65qcfn5dubggcc"),
+    ],
+)
+def test_super_namespace_follows_the_contract(tenant_namespace: str, expected: str):
+    assert names.super_namespace(ROOT, UID, tenant_namespace) == expected
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "a.b", "-a", "a-", "a_b", "a" * 64])
+def test_a_name_that_is_no_dns_label_is_refused_by_name(name: str):
+    with pytest.raises(names.NameProblemError, match="DNS label"):
+        names.root_namespace("default", name, UID)
+
+
+def test_an_over_long_name_says_by_how_much():
+    with pytest.raises(names.NameProblemError, match="shorten the name by 3"):
+        names.root_namespace("a" * 20, "b" * 38, UID)
+
+
+@given(namespace=DNS_LABEL, name=DNS_LABEL, uid=UIDS)
+def test_a_key_is_a_namespace_name(namespace: str, name: str, uid: str):
+    assume(len(namespace) + len(name) <= names.MAX_IDENTITY)
+    assert names.is_dns_label(names.root_namespace(namespace, name, uid))
+
+
+@given(namespace=DNS_LABEL, uid=UIDS)
+def test_a_super_namespace_is_a_namespace_name(namespace: str, uid: str):
+    assert names.is_dns_label(names.super_namespace(ROOT, uid, namespace))
+
+
+@given(one=st.tuples(UIDS, DNS_LABEL), other=st.tuples(UIDS, DNS_LABEL))
+@example(one=(UID, "x" * 37), other=("e" + UID[1:], "x" * 37))
+def test_long_names_of_different_pairs_differ(one: tuple[str, str], other: tuple[str, str]):
+    assume(one != other)
+    assume(min(len(one[1]), len(other[1])) > names.MAX_LABEL - len(ROOT) - 1)
+    assert names.super_namespace(ROOT, *one) != names.super_namespace(ROOT, *other)
+
+
+@given(uid=UIDS, namespace=DNS_LABEL)
+def test_the_digest_is_length_prefixed(uid: str, namespace: str):
+    assume(len(namespace) > 40)
+    shifted = names.super_namespace(ROOT, uid + namespace[0], namespace[1:])
+    assert names.super_namespace(ROOT, uid, namespace) != shifted
+
+
+def test_a_token_secret_depends_on_every_part():
+    base = ("uid", "audience", 7200, "pod")
+    others = [
+        ("uid2", "audience", 7200, "pod"),
+        ("uid", "audience2", 7200, "pod"),
+        ("uid", "audience", 3600, "pod"),
+        ("uid", "audience", 7200, ""),
+    ]
+    assert len({names.token_secret(*parts) for parts in [base, *others]}) == 5
+    assert names.token_secret(*base).startswith("vc-token-")
+    assert len(names.token_secret(*base)) == len("vc-token-") + 16
