@@ -1,7 +1,7 @@
 """One row of a component's access table, from which its RBAC files are generated; pure.
 
-A table lists what a component may do and why; nothing else grants it anything. A wildcard is refused
-where it is written, because a file full of stars passes every review.
+A table lists what a component may do and why; nothing else grants it anything. A wildcard is
+refused where it is written, because a file full of stars passes every review.
 """
 
 from dataclasses import dataclass
