@@ -1,0 +1,1 @@
+"""The chart and the program that writes its generated files."""
