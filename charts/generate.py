@@ -1,0 +1,144 @@
+"""Write the RBAC files from the components' access tables: `python -m charts.generate [--check]`.
+
+Owns: the generated files. Must not know: why a component wants something, which its table says.
+Hazard: what is written here is all that a component may do; a file edited by hand is overwritten.
+"""
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from syncer.access import SUPER_ACCESS, TENANT_ACCESS
+from tenancy import marks
+from tenancy.access import Access, AccessProblemError
+from vcmanager.access import ACCESS as MANAGER_ACCESS
+from vnagent.access import ACCESS as AGENT_ACCESS
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATES = Path("charts/virtual-cluster/templates")
+TENANT_ROLE = Path("clusterversions/bootstrap/syncer-role.yaml")
+WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component: its account in the chart, and where its table is."""
+
+    account: str
+    table: str
+    rows: tuple[Access, ...]
+
+
+COMPONENTS = (
+    Component(marks.MANAGER, "vcmanager/access.py", tuple(MANAGER_ACCESS)),
+    Component(marks.SYNCER, "syncer/access.py", tuple(SUPER_ACCESS)),
+    Component(marks.AGENT, "vnagent/access.py", tuple(AGENT_ACCESS)),
+)
+
+
+def files() -> dict[Path, str]:
+    """Return every generated file, its path below the repository and its content."""
+    found = {TEMPLATES / f"{each.account}-rbac.yaml": _chart_file(each) for each in COMPONENTS}
+    return {**found, TENANT_ROLE: _tenant_file(tuple(TENANT_ACCESS))}
+
+
+def stale(root: Path) -> list[Path]:
+    """Return the generated files that are missing or differ from the tables."""
+    return [path for path, text in files().items() if not _is_current(root / path, text)]
+
+
+def rules(rows: Iterable[Access]) -> str:
+    """Return the rows as the rules of a role, in the order of the table, each with its reason."""
+    return "".join(_rule(row) for row in rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write what is stale, or with --check only name it and return 1."""
+    parser = argparse.ArgumentParser(prog="python -m charts.generate", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail on stale files")
+    check = parser.parse_args(arguments).check
+    found = stale(ROOT)
+    for path in found:
+        sys.stdout.write(f"{path} {'is stale' if check else 'written'}\n")
+        if not check:
+            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / path).write_text(files()[path])
+    return 1 if check and found else 0
+
+
+def _is_current(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text() == text
+
+
+def _chart_file(component: Component) -> str:
+    wide = [row for row in component.rows if not row.namespaced]
+    narrow = [row for row in component.rows if row.namespaced]
+    name = f"virtual-cluster:{component.account}"
+    documents = []
+    if wide:
+        documents += _role("ClusterRole", name, component.account, wide, namespaced=False)
+    if narrow:
+        documents += _role("Role", component.account, component.account, narrow, namespaced=True)
+    return _head(component.table) + "---\n".join(documents)
+
+
+def _role(
+    kind: str, name: str, account: str, rows: Iterable[Access], *, namespaced: bool
+) -> list[str]:
+    labels = (
+        '  labels:\n    {{- include "virtual-cluster.labels" (dict "root" . "component" "'
+        f'{account}") | nindent 4 }}}}\n'
+    )
+    where = "  namespace: {{ .Release.Namespace }}\n" if namespaced else ""
+    return [
+        f"apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n"
+        f"{where}{labels}rules:\n{rules(rows)}",
+        f"apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}Binding\nmetadata:\n"
+        f"  name: {name}\n{where}{labels}"
+        f"roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {name}\n"
+        f"subjects:\n  - kind: ServiceAccount\n    name: {account}\n"
+        "    namespace: {{ .Release.Namespace }}\n",
+    ]
+
+
+def _tenant_file(rows: tuple[Access, ...]) -> str:
+    for row in rows:
+        if row.namespaced:
+            raise AccessProblemError(
+                f"{row} is for one namespace, but the syncer's tenant role holds everywhere; set"
+                " namespaced=False"
+            )
+    return (
+        _head("syncer/access.py")
+        + "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n"
+        + f"  name: {marks.SYNCER_USER}\nrules:\n{rules(rows)}"
+    )
+
+
+def _head(table: str) -> str:
+    return f"# Written by `python -m charts.generate` from {table}; change it there.\n"
+
+
+def _rule(row: Access) -> str:
+    lines = [
+        *(f"  # {line}" for line in textwrap.wrap(row.why, WIDTH - 4)),
+        f'  - apiGroups: ["{row.group}"]',
+        *_list("resources", row.resources),
+        *(_list("resourceNames", row.names) if row.names else ()),
+        *_list("verbs", row.verbs),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _list(key: str, values: Sequence[str]) -> list[str]:
+    inline = f"    {key}: [{', '.join(values)}]"
+    if len(inline) <= WIDTH:
+        return [inline]
+    return [f"    {key}:", *(f"      - {value}" for value in values)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
