@@ -94,13 +94,17 @@ def _role(
     )
     where = "  namespace: {{ .Release.Namespace }}\n" if namespaced else ""
     return [
-        f"apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n"
-        f"{where}{labels}rules:\n{rules(rows)}",
-        f"apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}Binding\nmetadata:\n"
-        f"  name: {name}\n{where}{labels}"
-        f"roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {name}\n"
-        f"subjects:\n  - kind: ServiceAccount\n    name: {account}\n"
-        "    namespace: {{ .Release.Namespace }}\n",
+        (
+            f"apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n"
+            f"{where}{labels}rules:\n{rules(rows)}"
+        ),
+        (
+            f"apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}Binding\nmetadata:\n"
+            f"  name: {name}\n{where}{labels}"
+            f"roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {name}\n"
+            f"subjects:\n  - kind: ServiceAccount\n    name: {account}\n"
+            "    namespace: {{ .Release.Namespace }}\n"
+        ),
     ]
 
 
