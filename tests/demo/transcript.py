@@ -1,0 +1,66 @@
+"""Run commands and show them as a reader would type them.
+
+Hazard: a command's output may be piped away, so what is printed here is flushed line by line.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+class StepError(Exception):
+    """A command of the transcript failed; the message says which and what to look at."""
+
+
+def say(text: str) -> None:
+    """Print a paragraph of the transcript."""
+    print(text, flush=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shell:
+    """One prompt: a name the reader sees, and the kubeconfig its commands use."""
+
+    prompt: str
+    kubeconfig: Path
+    path: str
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def run(self, *command: str | Path, cwd: Path | None = None) -> None:
+        """Show a command and its output. Raises StepError when it fails."""
+        words = [str(word) for word in command]
+        say(f"{self.prompt}$ {shlex.join(words)}")
+        done = subprocess.run(
+            words, env=self._env(), cwd=cwd, stdin=subprocess.DEVNULL, check=False
+        )
+        if done.returncode:
+            raise StepError(
+                f"{shlex.join(words)} ended with {done.returncode}; see its words above"
+            )
+        say("")
+
+    def read(self, *command: str) -> str:
+        """Return a command's output without showing it. Raises StepError when it fails."""
+        done = subprocess.run(command, env=self._env(), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise StepError(f"{shlex.join(command)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def _env(self) -> dict[str, str]:
+        return {**self.environment, "KUBECONFIG": str(self.kubeconfig), "PATH": self.path}
+
+
+def shown(path: Path, root: Path) -> Path:
+    """Return a path as short as the reader can still use it from the folder `root`."""
+    return path.relative_to(root) if path.is_relative_to(root) else path
+
+
+def fail(problem: Exception) -> int:
+    """Print what went wrong and return the exit code."""
+    sys.stdout.flush()
+    sys.stderr.write(f"error: {problem}\n")
+    return 1

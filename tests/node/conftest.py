@@ -1,0 +1,130 @@
+"""One real super cluster with the chart installed, and tenants in it, for all node tests.
+
+Hazard: the machine holds one cluster at a time; tests share it, so each test uses names of its own
+and puts back what it stopped.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.kubectl import Kubectl, until
+from tests.testbed import chart
+from tests.testbed.cluster import Cluster
+from tests.testbed.progress import Progress
+
+COMPONENTS = "vc-manager"
+"""Namespace of our components."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuperCluster:
+    """The super cluster, and what its admin does."""
+
+    cluster: Cluster
+    kubectl: Kubectl
+
+    def virtual_cluster(self, name: str) -> dict[str, Any]:
+        """Return a VirtualCluster."""
+        return self.kubectl.get("virtualcluster", name)
+
+    def condition(self, name: str, kind: str) -> dict[str, Any] | None:
+        """Return a condition of a VirtualCluster, or None."""
+        conditions = self.virtual_cluster(name).get("status", {}).get("conditions", [])
+        return next((c for c in conditions if c["type"] == kind), None)
+
+    def scale(self, deployment: str, replicas: int) -> None:
+        """Scale one of our Deployments and wait until it is so."""
+        self.kubectl.run(
+            "-n", COMPONENTS, "scale", "deployment", deployment, f"--replicas={replicas}"
+        )
+        until(
+            lambda: len(self._pods_of(deployment)) == replicas,
+            f"{replicas} pods of {deployment}",
+        )
+        self.kubectl.run(
+            "-n", COMPONENTS, "rollout", "status", f"deployment/{deployment}", timeout=180
+        )
+
+    def restart(self, deployment: str) -> None:
+        """Stop one of our Deployments whole, then start it."""
+        self.scale(deployment, 0)
+        self.scale(deployment, 1)
+
+    def audit(self, since: int) -> list[dict[str, Any]]:
+        """Return the audit entries written after byte `since`."""
+        with self.cluster.audit_log.open("rb") as log:
+            log.seek(since)
+            return [json.loads(line) for line in log if line.endswith(b"\n")]
+
+    def audit_size(self) -> int:
+        """Return the audit log's size in bytes."""
+        return self.cluster.audit_log.stat().st_size
+
+    def _pods_of(self, deployment: str) -> list[dict[str, Any]]:
+        selector = f"app.kubernetes.io/name={deployment}"
+        return self.kubectl.items("pods", "-n", COMPONENTS, "-l", selector)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantCluster:
+    """A tenant, and what its admin does."""
+
+    name: str
+    root: str
+    kubectl: Kubectl
+    output: str
+    """What `kubectl vc create` printed."""
+
+    def super_namespace(self, namespace: str = "default") -> str:
+        """Return the super namespace of a short tenant namespace."""
+        return f"{self.root}-{namespace}"
+
+
+@pytest.fixture(scope="session")
+def super_cluster() -> Iterator[SuperCluster]:
+    cluster = Cluster("test")
+    cluster.up(Progress())
+    chart.install(cluster, Progress())
+    try:
+        yield SuperCluster(
+            cluster=cluster,
+            kubectl=Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path()),
+        )
+    finally:
+        if "KEEP" not in os.environ:
+            cluster.down()
+
+
+@pytest.fixture(scope="session")
+def make_tenant(
+    super_cluster: SuperCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., TenantCluster]:
+    """Create tenants with the command that users type."""
+
+    def make(name: str, cluster_version: str = "v1.36") -> TenantCluster:
+        kubeconfig: Path = tmp_path_factory.mktemp(name) / "kubeconfig"
+        output = super_cluster.kubectl.run(
+            *("vc", "create", name, "--cluster-version", cluster_version, "-o", str(kubeconfig)),
+            timeout=300,
+        )
+        root = super_cluster.virtual_cluster(name)["status"]["clusterNamespace"]
+        tenant_kubectl = Kubectl(kubeconfig=kubeconfig, path=super_cluster.kubectl.path)
+        return TenantCluster(name=name, root=root, kubectl=tenant_kubectl, output=output)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tenant_a(make_tenant: Callable[..., TenantCluster]) -> TenantCluster:
+    return make_tenant("tenant-a")
+
+
+@pytest.fixture(scope="session")
+def tenant_b(make_tenant: Callable[..., TenantCluster]) -> TenantCluster:
+    return make_tenant("tenant-b")
