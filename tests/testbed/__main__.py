@@ -1,0 +1,108 @@
+"""The command line of the testbed: `python -m tests.testbed COMMAND`.
+
+Hazard: exit codes are an interface (1: it failed, 2: it was called wrongly).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.testbed import binaries, cluster, images
+from tests.testbed.cluster import Cluster
+from tests.testbed.errors import TestbedError
+from tests.testbed.progress import Progress
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code."""
+    options = _parser().parse_args(arguments)
+    progress = Progress()
+    try:
+        return int(options.run(options, progress) or 0)
+    except TestbedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped; `down` removes what was made", file=sys.stderr)
+        return 1
+
+
+def _up(options: argparse.Namespace, progress: Progress) -> None:
+    one = Cluster(options.name, options.nodes)
+    one.up(progress)
+    progress.note(f"kubeconfig: {one.kubeconfig}")
+
+
+def _down(options: argparse.Namespace, progress: Progress) -> None:
+    for name in cluster.names() if options.all else [options.name]:
+        Cluster(name).down(progress)
+
+
+def _build(options: argparse.Namespace, progress: Progress) -> None:
+    groups = options.groups or list(binaries.CLUSTER_GROUPS)
+    binaries.build(binaries.programs(groups), progress)
+    if not options.groups:
+        images.build(progress)
+
+
+def _images(_options: argparse.Namespace, progress: Progress) -> None:
+    for image in images.build(progress):
+        size = sum(blob.size for blob in image.blobs)
+        print(f"{image.name}\t{image.manifest.digest}\t{size / 1e6:.1f} MB")
+
+
+def _env(options: argparse.Namespace, _progress: Progress) -> None:
+    one = Cluster(options.name)
+    folders = [str(binaries.path("kubectl").parent), str(Path(sys.executable).parent)]
+    path = os.pathsep.join([*folders, os.environ.get("PATH", "")])
+    print(f"export KUBECONFIG={shlex.quote(str(one.kubeconfig))} PATH={shlex.quote(path)}")
+
+
+def _enter(options: argparse.Namespace, _progress: Progress) -> None:
+    pid = Cluster(options.name).pid_of(options.space)
+    command = options.command or [os.environ.get("SHELL", "/bin/sh")]
+    flags = ["--target", str(pid), "--net", "--mount", "--uts", "--pid"]
+    os.execvp("nsenter", ["nsenter", *flags, "--", *command])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.testbed", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    up = commands.add_parser("up", help="bring a super cluster up")
+    up.add_argument("--name", default="super")
+    up.add_argument("--nodes", type=int, choices=(1, 2), default=1)
+    up.add_argument("--no-chart", action="store_true", help="an empty cluster")
+    up.set_defaults(run=_up)
+
+    down = commands.add_parser("down", help="remove a super cluster")
+    down.add_argument("--name", default="super")
+    down.add_argument("--all", action="store_true")
+    down.set_defaults(run=_down)
+
+    build = commands.add_parser("build", help="build programs and images that are missing")
+    build.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(binaries.groups_known()))
+    build.set_defaults(run=_build)
+
+    listing = commands.add_parser("images", help="list the images")
+    listing.set_defaults(run=_images)
+
+    env = commands.add_parser("env", help="print shell settings for kubectl")
+    env.add_argument("name", nargs="?", default="super")
+    env.set_defaults(run=_env)
+
+    enter = commands.add_parser("enter", help="run a command in the namespaces of hub or node-N")
+    enter.add_argument("name")
+    enter.add_argument("space")
+    enter.add_argument("command", nargs=argparse.REMAINDER)
+    enter.set_defaults(run=_enter)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,197 @@
+"""The programs that the testbed runs, each built once from a pinned Go module.
+
+Owns the table of programs and the folder `bin/<module>-<digest of its pins>` of the cache.
+
+Hazard: two runs that build the same module at once would fight for both cores; the lock of the
+module makes the second one wait and find the work done.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.testbed import cache, kernel, preflight, versions
+from tests.testbed.errors import TestbedError
+from tests.testbed.progress import Progress
+
+OVERRIDE = "VIRTUAL_CLUSTER_BIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program, the Go module that pins it and its package; `group` is what `build` is told."""
+
+    name: str
+    module: str
+    package: str
+    group: str
+
+
+def _cni(kind: str, name: str) -> Program:
+    return Program(name, "cni", f"github.com/containernetworking/plugins/plugins/{kind}/{name}", "cni")
+
+
+_CONTAINERD = "github.com/containerd/containerd/v2/cmd"
+KUBERNETES = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kube-proxy",
+    "kubectl",
+)
+TENANT = ("kube-apiserver", "kube-controller-manager")  # all that a further minor is needed for
+
+PROGRAMS = (
+    Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "etcd"),
+    Program("etcdctl", "etcd", "go.etcd.io/etcd/etcdctl/v3", "etcd"),
+    Program("containerd", "containerd", f"{_CONTAINERD}/containerd", "containerd"),
+    Program(
+        "containerd-shim-runc-v2",
+        "containerd",
+        f"{_CONTAINERD}/containerd-shim-runc-v2",
+        "containerd",
+    ),
+    Program("ctr", "containerd", f"{_CONTAINERD}/ctr", "containerd"),
+    _cni("main", "bridge"),
+    _cni("main", "loopback"),
+    _cni("ipam", "host-local"),
+    _cni("meta", "portmap"),
+    Program(
+        "registry", "registry", "github.com/distribution/distribution/v3/cmd/registry", "registry"
+    ),
+    Program(
+        "local-path-provisioner",
+        "localpath",
+        "github.com/rancher/local-path-provisioner",
+        "localpath",
+    ),
+    Program("coredns", "coredns", "github.com/coredns/coredns", "coredns"),
+    Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm"),
+    Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
+    Program("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", "crane"),
+)
+
+CLUSTER_GROUPS = (
+    "etcd",
+    "kubernetes",
+    "containerd",
+    "cni",
+    "registry",
+    "localpath",
+    "coredns",
+    "helm",
+)
+
+
+def programs(groups: Iterable[str]) -> list[Program]:
+    """The programs of the named groups; `kubernetes` means all minors, `kubernetes-1.36` one."""
+    table = versions.load()
+    found: list[Program] = []
+    for group in groups:
+        minors = [m for m in table.kubernetes if group in ("kubernetes", m.module)]
+        for minor in minors:
+            names = KUBERNETES if minor is table.kubernetes[0] else TENANT
+            found += [_kubernetes(name, minor) for name in names]
+        others = [program for program in PROGRAMS if program.group == group]
+        if not minors and not others:
+            raise TestbedError(f"there is no group {group!r} of programs; known: {', '.join(groups_known())}")
+        found += others
+    return found
+
+
+def groups_known() -> list[str]:
+    """What `build` can be told."""
+    return sorted({"kubernetes", *(program.group for program in PROGRAMS)})
+
+
+def path(name: str, minor: str | None = None) -> Path:
+    """Where a program is, built on the spot when it is missing."""
+    program = _find(name, minor)
+    build([program], Progress(quiet=True))
+    return location(program)
+
+
+def location(program: Program) -> Path:
+    """Where a program is or will be; a file in the folder $VIRTUAL_CLUSTER_BIN wins."""
+    override = os.environ.get(OVERRIDE)
+    if override and (Path(override) / program.name).is_file():
+        return Path(override) / program.name
+    return cache.root() / "bin" / versions.module_key(program.module) / program.name
+
+
+def build(wanted: Iterable[Program], progress: Progress) -> None:
+    """Build what is missing, one module after the other."""
+    missing = [program for program in wanted if not location(program).is_file()]
+    if not missing:
+        return
+    go = _go()
+    for number, program in enumerate(missing, 1):
+        title = f"build {program.module}/{program.name} ({number} of {len(missing)}, once)"
+        with progress.step(title), cache.locked(f"build-{program.module}"):
+            if not location(program).is_file():
+                _build(go, program)
+
+
+def _build(go: str, program: Program) -> None:
+    target = location(program)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = target.with_name(f".{program.name}.making")
+    command = [go, "build", "-trimpath", "-ldflags", _flags(program), "-o", str(scratch)]
+    result = subprocess.run(
+        [*command, program.package],
+        cwd=versions.GOMOD / program.module,
+        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: kernel.die_with_parent(signal.SIGTERM),
+        check=False,
+    )
+    if result.returncode != 0:
+        tail = result.stderr.decode(errors="replace").strip().splitlines()[-5:]
+        raise TestbedError(
+            f"building {program.name} from gomod/{program.module} failed: " + "\n  ".join(tail)
+        )
+    scratch.rename(target)
+
+
+def _flags(program: Program) -> str:
+    flags = ["-s", "-w"]
+    minors = {entry.module: entry for entry in versions.load().kubernetes}
+    if program.module in minors:
+        entry = minors[program.module]
+        major, minor = entry.minor.split(".")
+        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+            flags += ["-X", f"{package}.gitVersion=v{entry.version}"]
+            flags += ["-X", f"{package}.gitMajor={major}", "-X", f"{package}.gitMinor={minor}"]
+    return " ".join(flags)
+
+
+def _go() -> str:
+    go = shutil.which("go")
+    if go is None:
+        raise TestbedError(
+            "Go is missing: install Go 1.26 or newer from https://go.dev/dl/ and put it on PATH"
+        )
+    preflight.check_go(go)
+    return go
+
+
+def _kubernetes(name: str, minor: versions.Kubernetes) -> Program:
+    return Program(name, minor.module, f"k8s.io/kubernetes/cmd/{name}", "kubernetes")
+
+
+def _find(name: str, minor: str | None) -> Program:
+    if name in KUBERNETES:
+        return _kubernetes(name, versions.load().minor(minor))
+    for program in PROGRAMS:
+        if program.name == name:
+            return program
+    raise TestbedError(f"the testbed has no program {name!r}")

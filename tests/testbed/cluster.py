@@ -1,0 +1,290 @@
+"""A named super cluster: bring it up, stop and start parts of it, take it down.
+
+Owns the record `clusters/<name>/cluster.json`, written before anything is done, so that `down`
+knows what to undo whenever the run was killed.
+
+Hazard: two runs on one cluster. `up` and `down` hold the cluster's lock for as long as they work.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.testbed import (
+    addons,
+    binaries,
+    cache,
+    cgroups,
+    content,
+    controlplane,
+    images,
+    limits,
+    network,
+    node,
+    pki,
+    preflight,
+    registry,
+)
+from tests.testbed.api import Api, wait_for
+from tests.testbed.components import Component, Places, clusters_folder
+from tests.testbed.control import Control
+from tests.testbed.errors import TestbedError
+from tests.testbed.progress import Progress
+from tests.testbed.topology import HUB, SLOTS, Topology
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
+
+
+class Cluster:
+    """One super cluster by its name; the object itself holds no state."""
+
+    def __init__(self, name: str = "super", nodes: int = 1) -> None:
+        if not _NAME.fullmatch(name):
+            raise TestbedError(
+                f"the cluster name {name!r} is not usable: up to 30 lower-case letters, digits "
+                "and dashes, beginning with a letter"
+            )
+        self.name = name
+        self._nodes = nodes
+        self.places = Places(clusters_folder() / name)
+        self.control = Control(self.places.root)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The admin's kubeconfig, which works from the host."""
+        return REPOSITORY / ".testbed" / f"{self.name}.kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """JSON lines: every write, and the reads of accounts in the namespace vc-manager."""
+        return self.places.audit_log
+
+    @property
+    def topology(self) -> Topology:
+        """The addresses of the cluster; it must be up."""
+        record = self._record()
+        if record is None:
+            raise TestbedError(f"the cluster {self.name} is not up; run `up --name {self.name}`")
+        return Topology(self.name, record["slot"], record["nodes"])
+
+    @property
+    def api(self) -> Api:
+        """The admin's connection to the API."""
+        return Api(self.topology.hub_ip, self.places.pki)
+
+    def is_up(self) -> bool:
+        """Whether a finished `up` is still running."""
+        record = self._record()
+        return record is not None and record.get("up", False) and self.control.alive()
+
+    def up(self, progress: Progress | None = None) -> None:
+        """Bring the cluster up until its nodes are Ready; one that is up stays as it is."""
+        progress = progress or Progress()
+        preflight.check(progress)
+        binaries.build(binaries.programs(binaries.CLUSTER_GROUPS), progress)
+        stable = images.build(progress)
+        template = content.prepare(stable, progress)
+        with cache.locked(f"cluster-{self.name}"):
+            if self.is_up():
+                progress.note(f"the cluster {self.name} is up already")
+                return
+            if self.places.root.exists():
+                with progress.step("remove what an unfinished run left"):
+                    self._remove()
+            topology = self._claim_slot()
+            limits.lift()
+            with progress.step("namespaces, certificates and files"):
+                self._prepare(topology)
+                registry.publish(stable, self.places.registry)
+            with progress.step("control plane"):
+                self._start_control_plane(topology, template)
+            with progress.step("nodes Ready"):
+                self._start_nodes(topology)
+            cache.write_atomic(
+                self.kubeconfig, (self.places.pki / "admin.kubeconfig").read_bytes(), 0o600
+            )
+            self._write_record({**(self._record() or {}), "up": True})
+
+    def down(self, progress: Progress | None = None) -> None:
+        """Remove the cluster and everything that it left on the machine."""
+        progress = progress or Progress(quiet=True)
+        with cache.locked(f"cluster-{self.name}"), progress.step(f"remove cluster {self.name}"):
+            self._remove()
+
+    def stop(self, component: str, grace_seconds: float = 10) -> None:
+        """End one component; it stays away until `start`."""
+        self.control.stop(self._component(component).name, grace_seconds)
+
+    def start(self, component: str) -> None:
+        """Start a stopped component; returns at once."""
+        self.control.start(self._component(component))
+
+    def signal(self, component: str, number: int) -> None:
+        """Send a signal to a component, for example SIGKILL or SIGSTOP."""
+        self.control.signal(self._component(component).name, number)
+
+    def components(self) -> dict[str, Component]:
+        """All components by name; those of nodes are called `node-1/kubelet`."""
+        topology = self.topology
+        found = [
+            controlplane.registry(self.places),
+            controlplane.etcd(self.places),
+            controlplane.apiserver(topology, self.places),
+            controlplane.controller_manager(topology, self.places),
+            controlplane.scheduler(self.places),
+        ]
+        for one in topology.nodes:
+            found += node.components(topology, one, self.places)
+        return {component.name: component for component in found}
+
+    def pid_of(self, space: str) -> int:
+        """The process (as the host numbers it) whose namespaces are `hub` or `node-N`."""
+        spaces = self.control.state()["spaces"]
+        if space not in spaces:
+            raise TestbedError(f"the cluster {self.name} has no {space}; it has {sorted(spaces)}")
+        return self.control.host_pid(spaces[space])
+
+    def wait_until_ready(self, seconds: float = 60) -> None:
+        """Wait until the API answers and every node is Ready."""
+        self._wait_for_api(seconds)
+        self._wait_for_nodes(seconds)
+
+    def _component(self, name: str) -> Component:
+        components = self.components()
+        for candidate in (name, f"node-1/{name}"):
+            if candidate in components:
+                return components[candidate]
+        raise TestbedError(f"there is no component {name!r}; known: {', '.join(components)}")
+
+    def _prepare(self, topology: Topology) -> None:
+        cgroups.make(f"{topology.cgroup}/system")
+        for one in topology.nodes:
+            cgroups.make(f"{topology.cgroup}/{one.space}")
+        pki.write_cluster(topology, self.places.pki)
+        controlplane.write_configuration(topology, self.places)
+        for one in topology.nodes:
+            node.write_configuration(topology, one, self.places, images.PAUSE)
+        self.control.launch(topology.cgroup)
+        hub = self.control.make_space(HUB, topology.name)
+        network.connect_hub(topology, hub)
+        for one in topology.nodes:
+            pid = self.control.make_space(one.space, one.name)
+            network.connect_node(topology, one.number, hub, pid)
+
+    def _start_control_plane(self, topology: Topology, template: Path) -> None:
+        components = self.components()
+        for name in ("etcd", "kube-apiserver", "registry"):
+            self.control.start(components[name])
+        with ThreadPoolExecutor() as pool:
+            copies = [
+                pool.submit(content.give, template, self.places.space(one.space) / "containerd")
+                for one in topology.nodes
+            ]
+            for copy, one in zip(copies, topology.nodes, strict=True):
+                copy.result()
+                self.control.start(components[f"{one.space}/containerd"])
+        self._wait_for_api(60)
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            self.control.start(components[name])
+
+    def _start_nodes(self, topology: Topology) -> None:
+        components = self.components()
+        for one in topology.nodes:
+            for program in ("kubelet", "kube-proxy"):
+                self.control.start(components[f"{one.space}/{program}"])
+        addons.install(self.api, topology)
+        self._wait_for_nodes(60)
+        for one in topology.nodes:  # the range that a cloud's controller would have given it
+            path = f"/api/v1/nodes/{one.name}"
+            self.api.merge(path, {"spec": {"podCIDR": str(one.pods), "podCIDRs": [str(one.pods)]}})
+
+    def _wait_for_api(self, seconds: float) -> None:
+        wait_for("the API is not ready", self.api.is_ready, seconds=seconds, hint=self._diagnosis)
+
+    def _wait_for_nodes(self, seconds: float) -> None:
+        wanted = {one.name for one in self.topology.nodes}
+
+        def ready() -> bool:
+            found = self.api.get("/api/v1/nodes")["items"]
+            return wanted <= {item["metadata"]["name"] for item in found if _is_ready(item)}
+
+        wait_for("the nodes are not Ready", ready, seconds=seconds, hint=self._diagnosis)
+
+    def _diagnosis(self) -> str:
+        ended: dict[str, int] = self.control.state()["ended"]
+        logs = self.places.logs
+        if not ended:
+            return f"all programs run; see {logs}"
+        lines = []
+        for name, status in ended.items():
+            log = logs / f"{name.replace('/', '-')}.log"
+            tail = log.read_text(errors="replace").strip().splitlines()[-3:]
+            lines.append(f"{name} ended with {status}: " + "\n  ".join(tail))
+        return "\n".join([*lines, f"see {logs}"])
+
+    def _claim_slot(self) -> Topology:
+        with cache.locked("slots"):
+            routed = network.host_ranges()
+            used = {record["slot"] for record in _records()}
+            for slot in range(SLOTS):
+                topology = Topology(self.name, slot, self._nodes)
+                if slot not in used and network.is_free(topology, routed):
+                    record = {"slot": slot, "nodes": self._nodes, "kubeconfig": str(self.kubeconfig)}
+                    self._write_record({**record, "made": time.time()})
+                    return topology
+        raise TestbedError(
+            "no address range is free for another cluster: the host routes parts of 10.0.0.0/8 "
+            "or too many clusters are up; remove one with `down`"
+        )
+
+    def _remove(self) -> None:
+        record = self._record()
+        self.control.kill()
+        slot = -1 if record is None else record["slot"]
+        topology = Topology(self.name, slot, 0)
+        if record is not None:
+            network.disconnect(topology)
+        cgroups.kill(topology.cgroup)
+        cgroups.remove(topology.cgroup)
+        kubeconfigs = {self.kubeconfig}
+        if record is not None:
+            kubeconfigs.add(Path(record["kubeconfig"]))
+        for kubeconfig in kubeconfigs:
+            kubeconfig.unlink(missing_ok=True)
+        if record is not None:  # last of all the record itself, so that a killed `down` can go on
+            for child in self.places.root.iterdir():
+                if child.name != "cluster.json":
+                    cache.remove(child)
+        cache.remove(self.places.root)
+        if not _records():
+            limits.restore()
+
+    def _record(self) -> dict[str, Any] | None:
+        try:
+            record: dict[str, Any] = json.loads((self.places.root / "cluster.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return record
+
+    def _write_record(self, record: dict[str, Any]) -> None:
+        cache.write_atomic(self.places.root / "cluster.json", json.dumps(record))
+
+
+def names() -> list[str]:
+    """The clusters that have a folder, whole or not."""
+    return sorted(path.name for path in clusters_folder().iterdir() if path.is_dir())
+
+
+def _records() -> list[dict[str, Any]]:
+    return [record for name in names() if (record := Cluster(name)._record()) is not None]
+
+
+def _is_ready(item: dict[str, Any]) -> bool:
+    conditions = item.get("status", {}).get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

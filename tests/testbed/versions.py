@@ -1,0 +1,87 @@
+"""Which versions the testbed consists of: `versions.toml` and the pins in `gomod/*/go.mod`.
+
+Hazard: the patch release stands in two places, versions.toml and go.mod; `load` refuses to go on
+when they differ, because the binaries would then report a version that they are not.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.testbed.errors import TestbedError
+
+HERE = Path(__file__).resolve().parent
+GOMOD = HERE / "gomod"
+
+
+@dataclass(frozen=True, slots=True)
+class Kubernetes:
+    """One minor of Kubernetes and the Go module that pins its patch release."""
+
+    minor: str
+    version: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The Debian root below the Python images."""
+
+    suite: str
+    packages: tuple[str, ...]
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The content of versions.toml."""
+
+    kubernetes: tuple[Kubernetes, ...]
+    base: Base
+
+    def minor(self, minor: str | None = None) -> Kubernetes:
+        """The named minor; without a name the super cluster's own."""
+        if minor is None:
+            return self.kubernetes[0]
+        for entry in self.kubernetes:
+            if entry.minor == minor:
+                return entry
+        known = ", ".join(entry.minor for entry in self.kubernetes)
+        raise TestbedError(f"Kubernetes {minor} is not in versions.toml, which has {known}")
+
+
+def module_version(module: str, path: str) -> str:
+    """The version (without the v) at which a go.mod pins one module path."""
+    text = (GOMOD / module / "go.mod").read_text()
+    match = re.search(rf"^\s*(?:require )?{re.escape(path)} v(\S+)", text, re.MULTILINE)
+    if match is None:
+        raise TestbedError(f"gomod/{module}/go.mod does not require {path}; add it with `go get`")
+    return match[1]
+
+
+def module_key(module: str) -> str:
+    """Names a module's folder in the cache; changes with every pinned dependency."""
+    folder = GOMOD / module
+    content = (folder / "go.mod").read_bytes() + (folder / "go.sum").read_bytes()
+    return f"{module}-{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+@functools.cache
+def load() -> Versions:
+    """Read versions.toml once."""
+    data = tomllib.loads((HERE / "versions.toml").read_text())
+    minors = tuple(Kubernetes(**entry) for entry in data["kubernetes"])
+    for entry in minors:
+        pinned = module_version(entry.module, "k8s.io/kubernetes")
+        if pinned != entry.version:
+            raise TestbedError(
+                f"versions.toml says Kubernetes {entry.version} and gomod/{entry.module}/go.mod "
+                f"says {pinned}; make them equal"
+            )
+    base = data["base"]
+    return Versions(minors, Base(base["suite"], tuple(base["packages"]), base["python"]))
