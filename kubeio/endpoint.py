@@ -1,0 +1,76 @@
+"""An `Endpoint`: everything needed to reach one API server, as values and not as files.
+
+Must not know where it came from (`kubeio.config`). Hazard: it holds keys and tokens; its repr shows
+the server only, and nothing may log its fields.
+"""
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kubeio.errors import CredentialsProblem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Endpoint:
+    """Where an API server is and how to be known to it."""
+
+    server: str
+    """URL; https, or http on a loopback address."""
+    name: str = ""
+    """What messages call this cluster; empty: the server's URL."""
+    ca: bytes = b""
+    """PEM of the authorities that may sign the server; empty: those of the system."""
+    client_cert: bytes = b""
+    client_key: bytes = b""
+    token: str = ""
+    token_file: Path | None = None
+    """A bound token: read again when it changes and when the server answers 401."""
+    authorization: str = ""
+    """A whole Authorization header, for credentials that are no bearer token."""
+    tls_server_name: str = ""
+    """The name that the server's certificate must have, when it is not the URL's."""
+    strict: bool = True
+    """Check chains by RFC 5280 to the letter: on toward our own, off toward super clusters."""
+    proxy: str = ""
+    """An HTTP proxy, only ever from a user's own kubeconfig."""
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be used safely."""
+        url = urlsplit(self.server)
+        if url.scheme == "http" and _is_loopback(url.hostname or ""):
+            return
+        if url.scheme != "https" or not url.hostname:
+            raise CredentialsProblem(
+                f"the server {self.server!r} is no https URL; only a loopback address may be"
+                " reached without TLS"
+            )
+        if bool(self.client_cert) != bool(self.client_key):
+            raise CredentialsProblem(
+                f"the credentials for {self.server} have a client certificate or a key without"
+                " the other; give both"
+            )
+
+    def __repr__(self) -> str:
+        """Show the server and no secret."""
+        return f"Endpoint({self.title})"
+
+    @property
+    def title(self) -> str:
+        """What messages call this cluster."""
+        return self.name or self.server
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Tell whether the connection uses TLS."""
+        return self.server.startswith("https:")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

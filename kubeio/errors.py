@@ -1,0 +1,184 @@
+"""The tree of errors that talking to an API server can raise, and how an answer becomes one.
+
+Owns the mapping from a status code and a `Status` body to a class. Knows nothing of transports or
+retries. Hazard: 409 means two different things; only the `reason` tells a name that exists from a
+resourceVersion that is old.
+"""
+
+# ruff: noqa: N818 - the classes carry the words of the API's own reasons
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+_SHOWN_BODY = 200  # characters of an answer that is no Status, enough to recognise a proxy's page
+
+
+class KubeError(Exception):
+    """Whatever went wrong between us and an API server; the message is for people."""
+
+
+class CredentialsProblem(KubeError):
+    """A kubeconfig or a mounted credential cannot be used; the message says why and what to do."""
+
+
+class Terminal(KubeError):
+    """Raised by a reconcile: trying again changes nothing until somebody changes the object."""
+
+
+class Unavailable(KubeError):
+    """The server could not be reached, broke off, or answered that it cannot serve now."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class NotSent(Unavailable):
+    """No connection came about: the server has certainly not seen the request."""
+
+
+class Untrusted(Unavailable):
+    """TLS could not be verified: another authority, another name, or an expired certificate."""
+
+
+class Timeout(Unavailable):
+    """No answer within the deadline; whether the request took effect is unknown."""
+
+
+class ApiError(KubeError):
+    """The server answered and refused."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        details: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.details: Mapping[str, Any] = details or {}
+        self.retry_after = retry_after
+
+    @property
+    def causes(self) -> Sequence[Mapping[str, Any]]:
+        """`details.causes` of the Status: field, reason and message of each."""
+        return self.details.get("causes") or ()
+
+    def has_cause(self, reason: str) -> bool:
+        """Tell whether the server named this cause, for example `NamespaceTerminating`."""
+        return any(cause.get("reason") == reason for cause in self.causes)
+
+
+class BadRequest(ApiError):
+    """400: the request itself makes no sense to the server."""
+
+
+class Unauthorized(ApiError):
+    """401: the credential was not accepted."""
+
+
+class Forbidden(ApiError):
+    """403: RBAC, admission, a quota, or a namespace that is terminating."""
+
+
+class NotFound(ApiError):
+    """404: no such object, or no such kind."""
+
+
+class MethodNotAllowed(ApiError):
+    """405: the kind does not offer this verb."""
+
+
+class Conflict(ApiError):
+    """409: the object changed meanwhile, or a precondition (UID, resourceVersion) failed."""
+
+
+class AlreadyExists(ApiError):
+    """409: the name is taken."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion or the continue token is too old; list anew."""
+
+
+class TooLarge(ApiError):
+    """413: the object is larger than the server takes."""
+
+
+class UnsupportedMediaType(ApiError):
+    """415: the kind does not know this form of patch."""
+
+
+class Invalid(ApiError):
+    """422: the object breaks its schema or validation; `causes` names the fields."""
+
+
+class TooManyRequests(ApiError):
+    """429: wait `retry_after` seconds; without it a rule such as a disruption budget refused."""
+
+
+class ServerProblem(ApiError, Unavailable):
+    """5xx: the server, its store, or a webhook it depends on failed."""
+
+
+class ServerTimeout(ServerProblem, Timeout):
+    """504: the server gave up waiting; whether the request took effect is unknown."""
+
+
+_BY_STATUS: Mapping[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    409: Conflict,
+    410: Gone,
+    413: TooLarge,
+    415: UnsupportedMediaType,
+    422: Invalid,
+    429: TooManyRequests,
+    504: ServerTimeout,
+}
+
+
+def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str = "") -> ApiError:
+    """Return the error for a `Status` object; `where` says which request, `told` is Retry-After."""
+    code = code or status.get("code") or 0
+    reason = status.get("reason") or ""
+    details = status.get("details") or {}
+    kind = _BY_STATUS.get(code, ServerProblem if code >= 500 else ApiError)
+    if code == 409 and reason == "AlreadyExists":
+        kind = AlreadyExists
+    message = status.get("message") or "no message"
+    return kind(
+        f"{where}: {message} ({code} {reason or 'no reason'})",
+        status=code,
+        reason=reason,
+        details=details,
+        retry_after=_seconds(told, details),
+    )
+
+
+def from_answer(code: int, body: bytes, *, where: str, told: str = "") -> ApiError:
+    """Return the error for an HTTP answer whose body may be a Status or anything else."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        parsed = None
+    if not isinstance(parsed, dict) or parsed.get("kind") != "Status":
+        text = " ".join(body.decode(errors="replace").split())[:_SHOWN_BODY]
+        parsed = {"message": text or "the answer is empty"}
+    return from_status(code, parsed, where=where, told=told)
+
+
+def _seconds(told: str, details: Mapping[str, Any]) -> float | None:
+    if told.isascii() and told.isdigit():
+        return float(told)
+    seconds = details.get("retryAfterSeconds")
+    return float(seconds) if seconds else None
