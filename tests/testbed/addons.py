@@ -1,17 +1,19 @@
 """What a usable cluster has besides its nodes: DNS, and a default StorageClass.
 
-Hazard: nothing here waits; a cluster is up when its node is Ready, and pods come after that.
+Hazard: without the account `default` the API refuses pods, and a controller makes it a moment after
+the namespace; whoever hands out a cluster waits for it.
 """
 
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
 from tests.testbed import images
-from tests.testbed.api import Api, Object
+from tests.testbed.api import Api, Object, wait_for
 from tests.testbed.topology import Topology
 
 MANIFESTS = Path(__file__).resolve().parent / "manifests"
@@ -36,3 +38,22 @@ def install(api: Api, topology: Topology) -> None:
     """Apply all add-ons."""
     for document in documents(topology):
         api.apply(document)
+
+
+def wait(api: Api, hint: Callable[[], str]) -> None:
+    """Wait until the cluster takes pods, resolves names and makes volumes."""
+
+    def ready() -> bool:
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        return api.exists(account) and all(
+            _is_available(api, deployment)
+            for deployment in ("kube-system/coredns", "local-path-storage/local-path-provisioner")
+        )
+
+    wait_for("the add-ons are not ready", ready, seconds=90, hint=hint)
+
+
+def _is_available(api: Api, deployment: str) -> bool:
+    namespace, name = deployment.split("/")
+    found = api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+    return int(found.get("status", {}).get("availableReplicas", 0)) > 0

@@ -54,6 +54,13 @@ class Api:
         result: Object = json.loads(body)
         return result
 
+    def exists(self, path: str) -> bool:
+        """Whether there is an object; any other answer than yes and no is an error."""
+        status, body = self.request("GET", path)
+        if status not in (200, 404):
+            raise TestbedError(f"GET {path} answered {status}: {body[:300].decode()}")
+        return status == 200
+
     def apply(self, document: Object) -> None:
         """Create the object or bring it to this state."""
         path = object_path(document)

@@ -54,11 +54,11 @@ def making(entry: Path) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder that may be missing."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists():
+    """Remove a folder, a file, a socket or a link that may be missing."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:

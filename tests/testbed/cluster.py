@@ -106,6 +106,8 @@ class Cluster:
                 self._start_control_plane(topology, template)
             with progress.step("nodes Ready"):
                 self._start_nodes(topology)
+            with progress.step("DNS and storage"):
+                addons.wait(self.api, self._diagnosis)
             cache.write_atomic(
                 self.kubeconfig, (self.places.pki / "admin.kubeconfig").read_bytes(), 0o600
             )
