@@ -34,6 +34,10 @@ ACCOUNT = f"{DOMAIN}/serviceaccount"
 """Annotation of a token Secret: name of the tenant ServiceAccount; its UID is in `UID`."""
 SECRETS_DIGEST = f"{DOMAIN}/secrets-digest"
 """Annotation of a control plane's pod template: digest of the Secrets it mounts."""
+SERVICE_CIDR = f"{DOMAIN}/service-cidr"
+"""Annotation of the root namespace's Service `kubernetes`: the slice that it claims."""
+PKI_INITIALISED = f"{DOMAIN}/pki-initialised"
+"""Annotation of a root namespace, `true` once all authorities exist: never make one anew."""
 
 # Identity of a tenant store (design: deletes and the brake).
 STORE_UID = f"{DOMAIN}/store-uid"
@@ -87,6 +91,10 @@ DNS_USER = "tenancy:coredns"
 
 # Conditions of a VirtualCluster.
 READY = "Ready"
+RECONCILING = "Reconciling"
+"""True while the manager works toward the spec; kstatus reads it."""
+STALLED = "Stalled"
+"""True when only a change of the object, or of what it names, can help; kstatus reads it."""
 CERTIFICATES_READY = "CertificatesReady"
 ETCD_READY = "EtcdReady"
 API_SERVER_READY = "APIServerReady"
