@@ -1,0 +1,110 @@
+"""Reads the package's data: what is known of each Kubernetes minor.
+
+Owns where the files lie. Must not know what is done with them. Hazard: the data is read through
+importlib.resources, because an installed wheel may have no folder to open.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any, cast
+
+import yaml
+
+
+class UnknownMinorError(LookupError):
+    """There is no data for this minor; the message says which minors there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """One controller of kube-controller-manager and what a tenant does with it."""
+
+    name: str
+    runs: bool
+    by_default: bool
+    """Whether `*` in the flag means it."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The versions that make up a control plane."""
+
+    kubernetes: str
+    etcd: str
+    coredns: str
+
+
+def minors() -> tuple[str, ...]:
+    """Return the known minors, oldest first."""
+    found = [entry.name for entry in _root().iterdir() if _is_minor(entry.name)]
+    return tuple(sorted(found, key=lambda minor: tuple(map(int, minor.split(".")))))
+
+
+def versions(minor: str) -> Versions:
+    """Return the versions that a minor means. Raises UnknownMinorError."""
+    return Versions(**_document(minor, "defaults.yaml"))
+
+
+@functools.cache
+def controllers(minor: str) -> tuple[Controller, ...]:
+    """Return the verdict on each controller of a minor. Raises UnknownMinorError."""
+    return tuple(
+        Controller(
+            name=row["name"],
+            runs=row["verdict"] == "on",
+            by_default=row.get("byDefault", True),
+            reason=row["reason"],
+        )
+        for row in _document(minor, "controllers.yaml")
+    )
+
+
+def controllers_flag(minor: str) -> str:
+    """Return the value of kube-controller-manager's --controllers."""
+    rows = controllers(minor)
+    added = [row.name for row in rows if row.runs and not row.by_default]
+    removed = [f"-{row.name}" for row in rows if row.by_default and not row.runs]
+    return ",".join(["*", *added, *removed])
+
+
+@functools.cache
+def template(minor: str, name: str) -> str:
+    """Return the text of a minor's template. Raises UnknownMinorError."""
+    return (_folder(minor) / f"{name}.yaml.j2").read_text(encoding="utf-8")
+
+
+@functools.cache
+def bootstrap(name: str) -> str:
+    """Return the text of a file with objects that every tenant gets."""
+    return (_root() / "bootstrap" / name).read_text(encoding="utf-8")
+
+
+def sample(name: str) -> str:
+    """Return the text of a sample ClusterVersion."""
+    return (_root() / "samples" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def _root() -> Traversable:
+    return resources.files("clusterversions")
+
+
+def _folder(minor: str) -> Traversable:
+    if minor not in minors():
+        raise UnknownMinorError(
+            f"Kubernetes {minor!r} is not known here; known are {', '.join(minors())}"
+        )
+    return _root() / minor
+
+
+def _document(minor: str, name: str) -> Any:
+    text = (_folder(minor) / name).read_text(encoding="utf-8")
+    return cast("Mapping[str, Any] | list[Mapping[str, Any]]", yaml.safe_load(text))
+
+
+def _is_minor(name: str) -> bool:
+    major, _, minor = name.partition(".")
+    return major.isdigit() and minor.isdigit()

@@ -1,0 +1,111 @@
+"""Certificates as Secrets and kubeconfigs, and back.
+
+Owns data keys and document shapes. Must not know why one is written. Hazard: the bodies hold keys;
+nothing here or above may log them.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from tenancy import marks
+from vcmanager.pki.authority import Pair
+
+Manifest = dict[str, Any]
+
+CERTIFICATE = "tls.crt"
+KEY = "tls.key"
+
+
+def secret_of(name: str, namespace: str, pair: Pair) -> Manifest:
+    """Return the Secret that keeps a certificate, or a public key, and its private key."""
+    return _secret(
+        name, namespace, "kubernetes.io/tls", {CERTIFICATE: pair.certificate, KEY: pair.key}
+    )
+
+
+def trust_secret_of(name: str, namespace: str, certificate: bytes) -> Manifest:
+    """Return a Secret with an authority's certificate and without its key."""
+    return _secret(name, namespace, "Opaque", {CERTIFICATE: certificate})
+
+
+def pair_of(secret: Mapping[str, Any] | None) -> Pair | None:
+    """Return what a Secret keeps; None when there is no Secret. What is not there is empty."""
+    if secret is None:
+        return None
+    return Pair(data_of(secret, CERTIFICATE), data_of(secret, KEY))
+
+
+def data_of(secret: Mapping[str, Any], key: str) -> bytes:
+    """Return one value of a Secret, empty when it is not there or no base64."""
+    try:
+        return base64.b64decode((secret.get("data") or {}).get(key) or "", validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def kubeconfig_secret_of(name: str, namespace: str, credential: str, document: bytes) -> Manifest:
+    """Return the Secret that keeps a kubeconfig; its one key is its own name."""
+    made = _secret(name, namespace, "Opaque", {name: document})
+    made["metadata"]["labels"] = {marks.CREDENTIAL: credential}
+    return made
+
+
+def kubeconfig(
+    pair: Pair,
+    *,
+    cluster: str,
+    user: str,
+    server: str,
+    authority: bytes,
+    server_name: str = "",
+) -> bytes:
+    """Return a kubeconfig with everything inline; `server_name` is what the certificate says."""
+    target: dict[str, Any] = {
+        "server": server,
+        "certificate-authority-data": base64.b64encode(authority).decode(),
+    }
+    if server_name:
+        target["tls-server-name"] = server_name
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster, "cluster": target}],
+        "users": [
+            {
+                "name": user,
+                "user": {
+                    "client-certificate-data": base64.b64encode(pair.certificate).decode(),
+                    "client-key-data": base64.b64encode(pair.key).decode(),
+                },
+            }
+        ],
+        "contexts": [{"name": "default", "context": {"cluster": cluster, "user": user}}],
+        "current-context": "default",
+    }
+    return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+def pair_of_kubeconfig(document: bytes) -> Pair | None:
+    """Return the user's certificate and key, or None when it is no kubeconfig of ours."""
+    try:
+        user = yaml.safe_load(document)["users"][0]["user"]
+        return Pair(
+            base64.b64decode(user["client-certificate-data"], validate=True),
+            base64.b64decode(user["client-key-data"], validate=True),
+        )
+    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _secret(name: str, namespace: str, kind: str, data: Mapping[str, bytes]) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "type": kind,
+        "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+    }

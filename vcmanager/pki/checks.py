@@ -1,0 +1,154 @@
+"""Whether a certificate still does: pure predicates over what is kept and what is wanted.
+
+Must not know Secrets. Hazard: "cannot be read" and "is not there" are different; this module judges
+only what was read.
+"""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from vcmanager.pki.authority import Pair, Subject
+
+Fault = Literal[
+    "missing",
+    "unreadable",
+    "key mismatch",
+    "foreign issuer",
+    "other subject",
+    "other names",
+    "other usages",
+    "lifetime too long",
+    "due for renewal",
+]
+
+_TOLERATED = timedelta(hours=1)
+"""How much longer than wanted a lifetime may be: clock skew and rounding."""
+
+_OIDS = {
+    ExtendedKeyUsageOID.SERVER_AUTH: "server",
+    ExtendedKeyUsageOID.CLIENT_AUTH: "client",
+}
+
+
+def fault_of_leaf(
+    pair: Pair | None,
+    subject: Subject,
+    authority: Pair,
+    *,
+    lifetime: timedelta,
+    now: datetime,
+) -> Fault | None:
+    """Return why a leaf must be made anew, or None."""
+    if pair is None:
+        return "missing"
+    try:
+        certificate = x509.load_pem_x509_certificate(pair.certificate)
+        public_key = _public_of(pair.key)
+        issuer = x509.load_pem_x509_certificate(authority.certificate)
+        names, usages = _names(certificate), _usages(certificate)
+    except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension):
+        return "unreadable"
+    faults: tuple[tuple[Fault, bool], ...] = (
+        ("key mismatch", _spki(certificate.public_key()) != _spki(public_key)),
+        ("foreign issuer", not _is_issued_by(certificate, issuer)),
+        ("other subject", _subject(certificate) != _wanted(subject)),
+        ("other names", names != subject.alternative_names()),
+        ("other usages", usages != subject.usages),
+        ("lifetime too long", certificate.not_valid_after_utc - now > lifetime + _TOLERATED),
+        ("due for renewal", now >= renewal_of(pair)),
+    )
+    return next((fault for fault, is_so in faults if is_so), None)
+
+
+def fault_of_authority(pair: Pair) -> Fault | None:
+    """Return why an authority cannot be used, or None; it is never made anew for that."""
+    try:
+        certificate = x509.load_pem_x509_certificate(pair.certificate)
+        public_key = _public_of(pair.key)
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension):
+        return "unreadable"
+    if _spki(certificate.public_key()) != _spki(public_key):
+        return "key mismatch"
+    return None if constraints.ca else "other usages"
+
+
+def fault_of_keys(pair: Pair) -> Fault | None:
+    """Return why the ServiceAccount keys cannot be used, or None."""
+    try:
+        public = serialization.load_pem_public_key(pair.certificate)
+        derived = _public_of(pair.key)
+    except (ValueError, TypeError):
+        return "unreadable"
+    return None if _spki(public) == _spki(derived) else "key mismatch"
+
+
+def renewal_of(pair: Pair) -> datetime:
+    """Return when two thirds of a certificate's life are over."""
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return begin + (end - begin) * 2 / 3
+
+
+def end_of(pair: Pair) -> datetime:
+    """Return when a certificate ends."""
+    return x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc
+
+
+def _public_of(key: bytes) -> object:
+    return serialization.load_pem_private_key(key, password=None).public_key()
+
+
+def _spki(key: object) -> bytes:
+    public_bytes = getattr(key, "public_bytes", None)
+    if public_bytes is None:
+        raise TypeError("no public key")
+    found = public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return bytes(found)
+
+
+def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _subject(certificate: x509.Certificate) -> tuple[str, frozenset[str]]:
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    groups = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return (
+        str(names[0].value) if names else "",
+        frozenset(str(group.value) for group in groups),
+    )
+
+
+def _wanted(subject: Subject) -> tuple[str, frozenset[str]]:
+    return subject.common_name, frozenset(subject.organizations)
+
+
+def _names(certificate: x509.Certificate) -> frozenset[str]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(
+        [
+            *(f"DNS:{name}" for name in found.get_values_for_type(x509.DNSName)),
+            *(f"IP:{address}" for address in found.get_values_for_type(x509.IPAddress)),
+            *(f"URI:{uri}" for uri in found.get_values_for_type(x509.UniformResourceIdentifier)),
+        ]
+    )
+
+
+def _usages(certificate: x509.Certificate) -> frozenset[str]:
+    found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    return frozenset(_OIDS.get(usage, usage.dotted_string) for usage in found)

@@ -1,0 +1,187 @@
+"""The table of a tenant's certificates: name, authority, subject, names, usages.
+
+Owns which certificates there are. Pure. Hazard: an authority answers "who may speak here"; give one
+a second purpose and whoever may have a certificate for the first has the second too.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tenancy import marks
+from vcmanager.pki.authority import Subject
+
+AuthorityName = Literal["serving", "client", "etcd", "front-proxy", "agent-client"]
+
+SERVING: AuthorityName = "serving"
+CLIENT: AuthorityName = "client"
+ETCD: AuthorityName = "etcd"
+FRONT_PROXY: AuthorityName = "front-proxy"
+AGENT_CLIENT: AuthorityName = "agent-client"
+
+AUTHORITIES: dict[AuthorityName, str] = {
+    SERVING: "root-ca",
+    CLIENT: "client-authority",
+    ETCD: "etcd-authority",
+    FRONT_PROXY: "front-proxy-authority",
+}
+"""Each authority of a tenant and the Secret that keeps it. The agents' are the manager's own."""
+
+SERVICE_ACCOUNT_KEYS = "serviceaccount-rsa"
+TRUST = "trust"
+"""ConfigMap with the certificates of all authorities, for control plane pods."""
+
+ADMIN, SYNCER, MANAGER, DNS, CONTROLLER_MANAGER = (
+    "admin",
+    marks.CREDENTIAL_SYNCER,
+    "manager",
+    "coredns",
+    "controller-manager",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the certificates of one tenant depend on."""
+
+    root: str
+    uid: str
+    name: str
+    domain: str
+    api_address: str
+    """First address of the tenant's slice."""
+    service_address: str = ""
+    """ClusterIP of apiserver-svc."""
+    external_domain: str = ""
+    etcd_replicas: int = 1
+    has_dns: bool = True
+    api_service: str = "apiserver-svc"
+    etcd_service: str = "etcd"
+    etcd_set: str = "etcd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """One certificate: the Secret that keeps it, who signs it, and what is in it."""
+
+    secret: str
+    authority: AuthorityName
+    subject: Subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """One kubeconfig: whose it is, the Secret that keeps it, and the user's certificate."""
+
+    credential: str
+    subject: Subject
+    external: bool = False
+    """Whether it is for clients outside of the super cluster."""
+
+    @property
+    def secret(self) -> str:
+        """Name of the Secret, and of its one key."""
+        return f"{self.credential}-kubeconfig"
+
+
+def leaves(facts: Facts) -> tuple[Leaf, ...]:
+    """Return the certificates that control plane pods mount."""
+    both, server, client = frozenset({"server", "client"}), frozenset({"server"}), _CLIENT
+    return (
+        Leaf(
+            secret="apiserver-ca",  # noqa: S106 - upstream's name
+            authority=SERVING,
+            subject=Subject(
+                common_name="kube-apiserver",
+                dns_names=_api_names(facts),
+                addresses=_distinct("127.0.0.1", facts.api_address, facts.service_address),
+                usages=server,
+            ),
+        ),
+        Leaf(
+            secret="etcd-ca",  # noqa: S106 - upstream's name
+            authority=ETCD,
+            subject=Subject(
+                common_name="kube-etcd",
+                dns_names=_etcd_names(facts),
+                addresses=("127.0.0.1",),
+                usages=both,
+            ),
+        ),
+        Leaf(
+            secret="apiserver-etcd-client",  # noqa: S106
+            authority=ETCD,
+            subject=Subject(common_name="kube-apiserver-etcd-client", usages=client),
+        ),
+        Leaf(
+            secret="front-proxy-ca",  # noqa: S106 - upstream's name
+            authority=FRONT_PROXY,
+            subject=Subject(common_name="front-proxy-client", usages=client),
+        ),
+        Leaf(
+            secret="apiserver-kubelet-client",  # noqa: S106
+            authority=AGENT_CLIENT,
+            subject=Subject(
+                common_name="kube-apiserver-kubelet-client",
+                uris=(f"vc://{facts.uid}/{facts.root}",),
+                usages=client,
+            ),
+        ),
+    )
+
+
+def logins(facts: Facts) -> tuple[Login, ...]:
+    """Return the kubeconfigs of a tenant."""
+    return (
+        Login(
+            credential=ADMIN,
+            subject=_user("admin", marks.ADMINS_GROUP),
+            external=True,
+        ),
+        Login(credential=SYNCER, subject=_user(marks.SYNCER_USER)),
+        Login(credential=MANAGER, subject=_user("tenancy:vc-manager", "system:masters")),
+        Login(
+            credential=CONTROLLER_MANAGER,
+            subject=_user("system:kube-controller-manager"),
+        ),
+        *((Login(credential=DNS, subject=_user(marks.DNS_USER)),) if facts.has_dns else ()),
+    )
+
+
+def authority_common_name(name: AuthorityName, uid: str) -> str:
+    """Return the subject of an authority; two tenants' authorities have different ones."""
+    return f"{name}-authority {uid}"
+
+
+_CLIENT = frozenset({"client"})
+
+
+def _user(name: str, *groups: str) -> Subject:
+    return Subject(common_name=name, organizations=groups, usages=_CLIENT)
+
+
+def _api_names(facts: Facts) -> tuple[str, ...]:
+    service = facts.api_service
+    return _distinct(
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        f"kubernetes.default.svc.{facts.domain}",
+        "localhost",
+        service,
+        f"{service}.{facts.root}",
+        f"{service}.{facts.root}.svc",
+        facts.name,
+        facts.external_domain,
+    )
+
+
+def _etcd_names(facts: Facts) -> tuple[str, ...]:
+    members = [
+        f"{facts.etcd_set}-{number}.{facts.etcd_service}" for number in range(facts.etcd_replicas)
+    ]
+    near = [*members, facts.etcd_service]
+    return _distinct("localhost", *near, *(f"{name}.{facts.root}" for name in near))
+
+
+def _distinct(*names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name))

@@ -1,0 +1,116 @@
+"""Templates and values become manifests; nothing else does.
+
+Owns the one jinja2 environment. Must not know what the objects are for. Hazard: a value that comes
+from a VirtualCluster is somebody's text; every expression is written out as one JSON scalar or
+JSON collection, so that no text can end its own quotes, and the result is parsed again and compared
+with what the template is allowed to make.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+import jinja2
+import jinja2.sandbox
+import yaml
+
+Manifest = dict[str, Any]
+Shape = frozenset[tuple[str, str]]
+"""Kind and name of each object that a template makes."""
+
+_SURROGATES = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})")
+
+
+class TemplateProblemError(ValueError):
+    """A template cannot be rendered; the message names it and says why."""
+
+
+def render(template: str, values: Mapping[str, Any], *, name: str, shape: Shape) -> list[Manifest]:
+    """Return the objects that a template makes of the values.
+
+    `name` is what messages call the template; `shape` is what it must make, no more and no less.
+    Raises TemplateProblemError.
+    """
+    try:
+        text = _environment().from_string(template).render(values)
+    except jinja2.TemplateError as problem:
+        raise TemplateProblemError(f"the template {name} cannot be rendered: {problem}") from None
+    try:
+        documents = list(yaml.load_all(text, Loader=_Loader))
+    except yaml.YAMLError as problem:
+        raise TemplateProblemError(f"the template {name} makes no YAML: {problem}") from None
+    made = [document for document in documents if document is not None]
+    _compare(made, shape, name)
+    return made
+
+
+def scalar(value: Any) -> str:
+    """Return a value as YAML that is also JSON: on one line, quoted, ASCII only.
+
+    JSON writes characters beyond the basic plane as two halves, which YAML takes for two broken
+    characters; they are joined into the one escape that YAML knows.
+    """
+    if isinstance(value, jinja2.Undefined):
+        str(value)  # a strict undefined raises here, with the name in its message
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False)
+    return _SURROGATES.sub(_join, text)
+
+
+def shape_of(*pairs: tuple[str, str]) -> Shape:
+    """Return the shape with these kinds and names."""
+    return frozenset(pairs)
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that refuses a key written twice, which YAML forbids and PyYAML allows."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    pairs = [(loader.construct_object(key, deep=True), key) for key, _ in node.value]
+    seen: set[Any] = set()
+    for key, where in pairs:
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} is there twice", where.start_mark
+            )
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    return jinja2.sandbox.ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined,
+        finalize=scalar,
+        autoescape=False,
+        keep_trailing_newline=True,
+    )
+
+
+def _join(halves: re.Match[str]) -> str:
+    high, low = (int(half, 16) for half in halves.groups())
+    return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
+
+
+def _compare(made: Iterable[Any], shape: Shape, name: str) -> None:
+    found: set[tuple[str, str]] = set()
+    for document in made:
+        if not isinstance(document, dict):
+            _refuse(name, f"makes {type(document).__name__} where an object was expected")
+        pair = (str(document.get("kind")), str((document.get("metadata") or {}).get("name")))
+        if pair in found:
+            _refuse(name, f"makes {pair[0]} {pair[1]} twice")
+        found.add(pair)
+    if found != shape:
+        extra = ", ".join(f"{kind} {named}" for kind, named in sorted(found - shape))
+        missing = ", ".join(f"{kind} {named}" for kind, named in sorted(shape - found))
+        _refuse(name, f"makes {extra or 'nothing'} beyond, and lacks {missing or 'nothing'}")
+
+
+def _refuse(name: str, what: str) -> NoReturn:
+    raise TemplateProblemError(f"the template {name} {what}")
