@@ -88,22 +88,48 @@ class Client:
         field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
-        resource_version: str = "",
         metadata_only: bool = False,
         deadline: float | None = None,
     ) -> Object:
         """Fetch a collection, or one page of it when `limit` is given: the List object."""
+        found: Object = orjson.loads(
+            await self.list_encoded(
+                resource,
+                namespace=namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                limit=limit,
+                continue_token=continue_token,
+                metadata_only=metadata_only,
+                deadline=deadline,
+            )
+        )
+        return found
+
+    async def list_encoded(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        metadata_only: bool = False,
+        deadline: float | None = None,
+    ) -> bytes:
+        """Fetch like `list`, but leave the answer as JSON."""
         params = _present(
             labelSelector=label_selector,
             fieldSelector=field_selector,
             limit=str(limit) if limit else "",
-            resourceVersion=resource_version,
         )
         if continue_token:
             params["continue"] = continue_token
         accept = _METADATA_ONLY.format("List") if metadata_only else JSON
-        path = _path(resource, namespace)
-        return await self._object("GET", path, params=params, accept=accept, deadline=deadline)
+        return await self._transport.request(
+            "GET", _path(resource, namespace), params=params, accept=accept, deadline=deadline
+        )
 
     @contextlib.asynccontextmanager
     async def watch(

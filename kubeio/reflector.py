@@ -1,0 +1,309 @@
+"""Keep a store equal to a collection: stream or list, watch, resume, list anew when told to.
+
+Owns the loop and its backoff. Knows nothing of what the objects mean. Hazards: a selected watch
+reports an object that stopped matching as deleted. And a server whose store went back would leave a
+resumed watch silent for hours, so after every break the collection's revision is read before the
+watch goes on.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import structlog
+
+from kubeio import errors, stream
+from kubeio.backoff import Backoff
+from kubeio.client import Client
+from kubeio.store import Entry, Key, Store, parse
+from kubeio.transport import SILENCE
+from telemetry import metrics
+from tenancy.resources import Resource
+
+PAGE = 500
+_SLICE = 256  # entries taken in before others get a turn on the loop
+_WATCH_SECONDS = (300, 600)  # the server ends a watch after a random time in between
+_LIST_DEADLINE = 60.0
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class _ListMeta(
+    msgspec.Struct, rename={"resource_version": "resourceVersion", "token": "continue"}
+):
+    resource_version: str = ""
+    token: str = ""
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Versioned(msgspec.Struct, rename={"resource_version": "resourceVersion"}):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _Versioned
+
+
+_PAGE = msgspec.json.Decoder(_Page)
+_BOOKMARK = msgspec.json.Decoder(_Bookmark)
+
+
+class Reflector:
+    """Feeds one store from one collection of one server."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        store: Store,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+        side: str = "",
+        silence: float = SILENCE,
+        backoff: Backoff | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """Make nothing happen yet; `side` is the bounded metric label, `super` or `tenant`."""
+        self.store = store
+        self.resource = resource
+        self.revision = 0
+        """Highest resourceVersion ever seen from this server."""
+        self.position = 0
+        """Where the watch stands; lower than `revision` once the server's store went back."""
+        self.restarts = 0
+        self.problem = ""
+        """The last failure as a sentence; empty while all is well."""
+        self._client = client
+        self._namespace = namespace
+        self._labels = label_selector
+        self._fields = field_selector
+        self._metadata_only = metadata_only
+        self._silence = silence
+        self._backoff = backoff or Backoff(base=0.5, ceiling=30.0)
+        self._sleep = sleep
+        self._resume = ""
+        self._in_doubt = False
+        self._synced = asyncio.Event()
+        self._restarts_metric = metrics.WATCH_RESTARTS.labels(side, resource.plural)
+        self._events_metric = metrics.WATCH_EVENTS.labels(side, resource.plural)
+        self._objects_metric = metrics.CACHED_OBJECTS.labels(side, resource.plural)
+        self._counted = 0
+        self._logger = _log.bind(cluster=client.endpoint.title, resource=resource.plural)
+
+    @property
+    def synced(self) -> bool:
+        """Tell whether the store has held a complete list."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait for the first complete list."""
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        """Follow the collection until cancelled."""
+        try:
+            while True:
+                await self._guarded()
+        finally:
+            self._objects_metric.dec(self._counted)
+            self._counted = 0
+
+    async def _guarded(self) -> None:
+        """One list or one watch, and what its end means for the next."""
+        try:
+            await self._round()
+        except errors.Gone:
+            self._resume = ""
+            await self._pause("the server no longer has this resourceVersion", logging.INFO)
+        except errors.Timeout as problem:
+            self._in_doubt = True
+            await self._pause(str(problem), logging.INFO)
+        except (errors.ApiError, errors.Unavailable, errors.CredentialsProblem) as problem:
+            self._in_doubt = True
+            await self._pause(str(problem), logging.WARNING)
+        except msgspec.DecodeError as problem:
+            self._resume = ""
+            await self._pause(f"an object cannot be read: {problem}", logging.WARNING)
+
+    async def _pause(self, problem: str, level: int) -> None:
+        self.restarts += 1
+        self._restarts_metric.inc()
+        delay = self._backoff.next()
+        known, self.problem = self.problem, problem
+        # The same words again say nothing new; they stay in `problem` for whoever asks.
+        self._logger.log(
+            logging.DEBUG if known == problem else level,
+            "watch.broken",
+            problem=problem,
+            retry_seconds=round(delay, 2),
+        )
+        await self._sleep(delay)
+
+    async def _round(self) -> None:
+        if self._resume and self._in_doubt:
+            await self._check_history()
+        if self._resume:
+            await self._watch()
+        elif self._client.supports_streamed_lists:
+            await self._stream_list()
+        else:
+            await self._page_list()
+
+    async def _check_history(self) -> None:
+        """After a break: a store that lost its end would never send what we wait for."""
+        newest = _number((await self._page("", limit=1)).metadata.resource_version)
+        if newest < self.position:
+            self._logger.warning("watch.store_went_back", seen=self.position, now=newest)
+            self._resume = ""
+        self._in_doubt = False
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        seconds = random.randint(*_WATCH_SECONDS)  # noqa: S311 - spreads reconnects, no secret
+        started = loop.time()
+        async with self._client.watch(
+            self.resource,
+            namespace=self._namespace,
+            label_selector=self._labels,
+            field_selector=self._fields,
+            resource_version=self._resume,
+            timeout_seconds=seconds,
+            silence=self._silence,
+            metadata_only=self._metadata_only,
+        ) as events:
+            async for event in events:
+                self._take(event)
+        if loop.time() - started < seconds - 1:
+            # Ended before its time: a server that stops, perhaps to come back with another store.
+            self._in_doubt = True
+            await self._pause("the server ended the watch early", logging.DEBUG)
+
+    async def _stream_list(self) -> None:
+        """WatchList: the list arrives as events, a marked bookmark ends it, the watch goes on."""
+        found: dict[Key, Entry] = {}
+        complete = False
+        try:
+            async with self._client.watch(
+                self.resource,
+                namespace=self._namespace,
+                label_selector=self._labels,
+                field_selector=self._fields,
+                initial_events=True,
+                timeout_seconds=random.randint(*_WATCH_SECONDS),  # noqa: S311 - see above
+                silence=self._silence,
+                metadata_only=self._metadata_only,
+            ) as events:
+                async for event in events:
+                    if complete:
+                        self._take(event)
+                    elif event.type == "BOOKMARK":
+                        mark = _BOOKMARK.decode(event.raw).metadata
+                        if stream.INITIAL_EVENTS_END in (mark.annotations or {}):
+                            await self._replace(found, mark.resource_version)
+                            found, complete = {}, True
+                    else:
+                        self._collect(found, event)
+        except (errors.Invalid, errors.BadRequest) as problem:
+            if complete:
+                raise
+            self._logger.info("watch.no_streamed_lists", answer=str(problem))
+            self._client.supports_streamed_lists = False
+            return
+        self._in_doubt = True
+        if not complete:
+            raise errors.Unavailable("the server ended a streamed list before its end")
+
+    async def _page_list(self) -> None:
+        found: dict[Key, Entry] = {}
+        token = ""
+        while True:
+            page = await self._page(token, limit=PAGE)
+            for number, item in enumerate(page.items or ()):
+                entry = parse(item, api_version=self.resource.api_version, kind=self.resource.kind)
+                found[entry.key] = entry
+                if number % _SLICE == _SLICE - 1:
+                    await asyncio.sleep(0)
+            token = page.metadata.token
+            if not token:
+                break
+        await self._replace(found, page.metadata.resource_version)
+
+    async def _page(self, token: str, *, limit: int) -> _Page:
+        return _PAGE.decode(
+            await self._client.list_encoded(
+                self.resource,
+                namespace=self._namespace,
+                label_selector=self._labels,
+                field_selector=self._fields,
+                limit=limit,
+                continue_token=token,
+                metadata_only=self._metadata_only,
+                deadline=_LIST_DEADLINE,
+            )
+        )
+
+    async def _replace(self, found: dict[Key, Entry], resource_version: str) -> None:
+        self._advance(resource_version, restart=True)
+        for number, entry in enumerate(found.values()):
+            self.store.put(entry, live=False)
+            if number % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)
+        self.store.retain(found.keys())
+        self._count()
+        self._in_doubt = False
+        self.store.synced = True
+        self._synced.set()
+        self._logger.debug("watch.listed", objects=len(found), revision=self.position)
+
+    def _collect(self, found: dict[Key, Entry], event: stream.Event) -> None:
+        entry = parse(event.raw)
+        if event.type == "DELETED":
+            found.pop(entry.key, None)
+        else:
+            found[entry.key] = entry
+
+    def _take(self, event: stream.Event) -> None:
+        if event.type == "BOOKMARK":
+            self._advance(_BOOKMARK.decode(event.raw).metadata.resource_version)
+        else:
+            entry = parse(event.raw)
+            self._advance(entry.resource_version)
+            if event.type == "DELETED":
+                self.store.discard(entry, live=True)
+            else:
+                self.store.put(entry, live=True)
+            self._events_metric.inc()
+            self._count()
+        self._backoff.reset()
+        self.problem = ""
+
+    def _advance(self, resource_version: str, *, restart: bool = False) -> None:
+        if not resource_version:
+            return
+        number = _number(resource_version)
+        if number < self.position and not restart:
+            raise errors.Gone(f"the server's revision went back from {self.position} to {number}")
+        self._resume = resource_version
+        self.position = number
+        self.revision = max(self.revision, number)
+
+    def _count(self) -> None:
+        size = len(self.store)
+        if size != self._counted:
+            self._objects_metric.inc(size - self._counted)
+            self._counted = size
+
+
+def _number(resource_version: str) -> int:
+    """Return a resourceVersion as the number it is; 0 for servers that use something else."""
+    return int(resource_version) if resource_version.isascii() and resource_version.isdigit() else 0

@@ -1,0 +1,220 @@
+"""A compact cache of one collection: identity and labels parsed, the body kept as JSON.
+
+Owns entries, named indexes, and telling subscribers what changed. Knows no transport: the reflector
+feeds it. Hazard: absence means nothing until `synced` is true, and even then it is news from the
+past; a delete that rests on it needs a live read.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import msgspec
+import orjson
+
+from kubeio import Object
+
+Key = tuple[str, str]
+"""Namespace (empty for cluster-scoped kinds) and name."""
+
+MAX_PARSED_ANNOTATION = 1024
+"""Longer annotation values stay in the body only: kubectl's last-applied copy of the object."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """One cached object; never changed, replaced as a whole."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    deleting: bool
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    body: bytes
+    """The object as JSON, without `metadata.managedFields`."""
+
+    def __repr__(self) -> str:
+        """Show the identity; the body may be a Secret's."""
+        return f"Entry({self.namespace}/{self.name} uid={self.uid} rv={self.resource_version})"
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return (self.namespace, self.name)
+
+    def decode(self) -> Object:
+        """Return the object as a dict of the caller's own."""
+        found: Object = orjson.loads(self.body)
+        return found
+
+
+Handler = Callable[[Entry | None, Entry | None, bool], None]
+"""Called with (old, new, live). Old is None for what was not there, new is None for what is gone.
+
+Live is true when the change came as an event of a running watch, and false when it was found by
+comparing a whole list: a delete with live=False rests on absence. The object may have been deleted
+and made anew in between: then old and new differ in uid. A selected watch reports an object whose
+labels no longer match as deleted, too.
+"""
+IndexFunction = Callable[[Entry], Iterable[str]]
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    name: str
+    uid: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_METADATA = msgspec.json.Decoder(_Metadata)
+_ENCODER = msgspec.json.Encoder()
+_NOTHING: Mapping[str, str] = {}
+
+
+def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") -> Entry:
+    """Return the entry of an object's JSON.
+
+    Items of a list lack apiVersion and kind; given here they are added, so that every body can
+    stand alone. Raises msgspec.DecodeError when this is no object with metadata.
+    """
+    fields = _FIELDS.decode(raw)
+    metadata_raw = fields.get("metadata", msgspec.Raw(b"{}"))
+    metadata = _METADATA.decode(metadata_raw)
+    inner = _FIELDS.decode(metadata_raw)
+    bare = inner.pop("managedFields", None) is None and "kind" in fields
+    if bare:
+        body = bytes(raw)
+    else:
+        fields["metadata"] = msgspec.Raw(_ENCODER.encode(inner))
+        if "kind" not in fields and kind:
+            head = {"apiVersion": api_version, "kind": kind}
+            fields = {key: msgspec.Raw(orjson.dumps(text)) for key, text in head.items()} | fields
+        # The encoder's own result sits in a larger block than it needs; a copy is exact.
+        body = bytes(memoryview(_ENCODER.encode(fields)))
+    annotations = metadata.annotations or _NOTHING
+    return Entry(
+        namespace=sys.intern(metadata.namespace),
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+        deleting=metadata.deletion_timestamp is not None,
+        labels=metadata.labels or _NOTHING,
+        annotations={k: v for k, v in annotations.items() if len(v) <= MAX_PARSED_ANNOTATION},
+        body=body,
+    )
+
+
+class Store:
+    """Entries by namespace and name, with named indexes."""
+
+    def __init__(self, indexes: Mapping[str, IndexFunction] | None = None) -> None:
+        """Take the functions of the named indexes: each gives the values an entry stands under."""
+        self.synced = False
+        """True after the first complete list; set by the reflector."""
+        self._namespaces: dict[str, dict[str, Entry]] = {}
+        self._size = 0
+        self._functions = dict(indexes or {})
+        self._indexes: dict[str, dict[str, dict[Key, Entry]]] = {n: {} for n in self._functions}
+        self._handlers: list[Handler] = []
+
+    def __len__(self) -> int:
+        """Count the entries."""
+        return self._size
+
+    def get(self, namespace: str, name: str) -> Entry | None:
+        """Return an entry from memory; None before `synced` means nothing."""
+        return self._namespaces.get(namespace, {}).get(name)
+
+    def list(self, namespace: str | None = None) -> list[Entry]:
+        """Return the entries of one namespace, or all: a list of the caller's own."""
+        if namespace is not None:
+            return list(self._namespaces.get(namespace, {}).values())
+        return [entry for names in self._namespaces.values() for entry in names.values()]
+
+    def namespaces(self) -> Collection[str]:
+        """Return the namespaces that have entries."""
+        return tuple(self._namespaces)
+
+    def index(self, name: str, value: str) -> tuple[Entry, ...]:
+        """Return the entries that stand under a value of a named index."""
+        return tuple(self._indexes[name].get(value, {}).values())
+
+    def subscribe(self, handler: Handler, *, replay: bool = False) -> None:
+        """Call `handler` at each change from now on; `replay` first shows what is there."""
+        self._handlers.append(handler)
+        if replay:
+            for entry in self.list():
+                handler(None, entry, False)
+
+    def put(self, entry: Entry, *, live: bool) -> None:
+        """Take an entry in; nobody is told when it is the very version that is there."""
+        names = self._namespaces.setdefault(entry.namespace, {})
+        old = names.get(entry.name)
+        if _is_same(old, entry):
+            return
+        names[entry.name] = entry
+        if old is None:
+            self._size += 1
+        else:
+            self._unindex(old)
+        self._index(entry)
+        self._tell(old, entry, live=live)
+
+    def discard(self, last: Entry, *, live: bool) -> None:
+        """Forget an entry; `last` is its last known state, which subscribers see as old."""
+        names = self._namespaces.get(last.namespace, {})
+        old = names.pop(last.name, None)
+        if old is None:
+            return
+        if not names:
+            del self._namespaces[last.namespace]
+        self._size -= 1
+        self._unindex(old)
+        self._tell(last, None, live=live)
+
+    def retain(self, keys: Collection[Key]) -> None:
+        """Forget every entry whose key is not among `keys`: a complete list did not have it."""
+        for entry in self.list():
+            if entry.key not in keys:
+                self.discard(entry, live=False)
+
+    def replace(self, entries: Iterable[Entry]) -> None:
+        """Make the store equal to a complete list, deletions last."""
+        seen: set[Key] = set()
+        for entry in entries:
+            seen.add(entry.key)
+            self.put(entry, live=False)
+        self.retain(seen)
+
+    def _tell(self, old: Entry | None, new: Entry | None, *, live: bool) -> None:
+        for handler in self._handlers:
+            handler(old, new, live)
+
+    def _index(self, entry: Entry) -> None:
+        for name, values in self._functions.items():
+            for value in values(entry):
+                self._indexes[name].setdefault(value, {})[entry.key] = entry
+
+    def _unindex(self, entry: Entry) -> None:
+        for name, values in self._functions.items():
+            index = self._indexes[name]
+            for value in values(entry):
+                found = index.get(value)
+                if found is not None and found.pop(entry.key, None) is not None and not found:
+                    del index[value]
+
+
+def _is_same(old: Entry | None, new: Entry) -> bool:
+    return (
+        old is not None
+        and old.uid == new.uid
+        and old.resource_version == new.resource_version
+        and bool(new.resource_version)
+    )
