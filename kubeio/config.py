@@ -124,6 +124,14 @@ async def user_kubeconfig(path: str = "", context: str = "") -> Endpoint:
     )
 
 
+def context_namespace(path: str = "", context: str = "") -> str:
+    """Return the namespace that a person's kubeconfig context names; empty when it names none."""
+    document = _merge([(file, _parse(_read(file))) for file in _user_files(path)])
+    wanted = context or document.get("current-context")
+    chosen = _named(document, "contexts", "context", wanted)
+    return _text(chosen, "namespace")
+
+
 def _parse(content: bytes) -> Mapping[str, Any]:
     if len(content) > MAX_KUBECONFIG:
         raise CredentialsProblem(

@@ -33,6 +33,9 @@ class Endpoint:
     """The name that the server's certificate must have, when it is not the URL's."""
     strict: bool = True
     """Check chains by RFC 5280 to the letter: on toward our own, off toward super clusters."""
+    impersonate: str = ""
+    """Act as this user, as far as the credentials may; only ever from a person's own flag."""
+    impersonate_groups: tuple[str, ...] = ()
     proxy: str = ""
     """An HTTP proxy, only ever from a user's own kubeconfig."""
 

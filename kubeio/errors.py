@@ -58,8 +58,11 @@ class ApiError(KubeError):
         reason: str = "",
         details: Mapping[str, Any] | None = None,
         retry_after: float | None = None,
+        said: str = "",
     ) -> None:
         super().__init__(message)
+        self.said = said or message
+        """The server's own words, without which request it was."""
         self.status = status
         self.reason = reason
         self.details: Mapping[str, Any] = details or {}
@@ -162,6 +165,7 @@ def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str =
         reason=reason,
         details=details,
         retry_after=_seconds(told, details),
+        said=message,
     )
 
 

@@ -44,7 +44,7 @@ class Transport:
         self.endpoint = endpoint
         self.deadline = deadline
         self._connections = connections
-        self._headers = {"User-Agent": user_agent}
+        self._headers = [("User-Agent", user_agent), *_impersonation(endpoint)]
         self._base = endpoint.server.rstrip("/")
         self._credentials = Credentials(endpoint)
         self._ssl = tls.context(endpoint) if endpoint.is_encrypted else None
@@ -204,6 +204,13 @@ class Transport:
     def _authorised(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         found = self._credentials.header()
         return {**headers, "Authorization": found} if found else headers
+
+
+def _impersonation(endpoint: Endpoint) -> list[tuple[str, str]]:
+    if not endpoint.impersonate:
+        return []
+    groups = [("Impersonate-Group", group) for group in endpoint.impersonate_groups]
+    return [("Impersonate-User", endpoint.impersonate), *groups]
 
 
 def _opened(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
