@@ -1,0 +1,16 @@
+"""Throw-away authorities for the agent's tests."""
+
+import pytest
+import trustme
+import uvloop
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    """One authority that signs servers on loopback."""
+    return trustme.CA()
+
+
+def pytest_asyncio_loop_factories(config, item):
+    """The agent's loop in production is the one in its tests."""
+    return {"uvloop": uvloop.new_event_loop}

@@ -1,0 +1,305 @@
+"""Streams between real TLS sockets: ends, back-pressure and deadlines."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+import trustme
+
+from tests.unit.vnagent import wires
+from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES, Channel, ReceiveBuffer, connect
+from vnagent.pump import Deadlines, End, Pump
+
+QUICK = Deadlines(check_seconds=0.05)
+
+
+@dataclass
+class Relay:
+    """A listener that joins its first caller to a kubelet through a pump."""
+
+    port: int
+    pumps: list[Pump] = field(default_factory=list)
+    ends: list[End] = field(default_factory=list)
+    callers: list[Channel] = field(default_factory=list)
+    kubelets: list[Channel] = field(default_factory=list)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def end(self) -> End:
+        """Wait for the stream's end."""
+        async with asyncio.timeout(wires.PATIENCE_SECONDS):
+            await self.done.wait()
+        return self.ends[0]
+
+
+@contextlib.asynccontextmanager
+async def relay(
+    authority: trustme.CA,
+    kubelet_port: int,
+    *,
+    is_two_way: bool = True,
+    deadlines: Deadlines = QUICK,
+) -> AsyncIterator[Relay]:
+    """Relay one stream."""
+    buffer = ReceiveBuffer()
+    context = wires.server_context(authority, "127.0.0.1")
+    trust = wires.client_context(authority)
+    found = Relay(0)
+
+    async def serve(caller: Channel) -> None:
+        await caller.opened()
+        kubelet = await connect(
+            "127.0.0.1", kubelet_port, context=trust, buffer=buffer, server_name="127.0.0.1"
+        )
+        pump = Pump(caller, kubelet, is_two_way=is_two_way, deadlines=deadlines)
+        found.pumps.append(pump)
+        found.callers.append(caller)
+        found.kubelets.append(kubelet)
+        found.ends.append(await pump.run())
+        found.done.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Channel(
+                context, buffer, accepted=lambda caller: tasks.create_task(serve(caller)) and None
+            ),
+            "127.0.0.1",
+            0,
+        )
+        found.port = server.sockets[0].getsockname()[1]
+        try:
+            yield found
+        finally:
+            server.close()
+
+
+def echo(peer: ssl.SSLSocket) -> None:
+    """Send back what comes, and end when it ends."""
+    while chunk := peer.recv(65536):
+        peer.sendall(chunk)
+    wires.half_close(peer)
+
+
+async def test_bytes_pass_both_ways_and_are_counted(authority):
+    """A stream moves bytes unchanged and counts them per direction."""
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), echo) as (port, troubles):
+        async with relay(authority, port) as found:
+
+            def talk() -> bytes:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    peer.sendall(b"hello")
+                    heard = wires.read_until(peer, b"hello")
+                    wires.half_close(peer)
+                    return heard + wires.read_all(peer)
+
+            assert await asyncio.to_thread(talk) == b"hello"
+            assert await found.end() is End.COMPLETE
+            assert (found.pumps[0].bytes_up, found.pumps[0].bytes_down) == (5, 5)
+    assert troubles == []
+
+
+async def test_output_goes_on_after_input_has_ended(authority):
+    """REL-87: half a connection closes alone; what follows arrives whole and in order."""
+    answer = bytes(range(256)) * 40_000  # 10 MB: many reads after the goodbye
+
+    def answer_after_the_end(peer: ssl.SSLSocket) -> None:
+        assert wires.read_all(peer) == b"input" * 1000
+        peer.sendall(answer)
+        wires.half_close(peer)
+
+    context = wires.server_context(authority, "127.0.0.1")
+    with wires.serving(context, answer_after_the_end) as (port, troubles):
+        async with relay(authority, port) as found:
+
+            def talk() -> bytes:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    peer.sendall(b"input" * 1000)
+                    wires.half_close(peer)
+                    return wires.read_all(peer)
+
+            assert await asyncio.to_thread(talk) == answer
+            assert await found.end() is End.COMPLETE
+    assert troubles == []
+
+
+async def test_input_goes_on_after_output_has_ended(authority):
+    """The other half closes alone, too."""
+    heard: list[bytes] = []
+
+    def end_first(peer: ssl.SSLSocket) -> None:
+        wires.half_close(peer)
+        heard.append(wires.read_all(peer))
+
+    context = wires.server_context(authority, "127.0.0.1")
+    with wires.serving(context, end_first) as (port, troubles):
+        async with relay(authority, port) as found:
+
+            def talk() -> None:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    assert wires.read_all(peer) == b""
+                    peer.sendall(b"late input" * 200_000)
+                    wires.half_close(peer)
+                    with contextlib.suppress(OSError):
+                        peer.recv(1)
+
+            await asyncio.to_thread(talk)
+            assert await found.end() is End.COMPLETE
+    assert heard == [b"late input" * 200_000]
+    assert troubles == []
+
+
+@pytest.mark.parametrize("is_two_way", [True, False])
+async def test_a_reader_that_stops_holds_back_the_writer(authority, is_two_way):
+    """REL-88: what a stream holds is bounded, and nothing is lost when the reader goes on."""
+    total = 64 * 1024 * 1024
+    sent = [0]
+
+    def flood(peer: ssl.SSLSocket) -> None:
+        block = b"x" * 65536
+        while sent[0] < total:
+            peer.sendall(block)
+            sent[0] += len(block)
+        wires.half_close(peer)
+
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), flood) as (port, troubles):
+        async with relay(authority, port, is_two_way=is_two_way) as found:
+            peer = await asyncio.to_thread(
+                wires.dial, found.port, wires.client_context(authority), receive_buffer=65536
+            )
+            with peer:
+                before = -1
+                while before != sent[0]:  # until the writer stands still
+                    before = sent[0]
+                    await asyncio.sleep(0.5)
+                assert 0 < before < total // 2
+                assert found.callers[0].unsent_bytes <= HIGH_WATER_BYTES + 2 * READ_BYTES
+                assert len(await asyncio.to_thread(wires.read_all, peer)) == total
+            assert await found.end() is End.COMPLETE
+    assert troubles == []
+
+
+async def test_a_log_ends_at_once_when_its_reader_has_gone(authority):
+    """A silent container would never tell that nobody listens."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stay_silent(peer: ssl.SSLSocket) -> None:
+        with contextlib.suppress(OSError):
+            peer.recv(1)
+        loop.call_soon_threadsafe(ended.set)
+
+    context = wires.server_context(authority, "127.0.0.1")
+    with wires.serving(context, stay_silent) as (port, _):
+        async with relay(authority, port, is_two_way=False) as found:
+
+            def leave() -> None:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    peer.sendall(b"not for the kubelet")
+                    wires.half_close(peer)
+
+            await asyncio.to_thread(leave)
+            assert await found.end() is End.CALLER_GONE
+            assert found.pumps[0].bytes_up == 0
+            async with asyncio.timeout(wires.PATIENCE_SECONDS):
+                await ended.wait()
+
+
+async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
+    """REL-89: the caller gets what came, and no TLS goodbye after it."""
+
+    def break_off(peer: ssl.SSLSocket) -> None:
+        peer.sendall(b"half a li")
+        time.sleep(0.2)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        socket.socket.close(peer)
+
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), break_off) as (port, _):
+        async with relay(authority, port) as found:
+
+            def talk() -> bytes:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    heard = wires.read_until(peer, b"half a li")
+                    peer.suppress_ragged_eofs = False
+                    with pytest.raises(ssl.SSLEOFError):
+                        peer.recv(1)
+                    return heard
+
+            assert await asyncio.to_thread(talk) == b"half a li"
+            assert await found.end() is End.KUBELET_LOST
+
+
+def _wait_for_end(peer: ssl.SSLSocket) -> None:
+    with contextlib.suppress(OSError):
+        wires.read_all(peer)
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "end"),
+    [
+        (Deadlines(idle_seconds=0.2, check_seconds=0.05), End.IDLE),
+        (Deadlines(total_seconds=0.2, check_seconds=0.05), End.TOO_LONG),
+    ],
+)
+async def test_deadlines_end_a_stream(authority, deadlines, end):
+    """A stream on which nothing moves, or that is too old, is ended on both sides."""
+    context = wires.server_context(authority, "127.0.0.1")
+    with wires.serving(context, _wait_for_end) as (port, _):
+        async with relay(authority, port, deadlines=deadlines) as found:
+
+            def wait() -> None:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    _wait_for_end(peer)
+
+            await asyncio.to_thread(wait)
+            assert await found.end() is end
+
+
+async def test_a_moving_stream_is_not_idle(authority):
+    """The idle deadline counts from the last byte."""
+    deadlines = Deadlines(idle_seconds=0.5, check_seconds=0.05)
+    context = wires.server_context(authority, "127.0.0.1")
+    with wires.serving(context, echo) as (port, troubles):
+        async with relay(authority, port, deadlines=deadlines) as found:
+
+            def talk() -> None:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    for _ in range(8):
+                        peer.sendall(b".")
+                        assert peer.recv(1) == b"."
+                        time.sleep(0.15)
+                    wires.half_close(peer)
+                    wires.read_all(peer)
+
+            await asyncio.to_thread(talk)
+            assert await found.end() is End.COMPLETE
+    assert troubles == []
+
+
+async def test_half_a_connection_does_not_stay_for_hours(authority):
+    """After one direction has ended, the short deadline counts."""
+    deadlines = Deadlines(idle_seconds=60, linger_seconds=0.2, check_seconds=0.05)
+    context = wires.server_context(authority, "127.0.0.1")
+
+    over = threading.Event()
+
+    def never_end(peer: ssl.SSLSocket) -> None:
+        wires.read_all(peer)
+        over.wait(wires.PATIENCE_SECONDS)
+
+    with wires.serving(context, never_end) as (port, _):
+        async with relay(authority, port, deadlines=deadlines) as found:
+
+            def talk() -> None:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    wires.half_close(peer)
+                    _wait_for_end(peer)
+
+            await asyncio.to_thread(talk)
+            assert await found.end() is End.IDLE
+            over.set()

@@ -1,0 +1,112 @@
+"""Blocking TLS peers for tests: the standard library's sockets, so that our own TLS is not judged
+by itself.
+"""
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+
+import trustme
+
+PATIENCE_SECONDS = 20.0
+
+
+def server_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    """Return a context that serves a certificate for the names."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(context)
+    return context
+
+
+def client_context(authority: trustme.CA) -> ssl.SSLContext:
+    """Return a context that trusts the authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    authority.configure_trust(context)
+    return context
+
+
+def half_close(peer: ssl.SSLSocket) -> None:
+    """Close the sending direction: a TLS goodbye, then a FIN."""
+    peer.settimeout(0)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        peer.unwrap()
+    socket.socket.shutdown(peer, socket.SHUT_WR)
+    peer.settimeout(PATIENCE_SECONDS)
+
+
+def read_all(peer: ssl.SSLSocket) -> bytes:
+    """Return everything up to the peer's TLS goodbye."""
+    peer.settimeout(PATIENCE_SECONDS)
+    parts = []
+    while True:
+        try:
+            part = peer.recv(65536)
+        except ssl.SSLZeroReturnError:  # both directions are closed
+            part = b""
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def read_until(peer: ssl.SSLSocket, mark: bytes) -> bytes:
+    """Return what arrives up to a mark and beyond."""
+    peer.settimeout(PATIENCE_SECONDS)
+    found = b""
+    while mark not in found:
+        part = peer.recv(65536)
+        if not part:
+            break
+        found += part
+    return found
+
+
+@contextlib.contextmanager
+def serving(
+    context: ssl.SSLContext, behave: Callable[[ssl.SSLSocket], None]
+) -> Iterator[tuple[int, list[BaseException]]]:
+    """Serve connections one by one in a thread; yields the port and what went wrong there."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    troubles: list[BaseException] = []
+
+    def run() -> None:
+        while True:
+            try:
+                plain, _ = listener.accept()
+            except OSError:
+                return
+            plain.settimeout(PATIENCE_SECONDS)
+            try:
+                with context.wrap_socket(plain, server_side=True) as peer:
+                    behave(peer)
+            except (OSError, AssertionError) as trouble:
+                troubles.append(trouble)
+            finally:
+                plain.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1], troubles
+    finally:
+        # Only a shutdown wakes a thread that waits in accept.
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(PATIENCE_SECONDS)
+
+
+def dial(
+    port: int, context: ssl.SSLContext, *, server_name: str = "127.0.0.1", receive_buffer: int = 0
+) -> ssl.SSLSocket:
+    """Connect to loopback."""
+    plain = socket.socket()
+    if receive_buffer:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    plain.settimeout(PATIENCE_SECONDS)
+    plain.connect(("127.0.0.1", port))
+    try:
+        return context.wrap_socket(plain, server_hostname=server_name)
+    except BaseException:
+        plain.close()
+        raise

@@ -1,0 +1,368 @@
+"""One TLS connection as two directions of bytes, each of which ends on its own.
+
+Owns the handshake, decryption and the flow of one connection. Must not know HTTP or who talks.
+Hazard: the TLS transports of asyncio and uvloop close both directions when one ends, which would
+cut the output of a command whose input has ended. So TLS runs here, over a plain transport, in
+memory; and everything that arrives is passed on within the callback that brought it, so that no
+stream holds more than one read and what its transport has buffered.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Protocol, cast
+
+READ_BYTES = 64 * 1024
+HIGH_WATER_BYTES = 256 * 1024
+INBOX_BYTES = 128 * 1024
+LINGER_SECONDS = 10.0
+_RECORD_BYTES = 16 * 1024
+
+# A peer that vanished without a word is noticed within a minute: 20 + 4 * 10 seconds.
+_KEEPALIVE = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 4))
+
+
+class ChannelLostError(OSError):
+    """The connection broke, or its peer does not speak TLS as we want it; says which."""
+
+
+class Sink(Protocol):
+    """What takes the bytes of a channel once it is part of a pipe."""
+
+    def data(self, chunk: bytes) -> None:
+        """Take bytes that arrived."""
+
+    def ended(self) -> None:
+        """The peer has closed its direction in order; ours may go on."""
+
+    def lost(self, error: ChannelLostError) -> None:
+        """The connection is gone, in both directions."""
+
+    def writable(self, is_writable: bool) -> None:
+        """Whether the channel takes more without piling it up."""
+
+
+class ReceiveBuffer:
+    """The one buffer that all channels of a loop read into: its content never outlives a read."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(READ_BYTES))
+
+
+class Channel(asyncio.BufferedProtocol):
+    """Use as the protocol of a plain TCP transport; see `connect` and the server."""
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        buffer: ReceiveBuffer,
+        *,
+        server_name: str | None = None,
+        accepted: Callable[["Channel"], None] | None = None,
+    ) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=accepted is not None,
+            server_hostname=server_name,
+        )
+        self._buffer = buffer
+        self._accepted = accepted
+        self._transport: asyncio.Transport | None = None
+        self._is_open = False
+        self._has_ended = False  # the peer closed its direction
+        self._is_finished = False  # we closed ours
+        self._error: ChannelLostError | None = None
+        self._inbox = bytearray()
+        self._is_reading = True
+        self._is_writable = True
+        self._sink: Sink | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        self._changed = asyncio.Event()
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        _keep_alive(self._transport)
+        if self._accepted is not None:
+            self._accepted(self)
+        else:
+            self._shake_hands()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Lend the loop's buffer for one read."""
+        return self._buffer.view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Decrypt and pass on what was read."""
+        self._incoming.write(self._buffer.view[:nbytes])
+        if not self._is_open:
+            self._shake_hands()
+        if self._is_open:
+            self._decrypt()
+
+    def eof_received(self) -> bool:
+        """Keep our direction open; an end without a TLS goodbye may be a cut, so it is an error."""
+        if not self._has_ended:
+            self._fail(ChannelLostError("the peer ended the connection without closing TLS"))
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever waits."""
+        if self._linger is not None:
+            self._linger.cancel()
+        reason = f"the connection broke: {exc}" if exc else "the connection is closed"
+        self._lose(ChannelLostError(reason))
+
+    def pause_writing(self) -> None:
+        """Hold back whoever writes."""
+        self._set_writable(False)
+
+    def resume_writing(self) -> None:
+        """Let whoever writes go on."""
+        self._set_writable(True)
+
+    # What the owner calls.
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is gone."""
+        return self._error is not None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the connection stands and nothing has arrived on it."""
+        return not (self.is_lost or self._has_ended or self._inbox)
+
+    @property
+    def peer_certificate(self) -> bytes:
+        """The peer's verified certificate in DER, empty when it gave none."""
+        return self._tls.getpeercert(binary_form=True) or b""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much waits for a peer that does not read."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    async def opened(self) -> None:
+        """Wait for the end of the handshake; raises ChannelLostError."""
+        await self._until(lambda: self._is_open)
+
+    async def read_until(self, mark: bytes, limit: int) -> bytes | None:
+        """Return what arrived up to and with `mark`; None when `limit` bytes hold no mark.
+
+        Raises ChannelLostError when the connection ends before.
+        """
+        seen = 0
+        while (start := self._inbox.find(mark, max(0, seen - len(mark)))) < 0:
+            seen = len(self._inbox)
+            if seen >= limit:
+                return None
+            if self._has_ended:
+                raise ChannelLostError("the peer closed the connection in mid-message")
+            await self._more_than(seen)
+        end = start + len(mark)
+        return self._take(end) if end <= limit else None
+
+    async def read(self) -> bytes:
+        """Return what has arrived, empty at the end."""
+        await self._more_than(0)
+        return self._take(len(self._inbox))
+
+    async def ended(self) -> None:
+        """Wait until the peer closes its direction, or the connection is lost."""
+        with contextlib.suppress(ChannelLostError):
+            await self._until(lambda: self._has_ended)
+
+    async def drained(self) -> None:
+        """Wait until writing does not pile up; raises ChannelLostError."""
+        await self._until(lambda: self._is_writable)
+
+    def write(self, chunk: bytes) -> None:
+        """Encrypt and send; what a lost connection was given is dropped."""
+        if self.is_lost or self._is_finished:
+            return
+        view = memoryview(chunk)
+        try:
+            while view:
+                view = view[self._tls.write(view) :]
+        except ssl.SSLError as error:
+            self._fail(ChannelLostError(f"TLS broke in writing: {error.reason}"))
+        self._flush()
+
+    def finish(self) -> None:
+        """Close our direction: the peer reads the end, and may go on sending."""
+        if self.is_lost or self._is_finished or self._transport is None:
+            return
+        self._is_finished = True
+        # WANT_READ is the rule: our goodbye is out, the peer's has not come.
+        with contextlib.suppress(ssl.SSLError):
+            self._tls.unwrap()
+        self._flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        """Send what is buffered, say goodbye, and close."""
+        self.finish()
+        self._close_transport()
+
+    def cut(self) -> None:
+        """Send what is buffered and close without a TLS goodbye: the peer learns of a break."""
+        self._close_transport()
+
+    def abort(self) -> None:
+        """Drop the connection and what is buffered at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pour_into(self, sink: Sink) -> None:
+        """Give what has arrived and will arrive to a sink, at once and until the end."""
+        self._sink = sink
+        sink.writable(self._is_writable)
+        if chunk := self._take(len(self._inbox)):
+            sink.data(chunk)
+        if self._error is not None:
+            sink.lost(self._error)
+        elif self._has_ended:
+            sink.ended()
+
+    def set_reading(self, is_wanted: bool) -> None:
+        """Stop or go on reading: how a slow reader is felt by the writer."""
+        if self._transport is None or is_wanted == self._is_reading or self.is_lost:
+            return
+        self._is_reading = is_wanted
+        if is_wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    # What happens inside.
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return
+        except ssl.SSLError as error:
+            # Certificate problems carry a sentence, everything else a code.
+            sentence = getattr(error, "verify_message", "") or error.reason
+            self._flush()  # the alert that tells the peer why
+            self._fail(ChannelLostError(f"TLS handshake: {sentence}"))
+            return
+        self._is_open = True
+        self._flush()
+        self._changed.set()
+
+    def _decrypt(self) -> None:
+        try:
+            while (self._incoming.pending or self._tls.pending()) and not self._has_ended:
+                self._pass_on(self._tls.read(_RECORD_BYTES))
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            self._pass_on(b"")
+        except ssl.SSLError as error:
+            self._fail(ChannelLostError(f"TLS broke in reading: {error.reason}"))
+        self._flush()  # answers to key updates and the like
+
+    def _pass_on(self, chunk: bytes) -> None:
+        if not chunk:
+            self._has_ended = True
+            if self._sink is not None:
+                self._sink.ended()
+        elif self._sink is not None:
+            self._sink.data(chunk)
+            return
+        else:
+            self._inbox += chunk
+            if len(self._inbox) >= INBOX_BYTES:
+                self.set_reading(False)
+        self._changed.set()
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._inbox[:size])
+        del self._inbox[:size]
+        if len(self._inbox) < INBOX_BYTES and self._sink is None:
+            self.set_reading(True)
+        return taken
+
+    def _flush(self) -> None:
+        if self._outgoing.pending and self._transport is not None:
+            self._transport.write(self._outgoing.read())
+
+    def _set_writable(self, is_writable: bool) -> None:
+        self._is_writable = is_writable
+        self._changed.set()
+        if self._sink is not None:
+            self._sink.writable(is_writable)
+
+    def _fail(self, error: ChannelLostError) -> None:
+        self._lose(error)
+        self._close_transport()  # not abort: an alert may have to leave
+
+    def _close_transport(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.close()
+        # A peer that never reads would keep the socket and its buffer for ever.
+        loop = asyncio.get_running_loop()
+        self._linger = loop.call_later(LINGER_SECONDS, self._transport.abort)
+
+    def _lose(self, error: ChannelLostError) -> None:
+        if self.is_lost:
+            return
+        self._error = error
+        self._changed.set()
+        if self._sink is not None:
+            self._sink.lost(error)
+
+    async def _more_than(self, size: int) -> None:
+        await self._until(lambda: len(self._inbox) > size or self._has_ended)
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            if self._error is not None:
+                raise self._error
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def connect(
+    host: str,
+    port: int,
+    *,
+    context: ssl.SSLContext,
+    buffer: ReceiveBuffer,
+    server_name: str,
+) -> Channel:
+    """Return an open channel to a server whose certificate names `server_name`.
+
+    Raises OSError when the server cannot be reached, ChannelLostError when it cannot be trusted.
+    """
+    loop = asyncio.get_running_loop()
+    _, channel = await loop.create_connection(
+        lambda: Channel(context, buffer, server_name=server_name), host, port
+    )
+    try:
+        await channel.opened()
+    except BaseException:
+        channel.abort()
+        raise
+    return channel
+
+
+def _keep_alive(transport: asyncio.Transport) -> None:
+    endpoint = transport.get_extra_info("socket")
+    if endpoint is None:
+        return
+    endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, seconds in _KEEPALIVE:
+        endpoint.setsockopt(socket.IPPROTO_TCP, option, seconds)

@@ -1,0 +1,223 @@
+"""HTTP/1.1 heads, read strictly and written from an allow-list; pure, by h11.
+
+Owns which headers pass in each direction. Must not know sockets or routes. Hazard: two servers that
+read one head differently are two requests. So every head is checked byte by byte before h11 sees
+it, requests have no bodies, one connection carries one request, and nothing but what stands here is
+copied from one side to the other.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import h11
+
+from vnagent.refusals import Reason, RefusedError
+
+END = b"\r\n\r\n"
+MAX_REQUEST_HEAD_BYTES = 96 * 1024
+"""A query of 64 KiB (long exec commands travel there) and headers."""
+MAX_RESPONSE_HEAD_BYTES = 32 * 1024
+MAX_HEADER_LINES = 128
+
+Headers = tuple[tuple[bytes, bytes], ...]
+"""Names in lower case, values; repeated names stay apart."""
+
+# What obs-fold, a bare CR or LF, or a control character would look like.
+_BAD_LINE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]|\A[ \t]|\A\Z")
+
+_UPGRADES = {b"spdy/3.1": b"SPDY/3.1", b"websocket": b"websocket"}
+_PROTOCOLS = (
+    rb"(?:v[0-9]{1,2}\.)?(?:base64\.)?channel\.k8s\.io|portforward\.k8s\.io"
+    rb"|SPDY/3\.1\+portforward\.k8s\.io"
+)
+# A closed set: kubelets also take bearer tokens out of Sec-WebSocket-Protocol.
+_PROTOCOL = re.compile(_PROTOCOLS)
+_MAX_PROTOCOLS = 16
+_WEBSOCKET_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==")
+_WEBSOCKET_ANSWER = re.compile(rb"[A-Za-z0-9+/]{27}=")
+_CONTENT_TYPE = re.compile(rb"[A-Za-z0-9/+.;=, \"-]{1,128}")
+
+_PROTOCOL_LISTS = (b"x-stream-protocol-version", b"sec-websocket-protocol")
+_ANSWERED_PROTOCOLS = (*_PROTOCOL_LISTS, b"x-accepted-stream-protocol-versions")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """What a caller sent."""
+
+    method: bytes
+    target: bytes
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """What the kubelet answered."""
+
+    status: int
+    headers: Headers
+
+    def values(self, name: bytes) -> list[bytes]:
+        """Return every value of a header."""
+        return _values(self.headers, name)
+
+
+class ResponseProblemError(Exception):
+    """The answer of a server is not one that we can use."""
+
+
+def parse_request(block: bytes) -> RequestHead:
+    """Read a request head that ends with an empty line, or raise RefusedError."""
+    _check_lines(block)
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_HEAD_BYTES)
+    try:
+        connection.receive_data(block)
+        event = connection.next_event()
+    except h11.RemoteProtocolError as error:
+        raise _malformed("the request head is not HTTP/1.1") from error
+    if not isinstance(event, h11.Request) or event.http_version != b"1.1":
+        raise _malformed("the request head is not HTTP/1.1")
+    headers = tuple((bytes(name), bytes(value)) for name, value in event.headers)
+    if _values(headers, b"transfer-encoding"):
+        raise _malformed("requests to the node agent have no body")
+    if any(length != b"0" for length in _values(headers, b"content-length")):
+        raise _malformed("requests to the node agent have no body")
+    return RequestHead(event.method, event.target, headers)
+
+
+def requested_upgrade(head: RequestHead) -> bytes:
+    """Return the protocol that a request wants to switch to, empty when none."""
+    wanted = _values(head.headers, b"upgrade")
+    if not wanted:
+        return b""
+    tokens = b",".join(_values(head.headers, b"connection")).lower().split(b",")
+    if b"upgrade" not in {token.strip() for token in tokens}:
+        raise _malformed("an Upgrade header needs Connection: Upgrade")
+    if len(wanted) != 1 or wanted[0].lower() not in _UPGRADES:
+        raise _malformed("the node agent switches to SPDY/3.1 or websocket only")
+    return _UPGRADES[wanted[0].lower()]
+
+
+def upgrade_headers(head: RequestHead, upgrade: bytes) -> list[tuple[bytes, bytes]]:
+    """Return what passes of a request that switches protocols."""
+    passed = [(b"Connection", b"Upgrade"), (b"Upgrade", upgrade)]
+    for name in _PROTOCOL_LISTS:
+        passed += [(name, protocol) for protocol in _protocols(_values(head.headers, name))]
+    if upgrade == b"websocket":
+        keys = _values(head.headers, b"sec-websocket-key")
+        versions = _values(head.headers, b"sec-websocket-version")
+        if len(keys) != 1 or _WEBSOCKET_KEY.fullmatch(keys[0]) is None or versions != [b"13"]:
+            raise _malformed("the WebSocket handshake needs one key and version 13")
+        passed += [(b"Sec-WebSocket-Key", keys[0]), (b"Sec-WebSocket-Version", b"13")]
+    return passed
+
+
+def write_request(
+    method: str, target: str, host: str, headers: Iterable[tuple[bytes, bytes]], token: str
+) -> bytes:
+    """Write a request head; the credential comes last and from us alone."""
+    request = h11.Request(
+        method=method,
+        target=target,
+        headers=[
+            (b"Host", host.encode("ascii")),
+            (b"User-Agent", b"vn-agent"),
+            *headers,
+            (b"Authorization", b"Bearer " + token.encode("ascii")),
+        ],
+    )
+    return h11.Connection(h11.CLIENT).send(request)
+
+
+def parse_response(block: bytes) -> ResponseHead:
+    """Read a response head that ends with an empty line, or raise ResponseProblemError."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_RESPONSE_HEAD_BYTES)
+    # h11 takes a 101 only where one was proposed.
+    propose = [(b"Host", b"kubelet"), (b"Connection", b"Upgrade"), (b"Upgrade", b"any")]
+    connection.send(h11.Request(method=b"GET", target=b"/", headers=propose))
+    connection.send(h11.EndOfMessage())
+    try:
+        connection.receive_data(block)
+        event = connection.next_event()
+    except h11.RemoteProtocolError as error:
+        raise ResponseProblemError("the response head is not HTTP/1.1") from error
+    if not isinstance(event, h11.Response | h11.InformationalResponse):
+        raise ResponseProblemError("the response head is not HTTP/1.1")
+    headers = tuple((bytes(name), bytes(value)) for name, value in event.headers)
+    return ResponseHead(event.status_code, headers)
+
+
+def write_switch(answer: ResponseHead, upgrade: bytes) -> bytes:
+    """Write the 101 that a kubelet's 101 becomes."""
+    passed = [(b"Connection", b"Upgrade"), (b"Upgrade", upgrade)]
+    for name in _ANSWERED_PROTOCOLS:
+        passed += [(name, protocol) for protocol in _protocols(answer.values(name))]
+    accepted = answer.values(b"sec-websocket-accept")
+    if upgrade == b"websocket" and len(accepted) == 1 and _WEBSOCKET_ANSWER.fullmatch(accepted[0]):
+        passed.append((b"Sec-WebSocket-Accept", accepted[0]))
+    return _response(HTTPStatus.SWITCHING_PROTOCOLS, passed)
+
+
+def write_stream(answer: ResponseHead) -> bytes:
+    """Write the head of a 200 whose body goes on byte for byte until the kubelet closes.
+
+    The body keeps the kubelet's own framing, so its framing header passes and the connection is
+    said to close: nobody can take what follows for a second answer.
+    """
+    lengths, codings = answer.values(b"content-length"), answer.values(b"transfer-encoding")
+    if codings and (lengths or [coding.lower() for coding in codings] != [b"chunked"]):
+        raise ResponseProblemError("the response is framed in two ways")
+    framing = [(b"Transfer-Encoding", b"chunked")] if codings else []
+    framing += [(b"Content-Length", length) for length in lengths]
+    kinds = [kind for kind in answer.values(b"content-type") if _CONTENT_TYPE.fullmatch(kind)]
+    kind = kinds[0] if len(kinds) == 1 else b"text/plain"
+    return _response(HTTPStatus.OK, [(b"Content-Type", kind), *framing, _CLOSE])
+
+
+def write_answer(status: int, body: bytes, extra: Headers = ()) -> bytes:
+    """Write a whole answer of our own, in plain text as the kubelet does."""
+    headers = [
+        (b"Content-Type", b"text/plain; charset=utf-8"),
+        (b"X-Content-Type-Options", b"nosniff"),
+        (b"Content-Length", b"%d" % len(body)),
+        *extra,
+        _CLOSE,
+    ]
+    return _response(HTTPStatus(status), headers) + body
+
+
+_CLOSE = (b"Connection", b"close")
+
+
+def _response(status: HTTPStatus, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    lines = [b"%s: %s\r\n" % header for header in headers]
+    first = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode("ascii")
+    return b"".join((first, *lines, b"\r\n"))
+
+
+def _check_lines(block: bytes) -> None:
+    """Refuse what h11 would forgive: bare line ends, folded headers, control characters."""
+    if not block.endswith(END):
+        raise _malformed("the request head does not end")
+    lines = block[: -len(END)].split(b"\r\n")
+    if len(lines) > MAX_HEADER_LINES:
+        raise RefusedError(431, Reason.MALFORMED, "the request has too many headers")
+    if any(_BAD_LINE.search(line) for line in lines):
+        raise _malformed("the request head is not HTTP/1.1")
+
+
+def _malformed(sentence: str) -> RefusedError:
+    return RefusedError(400, Reason.MALFORMED, sentence)
+
+
+def _values(headers: Headers, name: bytes) -> list[bytes]:
+    return [value for key, value in headers if key == name]
+
+
+def _protocols(values: Iterable[bytes]) -> list[bytes]:
+    """Return the stream protocols that are known to be no credentials, each once."""
+    named = (name.strip() for value in values for name in value.split(b","))
+    known = dict.fromkeys(name for name in named if _PROTOCOL.fullmatch(name))
+    return list(known)[:_MAX_PROTOCOLS]

@@ -1,0 +1,167 @@
+"""Two channels as one pipe: bytes, back-pressure, ends and deadlines.
+
+Owns a stream from the moment at which its heads have passed. Must not know HTTP, tenants or what
+the bytes mean: SPDY, WebSocket and a log are the same here. Hazard: the end of one direction is not
+the end of the other (a command's input ends long before its output does), but a log whose reader
+has gone must end at once, because a silent container would never tell.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vnagent.channel import Channel, ChannelLostError
+
+_LAST_BYTES_SECONDS = 0.25
+
+
+class End(StrEnum):
+    """How a stream ended; a closed set, safe as a metric label."""
+
+    COMPLETE = "complete"
+    CALLER_GONE = "caller_gone"
+    KUBELET_LOST = "kubelet_lost"
+    IDLE = "idle"
+    TOO_LONG = "too_long"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """When a stream is ended for it; the kubelet's own limit is four hours."""
+
+    idle_seconds: float = 4 * 3600.0
+    """No byte moves in either direction."""
+    linger_seconds: float = 300.0
+    """No byte moves after one direction has ended."""
+    total_seconds: float = 48 * 3600.0
+    check_seconds: float = 15.0
+    """How often the above are looked at."""
+
+
+class _Flow:
+    """One direction, fed by its source; the sink of that channel."""
+
+    def __init__(self, pump: "Pump", source: Channel, target: Channel, broken: End) -> None:
+        self.count = 0
+        self.has_ended = False
+        self._pump = pump
+        self._source = source
+        self._target = target
+        self._broken = broken
+
+    def data(self, chunk: bytes) -> None:
+        self.count += len(chunk)
+        self._target.write(chunk)
+
+    def ended(self) -> None:
+        self.has_ended = True
+        self._target.finish()
+        self._pump.look()
+
+    def lost(self, error: ChannelLostError) -> None:
+        del error
+        self._pump.stop(self._broken)
+
+    def writable(self, is_writable: bool) -> None:
+        # The source of this flow is the target of the other: its reader is slow.
+        self._target.set_reading(is_writable)
+
+
+class _Watch(_Flow):
+    """The direction of a one-way stream in which nothing may flow: only its end matters."""
+
+    def data(self, chunk: bytes) -> None:
+        """Drop what a caller sends after its request; it is no part of the stream."""
+
+    def ended(self) -> None:
+        self.has_ended = True
+        self._pump.stop(self._broken)
+
+
+class Pump:
+    """One stream between a caller and the kubelet."""
+
+    def __init__(
+        self, caller: Channel, kubelet: Channel, *, is_two_way: bool, deadlines: Deadlines
+    ) -> None:
+        self._caller = caller
+        self._kubelet = kubelet
+        self._deadlines = deadlines
+        self._is_two_way = is_two_way
+        way_up = _Flow if is_two_way else _Watch
+        self._up = way_up(self, caller, kubelet, End.CALLER_GONE)
+        self._down = _Flow(self, kubelet, caller, End.KUBELET_LOST)
+        self._end: End | None = None
+        self._stopped = asyncio.Event()
+
+    @property
+    def bytes_up(self) -> int:
+        """Bytes from the caller to the kubelet."""
+        return self._up.count
+
+    @property
+    def bytes_down(self) -> int:
+        """Bytes from the kubelet to the caller."""
+        return self._down.count
+
+    async def run(self) -> End:
+        """Move bytes until the stream has ended, and leave both channels closing."""
+        loop = asyncio.get_running_loop()
+        started = moved_at = loop.time()
+        seen = self._progress()
+        self._caller.pour_into(self._up)
+        self._kubelet.pour_into(self._down)
+        try:
+            while not await self._has_stopped():
+                self.look()
+                now = loop.time()
+                if (progress := self._progress()) != seen:
+                    seen, moved_at = progress, now
+                if now - started >= self._deadlines.total_seconds:
+                    self.stop(End.TOO_LONG)
+                elif now - moved_at >= self._patience():
+                    self.stop(End.IDLE)
+        finally:
+            end = self._end or End.CALLER_GONE
+            self._close(end)
+        return end
+
+    def look(self) -> None:
+        """Stop when no direction is left open and the caller has been sent all of it."""
+        has_ended = self._down.has_ended and (self._up.has_ended or not self._is_two_way)
+        if has_ended and not self._caller.unsent_bytes:
+            self.stop(End.COMPLETE)
+
+    def stop(self, end: End) -> None:
+        """End the stream; the first reason stays."""
+        if self._end is None:
+            # What breaks after the kubelet's orderly end breaks nothing: all was said.
+            is_late = self._down.has_ended and not self._caller.unsent_bytes
+            self._end = End.COMPLETE if is_late else end
+            self._stopped.set()
+
+    async def _has_stopped(self) -> bool:
+        # The last bytes are on their way to the caller: nothing but a look tells when they are out.
+        pause = _LAST_BYTES_SECONDS if self._down.has_ended else self._deadlines.check_seconds
+        try:
+            async with asyncio.timeout(min(pause, self._deadlines.check_seconds)):
+                await self._stopped.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _patience(self) -> float:
+        is_half_open = self._up.has_ended or self._down.has_ended
+        return self._deadlines.linger_seconds if is_half_open else self._deadlines.idle_seconds
+
+    def _progress(self) -> tuple[int, ...]:
+        waiting = (self._caller.unsent_bytes, self._kubelet.unsent_bytes)
+        return (self.bytes_up, self.bytes_down, *waiting)
+
+    def _close(self, end: End) -> None:
+        if end is End.COMPLETE:
+            self._kubelet.close()
+            self._caller.close()
+        else:
+            self._kubelet.abort()
+            self._caller.cut()
