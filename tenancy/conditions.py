@@ -1,9 +1,12 @@
 """Conditions as the Kubernetes API conventions want them: a list keyed by type; pure."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 Condition = dict[str, Any]
+_STORE = re.compile(r"kube-system ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+
 Status = Literal["True", "False", "Unknown"]
 
 
@@ -43,3 +46,9 @@ def carry_times(
             fresh = {**fresh, "lastTransitionTime": before["lastTransitionTime"]}  # noqa: PLW2901
         carried.append(fresh)
     return carried
+
+
+def named_store(message: str) -> str:
+    """Return the UID that a DeletesHeld message names as `kube-system <uid>`; empty when none."""
+    found = _STORE.search(message)
+    return found[1] if found else ""
