@@ -32,6 +32,14 @@ EXPIRES = f"{DOMAIN}/expires"
 """Annotation of a token Secret: when the token ends, RFC 3339."""
 ACCOUNT = f"{DOMAIN}/serviceaccount"
 """Annotation of a token Secret: name of the tenant ServiceAccount; its UID is in `UID`."""
+TOKEN_AUDIENCE = f"{DOMAIN}/token-audience"  # noqa: S105 - a key, not a credential
+"""Annotation of a token Secret: the audience asked for; empty for the tenant's own API."""
+TOKEN_SECONDS = f"{DOMAIN}/token-seconds"  # noqa: S105 - a key, not a credential
+"""Annotation of a token Secret: the lifetime asked for."""
+TOKEN_POD = f"{DOMAIN}/token-pod"  # noqa: S105 - a key, not a credential
+"""Annotation of a token Secret: name and UID of the one tenant pod it is bound to, if any."""
+CONTROLLER = f"{DOMAIN}/controller"
+"""Label of a super pod: UID of the tenant pod's controller, for spreading."""
 SECRETS_DIGEST = f"{DOMAIN}/secrets-digest"
 """Annotation of a control plane's pod template: digest of the Secrets it mounts."""
 SERVICE_CIDR = f"{DOMAIN}/service-cidr"
@@ -46,6 +54,8 @@ STORE_REVISION = f"{DOMAIN}/store-revision"
 """Annotation of the root namespace: highest resourceVersion seen from the tenant."""
 STORE_EPOCH = f"{DOMAIN}/store-epoch"
 """Annotation of the root namespace, and key of the tenant's ConfigMap: engagements counted."""
+STORE_SEEN = f"{DOMAIN}/store-seen"
+"""Annotation of the root namespace while deletes are held: UID of the kube-system seen now."""
 CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
 """Annotation of a VirtualCluster: UID of the tenant's new kube-system whose deletes are meant."""
 
