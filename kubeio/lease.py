@@ -1,9 +1,9 @@
 """Hold a Lease, run something only while it is held, and give it back on the way out.
 
 Owns acquiring, renewing and fencing: the scope is cancelled before anybody else could take the
-lease. Times are the local monotonic clock; the wall clock is only written for people. Hazard: a scope
-that does not end within `duration - renew_deadline` seconds of its cancellation overlaps with the
-next holder.
+lease. Times are the local monotonic clock; the wall clock is only written for people. Hazard: a
+scope that does not end within `duration - renew_deadline` seconds of its cancellation overlaps with
+the next holder.
 """
 
 import asyncio
@@ -109,14 +109,24 @@ class Lease:
             await asyncio.wait((work, renewing), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            await _cancelled(work)
+            await self._ended(work)
             raise LeaseLost(renewing.result())
         finally:
             # Also when this very coroutine is cancelled: first the work ends, then the lease goes.
-            await _cancelled(work)
-            await _cancelled(renewing)
+            await self._ended(work)
+            await self._ended(renewing)
             self._set_held(held=False)
             await self._release()
+
+    async def _ended(self, task: "asyncio.Future[Any]") -> None:
+        """Cancel a task and wait for its end, whatever that is."""
+        if task.done():
+            return
+        task.cancel()
+        await asyncio.wait((task,))
+        problem = None if task.cancelled() else task.exception()
+        if problem is not None:
+            self._logger.error("lease.scope_ended_badly", exc_info=problem)
 
     async def _acquire(self) -> None:
         waiting = ""
@@ -129,7 +139,7 @@ class Lease:
                 if holder != waiting:
                     waiting = holder
                     self._logger.info("lease.waiting", holder=holder)
-            except (errors.ApiError, errors.Unavailable) as problem:
+            except errors.KubeError as problem:
                 self._logger.warning("lease.unreachable", problem=str(problem))
             await self._sleep(self._period * random.uniform(1.0, 1.2))  # noqa: S311 - jitter
 
@@ -203,7 +213,7 @@ class Lease:
             return await self._look_who()
         except TimeoutError:
             return "the lease could not be renewed in time"
-        except (errors.ApiError, errors.Unavailable) as problem:
+        except errors.KubeError as problem:
             self._logger.warning("lease.renewal_failed", problem=str(problem))
             return f"the lease could not be renewed: {problem}"
         self._renewed_at = started
@@ -213,7 +223,7 @@ class Lease:
         """After a conflict: somebody wrote to the Lease; it may still be ours."""
         try:
             self._lease = await self._read()
-        except (errors.ApiError, errors.Unavailable) as problem:
+        except errors.KubeError as problem:
             return f"the lease could not be read: {problem}"
         if self._lease is None:
             return "the Lease object was deleted"
@@ -239,12 +249,6 @@ class Lease:
         metrics.LEADER.labels(self._name).set(1 if held else 0)
         if held:
             self._logger.info("lease.acquired")
-
-
-async def _cancelled(task: "asyncio.Future[Any]") -> None:
-    """Cancel a task and wait for its end, whatever that is."""
-    task.cancel()
-    await asyncio.wait((task,))
 
 
 def _micro_time(moment: datetime) -> str:

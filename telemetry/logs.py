@@ -1,0 +1,75 @@
+"""One log configuration, shared by our loggers and by every library that uses `logging`.
+
+Owns format and level: JSON lines in a cluster, coloured columns on a terminal. Knows nothing of
+what is logged. Hazard: whatever is passed as a field is written down; the filter below catches the
+usual names of secrets and raw bytes, and is no licence to pass them.
+"""
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import orjson
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+_SECRET_WORDS = ("token", "password", "authorization", "secret_data", "private_key", "client_key")
+_CHATTY = ("asyncio", "aiohttp", "kubernetes", "urllib3")
+"""Libraries whose information is noise to us."""
+
+
+def configure(
+    level: str = "INFO", *, console: bool | None = None, stream: TextIO | None = None
+) -> None:
+    """Set up logging for the whole process; `console` None looks whether a person is watching."""
+    out = stream or sys.stderr
+    if console is None:
+        console = out.isatty()
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        without_secrets,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_render(console)],
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Blank fields whose names say that they are secret, and bytes, which may be anything."""
+    for key, value in event.items():
+        if isinstance(value, bytes | bytearray | memoryview):
+            event[key] = f"<{len(value)} bytes>"
+        elif isinstance(value, str) and any(word in key.lower() for word in _SECRET_WORDS):
+            event[key] = "<hidden>"
+    return event
+
+
+def _render(console: bool) -> list[Processor]:
+    if console:
+        return [structlog.dev.ConsoleRenderer()]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_json)]
+
+
+def _json(event: EventDict, **_: Any) -> str:
+    return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
