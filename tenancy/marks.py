@@ -54,8 +54,6 @@ STORE_REVISION = f"{DOMAIN}/store-revision"
 """Annotation of the root namespace: highest resourceVersion seen from the tenant."""
 STORE_EPOCH = f"{DOMAIN}/store-epoch"
 """Annotation of the root namespace, and key of the tenant's ConfigMap: engagements counted."""
-STORE_SEEN = f"{DOMAIN}/store-seen"
-"""Annotation of the root namespace while deletes are held: UID of the kube-system seen now."""
 CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
 """Annotation of a VirtualCluster: UID of the tenant's new kube-system whose deletes are meant."""
 
