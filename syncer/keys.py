@@ -1,0 +1,38 @@
+"""What a unit of work is called: one object, seen from both sides.
+
+Pure. Hazard: a key names a place and proves nothing; which object stands there, UIDs say.
+"""
+
+from typing import NamedTuple
+
+HOME = "home"
+"""The super cluster that runs the tenants' control planes; the first of several to come."""
+
+
+class Key(NamedTuple):
+    """One tenant object and its twin; `namespace` and `name` are the tenant's."""
+
+    tenant: str
+    """UID of the VirtualCluster."""
+    super_cluster: str
+    kind: str
+    namespace: str
+    name: str
+
+
+# Kinds of keys beside those of synced objects.
+TOKEN = "Token"  # noqa: S105 - a kind of key, not a credential
+"""One token Secret; the name is the super Secret's."""
+ADDRESS = "IPAddress"
+"""One super Service IP in the tenant's slice; the name is the address."""
+EVENT = "Event"
+"""One super Event on its way up; the name is the Event's."""
+NODE = "Node"
+"""One virtual node."""
+STORE = "Store"
+"""The identity of the tenant's store; one per tenant, without a name."""
+
+
+def group_of(key: Key) -> str:
+    """Return whose turn it is when this key is taken: queues are fair between tenants."""
+    return key.tenant

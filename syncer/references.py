@@ -1,0 +1,102 @@
+"""Which ConfigMaps and Secrets a pod needs, and which pods need one of them.
+
+Owns the walk over every place in a PodSpec that names another object, and the reverse index. Must
+not know how anything is written. Hazard: a place that the walk misses makes a pod that never
+starts, so it follows the verdict table's own fields.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tenancy import names
+
+
+class Ref(NamedTuple):
+    """One object that a pod of the same namespace needs."""
+
+    kind: str
+    name: str
+
+
+def is_reserved_name(kind: str, name: str) -> bool:
+    """Tell whether a tenant object of this name could be taken for one of ours."""
+    if kind == "Secret":
+        return name.startswith(names.TOKEN_SECRET_PREFIX)
+    return kind == "ConfigMap" and name == names.SUPER_ROOT_CA
+
+
+def refs_of(spec: Mapping[str, Any]) -> frozenset[Ref]:
+    """Return every ConfigMap and Secret that a PodSpec names; none when it is malformed."""
+    try:
+        return frozenset(_walk(spec))
+    except (AttributeError, TypeError):
+        return frozenset()  # a hostile API said so; the verdict table rejects such a pod
+
+
+def _walk(spec: Mapping[str, Any]) -> Iterator[Ref]:
+    for secret in spec.get("imagePullSecrets") or ():
+        if secret.get("name"):
+            yield Ref("Secret", secret["name"])
+    for volume in spec.get("volumes") or ():
+        yield from _volume(volume)
+    for containers in ("initContainers", "containers", "ephemeralContainers"):
+        for container in spec.get(containers) or ():
+            yield from _environment(container)
+
+
+def _volume(volume: Mapping[str, Any]) -> Iterator[Ref]:
+    if name := (volume.get("secret") or {}).get("secretName"):
+        yield Ref("Secret", name)
+    if name := (volume.get("configMap") or {}).get("name"):
+        yield Ref("ConfigMap", name)
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        if name := (source.get("secret") or {}).get("name"):
+            yield Ref("Secret", name)
+        if name := (source.get("configMap") or {}).get("name"):
+            yield Ref("ConfigMap", name)
+
+
+def _environment(container: Mapping[str, Any]) -> Iterator[Ref]:
+    for source in container.get("envFrom") or ():
+        if name := (source.get("configMapRef") or {}).get("name"):
+            yield Ref("ConfigMap", name)
+        if name := (source.get("secretRef") or {}).get("name"):
+            yield Ref("Secret", name)
+    for variable in container.get("env") or ():
+        value_from = variable.get("valueFrom") or {}
+        if name := (value_from.get("configMapKeyRef") or {}).get("name"):
+            yield Ref("ConfigMap", name)
+        if name := (value_from.get("secretKeyRef") or {}).get("name"):
+            yield Ref("Secret", name)
+
+
+class References:
+    """Who refers to what, kept from the pods of one tenant."""
+
+    def __init__(self) -> None:
+        self._of_pod: dict[tuple[str, str], frozenset[Ref]] = {}
+        self._users: defaultdict[tuple[str, Ref], set[str]] = defaultdict(set)
+
+    def set(self, namespace: str, pod: str, refs: Iterable[Ref]) -> frozenset[Ref]:
+        """Record what a pod needs now; returns the refs that came or went."""
+        new = frozenset(refs)
+        old = self._of_pod.pop((namespace, pod), frozenset())
+        if new:
+            self._of_pod[namespace, pod] = new
+        for ref in old - new:
+            users = self._users[namespace, ref]
+            users.discard(pod)
+            if not users:
+                del self._users[namespace, ref]
+        for ref in new - old:
+            self._users[namespace, ref].add(pod)
+        return old ^ new
+
+    def is_used(self, namespace: str, ref: Ref) -> bool:
+        """Tell whether any pod needs the object."""
+        return (namespace, ref) in self._users
+
+    def users(self, namespace: str, ref: Ref) -> frozenset[str]:
+        """Return the names of the pods that need the object."""
+        return frozenset(self._users.get((namespace, ref), ()))

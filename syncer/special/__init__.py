@@ -1,0 +1,1 @@
+"""What is special about single kinds; everything general is one level up."""

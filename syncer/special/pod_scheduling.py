@@ -1,0 +1,224 @@
+"""Where a super pod may run: selectors, affinity, spreading, tolerations and priority.
+
+Pure. Owns the rewriting of every term that selects pods or nodes, so that none reaches beyond the
+tenant. Must not know containers. Hazard: an affinity term without our label would see the pods of
+other tenants, and one with a namespace selector would see their namespaces.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from syncer import policy
+from syncer.rejections import Problem
+from tenancy import marks
+
+Json = Any
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_NOWHERE = "no-such-namespace"
+"""Stands for an empty selection; whatever runs there never has a tenant's label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What the rewriting needs to know of the tenant."""
+
+    vc_uid: str
+    namespace: str
+    super_namespace: Callable[[str], str]
+    namespaces: Mapping[str, Mapping[str, str]]
+    """Labels of each tenant namespace."""
+    nodes: Collection[str]
+    """Virtual nodes of the tenant."""
+
+
+def scheduling(
+    tenant_spec: Mapping[str, Any],
+    spec: dict[str, Any],
+    labels: Mapping[str, str],
+    placement: Placement,
+) -> tuple[list[Problem], list[Problem]]:
+    """Rewrite `spec` in place; returns what rejects the pod and what was merely left out."""
+    refused = [*_node_problems(spec, tenant_spec, placement), *_class_problems(tenant_spec)]
+    affinity = spec.get("affinity") or {}
+    for field in ("podAffinity", "podAntiAffinity"):
+        refused += _rewrite_terms(affinity.get(field) or {}, f"spec.affinity.{field}", placement)
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        keys = constraint.pop("matchLabelKeys", None) or ()
+        _apply_label_keys(constraint.get("labelSelector"), keys, "In", labels)
+    kept, left_out = passed_tolerations(spec.pop("tolerations", None) or ())
+    if kept:
+        spec["tolerations"] = kept
+    if node := tenant_spec.get("nodeName"):
+        _pin(spec, node)
+    return refused, left_out
+
+
+def spread_defaults(controller_kind: str, controller_uid: str) -> list[dict[str, Any]]:
+    """Return the scheduler's own soft constraints for pods of a controller it knows.
+
+    The super scheduler cannot find them itself, as the ReplicaSet is not there.
+    """
+    if controller_kind not in policy.SPREAD_OWNERS:
+        return []
+    return [
+        {
+            "maxSkew": skew,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {marks.CONTROLLER: controller_uid}},
+        }
+        for key, skew in policy.SPREAD_DEFAULTS
+    ]
+
+
+def passed_tolerations(
+    tolerations: Sequence[Mapping[str, Any]],
+) -> tuple[list[Json], list[Problem]]:
+    """Return the tolerations that go down, and a problem for each one left out."""
+    kept: list[Json] = []
+    left_out: list[Problem] = []
+    for index, toleration in enumerate(tolerations):
+        key = toleration.get("key") or ""
+        if key in policy.TOLERATED_TAINTS:
+            kept.append(toleration)
+        else:
+            text = f"tolerates {key or 'every taint'}, which is not offered; it is left out"
+            left_out.append(Problem("toleration", f"spec.tolerations[{index}]", text))
+    return kept, left_out
+
+
+def _class_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
+    name = tenant_spec.get("priorityClassName") or ""
+    if not str(name).startswith("system-"):
+        return []  # other classes mean nothing in the super cluster and are left out
+    text = "is a class of the system; use a class of your own, or none"
+    return [Problem("priority-class", "spec.priorityClassName", text)]
+
+
+def _node_problems(
+    spec: Mapping[str, Any], tenant_spec: Mapping[str, Any], placement: Placement
+) -> list[Problem]:
+    problems = [
+        _hidden(key, f"spec.nodeSelector[{key}]")
+        for key in spec.get("nodeSelector") or {}
+        if not policy.is_visible_node_label(key)
+    ]
+    node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = [*(node_affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms", [])]
+    terms += [item.get("preference") or {} for item in node_affinity.get(_PREFERRED) or ()]
+    for term in terms:
+        problems += [
+            _hidden(str(expression.get("key")), "spec.affinity.nodeAffinity")
+            for expression in term.get("matchExpressions") or ()
+            if not policy.is_visible_node_label(str(expression.get("key")))
+        ]
+        problems += [
+            _unknown_node(str(name), "spec.affinity.nodeAffinity")
+            for field in term.get("matchFields") or ()
+            for name in field.get("values") or ()
+            if name not in placement.nodes
+        ]
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        problems += _topology_problem(constraint, "spec.topologySpreadConstraints")
+    node = tenant_spec.get("nodeName")
+    if node and node not in placement.nodes:
+        problems.append(_unknown_node(str(node), "spec.nodeName"))
+    return problems
+
+
+def _unknown_node(name: str, path: str) -> Problem:
+    text = f"names {name}, which is none of this cluster's nodes; leave it out"
+    return Problem("node-name", path, text)
+
+
+def _topology_problem(term: Mapping[str, Any], path: str) -> list[Problem]:
+    key = str(term.get("topologyKey") or "")
+    return [] if policy.is_visible_node_label(key) else [_hidden(key, f"{path}.topologyKey")]
+
+
+def _hidden(key: str, path: str) -> Problem:
+    text = f"uses the node label {key}, which is not shown here; use one that `kubectl get nodes"
+    return Problem("node-label", path, f"{text} --show-labels` lists")
+
+
+def _rewrite_terms(affinity: Mapping[str, Any], path: str, placement: Placement) -> list[Problem]:
+    terms = [*(affinity.get(_REQUIRED) or ())]
+    terms += [item["podAffinityTerm"] for item in affinity.get(_PREFERRED) or ()]
+    problems: list[Problem] = []
+    for term in terms:
+        problems += _topology_problem(term, path)
+        _confine(term, placement)
+    return problems
+
+
+def _confine(term: dict[str, Any], placement: Placement) -> None:
+    """Make a term see pods of this tenant only, in the super namespaces that it means.
+
+    The label keys to match were merged into the selector by the tenant's API server when the pod
+    was made; the super's would merge them again and refuse the duplicate.
+    """
+    term.pop("matchLabelKeys", None)
+    term.pop("mismatchLabelKeys", None)
+    selector = term.get("labelSelector")
+    if selector is not None:  # no selector matches no pod, and must go on doing so
+        selector.setdefault("matchLabels", {})[marks.VC_UID] = placement.vc_uid
+    meant = set(term.pop("namespaces", None) or ())
+    namespace_selector = term.pop("namespaceSelector", None)
+    if namespace_selector is not None:
+        meant |= {
+            name
+            for name, labels in placement.namespaces.items()
+            if matches(namespace_selector, labels)
+        }
+    elif not meant:
+        return  # the pod's own namespace, on either side
+    # An empty list would mean the own namespace, where the tenant's term means none at all.
+    term["namespaces"] = sorted(placement.super_namespace(name) for name in meant) or [_NOWHERE]
+
+
+def _apply_label_keys(
+    selector: dict[str, Any] | None, keys: Sequence[str], operator: str, labels: Mapping[str, str]
+) -> None:
+    """Merge label keys into a selector where the tenant's API server has not done so."""
+    if selector is None:
+        return
+    expressions = selector.setdefault("matchExpressions", []) if keys else []
+    there = {expression.get("key") for expression in expressions}
+    for key in keys:
+        if key not in there and key in labels:
+            expressions.append({"key": key, "operator": operator, "values": [labels[key]]})
+
+
+def _pin(spec: dict[str, Any], node: str) -> None:
+    """Demand one node through the scheduler, which a nodeName would bypass."""
+    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = affinity.setdefault(_REQUIRED, {})
+    terms = required.get("nodeSelectorTerms") or [{}]
+    required["nodeSelectorTerms"] = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), field]} for term in terms
+    ]
+
+
+def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Tell whether a label selector selects these labels; an empty one selects all."""
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
+
+
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values = expression.get("key", ""), expression.get("values") or ()
+    match expression.get("operator"):
+        case "In":
+            return key in labels and labels[key] in values
+        case "NotIn":
+            return key not in labels or labels[key] not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+    return False

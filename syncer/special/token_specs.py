@@ -1,0 +1,145 @@
+"""Which tokens a pod needs, what their Secrets are called, and when they are renewed.
+
+Pure. A pod's token is one of the *tenant's* API. All pods of an account share one; a token for
+another audience belongs to one pod. The Secret's annotations say everything that a renewal needs,
+so nothing has to be remembered. Hazard: never log or compare the token itself.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubeio import Object
+from syncer import policy
+from tenancy import marks, names, ownership
+from tenancy.ownership import Tenant
+
+DATA_KEY = "token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSpec:
+    """One kind of token of one account."""
+
+    namespace: str
+    account: str
+    account_uid: str
+    audience: str = ""
+    """Empty: the tenant's own API."""
+    seconds: int = policy.TOKEN_SECONDS
+    pod: str = ""
+    pod_uid: str = ""
+    """The pod it is bound to; empty for the shared one."""
+
+    @property
+    def secret_name(self) -> str:
+        """Name of the super Secret that carries it."""
+        return names.token_secret(self.account_uid, self.audience, self.seconds, self.pod_uid)
+
+    def request(self) -> Object:
+        """Return the TokenRequest that asks the tenant's API for it."""
+        spec: Object = {"expirationSeconds": self.seconds}
+        if self.audience:
+            spec["audiences"] = [self.audience]
+        if self.pod:
+            spec["boundObjectRef"] = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": self.pod,
+                "uid": self.pod_uid,
+            }
+        return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+
+
+def specs_of(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], TokenSpec]:
+    """Return the tokens a tenant pod's volumes ask for, by audience and lifetime as written."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    account = spec.get("serviceAccountName") or "default"
+    found: dict[tuple[str, int], TokenSpec] = {}
+    for source in _sources(spec):
+        written = wanted_of(source)
+        audience, seconds = written
+        if not audience:
+            found[written] = TokenSpec(
+                namespace=metadata["namespace"], account=account, account_uid=account_uid
+            )
+            continue
+        found[written] = TokenSpec(
+            namespace=metadata["namespace"],
+            account=account,
+            account_uid=account_uid,
+            audience=audience,
+            seconds=min(max(seconds, policy.MIN_TOKEN_SECONDS), policy.MAX_TOKEN_SECONDS),
+            pod=metadata["name"],
+            pod_uid=metadata["uid"],
+        )
+    return found
+
+
+def wanted_of(source: Mapping[str, Any]) -> tuple[str, int]:
+    """Return audience and lifetime that a serviceAccountToken source asks for."""
+    return str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600)
+
+
+def _sources(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for volume in spec.get("volumes") or ():
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if source.get("serviceAccountToken") is not None:
+                yield source["serviceAccountToken"]
+
+
+def secret_of(
+    token: TokenSpec, tenant: Tenant, super_namespace: str, text: str, expires: datetime
+) -> Object:
+    """Return the super Secret that carries a token."""
+    record = {
+        **ownership.annotations(tenant, token.namespace, token.account_uid),
+        marks.ACCOUNT: token.account,
+        marks.EXPIRES: expires.isoformat(),
+        marks.TOKEN_AUDIENCE: token.audience,
+        marks.TOKEN_SECONDS: str(token.seconds),
+    }
+    if token.pod:
+        record[marks.TOKEN_POD] = f"{token.pod}/{token.pod_uid}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": token.secret_name,
+            "namespace": super_namespace,
+            "labels": ownership.labels(tenant, token.namespace),
+            "annotations": record,
+        },
+        "type": "Opaque",
+        "data": {DATA_KEY: base64.b64encode(text.encode()).decode()},
+    }
+
+
+def spec_of_secret(annotations: Mapping[str, str]) -> TokenSpec | None:
+    """Return what a token Secret says of itself, or None when it is none of ours."""
+    seconds = annotations.get(marks.TOKEN_SECONDS, "")
+    owner = ownership.owner_of({"annotations": annotations})
+    if owner is None or not seconds.isdigit() or marks.ACCOUNT not in annotations:
+        return None
+    pod, _, pod_uid = annotations.get(marks.TOKEN_POD, "").partition("/")
+    return TokenSpec(
+        namespace=owner.namespace,
+        account=annotations[marks.ACCOUNT],
+        account_uid=owner.uid,
+        audience=annotations.get(marks.TOKEN_AUDIENCE, ""),
+        seconds=int(seconds),
+        pod=pod,
+        pod_uid=pod_uid,
+    )
+
+
+def seconds_to_renewal(annotations: Mapping[str, str], now: datetime) -> float:
+    """Return how long a token Secret is good for before its half-life; 0 or less: renew now."""
+    try:
+        expires = datetime.fromisoformat(annotations[marks.EXPIRES])
+        lifetime = int(annotations[marks.TOKEN_SECONDS])
+        return (expires - timedelta(seconds=lifetime / 2) - now).total_seconds()
+    except (KeyError, ValueError, TypeError):
+        return 0.0

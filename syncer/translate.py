@@ -1,0 +1,202 @@
+"""Metadata and texts on their way between a tenant and the super cluster; pure.
+
+Owns which labels and annotations pass, what is stamped on super objects, and the scrubbing of super
+names from texts that go up. Must not know specs. Hazard: super metadata is built from nothing, so
+that no finalizer, owner or reserved key of a tenant can ever arrive.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kubeio import Object
+from syncer import policy
+from syncer.rejections import Problem, RejectedError
+from tenancy import marks, ownership
+from tenancy.ownership import Tenant
+
+_MAX_OWNER = 512
+_MIRROR_DOMAIN = f"mirror.{marks.DOMAIN}"
+
+
+def _is_in(domain: str, parents: Iterable[str]) -> bool:
+    """Tell whether a domain is one of these or below one: whole labels, never mere endings."""
+    return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
+
+
+def passes_label(key: str) -> bool:
+    """Tell whether a tenant's label goes down."""
+    domain = marks.key_domain(key).lower()
+    if not domain:
+        return key not in policy.TRIGGER_LABELS
+    if marks.is_reserved(key) or _is_in(domain, policy.TRIGGER_DOMAINS):
+        return False
+    return domain in policy.PASSED_DOMAINS or not _is_in(domain, policy.KUBERNETES_DOMAINS)
+
+
+def passes_annotation(kind: str, key: str) -> bool:
+    """Tell whether a tenant's annotation goes down: unprefixed, or listed for its kind."""
+    return not marks.key_domain(key) or key in policy.PASSED_ANNOTATIONS.get(kind, ())
+
+
+def holding_annotation(kind: str, annotations: Mapping[str, str]) -> Problem | None:
+    """Return what holds an object back: an annotation whose loss might change its meaning."""
+    if kind not in policy.HOLDING_KINDS:
+        return None
+    for key in sorted(annotations):
+        domain = marks.key_domain(key).lower()
+        known = (
+            passes_annotation(kind, key)
+            or marks.is_reserved(key)
+            or key in policy.HARMLESS_ANNOTATIONS
+            or _is_in(domain, policy.HARMLESS_ANNOTATION_DOMAINS)
+        )
+        if not known:
+            text = "may not be set here, and leaving it out might change the meaning; remove it"
+            return Problem("annotation", f"metadata.annotations[{key}]", text)
+    return None
+
+
+def passed_labels(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels of a tenant object that go down."""
+    return {k: v for k, v in (metadata.get("labels") or {}).items() if passes_label(k)}
+
+
+def passed_annotations(kind: str, metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the annotations of a tenant object that go down."""
+    found = metadata.get("annotations") or {}
+    return {k: v for k, v in found.items() if passes_annotation(kind, k)}
+
+
+def super_metadata(
+    kind: str,
+    tenant: Tenant,
+    tenant_metadata: Mapping[str, Any],
+    *,
+    super_namespace: str,
+    super_name: str = "",
+    extra_annotations: Mapping[str, str] | None = None,
+    extra_labels: Mapping[str, str] | None = None,
+) -> Object:
+    """Return the metadata of a twin. Raises RejectedError when an annotation holds it back."""
+    held = holding_annotation(kind, tenant_metadata.get("annotations") or {})
+    if held is not None:
+        raise RejectedError(held)
+    tenant_namespace = tenant_metadata.get("namespace", "")
+    owner = owner_record(tenant_metadata)
+    return {
+        "name": super_name or tenant_metadata["name"],
+        "namespace": super_namespace,
+        "labels": {
+            **passed_labels(tenant_metadata),
+            **(extra_labels or {}),
+            **ownership.labels(tenant, tenant_namespace),
+        },
+        "annotations": {
+            **passed_annotations(kind, tenant_metadata),
+            **(extra_annotations or {}),
+            **({marks.OWNER: owner} if owner else {}),
+            **ownership.annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
+        },
+    }
+
+
+def controller_of(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the controlling owner reference, or None."""
+    owners = metadata.get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def owner_record(metadata: Mapping[str, Any]) -> str:
+    """Return kind and UID of the controller as JSON, empty without one or when it is over-long."""
+    owner = controller_of(metadata)
+    if owner is None:
+        return ""
+    record = json.dumps({"kind": owner.get("kind", ""), "uid": owner.get("uid", "")})
+    return record if len(record) <= _MAX_OWNER else ""
+
+
+def mirror_key(field: str, key: str) -> str:
+    """Return the annotation that carries a dropped label or annotation to the downward API."""
+    digest = hashlib.sha256(f"{field}/{key}".encode()).digest()
+    return f"{_MIRROR_DOMAIN}/{base64.b32encode(digest).decode()[:16].lower()}"
+
+
+def is_ours(key: str) -> bool:
+    """Tell whether a key of a super object was stamped by us."""
+    return marks.is_reserved(key)
+
+
+def metadata_patch(
+    kind: str, live: Mapping[str, Any], desired: Mapping[str, Any]
+) -> dict[str, dict[str, str | None]]:
+    """Return the merge patch of labels and annotations; empty when nothing differs.
+
+    A key that passes downward is the tenant's, so what the tenant has not is removed; keys that
+    could not have come from the tenant belong to the super cluster and stay. The recorded revision
+    is not compared: it follows other changes and causes none.
+    """
+    patch: dict[str, dict[str, str | None]] = {}
+    for field in ("labels", "annotations"):
+        there, wanted = live.get(field) or {}, desired.get(field) or {}
+        changed: dict[str, str | None] = {
+            key: value
+            for key, value in wanted.items()
+            if there.get(key) != value and key != marks.STORE_REVISION
+        }
+        for key in there:
+            if key in wanted or key == marks.STORE_REVISION:
+                continue
+            from_tenant = passes_label(key) if field == "labels" else passes_annotation(kind, key)
+            if from_tenant or is_ours(key):
+                changed[key] = None
+        if changed:
+            patch[field] = changed
+    return patch
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
+    """Return the JSON merge patch that turns `old` into `new`; lists are replaced whole."""
+    patch: Object = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if before == value and key in old:
+            continue
+        if isinstance(value, dict) and isinstance(before, dict):
+            patch[key] = merge_patch(before, value)
+        else:
+            patch[key] = value
+    return patch
+
+
+def scrub(text: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """Return a text with names of the super cluster replaced, in this order."""
+    for theirs, ours in pairs:
+        if theirs:
+            text = text.replace(theirs, ours)
+    return text
+
+
+def scrub_all(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
+    """Return a copy of a value with every text in it scrubbed."""
+    if isinstance(value, str):
+        return scrub(value, pairs)
+    if isinstance(value, list):
+        return [scrub_all(item, pairs) for item in value]
+    if isinstance(value, dict):
+        return {key: scrub_all(item, pairs) for key, item in value.items()}
+    return value
+
+
+def names_of(
+    tenant: Tenant, super_namespace: str, tenant_namespace: str, *uids: tuple[str, str]
+) -> list[tuple[str, str]]:
+    """Return the replacements for texts about one object: its namespace, the root, its UIDs."""
+    return [
+        (super_namespace, tenant_namespace),
+        (f"{tenant.root}-", ""),
+        (tenant.root, ""),
+        *uids,
+    ]
