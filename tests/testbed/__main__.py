@@ -10,9 +10,8 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from tests.testbed import binaries, cluster, images
+from tests.testbed import binaries, chart, cluster, images, leftovers, product, push
 from tests.testbed.cluster import Cluster
 from tests.testbed.errors import TestbedError
 from tests.testbed.progress import Progress
@@ -35,6 +34,8 @@ def main(arguments: Sequence[str]) -> int:
 def _up(options: argparse.Namespace, progress: Progress) -> None:
     one = Cluster(options.name, options.nodes)
     one.up(progress)
+    if not options.no_chart:
+        chart.install(one, progress)
     progress.note(f"kubeconfig: {one.kubeconfig}")
 
 
@@ -48,19 +49,31 @@ def _build(options: argparse.Namespace, progress: Progress) -> None:
     binaries.build(binaries.programs(groups), progress)
     if not options.groups:
         images.build(progress)
+        product.build(progress)
 
 
 def _images(_options: argparse.Namespace, progress: Progress) -> None:
-    for image in images.build(progress):
+    for image in [*images.build(progress), *product.build(progress)]:
         size = sum(blob.size for blob in image.blobs)
         print(f"{image.name}\t{image.manifest.digest}\t{size / 1e6:.1f} MB")
 
 
 def _env(options: argparse.Namespace, _progress: Progress) -> None:
-    one = Cluster(options.name)
-    folders = [str(binaries.path("kubectl").parent), str(Path(sys.executable).parent)]
-    path = os.pathsep.join([*folders, os.environ.get("PATH", "")])
-    print(f"export KUBECONFIG={shlex.quote(str(one.kubeconfig))} PATH={shlex.quote(path)}")
+    settings = Cluster(options.name).environment()
+    print("export " + " ".join(f"{key}={shlex.quote(value)}" for key, value in settings.items()))
+
+
+def _push(options: argparse.Namespace, progress: Progress) -> None:
+    for reference in push.push(options.to, progress):
+        print(reference)
+
+
+def _check_clean(_options: argparse.Namespace, _progress: Progress) -> int:
+    left = leftovers.find()
+    for line in left:
+        print(line)
+    print(f"{len(left)} things are left" if left else "nothing is left")
+    return 1 if left else 0
 
 
 def _enter(options: argparse.Namespace, _progress: Progress) -> None:
@@ -88,6 +101,13 @@ def _parser() -> argparse.ArgumentParser:
     build = commands.add_parser("build", help="build programs and images that are missing")
     build.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(binaries.groups_known()))
     build.set_defaults(run=_build)
+
+    pushing = commands.add_parser("push", help="push our images to a registry")
+    pushing.add_argument("--to", required=True, metavar="REGISTRY/PREFIX")
+    pushing.set_defaults(run=_push)
+
+    clean = commands.add_parser("check-clean", help="list what clusters left; fails if anything")
+    clean.set_defaults(run=_check_clean)
 
     listing = commands.add_parser("images", help="list the images")
     listing.set_defaults(run=_images)

@@ -9,7 +9,9 @@ Hazard: two runs on one cluster. `up` and `down` hold the cluster's lock for as 
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,12 +24,15 @@ from tests.testbed import (
     cgroups,
     content,
     controlplane,
+    debian,
     images,
+    leftovers,
     limits,
     network,
     node,
     pki,
     preflight,
+    product,
     registry,
 )
 from tests.testbed.api import Api, wait_for
@@ -83,12 +88,26 @@ class Cluster:
         record = self._record()
         return record is not None and record.get("up", False) and self.control.alive()
 
+    def path(self) -> str:
+        """A PATH with kubectl of the cluster's version, helm and kubectl-vc in front."""
+        folders = [Path(sys.executable).parent, *map(_folder_of, ("kubectl", "helm"))]
+        return os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)])
+
+    def environment(self) -> dict[str, str]:
+        """What kubectl needs to talk to this cluster and to leave no files elsewhere."""
+        return {
+            "KUBECONFIG": str(self.kubeconfig),
+            "KUBECACHEDIR": str(cache.root() / "kubectl"),
+            "PATH": self.path(),
+        }
+
     def up(self, progress: Progress | None = None) -> None:
         """Bring the cluster up until its nodes are Ready; one that is up stays as it is."""
         progress = progress or Progress()
         preflight.check(progress)
         binaries.build(binaries.programs(binaries.CLUSTER_GROUPS), progress)
         stable = images.build(progress)
+        stable += product.images_below(debian.root(progress), progress)
         template = content.prepare(stable, progress)
         with cache.locked(f"cluster-{self.name}"):
             if self.is_up():
@@ -236,6 +255,8 @@ class Cluster:
             used = {record["slot"] for record in _records()}
             for slot in range(SLOTS):
                 topology = Topology(self.name, slot, self._nodes)
+                if not used:
+                    leftovers.note_before()
                 if slot not in used and network.is_free(topology, routed):
                     record = {"slot": slot, "nodes": self._nodes, "kubeconfig": str(self.kubeconfig)}
                     self._write_record({**record, "made": time.time()})
@@ -276,6 +297,10 @@ class Cluster:
 
     def _write_record(self, record: dict[str, Any]) -> None:
         cache.write_atomic(self.places.root / "cluster.json", json.dumps(record))
+
+
+def _folder_of(program: str) -> Path:
+    return binaries.path(program).parent
 
 
 def names() -> list[str]:

@@ -121,6 +121,10 @@ def controller_manager(topology: Topology, places: Places) -> Component:
         "cluster-signing-cert-file": pki / "ca.crt",
         "cluster-signing-key-file": pki / "ca.key",
         "service-account-private-key-file": pki / "service-accounts.key",
+        "flex-volume-plugin-dir": "/var/lib/kubelet/volume-plugins",
+        # It makes an account and a token for each controller first: four seconds at 20 calls a second.
+        "kube-api-qps": 500,
+        "kube-api-burst": 1000,
         "profiling": "false",
     }
     argv = (str(binaries.path("kube-controller-manager")), *flags(arguments))

@@ -90,11 +90,9 @@ def file_key(path: Path) -> str:
 
 def layer(inputs: str, entries: Callable[[], Iterable[Entry]]) -> Blob:
     """The layer that `entries` makes; it is called only when no blob is known for `inputs`."""
-    note = cache.root() / "oci" / "layers" / inputs
-    if note.exists():
-        digest = note.read_text()
-        if blob_path(digest).exists():
-            return Blob(digest, blob_path(digest).stat().st_size)
+    known = _known(inputs)
+    if known is not None:
+        return known
     with cache.locked("oci"):
         scratch = cache.folder("oci", "blobs", "sha256") / f".layer-{os.getpid()}"
         with scratch.open("wb") as output:
@@ -102,24 +100,45 @@ def layer(inputs: str, entries: Callable[[], Iterable[Entry]]) -> Blob:
             _write_tar(hashing, entries())
         blob = Blob(f"sha256:{hashing.digest}", scratch.stat().st_size)
         scratch.rename(blob.path)
-        cache.write_atomic(note, blob.digest)
+        cache.write_atomic(_note(inputs), blob.digest)
     return blob
 
 
+def is_known(inputs: str) -> bool:
+    """Whether the layer of these inputs is in the store."""
+    return _known(inputs) is not None
+
+
+def _note(inputs: str) -> Path:
+    return cache.root() / "oci" / "layers" / inputs
+
+
+def _known(inputs: str) -> Blob | None:
+    if not _note(inputs).exists():
+        return None
+    digest = _note(inputs).read_text()
+    path = blob_path(digest)
+    return Blob(digest, path.stat().st_size) if path.exists() else None
+
+
 def image(
-    name: str, layers: Sequence[Blob], *, entrypoint: Sequence[str], user: str = "65532:65532",
-    env: Mapping[str, str] | None = None,
+    name: str,
+    layers: Sequence[Blob],
+    *,
+    entrypoint: Sequence[str],
+    command: Sequence[str] = (),
+    user: str = "65532:65532",
 ) -> Image:
     """Put an image together."""
-    variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", **(env or {})}
     config = {
         "architecture": ARCHITECTURE,
         "os": "linux",
         "created": "1970-01-01T00:00:00Z",
         "config": {
             "User": user,
-            "Env": [f"{key}={value}" for key, value in variables.items()],
+            "Env": ["PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin"],
             "Entrypoint": list(entrypoint),
+            "Cmd": list(command),
             "WorkingDir": "/",
         },
         "rootfs": {"type": "layers", "diff_ids": [blob.digest for blob in layers]},
@@ -140,22 +159,26 @@ def image(
 def write_archive(images: Iterable[Image], output: IO[bytes]) -> None:
     """Write images as one OCI archive, as `ctr images import` and pushers read it."""
     images = list(images)
-    manifests = [
-        _descriptor(MANIFEST, image.manifest)
-        | {"annotations": {"io.containerd.image.name": image.name}}
-        for image in images
-    ]
-    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
     blobs = {blob.digest: blob for image in images for blob in (image.manifest, *image.blobs)}
     entries = [
         Entry("oci-layout", content=b'{"imageLayoutVersion":"1.0.0"}', mode=0o644),
-        Entry("index.json", content=json.dumps(index).encode(), mode=0o644),
+        Entry("index.json", content=json.dumps(index(images)).encode(), mode=0o644),
     ]
     entries += [
         Entry(f"blobs/sha256/{digest.removeprefix('sha256:')}", source=blob.path, mode=0o644)
         for digest, blob in sorted(blobs.items())
     ]
     _write_tar(output, entries)
+
+
+def index(images: Iterable[Image]) -> dict[str, Any]:
+    """The list of images at the top of an archive or a layout folder."""
+    manifests = [
+        _descriptor(MANIFEST, image.manifest)
+        | {"annotations": {"io.containerd.image.name": image.name}}
+        for image in images
+    ]
+    return {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
 
 
 def tree(root: Path, prefix: str = "") -> Iterable[Entry]:

@@ -29,7 +29,6 @@ PACKAGES = {
     "conntrack": "conntrack",
     "ip": "iproute2",
     "nsenter": "util-linux",
-    "busybox": "busybox-static",
     "debootstrap": "debootstrap",
 }
 
@@ -94,11 +93,7 @@ def _packages() -> None:
 
 def _missing() -> set[str]:
     found = {program: shutil.which(program, path=_PATH) for program in PACKAGES}
-    missing = {PACKAGES[program] for program, path in found.items() if path is None}
-    busybox = found["busybox"]
-    if busybox is not None and b"ld-linux" in Path(busybox).read_bytes()[:65536]:
-        missing.add("busybox-static")  # the dynamic one does not run in an empty image
-    return missing
+    return {PACKAGES[program] for program, path in found.items() if path is None}
 
 
 def _kernel() -> None:

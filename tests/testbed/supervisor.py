@@ -36,6 +36,10 @@ RECORD = "supervisor.json"
 # What programs of a node write to fixed places goes to folders of the node instead.
 PRIVATE = ("/var/lib", "/var/log", "/run")
 
+# Without a limit on refusals each question to the outside world is refused at once; with the
+# kernel's default of one a second the others wait for their timeout.
+SETTINGS = {"ip_forward": 1, "conf/all/rp_filter": 0, "icmp_ratelimit": 0}
+
 Request = dict[str, Any]
 Reply = dict[str, Any]
 
@@ -185,7 +189,7 @@ def hold_space(folder: Path, name: str, hostname: str) -> None:
     # Shared, because the kubelet refuses Bidirectional mounts otherwise; it is a slave of the host's
     # mounts, so nothing travels back.
     kernel.mount("", "/", "none", kernel.MS_SHARED | kernel.MS_REC)
-    for key, value in {"ip_forward": 1, "conf/all/rp_filter": 0}.items():
+    for key, value in SETTINGS.items():
         Path(f"/proc/sys/net/ipv4/{key}").write_text(str(value))
     Path(folder / f"{name}.ready").touch()
     os.execv("/bin/sleep", ["sleep", "infinity"])
@@ -220,12 +224,17 @@ def main(folder: Path) -> None:
     cgroups.join(f"{sys.argv[2]}/system")
     kernel.unshare(kernel.CLONE_NEWPID | kernel.CLONE_NEWNS)
     kernel.mount("", "/", "none", kernel.MS_SLAVE | kernel.MS_REC)
+    go_read, go_write = os.pipe()
     pid = os.fork()
     if pid:
         scratch = folder / f".{RECORD}"
         scratch.write_text(json.dumps({"pid": pid, "started": started(pid)}))
         scratch.rename(folder / RECORD)
+        os.write(go_write, b"!")
         os._exit(0)
+    os.close(go_write)
+    if not os.read(go_read, 1):  # nobody wrote down that this process exists
+        os._exit(1)
     os.chdir("/")
     kernel.mount("proc", "/proc", "proc")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

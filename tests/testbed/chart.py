@@ -1,0 +1,89 @@
+"""Our components on a cluster: images where nodes find them, then `helm upgrade --install`, then wait.
+
+Hazard: the images of the embedded cluster carry their content's digest as tag. Whoever changes code
+and wants to see it running installs the chart again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.testbed import binaries, cache, images, product
+from tests.testbed.cluster import Cluster
+from tests.testbed.commands import run
+from tests.testbed.errors import TestbedError
+from tests.testbed.progress import Progress
+from tests.testbed.registry import publish
+
+NAMESPACE = "vc-manager"
+RELEASE = "virtual-cluster"
+CHART = product.REPOSITORY / "charts" / "virtual-cluster"
+WORKLOADS = ("deployment/vc-manager", "deployment/vc-syncer", "daemonset/vn-agent")
+
+
+def install(
+    target: Cluster | Path,
+    progress: Progress | None = None,
+    *,
+    registry: str | None = None,
+    values: tuple[str, ...] = (),
+    seconds: int = 180,
+) -> None:
+    """Install or upgrade the chart on an embedded cluster, or on the one of a kubeconfig.
+
+    With `registry` the images come from there, as `push` put them; without it the cluster is an
+    embedded one and gets them by itself. `values` are further `--set` arguments.
+    """
+    progress = progress or Progress()
+    made = product.build(progress)
+    if registry is None:
+        cluster = target if isinstance(target, Cluster) else _embedded(target)
+        publish(made, cluster.places.registry)
+    kubeconfig = target.kubeconfig if isinstance(target, Cluster) else target
+    settings = (
+        f"image.registry={(registry or images.PREFIX).rstrip('/')}",
+        f"image.tag={made[0].tag}",
+        *values,
+    )
+    with progress.step("install the chart"):
+        _helm(kubeconfig, *(word for setting in settings for word in ("--set", setting)))
+    with progress.step("wait for vc-manager, vc-syncer and vn-agent"):
+        _wait(kubeconfig, seconds)
+
+
+def _embedded(kubeconfig: Path) -> Cluster:
+    cluster = Cluster(kubeconfig.name.removesuffix(".kubeconfig"))
+    if cluster.kubeconfig.resolve() != kubeconfig.resolve() or not cluster.is_up():
+        raise TestbedError(
+            f"{kubeconfig} is not of an embedded cluster that is up; name the registry that has "
+            "the images (IMAGES=REGISTRY/PREFIX), or run `up`"
+        )
+    return cluster
+
+
+def _helm(kubeconfig: Path, *settings: str) -> None:
+    home = cache.folder("helm")
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(kubeconfig),
+        "HELM_CACHE_HOME": str(home),
+        "HELM_CONFIG_HOME": str(home),
+        "HELM_DATA_HOME": str(home),
+        "KUBECACHEDIR": str(home / "kube"),
+    }
+    helm = str(binaries.path("helm"))
+    command = [helm, "upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE]
+    run([*command, "--create-namespace", *settings], env=environment)
+
+
+def _wait(kubeconfig: Path, seconds: int) -> None:
+    kubectl = [str(binaries.path("kubectl")), f"--kubeconfig={kubeconfig}", "-n", NAMESPACE]
+    try:
+        for workload in WORKLOADS:
+            run([*kubectl, "rollout", "status", workload, f"--timeout={seconds}s"])
+    except TestbedError as error:
+        pods = run([*kubectl, "get", "pods", "-o", "wide"], check=False)
+        events = run([*kubectl, "get", "events", "--sort-by=.lastTimestamp"], check=False)
+        tail = "\n".join(events.splitlines()[-8:])
+        raise TestbedError(f"{error}\n{pods}\n{tail}") from error
