@@ -1,0 +1,40 @@
+"""`kubectl vc delete`: end a tenant and all that runs in it.
+
+Hazard: the name may be given to another VirtualCluster between reading and deleting; the UID of the
+one that was read goes with the request.
+"""
+
+from kubectl_vc import output, waiting
+from kubectl_vc.access import Access
+from kubectl_vc.connection import connected
+from kubectl_vc.terminal import Terminal
+from kubeio import errors
+from tenancy.resources import VIRTUAL_CLUSTERS
+
+
+async def run(
+    access: Access,
+    terminal: Terminal,
+    *,
+    name: str,
+    wait: bool,
+    seconds: float,
+    ignore_not_found: bool,
+) -> None:
+    """Delete a VirtualCluster, and wait until nothing of it is left."""
+    async with connected(access) as connection:
+        super_client, namespace = connection.super_client, connection.namespace
+        try:
+            body = await super_client.get(VIRTUAL_CLUSTERS, name, namespace=namespace)
+            await super_client.delete(
+                VIRTUAL_CLUSTERS, name, namespace=namespace, uid=body["metadata"]["uid"]
+            )
+        except errors.NotFound as problem:
+            if ignore_not_found and problem.details.get("name"):
+                return
+            raise
+        if wait:
+            with terminal.progress() as progress:
+                await waiting.gone(super_client, body, seconds=seconds, progress=progress)
+    done = "deleted" if wait else "is being deleted"
+    terminal.say(f"{output.full_name(VIRTUAL_CLUSTERS, name)} {done}")

@@ -1,0 +1,50 @@
+"""Lengths of time as kubectl reads and shows them; pure."""
+
+import math
+import re
+from datetime import UTC, datetime
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
+_AGES: tuple[tuple[float, str, str], ...] = (
+    (120, "s", ""),
+    (600, "m", "s"),
+    (3 * 3600, "m", ""),
+    (8 * 3600, "h", "m"),
+    (48 * 3600, "h", ""),
+    (8 * 86400, "d", "h"),
+    (2 * 365 * 86400, "d", ""),
+    (math.inf, "y", "d"),
+)
+"""Below so many seconds: the unit, and the finer one that is shown with it."""
+
+
+def parse(text: str) -> float:
+    """Return the seconds of `90s`, `5m`, `1h30m` or a bare number. Raises ValueError."""
+    if re.fullmatch(r"\d+(?:\.\d+)?", text):
+        return float(text)
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is not a time; write it like 90s, 5m or 1h30m")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def elapsed(seconds: float) -> str:
+    """Return how long a step took: `0.4s`, `12s`, `2m05s`."""
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
+
+
+def age(stamp: str, now: datetime) -> str:
+    """Return the age of an RFC 3339 timestamp as kubectl shows it: `45s`, `12m`, `5h`, `3d`."""
+    if not stamp:
+        return "<unknown>"
+    then = datetime.fromisoformat(stamp)
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    seconds = max(0, int((now - then).total_seconds()))
+    unit, finer = next((unit, finer) for limit, unit, finer in _AGES if seconds < limit)
+    rest = seconds % _SIZES[unit] // _SIZES[finer] if finer else 0
+    return f"{seconds // _SIZES[unit]}{unit}" + (f"{rest}{finer}" if rest else "")

@@ -1,0 +1,149 @@
+"""The flags of all verbs, spelled as kubectl spells them.
+
+Owns names, help and parsing. Must not import what talks to a server: `--help` must come at once.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kubectl_vc import durations
+from kubectl_vc.access import Access
+from kubectl_vc.output import Format
+
+
+def seconds(text: str | float) -> float:
+    """Read a length of time as a flag's value; a default comes as a number already."""
+    try:
+        return durations.parse(text) if isinstance(text, str) else text
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from problem
+
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster.")
+]
+OptionalName = Annotated[
+    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster.")
+]
+Namespace = Annotated[
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        show_default=False,
+        help="Namespace of the VirtualCluster; else the one of the kubeconfig's context.",
+    ),
+]
+Kubeconfig = Annotated[
+    str,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        show_default=False,
+        help="Kubeconfig of the super cluster; else $KUBECONFIG, else ~/.kube/config.",
+    ),
+]
+Context = Annotated[
+    str,
+    typer.Option(
+        "--context", metavar="NAME", show_default=False, help="Context of the kubeconfig to use."
+    ),
+]
+AsUser = Annotated[
+    str,
+    typer.Option("--as", metavar="USER", show_default=False, help="User to impersonate."),
+]
+AsGroup = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as-group",
+        metavar="GROUP",
+        show_default=False,
+        help="Group to impersonate, with --as; may be given several times.",
+    ),
+]
+RequestTimeout = Annotated[
+    float,
+    typer.Option(
+        "--request-timeout",
+        metavar="TIME",
+        parser=seconds,
+        show_default=False,
+        help="Longest time for one request, such as 5s; 0: the default, 15s.",
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        parser=seconds,
+        show_default=False,
+        help="Longest time to wait, such as 90s; 5m if not given, 0: no limit.",
+    ),
+]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a kubeconfig file that is there.")]
+KubeconfigPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="PATH",
+        show_default=False,
+        help="File to write the tenant's kubeconfig to; only you can read it.",
+    ),
+]
+Output = Annotated[
+    Format,
+    typer.Option("--output", "-o", help="How to print."),
+]
+Everywhere = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces.")
+]
+Filename = Annotated[
+    str,
+    typer.Option(
+        "--filename",
+        "-f",
+        metavar="FILE",
+        show_default=False,
+        help="Manifest: a file, an http or https URL, or - for standard input.",
+    ),
+]
+ClusterVersion = Annotated[
+    str,
+    typer.Option(
+        "--cluster-version",
+        metavar="NAME",
+        show_default=False,
+        help="ClusterVersion of the VirtualCluster NAME.",
+    ),
+]
+IgnoreNotFound = Annotated[
+    bool, typer.Option("--ignore-not-found", help="It is no error when it is not there.")
+]
+ClientOnly = Annotated[bool, typer.Option("--client", help="Print this program's version alone.")]
+
+
+def connection(
+    *,
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+    as_user: AsUser = "",
+    as_group: AsGroup = None,
+    request_timeout: RequestTimeout = 0,
+) -> Access:
+    """Return what the flags that every verb has say together."""
+    return Access(
+        kubeconfig=kubeconfig,
+        context=context,
+        namespace=namespace,
+        as_user=as_user,
+        as_groups=tuple(as_group or ()),
+        request_seconds=request_timeout,
+    )

@@ -1,0 +1,170 @@
+"""What went wrong, as one sentence for the person at the terminal, and the exit code.
+
+Owns the wording of refusals by the API server. Must not know the verbs. Hazard: the message is read
+by people who may do nothing in the super cluster, so each says what to ask for and from whom.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kubeio import errors
+from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
+
+INSTALL = (
+    "install the chart: helm install virtual-cluster charts/virtual-cluster --namespace vc-manager"
+    " --create-namespace"
+)
+_UNCHECKED = "some validation rules were not checked"
+_POLICY = re.compile(r"ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request: ")
+_RBAC = re.compile(
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)" in API group'
+    r' "(?P<group>[^"]*)" (?:in the namespace "(?P<namespace>[^"]*)"|at the cluster scope)'
+)
+_READS = frozenset({"get", "list", "watch"})
+
+
+class CliProblem(Exception):  # noqa: N818 - it is raised for whatever stops a command
+    """A command cannot go on; the message says why and what to do. The exit code is 1."""
+
+    exit_code = 1
+
+
+class UsageProblem(CliProblem):
+    """The command was called wrongly. The exit code is 2."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """What RBAC refused, as the API server words it."""
+
+    user: str
+    verb: str
+    resource: str
+    group: str
+    namespace: str
+    """Empty: at the scope of the cluster."""
+
+
+def sentence(problem: errors.KubeError) -> str:
+    """Return what to tell a person about an error of the API client."""
+    for kind, tell in _SENTENCES:
+        if isinstance(problem, kind):
+            return tell(problem)
+    return str(problem)
+
+
+def said(problem: errors.ApiError) -> str:
+    """Return the API server's own message, in one line."""
+    return " ".join(problem.said.split())
+
+
+def invalid(problem: errors.Invalid) -> str:
+    """Return which fields an object has wrong, each with the server's words about it."""
+    told = [
+        _cause(str(cause.get("field") or ""), str(cause.get("message") or ""))
+        for cause in problem.causes
+        if _UNCHECKED not in str(cause.get("message"))
+    ]
+    if not told:
+        return _POLICY.sub("", said(problem))
+    kind, name = problem.details.get("kind", "object"), problem.details.get("name", "")
+    known = {each.plural: each.kind for each in (VIRTUAL_CLUSTERS, CLUSTER_VERSIONS)}
+    return f"the {known.get(kind, kind)} {name} is not valid: {'; '.join(dict.fromkeys(told))}"
+
+
+def denial(message: str) -> Denial | None:
+    """Read an RBAC refusal; None when somebody else refused, such as a quota or a webhook."""
+    found = _RBAC.search(message)
+    return (
+        Denial(**{key: value or "" for key, value in found.groupdict().items()}) if found else None
+    )
+
+
+def remedy(refused: Denial) -> str:
+    """Return what to ask an administrator of the super cluster for."""
+    roles = {
+        VIRTUAL_CLUSTERS.plural: (
+            "virtual-cluster-view" if refused.verb in _READS else "virtual-cluster-edit"
+        ),
+        CLUSTER_VERSIONS.plural: "virtual-cluster-versions",
+    }
+    role = roles.get(refused.resource.partition("/")[0])
+    if role is None:
+        return f"ask an administrator of the super cluster to allow `{refused.verb}` on it"
+    binding = "rolebinding" if refused.namespace else "clusterrolebinding"
+    where = f" --namespace {refused.namespace}" if refused.namespace else ""
+    return (
+        f"ask an administrator of the super cluster to run: kubectl create {binding} NAME"
+        f" --clusterrole {role} --user {refused.user}{where}"
+    )
+
+
+def described(resource: Resource, name: str, namespace: str = "") -> str:
+    """Return how messages call an object: `VirtualCluster default/web`."""
+    return f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
+
+
+def _forbidden(problem: errors.Forbidden) -> str:
+    refused = denial(said(problem))
+    if refused is None:
+        return f"the API server refuses: {_POLICY.sub('', said(problem))}"
+    where = f"in the namespace {refused.namespace}" if refused.namespace else "in the whole cluster"
+    kind = f"{refused.resource}.{refused.group}" if refused.group else refused.resource
+    return f"you ({refused.user}) may not {refused.verb} {kind} {where}; {remedy(refused)}"
+
+
+def _cause(field: str, message: str) -> str:
+    message = _POLICY.sub("", " ".join(message.split()))
+    message = re.sub(r"^(Invalid value|Forbidden|Required value): ", "", message)
+    message = re.sub(r'^"(object|[^"]{0,80})": ', "", message)
+    if field in ("", "<nil>") or message.startswith(field.rpartition(".")[2]):
+        return message
+    return f"{field}: {message}"
+
+
+def _not_found(problem: errors.NotFound) -> str:
+    if not problem.details.get("name"):  # not an object is missing but its kind
+        return f"this cluster has no VirtualClusters and no ClusterVersions; {INSTALL}"
+    return f"{said(problem)}; see what there is with `kubectl vc list -A`"
+
+
+def _unavailable(problem: errors.Unavailable) -> str:
+    return (
+        f"the API server cannot be reached: {problem}; check --kubeconfig and --context, and"
+        " whether `kubectl version` gets an answer"
+    )
+
+
+def _untrusted(problem: errors.Untrusted) -> str:
+    return (
+        f"{problem}; the certificate of the API server is not trusted: put its authority into"
+        " certificate-authority-data of the kubeconfig"
+    )
+
+
+def _server_problem(problem: errors.ServerProblem) -> str:
+    return f"the API server could not do it: {said(problem)}; try again in a moment"
+
+
+def _unauthorized(problem: errors.Unauthorized) -> str:
+    return (
+        f"the API server does not accept your credentials ({said(problem)}); log in again, or"
+        " choose others with --kubeconfig and --context"
+    )
+
+
+_SENTENCES: tuple[tuple[type[errors.KubeError], Callable[[Any], str]], ...] = (
+    (errors.Untrusted, _untrusted),
+    (errors.ServerProblem, _server_problem),
+    (errors.Unavailable, _unavailable),
+    (errors.Unauthorized, _unauthorized),
+    (errors.Forbidden, _forbidden),
+    (errors.NotFound, _not_found),
+    (errors.Invalid, invalid),
+    (errors.ApiError, said),
+)
+"""The first kind that fits has the word, so that narrow ones come before wide ones."""

@@ -1,0 +1,87 @@
+"""What the conditions of a VirtualCluster say about how far it is; pure.
+
+Owns the order of the steps that a person sees. Must not know how the object was read. Hazard: a
+condition about an older generation says nothing about the object as it is now.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenancy import conditions, marks
+
+STEPS: tuple[tuple[str, str], ...] = (
+    (marks.ETCD_READY, "etcd"),
+    (marks.API_SERVER_READY, "apiserver"),
+    (marks.CONTROLLER_MANAGER_READY, "controller-manager"),
+)
+"""Conditions whose becoming True is told, in this order, with the name of the component."""
+
+_PARTS: tuple[tuple[str, str], ...] = (
+    (marks.CERTIFICATES_READY, "certificates"),
+    *STEPS,
+    (marks.DNS_READY, "dns"),
+    (marks.SYNCED, "syncer"),
+    (marks.READY, "VirtualCluster"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """What a VirtualCluster waits for, in the words of the condition."""
+
+    part: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        """Return `etcd: ImagePullBackOff: Back-off pulling image ...`."""
+        return ": ".join(text for text in (self.part, self.reason, self.message) if text)
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How far a VirtualCluster is."""
+
+    is_ready: bool
+    is_stalled: bool
+    """Nothing will change until somebody changes something."""
+    done: tuple[str, ...]
+    """Components of STEPS that are ready, in the order of STEPS."""
+    blocker: Blocker | None
+
+
+def assess(body: Mapping[str, Any]) -> Readiness:
+    """Return how far a VirtualCluster is."""
+    found = (body.get("status") or {}).get("conditions") or []
+    generation = (body.get("metadata") or {}).get("generation", 0)
+    current = [each for each in found if each.get("observedGeneration", generation) >= generation]
+    is_ready = conditions.is_true(current, marks.READY)
+    done = tuple(part for kind, part in STEPS if is_ready or conditions.is_true(current, kind))
+    is_stalled = not is_ready and conditions.is_true(current, marks.STALLED)
+    return Readiness(
+        is_ready=is_ready,
+        is_stalled=is_stalled,
+        done=done,
+        blocker=None if is_ready else _blocker(current, is_stalled=is_stalled),
+    )
+
+
+def _blocker(found: list[Mapping[str, Any]], *, is_stalled: bool) -> Blocker | None:
+    """Return the first part in the order of the work that is not ready, or why all is stalled."""
+    waiting = (
+        _from(part, each)
+        for kind, part in _PARTS
+        if (each := conditions.find(found, kind)) is not None and each.get("status") != "True"
+    )
+    first = next(waiting, None)
+    stalled = conditions.find(found, marks.STALLED) if is_stalled else None
+    if stalled is None:
+        return first
+    whole = _from("", stalled)
+    # The part's own words are nearer to the cause, as long as they are about the same.
+    return first if first is not None and first.reason == whole.reason else whole
+
+
+def _from(part: str, found: Mapping[str, Any]) -> Blocker:
+    return Blocker(part, str(found.get("reason") or ""), str(found.get("message") or ""))
