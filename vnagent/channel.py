@@ -27,6 +27,9 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 10), (socket.TCP
 class ChannelLostError(OSError):
     """The connection broke, or its peer does not speak TLS as we want it; says which."""
 
+    is_untrusted = False
+    """Whether the peer's certificate was the trouble."""
+
 
 class Sink(Protocol):
     """What takes the bytes of a channel once it is part of a pipe."""
@@ -254,7 +257,9 @@ class Channel(asyncio.BufferedProtocol):
             # Certificate problems carry a sentence, everything else a code.
             sentence = getattr(error, "verify_message", "") or error.reason
             self._flush()  # the alert that tells the peer why
-            self._fail(ChannelLostError(f"TLS handshake: {sentence}"))
+            lost = ChannelLostError(f"TLS handshake: {sentence}")
+            lost.is_untrusted = isinstance(error, ssl.SSLCertVerificationError)
+            self._fail(lost)
             return
         self._is_open = True
         self._flush()

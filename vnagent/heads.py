@@ -115,7 +115,7 @@ def upgrade_headers(head: RequestHead, upgrade: bytes) -> list[tuple[bytes, byte
 
 
 def write_request(
-    method: str, target: str, host: str, headers: Iterable[tuple[bytes, bytes]], token: str
+    method: str, target: str, host: str, headers: Iterable[tuple[bytes, bytes]], token: bytes
 ) -> bytes:
     """Write a request head; the credential comes last and from us alone."""
     request = h11.Request(
@@ -125,7 +125,7 @@ def write_request(
             (b"Host", host.encode("ascii")),
             (b"User-Agent", b"vn-agent"),
             *headers,
-            (b"Authorization", b"Bearer " + token.encode("ascii")),
+            (b"Authorization", b"Bearer " + token),
         ],
     )
     return h11.Connection(h11.CLIENT).send(request)
@@ -147,6 +147,43 @@ def parse_response(block: bytes) -> ResponseHead:
         raise ResponseProblemError("the response head is not HTTP/1.1")
     headers = tuple((bytes(name), bytes(value)) for name, value in event.headers)
     return ResponseHead(event.status_code, headers)
+
+
+class AnswerReader:
+    """Reads one whole answer of bounded size."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._status = 0
+        self._body = bytearray()
+        self._connection = h11.Connection(
+            h11.CLIENT, max_incomplete_event_size=MAX_RESPONSE_HEAD_BYTES
+        )
+        # h11 wants to have sent what is answered; any GET tells it that a body may follow.
+        self._connection.send(h11.Request(method="GET", target="/", headers=[("Host", "origin")]))
+        self._connection.send(h11.EndOfMessage())
+
+    def feed(self, chunk: bytes) -> tuple[int, bytes] | None:
+        """Take bytes, empty at the end of the connection; return status and body when whole."""
+        try:
+            self._connection.receive_data(chunk)
+            while (event := self._connection.next_event()) is not h11.NEED_DATA:
+                match event:
+                    case h11.Response():
+                        self._status = event.status_code
+                    case h11.Data():
+                        self._body += event.data
+                    case h11.EndOfMessage():
+                        return self._status, bytes(self._body)
+                    case h11.InformationalResponse():
+                        pass
+                    case _:
+                        raise ResponseProblemError("the response is cut short")
+                if len(self._body) > self._limit:
+                    raise ResponseProblemError("the response is too long")
+        except h11.RemoteProtocolError as error:
+            raise ResponseProblemError("the response is not HTTP/1.1") from error
+        return None
 
 
 def write_switch(answer: ResponseHead, upgrade: bytes) -> bytes:
@@ -185,15 +222,17 @@ def write_answer(status: int, body: bytes, extra: Headers = ()) -> bytes:
         *extra,
         _CLOSE,
     ]
-    return _response(HTTPStatus(status), headers) + body
+    return _response(status, headers) + body
 
 
 _CLOSE = (b"Connection", b"close")
+_KNOWN_STATUSES = frozenset(status.value for status in HTTPStatus)
 
 
-def _response(status: HTTPStatus, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def _response(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     lines = [b"%s: %s\r\n" % header for header in headers]
-    first = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode("ascii")
+    phrase = HTTPStatus(status).phrase if status in _KNOWN_STATUSES else "Other"
+    first = f"HTTP/1.1 {status} {phrase}\r\n".encode("ascii")
     return b"".join((first, *lines, b"\r\n"))
 
 

@@ -1,0 +1,51 @@
+"""One line and a few numbers for each session.
+
+Hazard: a command line may hold a password, so it is never part of a record.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import structlog
+
+from vnagent import metrics
+from vnagent.identity import Caller
+from vnagent.routes import Route
+
+_log = structlog.get_logger("vnagent.audit")
+
+
+@dataclass(slots=True)
+class Session:
+    """What is known of one request, filled in as it goes on."""
+
+    caller: Caller
+    started: float = field(default_factory=time.monotonic)
+    route: Route | None = None
+    status: int = 0
+    result: str = ""
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+def record(session: Session) -> None:
+    """Write the session down."""
+    route = session.route
+    verb = route.verb.value if route else "none"
+    metrics.SESSIONS.labels(verb, session.result).inc()
+    metrics.BYTES.labels(verb, "up").inc(session.bytes_up)
+    metrics.BYTES.labels(verb, "down").inc(session.bytes_down)
+    _log.info(
+        "session",
+        tenant=session.caller.key,
+        vc_uid=session.caller.vc_uid,
+        verb=verb,
+        namespace=route.tenant_namespace if route else "",
+        pod=route.pod if route else "",
+        container=route.container if route else "",
+        status=session.status,
+        result=session.result,
+        bytes_up=session.bytes_up,
+        bytes_down=session.bytes_down,
+        seconds=round(time.monotonic() - session.started, 3),
+    )

@@ -1,0 +1,163 @@
+"""Whether a caller may touch a pod: decided by the owner that is recorded on it.
+
+Owns the table of the tenants' pods on this node, read from the kubelet's own list. Must not know
+HTTP. Hazard: names prove nothing. Super namespaces are never spelled here: a pod is found by the
+recorded UID of the VirtualCluster, tenant namespace and name, and whatever is not recorded in full,
+or recorded twice, is nobody's.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tenancy import marks
+from tenancy.ownership import owner_of
+from vnagent.identity import Caller
+from vnagent.refusals import Reason, RefusedError
+from vnagent.routes import Route, Verb
+
+FRESH_SECONDS = 5.0
+"""A decision rests on a list that is not older."""
+SPACING_SECONDS = 0.5
+"""Between two lists, however many callers ask for pods that are not there."""
+
+PodKey = tuple[str, str, str]
+"""UID of the VirtualCluster, tenant namespace, name."""
+
+
+class PodListError(Exception):
+    """The kubelet's answer is no list of pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedPod:
+    """A tenant's pod on this node."""
+
+    vc_uid: str
+    tenant_namespace: str
+    tenant_uid: str
+    name: str
+    super_namespace: str
+    super_uid: str
+    containers: frozenset[str]
+    """Those that the tenant wrote; what the super cluster added is not the tenant's to see."""
+    is_on_host_network: bool
+
+
+PodTable = Mapping[PodKey, Sequence[OwnedPod]]
+
+
+def read_pods(document: bytes) -> PodTable:
+    """Return the tenants' pods of a kubelet's list; raises PodListError."""
+    try:
+        items = orjson.loads(document)["items"] or []
+        owned = [pod for item in items if (pod := _owned_pod(item)) is not None]
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise PodListError("the kubelet's list of pods cannot be read") from error
+    table: dict[PodKey, list[OwnedPod]] = defaultdict(list)
+    for pod in owned:
+        table[pod.vc_uid, pod.tenant_namespace, pod.name].append(pod)
+    return table
+
+
+def decide(table: PodTable, caller: Caller, route: Route) -> OwnedPod:
+    """Return the one pod that a route means to a caller, or raise RefusedError."""
+    found = table.get((caller.vc_uid, route.tenant_namespace, route.pod), ())
+    if not found:
+        raise RefusedError(404, Reason.NOT_FOUND, f"pod {route.pod!r} is not on this node")
+    if len(found) > 1:
+        raise RefusedError(
+            409, Reason.AMBIGUOUS, f"pod {route.pod!r} is being replaced on this node; try again"
+        )
+    (pod,) = found
+    if route.tenant_uid and route.tenant_uid != pod.tenant_uid:
+        raise RefusedError(
+            404, Reason.NOT_FOUND, f"pod {route.pod!r} with this UID is not on this node"
+        )
+    if route.verb is Verb.PORT_FORWARD:
+        if pod.is_on_host_network:
+            raise RefusedError(
+                403, Reason.HOST_NETWORK, "ports of a pod on the host's network are not forwarded"
+            )
+    elif route.container not in pod.containers:
+        raise RefusedError(
+            403, Reason.CONTAINER, f"pod {route.pod!r} has no container {route.container!r}"
+        )
+    return pod
+
+
+class Gate:
+    """Decides on a fresh enough list; asks the kubelet again before it says no."""
+
+    def __init__(self, fetch_pods: Callable[[], Awaitable[bytes]]) -> None:
+        self._fetch_pods = fetch_pods
+        self._table: PodTable = {}
+        self._asked_at = float("-inf")
+        self._attempts = 0
+        self._failure: RefusedError | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    async def admit(self, caller: Caller, route: Route) -> OwnedPod:
+        """Return the pod of a route, or raise RefusedError."""
+        now = asyncio.get_running_loop().time()
+        await self._refresh(not_before=now - FRESH_SECONDS)
+        try:
+            return decide(self._table, caller, route)
+        except RefusedError:
+            if self._asked_at >= now:
+                raise
+        await self._refresh(not_before=now)
+        return decide(self._table, caller, route)
+
+    async def _refresh(self, *, not_before: float) -> None:
+        """Have a list that was asked for at `not_before` or later; concurrent callers share it."""
+        if self._asked_at >= not_before:
+            return
+        seen = self._attempts
+        async with self._one_at_a_time:
+            if self._asked_at >= not_before:
+                return
+            # Those who queued behind a kubelet that is down share its failure: one after the
+            # other they would wait for hours.
+            if self._attempts > seen and self._failure is not None:
+                raise self._failure
+            self._attempts += 1
+            await self._fetch()
+
+    async def _fetch(self) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._asked_at + SPACING_SECONDS - loop.time())
+        asked_at = loop.time()
+        try:
+            self._table = read_pods(await self._fetch_pods())
+        except RefusedError as error:
+            self._failure = error
+            raise
+        except PodListError as error:
+            self._failure = RefusedError(
+                502, Reason.KUBELET_ODD, "the node's kubelet did not list its pods"
+            )
+            raise self._failure from error
+        self._asked_at, self._failure = asked_at, None
+
+
+def _owned_pod(item: Mapping[str, Any]) -> OwnedPod | None:
+    metadata, spec = item["metadata"], item["spec"]
+    owner = owner_of(metadata)
+    if owner is None or not owner.namespace:
+        return None
+    containers = metadata["annotations"].get(marks.CONTAINERS, "")
+    return OwnedPod(
+        vc_uid=owner.vc_uid,
+        tenant_namespace=owner.namespace,
+        tenant_uid=owner.uid,
+        name=metadata["name"],
+        super_namespace=metadata["namespace"],
+        super_uid=metadata["uid"],
+        containers=frozenset(filter(None, containers.split(","))),
+        is_on_host_network=bool(spec.get("hostNetwork")),
+    )

@@ -1,0 +1,122 @@
+"""From a verified client certificate to the tenant that it stands for; pure.
+
+Owns what makes a certificate an identity. The chain is verified in the handshake; here the leaf is
+read. Must not know requests or pods. Hazard: OpenSSL lets a leaf without usages, a CA certificate
+or a chain over an intermediate pass as a client. Tenants sign certificates of their own, so a
+common name means nothing: only `vc://<UID>/<key>` in a URI SAN, signed directly by our authority.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from tenancy.names import is_dns_label
+
+_IDENTITY = re.compile(
+    r"vc://(?P<uid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+    r"/(?P<key>[a-z0-9-]{1,63})",
+    re.ASCII,
+)
+_MIN_EC_BITS = 256
+_MIN_RSA_BITS = 2048
+_MIN_DIGEST_BYTES = 32
+
+
+class IdentityProblemError(Exception):
+    """A certificate stands for no tenant; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A tenant's API server."""
+
+    vc_uid: str
+    """UID of the VirtualCluster: whose pods it may reach."""
+    key: str
+    """Root namespace: for people who read logs."""
+    not_after: datetime
+    """When the certificate, and so the identity, ends."""
+
+
+def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: datetime) -> Caller:
+    """Return the tenant of a client certificate; raises IdentityProblemError."""
+    try:
+        leaf = x509.load_der_x509_certificate(leaf_der)
+        extensions = leaf.extensions
+        public_key = leaf.public_key()
+    except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension) as error:
+        raise IdentityProblemError("the certificate cannot be read") from error
+    if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
+        raise IdentityProblemError("the certificate is not valid at this time")
+    if not any(_has_signed(authority, leaf) for authority in authorities):
+        raise IdentityProblemError("the certificate is not signed directly by our authority")
+    _check_strength(leaf, public_key)
+    _check_usages(extensions)
+    vc_uid, key = _name(extensions)
+    return Caller(vc_uid, key, leaf.not_valid_after_utc)
+
+
+def _has_signed(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
+    try:
+        leaf.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def _check_strength(leaf: x509.Certificate, public_key: object) -> None:
+    match public_key:
+        case ec.EllipticCurvePublicKey():
+            is_strong = public_key.curve.key_size >= _MIN_EC_BITS
+        case rsa.RSAPublicKey():
+            is_strong = public_key.key_size >= _MIN_RSA_BITS
+        case ed25519.Ed25519PublicKey():
+            is_strong = True
+        case _:
+            is_strong = False
+    try:
+        digest = leaf.signature_hash_algorithm
+    except UnsupportedAlgorithm as error:
+        raise IdentityProblemError("the certificate's signature is of no known kind") from error
+    if not is_strong or (digest is not None and digest.digest_size < _MIN_DIGEST_BYTES):
+        raise IdentityProblemError("the certificate's key or signature is too weak")
+
+
+def _check_usages(extensions: x509.Extensions) -> None:
+    constraints = _find(extensions, x509.BasicConstraints)
+    if constraints is not None and constraints.ca:
+        raise IdentityProblemError("the certificate is an authority's")
+    usage = _find(extensions, x509.KeyUsage)
+    if usage is not None and not usage.digital_signature:
+        raise IdentityProblemError("the certificate's key is not for signatures")
+    purposes = _find(extensions, x509.ExtendedKeyUsage)
+    if purposes is None or ExtendedKeyUsageOID.CLIENT_AUTH not in purposes:
+        raise IdentityProblemError("the certificate is not for clients")
+
+
+def _name(extensions: x509.Extensions) -> tuple[str, str]:
+    names = _find(extensions, x509.SubjectAlternativeName)
+    addresses = names.get_values_for_type(x509.UniformResourceIdentifier) if names else []
+    if len(addresses) != 1:
+        raise IdentityProblemError("the certificate does not name exactly one URI")
+    found = _IDENTITY.fullmatch(addresses[0])
+    if found is None or not is_dns_label(found["key"]):
+        raise IdentityProblemError("the certificate's URI is not vc://<UID>/<key>")
+    return found["uid"], found["key"]
+
+
+_Extension = TypeVar("_Extension", bound=x509.ExtensionType)
+
+
+def _find(extensions: x509.Extensions, kind: type[_Extension]) -> _Extension | None:
+    try:
+        return extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None

@@ -1,0 +1,117 @@
+"""One TLS server that we call with our bound token: the kubelet, or the super API server.
+
+Owns dialling, the credential, and small requests whose answer fits into memory. Must not know what
+is asked. Hazard: the credential reaches every pod of the node, so it is written into a request only
+after the server's certificate was verified, and never logged.
+"""
+
+import asyncio
+import re
+import ssl
+from dataclasses import dataclass
+
+from vnagent import heads
+from vnagent.channel import Channel, ReceiveBuffer, connect
+from vnagent.reload import WatchedFile
+from vnagent.tls import TrustProblemError, client_context
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 30.0
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens, and what its certificate has to name."""
+
+    host: str
+    port: int
+    server_name: str
+
+    @property
+    def authority(self) -> str:
+        """What a Host header says."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    body: bytes
+
+
+class Origin:
+    """One server, its trust and our credential for it, both read again when they change."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        authorities: WatchedFile,
+        token: WatchedFile,
+        buffer: ReceiveBuffer,
+    ) -> None:
+        self.address = address
+        self._authorities = authorities
+        self._token = token
+        self._buffer = buffer
+        self._trusted = b""
+        self._context: ssl.SSLContext | None = None
+
+    async def dial(self) -> Channel:
+        """Return an open channel; raises OSError, TrustProblemError."""
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await connect(
+                self.address.host,
+                self.address.port,
+                context=self._current_context(),
+                buffer=self._buffer,
+                server_name=self.address.server_name,
+            )
+
+    def write_request(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Write a request head with the current credential."""
+        token = self._token.content.strip()
+        if _TOKEN.fullmatch(token) is None:
+            raise TrustProblemError(f"{self._token.path} holds no token")
+        return heads.write_request(method, target, self.address.authority, headers, token)
+
+    async def renew_credential(self) -> bool:
+        """Read the token again because it was refused; tell whether there is another."""
+        return await self._token.refresh()
+
+    async def ask(self, method: str, target: str, body: bytes = b"") -> Answer:
+        """Send a small request and return the whole answer.
+
+        Raises OSError, TrustProblemError, ResponseProblemError.
+        """
+        answer = await self._ask_once(method, target, body)
+        if answer.status == 401 and await self.renew_credential():
+            return await self._ask_once(method, target, body)
+        return answer
+
+    async def _ask_once(self, method: str, target: str, body: bytes) -> Answer:
+        channel = await self.dial()
+        headers = [(b"Accept", b"application/json"), (b"Connection", b"close")]
+        if body:
+            length = b"%d" % len(body)
+            headers += [(b"Content-Type", b"application/json"), (b"Content-Length", length)]
+        reader = heads.AnswerReader(MAX_ANSWER_BYTES)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                channel.write(self.write_request(method, target, headers) + body)
+                while (found := reader.feed(await channel.read())) is None:
+                    pass
+        finally:
+            channel.close()
+        return Answer(*found)
+
+    def _current_context(self) -> ssl.SSLContext:
+        if self._context is None or self._trusted != self._authorities.content:
+            self._context = client_context(self._authorities.content)
+            self._trusted = self._authorities.content
+        return self._context
