@@ -1,0 +1,34 @@
+"""`python -m vnagent`: the node agent."""
+
+import importlib.metadata
+import os
+import sys
+
+import uvloop
+
+from telemetry import logs
+from vnagent import settings
+from vnagent.app import Agent
+
+
+def main() -> int:
+    """Run the agent until it is told to end."""
+    given = settings.parse(sys.argv[1:], os.environ, _version())
+    logs.configure(given.log_level)
+    uvloop.run(_run(given))
+    return 0
+
+
+async def _run(given: settings.Settings) -> None:
+    await Agent(given).run()
+
+
+def _version() -> str:
+    try:
+        return f"vn-agent v{importlib.metadata.version('virtual-cluster')}"
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree
+        return "vn-agent (unreleased)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Builds the agent, runs it, and ends it in order.
+
+Owns nothing but the wiring. Hazard: tenants must not be able to connect before there is an
+authority to verify them with, so listening comes last.
+"""
+
+import asyncio
+import signal
+
+import structlog
+from cryptography import x509
+
+from telemetry.probes import Probes
+from vnagent.channel import ReceiveBuffer
+from vnagent.gate import Gate
+from vnagent.kubelet import Kubelet
+from vnagent.limits import Streams
+from vnagent.origin import Origin
+from vnagent.reload import WatchedFile, watch
+from vnagent.server import Server
+from vnagent.serving import Credential, Pod, ServingCertificate
+from vnagent.session import Requests
+from vnagent.settings import DRAIN_SECONDS, Settings, StaticCertificate
+from vnagent.tls import TrustProblemError, server_context
+
+WAIT_SECONDS = 2.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Agent:
+    """One node's agent."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        buffer = ReceiveBuffer()
+        self._client_authorities = WatchedFile(settings.client_authorities_file)
+        self._kubelet_authorities = WatchedFile(settings.kubelet_authorities_file)
+        self._api_authorities = WatchedFile(settings.api_authorities_file)
+        self._token = WatchedFile(settings.token_file)
+        self._static = _watched(settings.static_certificate)
+        self._kubelet = Kubelet(
+            Origin(
+                settings.kubelet,
+                authorities=self._kubelet_authorities,
+                token=self._token,
+                buffer=buffer,
+            )
+        )
+        self._api = Origin(
+            settings.api, authorities=self._api_authorities, token=self._token, buffer=buffer
+        )
+        self._streams = Streams(per_tenant=settings.streams_per_tenant, total=settings.streams)
+        requests = Requests(
+            gate=Gate(self._kubelet.fetch_pods),
+            kubelet=self._kubelet,
+            streams=self._streams,
+            deadlines=settings.deadlines,
+        )
+        self._server = Server(requests, buffer)
+        self._credential: Credential | None = None
+        self._serving = asyncio.Event()
+        self._probes = Probes()
+        self._probes.ready("serving", lambda: "" if self._server.is_listening else "not yet")
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, then drain."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        async with self._probes.served(self._settings.health_port), asyncio.TaskGroup() as tasks:
+            work = tasks.create_task(self._work())
+            await stop.wait()
+            _log.info("draining", streams=self._streams.count)
+            self._streams.drain()
+            await self._server.close(drain_seconds=DRAIN_SECONDS)
+            work.cancel()
+        self._kubelet.drop_warm()
+        _log.info("ended")
+
+    async def _work(self) -> None:
+        for file in self._files():
+            await _have(file)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._kubelet.keep_warm())
+            tasks.create_task(watch(self._files(), self._file_changed))
+            if self._static is None:
+                pod = Pod(name=self._settings.pod_name, address=self._settings.pod_address)
+                tasks.create_task(ServingCertificate(self._api, pod).keep(self._use))
+            else:
+                self._use(_credential(self._static))
+            await self._serving.wait()
+            await self._server.listen(self._settings.listen_host, self._settings.port)
+            _log.info("listening", host=self._settings.listen_host, port=self._settings.port)
+
+    def _files(self) -> list[WatchedFile]:
+        files = [self._client_authorities, self._kubelet_authorities, self._token]
+        return files + ([self._api_authorities] if self._static is None else list(self._static))
+
+    def _use(self, credential: Credential) -> None:
+        self._credential = credential
+        self._trust()
+
+    async def _file_changed(self, file: WatchedFile) -> None:
+        _log.info("file changed", path=str(file.path))
+        if self._static is not None and file in self._static:
+            self._credential = _credential(self._static)
+        if file is self._kubelet_authorities:
+            self._kubelet.drop_warm()
+        self._trust()
+
+    def _trust(self) -> None:
+        """Serve with the present certificate and authorities; what does not fit stays unused."""
+        if self._credential is None:
+            return
+        content = self._client_authorities.content
+        try:
+            context = server_context(
+                certificate=self._credential.certificate,
+                key=self._credential.key,
+                client_authorities=content,
+            )
+            authorities = x509.load_pem_x509_certificates(content)
+        except (TrustProblemError, ValueError) as error:
+            _log.error("certificates cannot be used", error=str(error))
+            return
+        self._server.trust(context, authorities)
+        self._serving.set()
+
+
+def _watched(static: StaticCertificate | None) -> tuple[WatchedFile, WatchedFile] | None:
+    if static is None:
+        return None
+    return WatchedFile(static.certificate_file), WatchedFile(static.key_file)
+
+
+def _credential(files: tuple[WatchedFile, WatchedFile]) -> Credential:
+    certificate, key = files
+    return Credential(certificate.content, key.content)
+
+
+async def _have(file: WatchedFile) -> None:
+    """Wait for a file: what vc-manager or the kubelet writes may come after us."""
+    while not await file.refresh():  # noqa: ASYNC110 - a file, not a task, is waited for
+        await asyncio.sleep(WAIT_SECONDS)

@@ -1,0 +1,141 @@
+"""What the agent is told at its start: flags, each with a default from the environment.
+
+Must not know what is done with it. Hazard: there is no switch that turns a check off; a setting
+without which nobody could be told apart, the client authority, has no default.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenancy import marks
+from vnagent import kubelet
+from vnagent.limits import STREAMS, STREAMS_PER_TENANT
+from vnagent.origin import Address
+from vnagent.pump import Deadlines
+
+HEALTH_PORT = 10551
+DRAIN_SECONDS = 9.0
+"""Less than the ten seconds in which every component ends."""
+
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticCertificate:
+    """A serving certificate that somebody else keeps, in files."""
+
+    certificate_file: Path
+    key_file: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that the agent is told."""
+
+    listen_host: str
+    port: int
+    health_port: int
+    pod_name: str
+    pod_address: str
+    client_authorities_file: Path
+    kubelet: Address
+    kubelet_authorities_file: Path
+    token_file: Path
+    api: Address
+    api_authorities_file: Path
+    static_certificate: StaticCertificate | None
+    streams: int
+    streams_per_tenant: int
+    deadlines: Deadlines
+    log_level: str
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str) -> Settings:
+    """Return the settings; ends the program with exit code 2 and a sentence when they do not do."""
+    parser = _parser(environment)
+    parser.add_argument("--version", action="version", version=version)
+    given = parser.parse_args(arguments)
+    for name in ("client_ca_file", "kubelet_host", "pod_ip", "pod_name", "api_host"):
+        if not getattr(given, name):
+            parser.error(f"--{name.replace('_', '-')} is not set, and neither is its environment")
+    if bool(given.tls_cert_file) != bool(given.tls_private_key_file):
+        parser.error("--tls-cert-file and --tls-private-key-file go together")
+    static = None
+    if given.tls_cert_file:
+        static = StaticCertificate(
+            certificate_file=given.tls_cert_file, key_file=given.tls_private_key_file
+        )
+    return Settings(
+        listen_host=given.listen_host or given.pod_ip,
+        port=given.port,
+        health_port=given.health_port,
+        pod_name=given.pod_name,
+        pod_address=given.pod_ip,
+        client_authorities_file=given.client_ca_file,
+        kubelet=Address(
+            given.kubelet_host, given.kubelet_port, given.kubelet_server_name or given.kubelet_host
+        ),
+        kubelet_authorities_file=given.kubelet_ca_file,
+        token_file=given.token_file,
+        api=Address(given.api_host, given.api_port, given.api_host),
+        api_authorities_file=given.api_ca_file,
+        static_certificate=static,
+        streams=given.max_streams,
+        streams_per_tenant=given.max_streams_per_tenant,
+        deadlines=Deadlines(
+            idle_seconds=given.stream_idle_seconds, total_seconds=given.stream_total_seconds
+        ),
+        log_level=given.log_level,
+    )
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Return the parser. A default that is text goes through the same reading as a flag."""
+    parser = argparse.ArgumentParser(
+        prog="vn-agent",
+        description="Answers the kubelet calls of tenant API servers for one node's own pods.",
+    )
+
+    def add(flag: str, variable: str, default: str | float | Path, about: str) -> None:
+        chosen = environment.get(variable) or default
+        kind = type(default)
+        parser.add_argument(
+            flag,
+            type=kind if kind in (int, float) else Path if isinstance(default, Path) else str,
+            default=str(chosen) if chosen != "" else "",
+            help=f"{about} (${variable}; default: {default or 'none'})",
+        )
+
+    add("--listen-host", "LISTEN_HOST", "", "address to listen on, if not the pod's")
+    add("--port", "PORT", marks.AGENT_PORT, "port for tenant API servers")
+    add("--health-port", "HEALTH_PORT", HEALTH_PORT, "plain port of /healthz and /metrics")
+    add("--pod-name", "POD_NAME", "", "our pod's name")
+    add("--pod-ip", "POD_IP", "", "our pod's address, which the certificate names")
+    parser.add_argument(
+        "--client-ca-file",
+        type=Path,
+        default=environment.get("CLIENT_CA_FILE") or None,
+        help="authority of the tenants' identities; required ($CLIENT_CA_FILE)",
+    )
+    add("--kubelet-host", "HOST_IP", "", "address of this node's kubelet")
+    add("--kubelet-port", "KUBELET_PORT", kubelet.PORT, "port of this node's kubelet")
+    add("--kubelet-server-name", "KUBELET_SERVER_NAME", "", "name in its certificate, if not that")
+    add("--kubelet-ca-file", "KUBELET_CA_FILE", _ACCOUNT / "ca.crt", "authority of kubelets")
+    add("--token-file", "TOKEN_FILE", _ACCOUNT / "token", "our bound token")
+    add("--api-host", "KUBERNETES_SERVICE_HOST", "", "super API server")
+    add("--api-port", "KUBERNETES_SERVICE_PORT", 443, "its port")
+    add("--api-ca-file", "API_CA_FILE", _ACCOUNT / "ca.crt", "its authority")
+    parser.add_argument(
+        "--tls-cert-file", type=Path, help="serve this certificate instead of asking for one"
+    )
+    parser.add_argument("--tls-private-key-file", type=Path, help="the key that belongs to it")
+    add("--max-streams", "MAX_STREAMS", STREAMS, "streams in all")
+    add("--max-streams-per-tenant", "MAX_STREAMS_PER_TENANT", STREAMS_PER_TENANT, "of one tenant")
+    usual = Deadlines()
+    idle, total = usual.idle_seconds, usual.total_seconds
+    add("--stream-idle-seconds", "STREAM_IDLE_SECONDS", idle, "end a stream without a byte")
+    add("--stream-total-seconds", "STREAM_TOTAL_SECONDS", total, "end any stream")
+    add("--log-level", "LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR")
+    return parser
