@@ -132,6 +132,12 @@ def context_namespace(path: str = "", context: str = "") -> str:
     return _text(chosen, "namespace")
 
 
+def contexts(path: str = "") -> list[str]:
+    """Return the names of the contexts in a person's kubeconfig."""
+    document = _merge([(file, _parse(_read(file))) for file in _user_files(path)])
+    return [str(entry["name"]) for entry in document["contexts"]]
+
+
 def _parse(content: bytes) -> Mapping[str, Any]:
     if len(content) > MAX_KUBECONFIG:
         raise CredentialsProblem(
