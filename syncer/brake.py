@@ -1,0 +1,305 @@
+"""Is this still the store that we carried things down from? If not, nothing is deleted.
+
+Owns the identity of a tenant's store and the verdict on it. A store has three marks: the UID of its
+`kube-system`, its highest revision, and an epoch, a number in a ConfigMap of the tenant that we
+count up and mirror on the root namespace. If any of them goes back or is gone, downward deletes are
+held, creates and updates go on, and only a person (`kubectl vc confirm-deletes`) or the old store's
+return ends that. Must not know kinds.
+
+When the epoch is counted up. Each engagement would write at each restart, and a backup taken
+between two engagements would still pass as intact once its revision was bumped. So the epoch is
+counted up a little after objects went down: every super object records the tenant revision it was
+written from, the ConfigMap has a revision of its own, and as long as it is the older one a count
+is due. A restored backup that lacks any object we carried down then lacks a later count, too; and a
+restart that finds nothing new writes nothing. The very first engagement makes the ConfigMap.
+
+Hazard: the order of proof. A live 404 is worth something only if the store is found intact *after*
+it was read; `verify` therefore takes the time of the read.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.client import Client
+from kubeio.worker import Wait
+from syncer.expectations import revision_of
+from tenancy import marks
+from tenancy.ownership import Tenant
+from tenancy.resources import CONFIG_MAPS, NAMESPACES
+
+SYSTEM_NAMESPACE = "kube-system"
+CONFIG_MAP = "virtual-cluster-store"
+"""ConfigMap in the tenant's kube-system that carries the epoch."""
+EPOCH = "epoch"
+SETTLE_SECONDS = 15.0
+"""How long after the first object went down the epoch is counted up."""
+LOOK_AGAIN_SECONDS = 30.0
+"""How often a store is looked at while its deletes are held."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What the super cluster remembers of a tenant's store; zero and empty: never seen."""
+
+    uid: str = ""
+    revision: int = 0
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What the store shows now."""
+
+    uid: str
+    """Empty: there is no kube-system."""
+    revision: int
+    epoch: int
+    """0: the ConfigMap is gone, or was never made."""
+    epoch_revision: int
+    """resourceVersion of the ConfigMap."""
+
+
+def judge(record: Record, sight: Sight) -> str:
+    """Return what is wrong with a store, as half a sentence; empty when it is intact."""
+    if not record.uid:
+        return ""
+    if sight.uid != record.uid:
+        return "it is another store than the one that was synced before"
+    if sight.revision < record.revision:
+        return f"its revision is below {record.revision}, seen before, so it is an older copy"
+    if sight.epoch < record.epoch:
+        if not sight.epoch:
+            return f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_MAP} is gone from it"
+        return f"its epoch {sight.epoch} is below {record.epoch}, so it is an older copy"
+    return ""
+
+
+def sentence(problem: str, sight_uid: str, name: str) -> str:
+    """Return the message of the condition; the CLI reads the UID from it."""
+    return (
+        f"No deletes are carried down: the tenant's store has kube-system {sight_uid or '<none>'},"
+        f" and {problem}. If this store is meant to stay, run `kubectl vc confirm-deletes {name}`;"
+        " whatever it lacks is then deleted in the super cluster. Otherwise bring the old store"
+        " back."
+    )
+
+
+def record_of(root_namespace: Object, twin_uid: str) -> Record:
+    """Return the record; `twin_uid` is what the super namespace of kube-system records.
+
+    Without annotations on the root namespace that namespace still remembers the store.
+    """
+    annotations = (root_namespace.get("metadata") or {}).get("annotations") or {}
+    epoch = annotations.get(marks.STORE_EPOCH, "")
+    return Record(
+        uid=annotations.get(marks.STORE_UID) or twin_uid,
+        revision=revision_of(annotations.get(marks.STORE_REVISION, "")),
+        epoch=int(epoch) if epoch.isdigit() else 0,
+    )
+
+
+class Brake:
+    """Watches over one tenant's store."""
+
+    def __init__(
+        self,
+        *,
+        tenant: Tenant,
+        tenant_client: Client,
+        super_client: Client,
+        revision: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`revision` tells the highest revision that the session's watches have seen."""
+        self._tenant = tenant
+        self._tenant_client = tenant_client
+        self._super_client = super_client
+        self._seen_revision = revision
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._verified_at = float("-inf")
+        self._record = Record()
+        self._root_uid = ""
+        self._sight: Sight | None = None
+        self._newest = 0
+        self.problem = ""
+        """What is wrong with the store; empty: deletes may go down."""
+
+    @property
+    def is_held(self) -> bool:
+        """Tell whether downward deletes are held."""
+        return bool(self.problem)
+
+    @property
+    def message(self) -> str:
+        """The condition's message while deletes are held."""
+        uid = self._sight.uid if self._sight else ""
+        return sentence(self.problem, uid, self._tenant.name)
+
+    def wrote(self, tenant_revision: str) -> None:
+        """Take note that something of this tenant revision went down."""
+        self._newest = max(self._newest, revision_of(tenant_revision))
+
+    @property
+    def is_count_due(self) -> bool:
+        """Tell whether the store's epoch is older than what went down from it."""
+        sight = self._sight
+        if sight is None or self.is_held:
+            return False
+        return self._newest > sight.epoch_revision or self._record.epoch < sight.epoch
+
+    async def engage(self, *, twin_uid: str, newest: int) -> None:
+        """Read the record and look at the store for the first time.
+
+        `newest` is the highest tenant revision that a super object records. It only tells whether
+        a count is due: after a confirmed loss it may be higher than the new store will be for long.
+        """
+        root = await self._super_client.get(NAMESPACES, self._tenant.root)
+        self._root_uid = root["metadata"]["uid"]
+        self._record = record_of(root, twin_uid)
+        self._newest = newest
+        sight = await self._look()
+        if not self._record.uid:
+            if not sight.uid:
+                raise Wait("the tenant has no kube-system yet")
+            await self.count_up()
+
+    async def verify(self, since: float) -> None:
+        """Return when the store was found intact later than `since`; raises Wait while held."""
+        async with self._lock:
+            if self._verified_at < since or self.is_held:
+                await self._look()
+        if self.is_held:
+            raise Wait("deletes are held: the tenant's store is not the one we know")
+
+    def check(self) -> None:
+        """Raise Wait while deletes are held, without asking anybody."""
+        if self.is_held:
+            raise Wait("deletes are held: the tenant's store is not the one we know")
+
+    async def look(self) -> None:
+        """Look at the store and judge it."""
+        async with self._lock:
+            await self._look()
+
+    async def confirm(self, uid: str) -> bool:
+        """Take the store as the tenant's own if it is the one a person named.
+
+        The session has to start anew then: its watches remember the old store's revisions.
+        """
+        async with self._lock:
+            sight = await self._look()
+            if not self.is_held or sight.uid != uid:
+                return False
+            _log.warning("brake.confirmed", problem=self.problem, store=uid)
+            self._record = Record(
+                uid=uid, revision=sight.revision, epoch=max(self._record.epoch, sight.epoch)
+            )
+            await self._count_up(sight)
+            self._newest = 0
+            self.problem = ""
+        return True
+
+    async def count_up(self) -> None:
+        """Count the epoch up in the tenant and mirror it, if that is due."""
+        async with self._lock:
+            sight = await self._look()
+            if not self.is_held:
+                await self._count_up(sight)
+
+    async def _look(self) -> Sight:
+        started = self._clock()
+        record = Record(
+            uid=self._record.uid,
+            revision=max(self._record.revision, self._seen_revision()),
+            epoch=self._record.epoch,
+        )
+        sight = await look(self._tenant_client)
+        problem = judge(record, sight)
+        if problem != self.problem:
+            _log.warning("brake.judged", problem=problem or "none", store=sight.uid)
+        self.problem = problem
+        if not problem:
+            self._sight = sight
+            self._verified_at = started
+        elif self._sight is None or self._sight.uid != sight.uid:
+            self._sight = sight
+        return sight
+
+    async def _count_up(self, sight: Sight) -> None:
+        epoch = max(self._record.epoch, sight.epoch)
+        if self._newest > sight.epoch_revision or not sight.epoch or epoch > sight.epoch:
+            epoch += 1
+            written = await self._write_epoch(epoch, exists=bool(sight.epoch_revision))
+        else:
+            written = sight.epoch_revision  # counted before, only the mirror was lost
+        self._record = Record(uid=sight.uid, revision=max(sight.revision, written), epoch=epoch)
+        self._sight = Sight(
+            uid=sight.uid, revision=self._record.revision, epoch=epoch, epoch_revision=written
+        )
+        await self._super_client.patch(
+            NAMESPACES,
+            self._tenant.root,
+            {
+                "metadata": {
+                    "uid": self._root_uid,
+                    "annotations": {
+                        marks.STORE_UID: self._record.uid,
+                        marks.STORE_REVISION: str(self._record.revision),
+                        marks.STORE_EPOCH: str(epoch),
+                    },
+                }
+            },
+            field_manager=marks.SYNCER,
+        )
+
+    async def _write_epoch(self, epoch: int, *, exists: bool) -> int:
+        body: Object = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_MAP, "namespace": SYSTEM_NAMESPACE},
+            "data": {EPOCH: str(epoch)},
+        }
+        if exists:
+            written = await self._tenant_client.patch(
+                CONFIG_MAPS,
+                CONFIG_MAP,
+                {"data": body["data"]},
+                namespace=SYSTEM_NAMESPACE,
+                field_manager=marks.SYNCER,
+            )
+        else:
+            written = await self._tenant_client.create(
+                CONFIG_MAPS, body, field_manager=marks.SYNCER
+            )
+        return revision_of(written["metadata"]["resourceVersion"])
+
+
+async def look(tenant_client: Client) -> Sight:
+    """Return what a store shows now, from two live reads."""
+    try:
+        system = await tenant_client.get(NAMESPACES, SYSTEM_NAMESPACE, metadata_only=True)
+    except errors.NotFound:
+        uid = ""
+    else:
+        uid = system["metadata"]["uid"]
+    found = await tenant_client.list(
+        CONFIG_MAPS,
+        namespace=SYSTEM_NAMESPACE,
+        field_selector=f"metadata.name={CONFIG_MAP}",
+    )
+    items = found.get("items") or ()
+    epoch = str((items[0].get("data") or {}).get(EPOCH, "")) if items else ""
+    return Sight(
+        uid=uid,
+        revision=revision_of(found["metadata"]["resourceVersion"]),
+        epoch=int(epoch) if epoch.isdigit() else 0,
+        epoch_revision=revision_of(items[0]["metadata"]["resourceVersion"]) if items else 0,
+    )

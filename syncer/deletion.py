@@ -1,0 +1,135 @@
+"""Deleting a super object: what a delete rests on decides how it is proved.
+
+Owns the one place where the syncer deletes downward. Must not know why. An object that was seen to
+go, or that carries a deletionTimestamp, is deleted with its UID as precondition. Absence from a
+cache is no more than a suspicion: both sides are read live, and the tenant's store must still be
+the one we know after that. Hazard: any other delete of a super object bypasses the brake.
+"""
+
+import time
+from dataclasses import dataclass
+
+import structlog
+
+from kubeio import errors
+from kubeio.client import Client
+from kubeio.store import Entry
+from kubeio.worker import Wait
+from syncer.brake import Brake
+from syncer.decide import Grounds
+from syncer.expectations import Expectations, Side
+from syncer.keys import Key
+from tenancy import ownership
+from tenancy.resources import Resource
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+_RESTS_ON_ABSENCE = frozenset({Grounds.ABSENT, Grounds.SUCCEEDED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is to be deleted, and the tenant object that is gone."""
+
+    key: Key
+    resource: Resource
+    entry: Entry
+    """The super object as the cache has it."""
+    grounds: Grounds
+    has_tenant_twin: bool = True
+    """Whether a tenant object of the key's name stands behind it; a token Secret has none."""
+
+
+class Deletions:
+    """Deletes the super objects of one tenant."""
+
+    def __init__(
+        self,
+        *,
+        brake: Brake,
+        tenant_client: Client,
+        super_client: Client,
+        expectations: Expectations,
+    ) -> None:
+        self._brake = brake
+        self._tenant_client = tenant_client
+        self._super_client = super_client
+        self._expectations = expectations
+        self._gone: dict[Key, str] = {}
+
+    def saw_gone(self, key: Key, uid: str) -> None:
+        """Take note that a running watch showed the end of a tenant object."""
+        self._gone[key] = uid
+
+    def forget(self, key: Key) -> None:
+        """Drop the note: the twin is gone, too."""
+        self._gone.pop(key, None)
+
+    async def delete(self, target: Target, *, grace_seconds: int | None = None) -> None:
+        """Delete a super object when that is proved; raises Wait when it is not."""
+        self._brake.check()
+        revision = ""
+        if self._needs_proof(target):
+            revision = await self._prove(target)
+            if not revision:
+                return
+        try:
+            answer = await self._super_client.delete(
+                target.resource,
+                target.entry.name,
+                namespace=target.entry.namespace,
+                uid=target.entry.uid,
+                resource_version=revision,
+                grace_seconds=grace_seconds,
+                propagation="Background",
+            )
+        except errors.NotFound:
+            return
+        _log.info("super.deleted", grounds=target.grounds.name.lower(), grace=grace_seconds)
+        version = (answer.get("metadata") or {}).get("resourceVersion", "")
+        if answer.get("kind") != "Status" and version:
+            self._expectations.wrote(Side.SUPER, target.key, version)
+        else:
+            self._expectations.changed(Side.SUPER, target.key, target.entry)
+
+    def _needs_proof(self, target: Target) -> bool:
+        if target.grounds is Grounds.MARKED:
+            return False
+        owner = ownership.owner_of({"annotations": target.entry.annotations})
+        seen = self._gone.get(target.key)
+        return seen is None or owner is None or seen != owner.uid
+
+    async def _prove(self, target: Target) -> str:
+        """Read both sides live; returns the super object's version, empty when it is gone."""
+        started = time.monotonic()
+        owner = ownership.owner_of({"annotations": target.entry.annotations})
+        if target.grounds in _RESTS_ON_ABSENCE and target.has_tenant_twin:
+            tenant_uid = await self._tenant_uid(target)
+            if owner is not None and tenant_uid == owner.uid:
+                raise Wait("the tenant object lives, the cache is behind", 1.0)
+        await self._brake.verify(started)
+        try:
+            live = await self._super_client.get(
+                target.resource,
+                target.entry.name,
+                namespace=target.entry.namespace,
+                metadata_only=True,
+            )
+        except errors.NotFound:
+            return ""
+        metadata = live["metadata"]
+        if metadata["uid"] != target.entry.uid or ownership.owner_of(metadata) != owner:
+            raise Wait("the super object is another one now, the cache is behind", 1.0)
+        return str(metadata["resourceVersion"])
+
+    async def _tenant_uid(self, target: Target) -> str:
+        try:
+            found = await self._tenant_client.get(
+                target.resource,
+                target.key.name,
+                namespace=target.key.namespace,
+                metadata_only=True,
+            )
+        except errors.NotFound:
+            return ""
+        return str(found["metadata"]["uid"])

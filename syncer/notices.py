@@ -1,0 +1,93 @@
+"""What a tenant is told about its own objects: Events in the tenant, once each.
+
+Owns their names and their posting. Must not put any name of the super cluster into them; callers
+hand over texts that are free of such. Hazard: a notice is told again only when it says something
+new, or every restart would write one for each object that is held back.
+"""
+
+import base64
+import hashlib
+from collections import OrderedDict
+from datetime import UTC, datetime
+from typing import Literal
+
+from kubeio import Object, errors
+from kubeio.client import Client
+from kubeio.store import Entry
+from tenancy import marks
+from tenancy.resources import EVENTS, Resource
+
+_REMEMBERED = 4096
+_MAX_MESSAGE = 1024  # the API refuses longer ones
+_MAX_NAME = 230
+
+EventType = Literal["Normal", "Warning"]
+
+
+class Notices:
+    """Tells one tenant."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._told: OrderedDict[str, None] = OrderedDict()
+
+    async def tell(
+        self,
+        resource: Resource,
+        entry: Entry,
+        *,
+        reason: str,
+        message: str,
+        kind: EventType = "Warning",
+    ) -> None:
+        """Post an Event about a tenant object, unless the tenant has it already."""
+        name = _name(entry, reason, message)
+        if name in self._told:
+            self._told.move_to_end(name)
+            return
+        namespace = entry.namespace or "default"
+        event = {
+            **_about(resource, entry),
+            "metadata": {"name": name, "namespace": namespace},
+            "reason": reason,
+            "message": message[:_MAX_MESSAGE],
+            "type": kind,
+        }
+        try:
+            await self._client.get(EVENTS, name, namespace=namespace, metadata_only=True)
+        except errors.NotFound:
+            try:
+                await self._client.create(EVENTS, event)
+            except errors.AlreadyExists:
+                pass
+            except errors.Forbidden as problem:
+                if not problem.has_cause("NamespaceTerminating"):
+                    raise
+        self._told[name] = None
+        if len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+
+
+def _name(entry: Entry, reason: str, message: str) -> str:
+    digest = hashlib.sha256(f"{entry.uid}/{reason}/{message}".encode()).digest()
+    return f"{entry.name[:_MAX_NAME]}.{base64.b32encode(digest).decode()[:16].lower()}"
+
+
+def _about(resource: Resource, entry: Entry) -> Object:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "involvedObject": {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "namespace": entry.namespace,
+            "name": entry.name,
+            "uid": entry.uid,
+        },
+        "count": 1,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "source": {"component": marks.SYNCER},
+        "reportingComponent": marks.SYNCER,
+    }
