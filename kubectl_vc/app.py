@@ -147,6 +147,10 @@ async def create(
             "-o needs the wait, because there is no kubeconfig before the tenant is ready; fetch it"
             " later with `kubectl vc kubeconfig`"
         )
+    if filename and output is None and wait:
+        raise UsageProblem(
+            "-o is missing; give the file for the kubeconfig, or --no-wait to do without one"
+        )
     from kubectl_vc import create as verb
     from kubectl_vc import manifests
 

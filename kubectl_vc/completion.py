@@ -22,6 +22,7 @@ PATIENCE = 1.5
 """Seconds for the API server to answer; afterwards the prompt is more use than its answer."""
 
 _FILES, _NO_FILES = ":0", ":4"  # ShellCompDirective of cobra: the default, and NoFileComp
+_HELP_FLAGS = {"-h": "Show the help and exit.", "--help": "Show the help and exit."}
 _PATHS_BY_OUTPUT = frozenset({"create", "kubeconfig"})
 
 
@@ -115,7 +116,7 @@ def candidates(place: Place, known: Mapping[str, Verb]) -> list[tuple[str, str]]
         case Wanted.VERB:
             return [(name, verb.help) for name, verb in known.items()]
         case Wanted.FLAG:
-            verb = known.get(place.verb, Verb(flags={"--help": "", "--version": ""}))
+            verb = known.get(place.verb, Verb(flags={**_HELP_FLAGS, "--version": ""}))
             return list(verb.flags.items())
         case Wanted.FORMAT:
             return [(form.value, "") for form in Format]
@@ -125,12 +126,12 @@ def candidates(place: Place, known: Mapping[str, Verb]) -> list[tuple[str, str]]
 
 def _verb(name: str, command: Any) -> Verb:
     options = [each for each in command.params if each.param_type_name == "option"]
-    flags = {
+    flags = _HELP_FLAGS | {
         spelling: " ".join((each.help or "").split())
         for each in options
         for spelling in (*each.opts, *each.secondary_opts)
     }
-    switches = {
+    switches = {*_HELP_FLAGS} | {
         spelling
         for each in options
         if each.is_flag

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from kubectl_vc.access import Access
-from kubectl_vc.problems import CliProblem
+from kubectl_vc.problems import CliProblem, UsageProblem
 from kubeio import config
 from kubeio.client import Client
 from kubeio.transport import DEADLINE
@@ -37,7 +37,7 @@ async def connected(access: Access, user_agent: str = "kubectl-vc") -> AsyncIter
             " letters, digits and hyphens"
         )
     if access.as_groups and not access.as_user:
-        raise CliProblem("--as-group needs --as; say who the member of the group is")
+        raise UsageProblem("--as-group needs --as; say who the member of the group is")
     endpoint = await config.user_kubeconfig(access.kubeconfig, access.context)
     if access.as_user:
         endpoint = dataclasses.replace(

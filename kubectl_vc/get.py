@@ -74,6 +74,8 @@ def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
 
 def super_tables(found: SuperSide, now: datetime) -> str:
     """Return the namespaces, pods and nodes of a tenant in the super cluster."""
+    if not found.namespaces:
+        return "\nIt has no namespaces in the super cluster yet.\n"
     namespaces = [
         (
             each["metadata"]["name"],

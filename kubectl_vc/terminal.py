@@ -135,7 +135,7 @@ class LiveProgress(Progress):
             return
         from rich.text import Text  # noqa: PLC0415
 
-        done = Text.assemble(("✓ ", "green"), text, (f" ({self.elapsed})", "dim"))
+        done = Text.assemble(("✓", "green"), f" {text} ({self.elapsed})")
         self._live.console.print(done, soft_wrap=True)
 
     def tick(self) -> None:

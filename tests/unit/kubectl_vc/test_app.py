@@ -1,0 +1,110 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from kubectl_vc import version
+from kubectl_vc.app import app
+
+RUN = CliRunner()
+
+
+def invoke(*words: str, stdin: str = ""):
+    return RUN.invoke(app, list(words), prog_name="kubectl vc", input=stdin)
+
+
+def test_help_speaks_of_kubectl_vc_and_names_every_verb():
+    done = invoke("--help")
+    assert done.exit_code == 0
+    assert "Usage: kubectl vc [OPTIONS] COMMAND" in done.output
+    for verb in ("create", "list", "get", "kubeconfig", "delete", "confirm-deletes", "version"):
+        assert f"  {verb} " in done.output
+    assert "..." not in done.output.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("verb", ["create", "list", "get", "kubeconfig", "delete", "version"])
+def test_every_verb_takes_the_flags_of_the_connection(verb):
+    done = invoke(verb, "-h")
+    flags = ("--namespace", "--kubeconfig", "--context", "--as ", "--request-timeout")
+    assert all(flag in done.output for flag in flags)
+
+
+def test_the_version_is_that_of_the_package():
+    assert invoke("--version").output == f"kubectl-vc version {version.own()}\n"
+    assert invoke("version", "--client").output == f"kubectl-vc version {version.own()}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "Usage: kubectl vc"),
+        (("create",), "give either NAME with --cluster-version, or -f FILE"),
+        (("create", "web", "-f", "x"), "give either NAME with --cluster-version, or -f FILE"),
+        (("create", "web"), "NAME and --cluster-version belong together"),
+        (("create", "-f", "x", "--cluster-version", "v"), "belong together"),
+        (("create", "-f", "x"), "-o is missing"),
+        (("create", "-f", "x", "-o", "y", "--no-wait"), "-o needs the wait"),
+        (("create", "web", "--cluster-version", "v", "--timeout", "soon"), "write it like 90s"),
+        (("get", "web", "-A"), "give -n instead of -A"),
+        (("get", "-o", "table2"), "'table', 'wide', 'json', 'yaml', 'name'"),
+        (("delete",), "Missing argument 'NAME'"),
+        (("create", "--nonsense"), "No such option"),
+        (("nonsense",), "No such command 'nonsense'"),
+        (("list", "--as-group", "g"), "--as-group needs --as"),
+    ],
+)
+def test_a_wrong_call_ends_with_2_and_says_why(words, told, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    done = invoke(*words)
+    assert (done.exit_code, told in done.output) == (2, True), done.output
+
+
+@pytest.mark.parametrize(
+    ("stdin", "told"),
+    [
+        ("kind: [", "standard input is not YAML or JSON: line 1, column 8"),
+        ("apiVersion: v1\nkind: Pod", "an object of kind Pod; only a VirtualCluster"),
+    ],
+)
+def test_bad_input_ends_with_1_before_any_server_is_asked(stdin, told, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    target = tmp_path / "vc.kubeconfig"
+    done = invoke("create", "-f", "-", "-o", str(target), stdin=stdin)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert told in done.stderr
+    assert not target.exists()
+
+
+def test_a_kubeconfig_that_is_there_is_refused_before_any_server_is_asked(monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    target = tmp_path / "vc.kubeconfig"
+    target.write_text("mine")
+    for words in (("create", "web", "--cluster-version", "v1.36"), ("kubeconfig", "web")):
+        done = invoke(*words, "-o", str(target))
+        assert done.exit_code == 1
+        assert f"{target} exists already" in done.stderr
+    assert target.read_text() == "mine"
+
+
+def test_no_kubeconfig_at_all_is_told_with_the_remedy(monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    done = invoke("list")
+    assert done.exit_code == 1
+    assert "give --kubeconfig FILE, set KUBECONFIG" in done.stderr
+
+
+def test_help_needs_neither_client_nor_drawing():
+    """What is loaded for `--help` delays each call; the client alone takes a third of a second."""
+    script = (
+        "import sys, json, kubectl_vc.app as a\n"
+        "sys.argv = ['kubectl-vc', '--help']\n"
+        "try: a.main()\n"
+        "except SystemExit: pass\n"
+        "print('\\n' + json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert not loaded & {"aiohttp", "rich", "yaml", "kubernetes", "msgspec", "asyncssh"}

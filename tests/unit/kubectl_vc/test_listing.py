@@ -1,0 +1,53 @@
+from datetime import UTC, datetime
+
+from kubectl_vc import listing
+from kubectl_vc.output import Format
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+NEW = {
+    "metadata": {
+        "name": "new",
+        "namespace": "shop",
+        "creationTimestamp": "2026-01-01T23:59:00Z",
+    },
+    "spec": {"clusterVersionName": "v1.36"},
+}
+OLD = {
+    "metadata": {"name": "old", "namespace": "shop", "creationTimestamp": "2025-12-30T00:00:00Z"},
+    "spec": {"clusterVersionName": "v1.35"},
+    "status": {
+        "phase": "Running",
+        "version": "v1.35.1",
+        "endpoint": "https://192.0.2.1:30001",
+        "clusterNamespace": "shop-abcdef-old",
+        "conditions": [
+            {"type": "Ready", "status": "True", "reason": "Ready", "message": "all\n well"}
+        ],
+    },
+}
+
+
+def test_the_table_has_the_age_last_and_says_what_is_not_known():
+    assert listing.table([NEW, OLD], now=NOW, everywhere=False, form=Format.TABLE) == (
+        "NAME   PHASE     READY     VERSION   ENDPOINT                  AGE\n"
+        "new    Pending   Unknown   <none>    <none>                    60s\n"
+        "old    Running   True      v1.35.1   https://192.0.2.1:30001   3d\n"
+    )
+
+
+def test_namespaces_come_first_and_wide_adds_columns():
+    lines = listing.table([OLD], now=NOW, everywhere=True, form=Format.WIDE).splitlines()
+    assert lines[0].split() == [
+        *("NAMESPACE", "NAME", "PHASE", "READY", "VERSION", "ENDPOINT"),
+        *("CLUSTER-VERSION", "ROOT-NAMESPACE", "MESSAGE", "AGE"),
+    ]
+    assert lines[1].split() == [
+        *("shop", "old", "Running", "True", "v1.35.1", "https://192.0.2.1:30001"),
+        *("v1.35", "shop-abcdef-old", "all", "well", "3d"),
+    ]
+
+
+def test_one_that_is_being_deleted_says_so():
+    going = {**OLD, "metadata": {**OLD["metadata"], "deletionTimestamp": "2026-01-02T00:00:00Z"}}
+    table = listing.table([going], now=NOW, everywhere=False, form=Format.TABLE)
+    assert "Terminating" in table

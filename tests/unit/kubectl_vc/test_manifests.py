@@ -1,0 +1,136 @@
+import io
+import sys
+
+import pytest
+
+from kubectl_vc import manifests
+from kubectl_vc.problems import CliProblem
+
+TENANT = """
+apiVersion: tenancy.x-k8s.io/v1alpha1
+kind: VirtualCluster
+metadata: {name: web, namespace: shop}
+spec: {clusterVersionName: v1.36, clusterDomain: cluster.local, pkiExpireDays: 365}
+"""
+VERSION = """
+apiVersion: tenancy.x-k8s.io/v1alpha1
+kind: ClusterVersion
+metadata: {name: v1.36}
+spec: {kubernetesVersion: "1.36"}
+"""
+
+
+def refused(text: str) -> str:
+    with pytest.raises(CliProblem) as told:
+        manifests.parse(text.encode(), "vc.yaml")
+    return str(told.value)
+
+
+def test_a_virtual_cluster_alone():
+    found = manifests.parse(TENANT.encode(), "vc.yaml")
+    assert found.cluster_version is None
+    assert found.virtual_cluster["metadata"] == {"name": "web", "namespace": "shop"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{VERSION}---{TENANT}",
+        f"---\n---{TENANT}---{VERSION}---\n",
+        (
+            '{"kind": "List", "apiVersion": "v1", "items": ['
+            '{"apiVersion": "tenancy.x-k8s.io/v1alpha1", "kind": "VirtualCluster",'
+            ' "metadata": {"name": "web"}, "spec": {"clusterVersionName": "v1.36"}},'
+            '{"apiVersion": "tenancy.x-k8s.io/v1alpha1", "kind": "ClusterVersion",'
+            ' "metadata": {"name": "v1.36"}, "spec": {"kubernetesVersion": "1.36"}}]}'
+        ),
+    ],
+)
+def test_a_virtual_cluster_with_its_version_in_any_order_and_form(text):
+    found = manifests.parse(text.encode(), "vc.yaml")
+    assert found.virtual_cluster["metadata"]["name"] == "web"
+    assert found.cluster_version["metadata"]["name"] == "v1.36"
+
+
+def test_text_that_is_no_yaml_is_refused_with_the_place():
+    told = refused("kind: VirtualCluster\nspec: [a\n")
+    assert told.startswith("vc.yaml is not YAML or JSON: line 3, column 1: ")
+
+
+def test_a_key_that_is_given_twice_is_refused():
+    told = refused(TENANT.replace("spec: {", "spec: {clusterVersionName: v1.35, "))
+    assert "the key 'clusterVersionName' is given twice" in told
+    assert "line 5" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "vc.yaml has no VirtualCluster; give one in each file"),
+        (VERSION, "vc.yaml has no VirtualCluster; give one in each file"),
+        (f"{TENANT}---{TENANT}", "vc.yaml has 2 VirtualClusters; give one in each file"),
+        (f"{TENANT}---{VERSION}---{VERSION}", "vc.yaml has 2 ClusterVersions; keep the one"),
+        ("just text", "it has no kind; is it the right file?"),
+        ("kind: [VirtualCluster]", "an object of kind ['VirtualCluster']"),
+        ("apiVersion: v1\nkind: Pod", "an object of kind Pod; only a VirtualCluster and its"),
+        (
+            TENANT.replace("v1alpha1", "v1"),
+            (
+                "apiVersion of the VirtualCluster is tenancy.x-k8s.io/v1;"
+                " write tenancy.x-k8s.io/v1alpha1"
+            ),
+        ),
+        (TENANT.replace("name: web", "nme: web"), "the VirtualCluster has no metadata.name"),
+        (TENANT.replace("spec:", "specs:"), "spec of the VirtualCluster web is missing"),
+        (TENANT.replace("clusterVersionName", "version"), "spec.clusterVersionName is missing"),
+        (TENANT.replace("v1.36", "1.36"), "spec.clusterVersionName is missing or no text"),
+        (
+            f"{TENANT}---{VERSION}".replace("metadata: {name: v1.36}", "metadata: {name: other}"),
+            (
+                "spec.clusterVersionName is v1.36, but the ClusterVersion in the same file is called"
+                " other"
+            ),
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_field_and_remedy(text, told):
+    assert told in refused(text)
+
+
+def test_a_name_without_namespace_goes_where_the_flag_or_context_says():
+    body = manifests.virtual_cluster("web", "v1.36").virtual_cluster
+    assert manifests.placed(body, "shop", is_explicit=False)["metadata"]["namespace"] == "shop"
+    assert "namespace" not in body["metadata"]
+
+
+def test_the_manifest_wins_over_the_context_and_contradicts_the_flag():
+    body = manifests.parse(TENANT.encode(), "vc.yaml").virtual_cluster
+    assert manifests.placed(body, "other", is_explicit=False)["metadata"]["namespace"] == "shop"
+    with pytest.raises(CliProblem, match=r"metadata\.namespace is shop, but -n says other"):
+        manifests.placed(body, "other", is_explicit=True)
+
+
+def test_an_over_long_name_is_refused_in_the_words_of_the_vocabulary():
+    body = manifests.virtual_cluster("a" * 50, "v1.36").virtual_cluster
+    with pytest.raises(CliProblem, match="the limit is 55, so shorten the name by 2"):
+        manifests.placed(body, "default", is_explicit=False)
+
+
+def test_sources_that_cannot_be_read_are_named(tmp_path):
+    with pytest.raises(CliProblem, match="nowhere cannot be read: No such file or directory"):
+        manifests.load(str(tmp_path / "nowhere"))
+    with pytest.raises(CliProblem, match=r"cannot be read: .*refused"):
+        manifests.load("http://127.0.0.1:9/vc.yaml")
+
+
+def test_a_file_and_standard_input_are_read(tmp_path, monkeypatch):
+    path = tmp_path / "vc.yaml"
+    path.write_text(TENANT)
+    assert manifests.load(str(path)) == TENANT.encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"kind: x")))
+    assert manifests.load("-") == b"kind: x"
+
+
+def test_a_file_without_end_is_not_read_to_its_end():
+    with pytest.raises(CliProblem, match="is larger than"):
+        manifests.load("/dev/zero")

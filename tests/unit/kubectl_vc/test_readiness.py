@@ -1,0 +1,79 @@
+import pytest
+
+from kubectl_vc import readiness
+from kubectl_vc.readiness import Blocker
+from tenancy import marks
+
+
+def body(*conditions: tuple, generation: int = 1) -> dict:
+    return {
+        "metadata": {"generation": generation},
+        "status": {
+            "conditions": [
+                {
+                    "type": kind,
+                    "status": status,
+                    "reason": reason,
+                    "message": "words",
+                    "observedGeneration": seen,
+                }
+                for kind, status, reason, seen in [(*each, 1)[:4] for each in conditions]
+            ]
+        },
+    }
+
+
+def test_a_new_object_has_nothing_done_and_nobody_to_blame():
+    state = readiness.assess({"metadata": {"generation": 1}})
+    assert (state.is_ready, state.is_stalled, state.done, state.blocker) == (False, False, (), None)
+
+
+def test_components_are_told_in_the_order_of_the_work():
+    state = readiness.assess(
+        body((marks.CONTROLLER_MANAGER_READY, "True", "Ready"), (marks.ETCD_READY, "True", "Ready"))
+    )
+    assert state.done == ("etcd", "controller-manager")
+
+
+def test_the_first_part_that_is_not_ready_is_what_it_waits_for():
+    state = readiness.assess(
+        body(
+            (marks.READY, "False", "NotReady"),
+            (marks.API_SERVER_READY, "False", "Waiting"),
+            (marks.ETCD_READY, "False", "ImagePullBackOff"),
+        )
+    )
+    assert state.blocker == Blocker("etcd", "ImagePullBackOff", "words")
+    assert str(state.blocker) == "etcd: ImagePullBackOff: words"
+
+
+def test_a_ready_object_has_all_components_and_no_blocker():
+    state = readiness.assess(body((marks.READY, "True", "Ready"), (marks.SYNCED, "False", "X")))
+    assert state.is_ready
+    assert state.done == ("etcd", "apiserver", "controller-manager")
+    assert state.blocker is None
+
+
+def test_what_was_said_of_an_older_generation_counts_for_nothing():
+    state = readiness.assess(
+        body((marks.READY, "True", "Ready"), (marks.ETCD_READY, "False", "X", 2), generation=2)
+    )
+    assert not state.is_ready
+    assert state.blocker == Blocker("etcd", "X", "words")
+
+
+def test_a_stalled_object_says_why_itself_or_through_the_part_it_is_about():
+    stalled = body((marks.STALLED, "True", "NameCollision"), (marks.ETCD_READY, "Unknown", "New"))
+    state = readiness.assess(stalled)
+    assert state.is_stalled
+    assert state.blocker == Blocker("", "NameCollision", "words")
+    same = body((marks.STALLED, "True", "BadImage"), (marks.ETCD_READY, "False", "BadImage"))
+    assert readiness.assess(same).blocker == Blocker("etcd", "BadImage", "words")
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+def test_an_object_that_is_ready_or_moves_is_not_stalled(status):
+    assert not readiness.assess(body((marks.STALLED, status, "X"))).is_stalled
+    assert not readiness.assess(
+        body((marks.STALLED, "True", "X"), (marks.READY, "True", "Ready"))
+    ).is_stalled

@@ -1,0 +1,73 @@
+import io
+
+import pytest
+
+from kubectl_vc.terminal import LiveProgress, Progress, Terminal
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_results_and_complaints_go_to_different_streams():
+    out, err = io.StringIO(), io.StringIO()
+    terminal = Terminal(out, err)
+    terminal.say("result")
+    terminal.say("whole\n")
+    terminal.warn("complaint")
+    assert out.getvalue() == "result\nwhole\n"
+    assert err.getvalue() == "complaint\n"
+
+
+def test_a_pipe_gets_plain_lines_with_the_time_since_the_beginning():
+    out, clock = io.StringIO(), Clock()
+    progress = Terminal(out, out, clock=clock).progress()
+    assert type(progress) is Progress
+    clock.now = 5.0
+    with progress:
+        clock.now = 9.2
+        progress.done("etcd is ready")
+    assert out.getvalue() == "etcd is ready (4.2s)\n"
+
+
+def test_a_pipe_hears_once_what_has_been_waited_for_for_a_while():
+    out, clock = io.StringIO(), Clock()
+    with Progress(out, clock) as progress:
+        progress.waiting("etcd: ContainerCreating")
+        for clock.now in (1.0, 9.0):
+            progress.tick()
+        progress.waiting("etcd: ImagePullBackOff")
+        for clock.now in (12.0, 18.9):
+            progress.tick()
+        assert out.getvalue() == ""
+        for clock.now in (19.0, 30.0, 60.0):
+            progress.waiting("etcd: ImagePullBackOff")
+            progress.tick()
+    assert out.getvalue() == "waiting for etcd: ImagePullBackOff (19s)\n"
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("xterm", LiveProgress), ("dumb", Progress)])
+def test_only_a_terminal_that_can_move_its_cursor_gets_a_moving_line(monkeypatch, kind, expected):
+    monkeypatch.setenv("TERM", kind)
+    assert type(Terminal(Screen(), io.StringIO()).progress()) is expected
+
+
+def test_a_terminal_keeps_the_finished_steps_and_no_colour_where_none_is_wanted(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = Screen()
+    with Terminal(screen, io.StringIO()).progress() as progress:
+        progress.waiting("etcd")
+        progress.tick()
+        progress.done("etcd is ready")
+    assert "✓ etcd is ready (0.0s)" in screen.getvalue()
+    assert "\x1b[32m" not in screen.getvalue()
