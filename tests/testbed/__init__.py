@@ -1,5 +1,5 @@
-"""The embedded super cluster: a real Kubernetes on one bare Linux machine, for tests and for the demo.
+"""The embedded super cluster: a real Kubernetes on one bare Linux machine, for tests and demo.
 
 Owns everything between an empty machine and a Ready node. It must not know the product: only
-`chart` and `images` look at the rest of the repository.
+`chart` and `product` look at the rest of the repository.
 """

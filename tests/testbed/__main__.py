@@ -80,7 +80,7 @@ def _enter(options: argparse.Namespace, _progress: Progress) -> None:
     pid = Cluster(options.name).pid_of(options.space)
     command = options.command or [os.environ.get("SHELL", "/bin/sh")]
     flags = ["--target", str(pid), "--net", "--mount", "--uts", "--pid"]
-    os.execvp("nsenter", ["nsenter", *flags, "--", *command])
+    os.execvp("nsenter", ["nsenter", *flags, "--", *command])  # noqa: S606 no shell wanted
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -99,7 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     down.set_defaults(run=_down)
 
     build = commands.add_parser("build", help="build programs and images that are missing")
-    build.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(binaries.groups_known()))
+    build.add_argument(
+        "groups", nargs="*", metavar="GROUP", help=", ".join(binaries.groups_known())
+    )
     build.set_defaults(run=_build)
 
     pushing = commands.add_parser("push", help="push our images to a registry")

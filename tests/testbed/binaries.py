@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed import cache, kernel, preflight, versions
+from tests.testbed import cache, preflight, versions
+from tests.testbed.commands import TIED
 from tests.testbed.errors import TestbedError
 from tests.testbed.progress import Progress
 
@@ -34,7 +34,9 @@ class Program:
 
 
 def _cni(kind: str, name: str) -> Program:
-    return Program(name, "cni", f"github.com/containernetworking/plugins/plugins/{kind}/{name}", "cni")
+    return Program(
+        name, "cni", f"github.com/containernetworking/plugins/plugins/{kind}/{name}", "cni"
+    )
 
 
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd"
@@ -101,7 +103,9 @@ def programs(groups: Iterable[str]) -> list[Program]:
             found += [_kubernetes(name, minor) for name in names]
         others = [program for program in PROGRAMS if program.group == group]
         if not minors and not others:
-            raise TestbedError(f"there is no group {group!r} of programs; known: {', '.join(groups_known())}")
+            raise TestbedError(
+                f"there is no group {group!r} of programs; known: {', '.join(groups_known())}"
+            )
         found += others
     return found
 
@@ -145,13 +149,12 @@ def _build(go: str, program: Program) -> None:
     scratch = target.with_name(f".{program.name}.making")
     command = [go, "build", "-trimpath", "-ldflags", _flags(program), "-o", str(scratch)]
     result = subprocess.run(
-        [*command, program.package],
+        [*TIED, *command, program.package],
         cwd=versions.GOMOD / program.module,
         env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: kernel.die_with_parent(signal.SIGTERM),
         check=False,
     )
     if result.returncode != 0:

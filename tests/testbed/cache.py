@@ -69,7 +69,7 @@ def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as handle:
         handle.write(data)
-    os.chmod(scratch, mode)
+    scratch.chmod(mode)  # whatever the umask says
     scratch.rename(path)
 
 

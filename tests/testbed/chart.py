@@ -1,4 +1,4 @@
-"""Our components on a cluster: images where nodes find them, then `helm upgrade --install`, then wait.
+"""Our components on a cluster: images, then `helm upgrade --install`, then wait.
 
 Hazard: the images of the embedded cluster carry their content's digest as tag. Whoever changes code
 and wants to see it running installs the chart again.
@@ -84,6 +84,8 @@ def _wait(kubeconfig: Path, seconds: int) -> None:
             run([*kubectl, "rollout", "status", workload, f"--timeout={seconds}s"])
     except TestbedError as error:
         pods = run([*kubectl, "get", "pods", "-o", "wide"], check=False)
+        for workload in WORKLOADS:
+            pods += run([*kubectl, "logs", workload, "--tail=5", "--prefix"], check=False)
         events = run([*kubectl, "get", "events", "--sort-by=.lastTimestamp"], check=False)
         tail = "\n".join(events.splitlines()[-8:])
         raise TestbedError(f"{error}\n{pods}\n{tail}") from error

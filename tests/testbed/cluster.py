@@ -258,7 +258,11 @@ class Cluster:
                 if not used:
                     leftovers.note_before()
                 if slot not in used and network.is_free(topology, routed):
-                    record = {"slot": slot, "nodes": self._nodes, "kubeconfig": str(self.kubeconfig)}
+                    record = {
+                        "slot": slot,
+                        "nodes": self._nodes,
+                        "kubeconfig": str(self.kubeconfig),
+                    }
                     self._write_record({**record, "made": time.time()})
                     return topology
         raise TestbedError(

@@ -6,13 +6,19 @@ the kernel to end the child together with its parent.
 
 from __future__ import annotations
 
-import signal
+import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.testbed import kernel
 from tests.testbed.errors import TestbedError
+
+TIED = ("setpriv", "--pdeathsig", "KILL", "--")
+"""Put before a command to have the kernel end it together with us."""
+
+
+_SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"  # not on everybody's PATH
 
 
 def run(
@@ -25,19 +31,19 @@ def run(
 ) -> str:
     """Run a program to its end and return what it printed."""
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    try:
-        result = subprocess.run(
-            argv,
-            input=data,
-            stdin=subprocess.DEVNULL if data is None else None,
-            capture_output=True,
-            env=env,
-            cwd=cwd,
-            check=False,
-            preexec_fn=lambda: kernel.die_with_parent(signal.SIGKILL),
-        )
-    except FileNotFoundError as error:
-        raise TestbedError(f"the program {argv[0]} is not installed") from error
+    environment = {**(os.environ if env is None else env)}
+    environment["PATH"] = f"{environment.get('PATH', os.defpath)}:{_SYSTEM}"
+    if shutil.which(argv[0], path=environment["PATH"]) is None:
+        raise TestbedError(f"the program {argv[0]} is not installed")
+    result = subprocess.run(
+        [*TIED, *argv],
+        input=data,
+        stdin=subprocess.DEVNULL if data is None else None,
+        capture_output=True,
+        env=environment,
+        cwd=cwd,
+        check=False,
+    )
     if check and result.returncode != 0:
         detail = (result.stderr or result.stdout).decode(errors="replace").strip()
         lines = detail.splitlines()[-8:]

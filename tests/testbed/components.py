@@ -1,4 +1,7 @@
-"""What a component is: a program with its arguments and the space it runs in; and where its files go."""
+"""What a component is: a program with its arguments and its space; and where a cluster's files go.
+
+Hazard: the supervisor finds the cache folder by the depth of a cluster's folder below it.
+"""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.testbed import binaries, cache, kernel, oci, versions
-from tests.testbed.commands import run
+from tests.testbed import binaries, cache, oci, versions
+from tests.testbed.commands import TIED, run
 from tests.testbed.errors import TestbedError
 from tests.testbed.oci import Image
 from tests.testbed.progress import Progress
@@ -70,11 +70,10 @@ def _fill(images: Sequence[Image], folder: Path) -> None:
     config.write_text(_CONFIG.format(root=folder, state=state))
     with (state / "log").open("wb") as log:
         server = subprocess.Popen(
-            [*_ALONE, str(binaries.path("containerd")), "--config", str(config)],
+            [*TIED, *_ALONE, str(binaries.path("containerd")), "--config", str(config)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            preexec_fn=lambda: kernel.die_with_parent(signal.SIGKILL),
         )
     try:
         _wait(state / "s", server, state / "log")
@@ -93,7 +92,8 @@ def _import(images: Sequence[Image], state: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as importer:
-        assert importer.stdin is not None and importer.stdout is not None
+        assert importer.stdin is not None
+        assert importer.stdout is not None
         try:
             oci.write_archive(images, importer.stdin)
             importer.stdin.close()

@@ -105,11 +105,11 @@ class Control:
     def host_pid(self, inner: int) -> int:
         """The host's number of a process of the cluster."""
         first = self.pid()
-        space = os.readlink(f"/proc/{first}/ns/pid")
+        space = Path(f"/proc/{first}/ns/pid").readlink()
         for pid in descendants(first):
             with contextlib.suppress(OSError):
                 numbers = _numbers(pid)
-                if numbers[-1] == inner and os.readlink(f"/proc/{pid}/ns/pid") == space:
+                if numbers[-1] == inner and Path(f"/proc/{pid}/ns/pid").readlink() == space:
                     return pid
         raise TestbedError(f"the cluster's process {inner} is gone; see logs/supervisor.log")
 
@@ -151,19 +151,6 @@ def supervisors(folder: Path) -> set[int]:
             words = (entry / "cmdline").read_bytes().split(b"\0")
             if words[1:3] == [os.fsencode(_SCRIPT), os.fsencode(folder)]:
                 found.add(int(entry.name))
-    return found
-
-
-def all_supervisors() -> dict[int, str]:
-    """Every living supervisor on the machine, whatever repository it was started from."""
-    found: dict[int, str] = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if len(words) > 3 and words[1].endswith(b"/tests/testbed/supervisor.py"):
-                found[int(entry.name)] = os.fsdecode(words[2])
     return found
 
 

@@ -70,7 +70,7 @@ def apiserver(topology: Topology, places: Places) -> Component:
     pki = places.pki
     arguments = {
         "advertise-address": topology.hub_ip,
-        "bind-address": "0.0.0.0",
+        "bind-address": "0.0.0.0",  # noqa: S104 of the hub, which no other machine reaches
         "secure-port": API_PORT,
         "etcd-servers": "http://127.0.0.1:2379",
         "service-cluster-ip-range": topology.services,
@@ -122,7 +122,7 @@ def controller_manager(topology: Topology, places: Places) -> Component:
         "cluster-signing-key-file": pki / "ca.key",
         "service-account-private-key-file": pki / "service-accounts.key",
         "flex-volume-plugin-dir": "/var/lib/kubelet/volume-plugins",
-        # It makes an account and a token for each controller first: four seconds at 20 calls a second.
+        # It makes an account and a token for each controller first: four seconds at the default.
         "kube-api-qps": 500,
         "kube-api-burst": 1000,
         "profiling": "false",

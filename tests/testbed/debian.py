@@ -64,7 +64,11 @@ def root(progress: Progress) -> Path:
     with progress.step(f"Debian {base.suite} for the images (once)"), cache.locked("debian"):
         if not entry.exists():
             with cache.making(entry) as scratch:
-                command = ["debootstrap", "--variant=minbase", f"--include={','.join(base.packages)}"]
+                command = [
+                    "debootstrap",
+                    "--variant=minbase",
+                    f"--include={','.join(base.packages)}",
+                ]
                 run([*ALONE, *command, base.suite, str(scratch)])
                 _strip(scratch)
                 library = f"usr/lib/python{base.python}"

@@ -20,7 +20,6 @@ BUSYBOX = "docker.io/library/busybox:latest"
 PYTHON = "docker.io/library/python:3"
 
 
-
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How one image is made from the unpacked Debian root; `group` as `build` knows it."""
@@ -62,7 +61,9 @@ def name_of(short: str) -> str:
 
 def for_tenants() -> set[str]:
     """The names of the images that tenants' control planes consist of."""
-    return {recipe.name for recipe in recipes() if recipe.group in ("etcd", "coredns", "kubernetes")}
+    return {
+        recipe.name for recipe in recipes() if recipe.group in ("etcd", "coredns", "kubernetes")
+    }
 
 
 def build(progress: Progress) -> list[Image]:

@@ -19,8 +19,6 @@ MS_REC = 16384
 MS_SLAVE = 1 << 19
 MS_SHARED = 1 << 20
 
-_PR_SET_PDEATHSIG = 1
-
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -50,11 +48,6 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
         source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()
     )
     _check(result, f"mount {target}")
-
-
-def die_with_parent(signal: int) -> None:
-    """Ask for a signal when the parent ends."""
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
 
 
 def set_hostname(name: str) -> None:

@@ -8,10 +8,11 @@ how they were before the first cluster.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.testbed import cache, cgroups, control, network
+from tests.testbed import cache, cgroups, network
 from tests.testbed.commands import run
 from tests.testbed.components import clusters_folder
 
@@ -45,11 +46,24 @@ def note_before() -> None:
     cache.write_atomic(_note(), json.dumps(state, indent=1))
 
 
+def find_of(name: str) -> list[str]:
+    """What is left of one cluster while others may be up."""
+    tree = f"{cgroups.PREFIX}{name}"
+    folder = clusters_folder() / name
+    searches: dict[str, Iterable[str]] = {
+        "process": _processes([tree], f"{folder}/"),
+        "mount": _mounts(folder),
+        "cgroup": [found for found in cgroups.trees() if found == tree],
+        "cluster folder": [str(folder)] if folder.exists() else [],
+    }
+    return [f"{kind}: {item}" for kind, found in searches.items() for item in found]
+
+
 def find() -> list[str]:
     """Everything that is left, one line each; empty is clean."""
     searches: dict[str, Callable[[], Iterable[str]]] = {
-        "process": _processes,
-        "mount": _mounts,
+        "process": lambda: _processes(cgroups.trees(), f"{clusters_folder()}/"),
+        "mount": lambda: _mounts(cache.root()),
         "network namespace": lambda: _new("netns", _netns()),
         "interface": network.links,
         "route": _routes,
@@ -71,10 +85,8 @@ def _new(kind: str, found: Iterable[str]) -> list[str]:
     return sorted(set(found) - set(before))
 
 
-def _processes() -> Iterable[str]:
-    pids = {pid for tree in cgroups.trees() for pid in cgroups.processes(tree)}
-    pids |= set(control.all_supervisors())
-    folder = f"{clusters_folder()}/".encode()
+def _processes(trees: Iterable[str], folder: str) -> Iterable[str]:
+    pids = {pid for tree in trees for pid in cgroups.processes(tree)}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -82,15 +94,17 @@ def _processes() -> Iterable[str]:
             words = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(entry.name) in pids or folder in words:
+        # A supervisor names the folder itself, other programs name files in it.
+        mine = any(f"{os.fsdecode(word)}/".startswith(folder) for word in words.split(b"\0"))
+        if int(entry.name) in pids or mine or os.fsencode(folder) in words:
             shown = words.replace(b"\0", b" ").decode(errors="replace")[:120]
             yield f"{entry.name} {shown}"
 
 
-def _mounts() -> Iterable[str]:
+def _mounts(folder: Path) -> Iterable[str]:
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         target = line.split()[4]
-        if target.startswith(f"{cache.root()}/"):
+        if target.startswith(f"{folder}/"):
             yield target
 
 

@@ -191,7 +191,7 @@ def tree(root: Path, prefix: str = "") -> Iterable[Entry]:
             inner = f"{prefix}{path.relative_to(root)}"
             mode, uid, gid = status.st_mode & 0o7777, status.st_uid, status.st_gid
             if path.is_symlink():
-                yield Entry(inner, 0o777, link=os.readlink(path), uid=uid, gid=gid)
+                yield Entry(inner, 0o777, link=str(path.readlink()), uid=uid, gid=gid)
             elif path.is_dir():
                 yield Entry(inner, mode, uid=uid, gid=gid)
             elif path.is_file():

@@ -7,9 +7,8 @@ identifiers, or an authority without a critical key usage, is refused.
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address
@@ -24,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tests.testbed import cache
 from tests.testbed.topology import API_PORT, Topology
 
-LIFETIME = datetime.timedelta(days=365)
+LIFETIME = dt.timedelta(days=365)
 Name = str | IPv4Address
 
 
@@ -77,7 +76,9 @@ def make_leaf(
     key = ec.generate_private_key(ec.SECP256R1())
     usages = [ExtendedKeyUsageOID.SERVER_AUTH] if names else [ExtendedKeyUsageOID.CLIENT_AUTH]
     builder = _builder(_subject(name, groups), key, authority.certificate.subject)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(
+        x509.BasicConstraints(ca=False, path_length=None), critical=True
+    )
     builder = builder.add_extension(_usage(sign_certificates=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
     builder = builder.add_extension(
@@ -170,14 +171,14 @@ def write_cluster(topology: Topology, folder: Path) -> None:
 def _builder(
     subject: x509.Name, key: ec.EllipticCurvePrivateKey, issuer: x509.Name
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_before(now - dt.timedelta(minutes=5))
         .not_valid_after(now + LIFETIME)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
@@ -211,4 +212,4 @@ def _alternative(name: Name) -> x509.GeneralName:
 def _write(folder: Path, name: str, pair: Pair) -> None:
     cache.write_atomic(folder / f"{name}.crt", pair.pem)
     cache.write_atomic(folder / f"{name}.key", pair.key_pem, 0o600)
-    os.chmod(folder, 0o700)
+    folder.chmod(0o700)

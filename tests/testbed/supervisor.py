@@ -164,7 +164,7 @@ def fork(body: Callable[[], None]) -> int:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         body()
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 a forked child must never return
         print(f"a child failed to start: {error}", flush=True)
     os._exit(127)
 
@@ -186,13 +186,13 @@ def hold_space(folder: Path, name: str, hostname: str) -> None:
         cache = folder.parent.parent
         cache.mkdir(parents=True)
         kernel.mount(f"/proc/self/fd/{keep}", str(cache), "none", kernel.MS_BIND | kernel.MS_REC)
-    # Shared, because the kubelet refuses Bidirectional mounts otherwise; it is a slave of the host's
-    # mounts, so nothing travels back.
+    # Shared, because the kubelet refuses Bidirectional mounts otherwise; it is a slave of the
+    # host's mounts, so nothing travels back.
     kernel.mount("", "/", "none", kernel.MS_SHARED | kernel.MS_REC)
     for key, value in SETTINGS.items():
         Path(f"/proc/sys/net/ipv4/{key}").write_text(str(value))
     Path(folder / f"{name}.ready").touch()
-    os.execv("/bin/sleep", ["sleep", "infinity"])
+    os.execv("/bin/sleep", ["sleep", "infinity"])  # noqa: S606 no shell wanted
 
 
 def become(request: Request, holder: int) -> None:
@@ -207,7 +207,7 @@ def become(request: Request, holder: int) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     argv = request["argv"]
-    os.execve(argv[0], argv, {"PATH": PATH, "HOME": "/root", **request["env"]})
+    os.execve(argv[0], argv, {"PATH": PATH, "HOME": "/root", **request["env"]})  # noqa: S606 no shell wanted
 
 
 def short(path: Path) -> str:
