@@ -128,10 +128,12 @@ def claimed_by(service: Mapping[str, Any]) -> Slice | None:
     return Slice(ip_network(cidr)) if cidr else None
 
 
-def api_claim(root: str, slice_: Slice) -> Manifest:
+def api_claim(
+    root: str, slice_: Slice, *, selector: Mapping[str, str], port: int | str
+) -> Manifest:
     """Return the Service that claims a slice: its first address, selecting the tenant's API."""
-    ports = [{"name": "https", "port": 443, "targetPort": 6443, "protocol": "TCP"}]
-    claim = _provided(root, API_SERVICE, slice_.api, "apiserver", ports)
+    ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
+    claim = _provided(root, API_SERVICE, slice_.api, selector, ports)
     claim["metadata"]["annotations"] = {marks.SERVICE_CIDR: str(slice_)}
     return claim
 
@@ -142,11 +144,11 @@ def dns_claim(root: str, slice_: Slice) -> Manifest:
         {"name": "dns", "port": 53, "targetPort": 1053, "protocol": "UDP"},
         {"name": "dns-tcp", "port": 53, "targetPort": 1053, "protocol": "TCP"},
     ]
-    return _provided(root, DNS_SERVICE, slice_.dns, "coredns", ports)
+    return _provided(root, DNS_SERVICE, slice_.dns, {marks.COMPONENT: "coredns"}, ports)
 
 
 def _provided(
-    root: str, name: str, address: str, component: str, ports: list[dict[str, Any]]
+    root: str, name: str, address: str, selector: Mapping[str, str], ports: list[dict[str, Any]]
 ) -> Manifest:
     return {
         "apiVersion": "v1",
@@ -155,7 +157,7 @@ def _provided(
         "spec": {
             "type": "ClusterIP",
             "clusterIP": address,
-            "selector": {marks.COMPONENT: component},
+            "selector": dict(selector),
             "ports": ports,
         },
     }

@@ -1,0 +1,101 @@
+"""The authorities of the node agents: who may call them, and who they are.
+
+Owns two Secrets and a ConfigMap in the manager's namespace. Hazard: the client authority is what
+keeps one tenant out of another's pods; its key never leaves this namespace, and it is never made
+anew while something says that there was one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubeio import Object, errors
+from kubeio.client import Client
+from tenancy import marks
+from tenancy.resources import CONFIG_MAPS, SECRETS
+from vcmanager.held import Held
+from vcmanager.pki import authority, bundles, checks
+from vcmanager.pki.authority import Pair
+
+CLIENT_SECRET = "vn-agent-client-ca"  # noqa: S105 - a name
+SERVING_SECRET = "vn-agent-serving-ca"  # noqa: S105 - a name
+CLIENT_KEY = "client-ca.crt"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTrust:
+    """Both authorities."""
+
+    client: Pair
+    serving: Pair
+
+
+async def load(super_client: Client, namespace: str, *, now: Callable[[], datetime]) -> AgentTrust:
+    """Return the authorities, made when there never were any.
+
+    Raises Held when one is gone or broken that was there before.
+    """
+    published = await _get_config_map(super_client, namespace)
+    found = AgentTrust(
+        client=await _get_or_create(
+            super_client, namespace, CLIENT_SECRET, now=now(), may_create=published is None
+        ),
+        serving=await _get_or_create(
+            super_client, namespace, SERVING_SECRET, now=now(), may_create=published is None
+        ),
+    )
+    await _publish(super_client, namespace, found.client, published)
+    return found
+
+
+async def _get_config_map(super_client: Client, namespace: str) -> Object | None:
+    try:
+        return await super_client.get(CONFIG_MAPS, marks.AGENT_CLIENT_TRUST, namespace=namespace)
+    except errors.NotFound:
+        return None
+
+
+async def _get_or_create(
+    super_client: Client, namespace: str, name: str, *, now: datetime, may_create: bool
+) -> Pair:
+    try:
+        secret = await super_client.get(SECRETS, name, namespace=namespace)
+    except errors.NotFound:
+        if not may_create:
+            raise Held(
+                "AgentAuthorityLost",
+                f"the Secret {namespace}/{name} is gone; restore it, or delete the ConfigMap"
+                f" {marks.AGENT_CLIENT_TRUST} beside it to have new authorities made, which every"
+                " agent and tenant then has to take up",
+                condition=marks.CERTIFICATES_READY,
+                needs_person=True,
+            ) from None
+        made = authority.make_authority(name, now=now)
+        manifest = bundles.secret_of(name, namespace, made)
+        secret = await super_client.create(SECRETS, manifest, field_manager=marks.MANAGER)
+    pair = bundles.pair_of(secret)
+    fault = checks.fault_of_authority(pair) if pair is not None else "missing"
+    if pair is None or fault is not None:
+        raise Held(
+            "AgentAuthorityBroken",
+            f"the Secret {namespace}/{name} holds no usable authority ({fault}); restore it",
+            condition=marks.CERTIFICATES_READY,
+            needs_person=True,
+        )
+    return pair
+
+
+async def _publish(
+    super_client: Client, namespace: str, client: Pair, published: Object | None
+) -> None:
+    """Tell the agents whom to trust; written last, as it says that authorities exist."""
+    wanted = client.certificate.decode()
+    if published is not None and (published.get("data") or {}).get(CLIENT_KEY) == wanted:
+        return
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": marks.AGENT_CLIENT_TRUST, "namespace": namespace},
+        "data": {CLIENT_KEY: wanted},
+    }
+    await super_client.apply(CONFIG_MAPS, manifest, field_manager=marks.MANAGER)

@@ -1,0 +1,229 @@
+"""All objects of one tenant's control plane, from either shape of a ClusterVersion.
+
+Owns the plan: which objects there must be, and what the rest of the manager needs to know of them.
+Pure. Must not know what is there already. Hazard: a change here rolls out to every tenant.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clusterversions import catalog
+from tenancy import marks
+from tenancy.ownership import Tenant
+from tenancy.specs import Bundle, ClusterVersionSpec, VirtualClusterSpec
+from vcmanager import dns, render, slices, upstream, versions
+from vcmanager.pki.inventory import Facts
+from vcmanager.slices import Slice
+
+Manifest = dict[str, Any]
+
+ETCD, API_SERVER, CONTROLLER_MANAGER, DNS = (
+    upstream.ETCD,
+    upstream.API_SERVER,
+    upstream.CONTROLLER_MANAGER,
+    "coredns",
+)
+
+_MEMORY = {
+    "apiserver": {"gogc": "50"},
+    "controller_manager": {"gogc": "50"},
+    "coredns": {"gogc": "50"},
+}
+_SHAPES: Mapping[str, render.Shape] = {
+    "services": render.shape_of(("Service", "etcd"), ("Service", "apiserver-svc")),
+    ETCD: render.shape_of(("StatefulSet", "etcd")),
+    API_SERVER: render.shape_of(("ConfigMap", "apiserver-config"), ("StatefulSet", "apiserver")),
+    CONTROLLER_MANAGER: render.shape_of(("StatefulSet", "controller-manager")),
+    DNS: render.shape_of(("ConfigMap", "coredns"), ("Deployment", "coredns")),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the super cluster's operator decides for all tenants."""
+
+    registry: str
+    """Prefix of the control plane images."""
+    node_ports: str = "30000-32767"
+    """The super cluster's range of node ports; tenants offer the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """The plan."""
+
+    services: tuple[Manifest, ...]
+    workloads: tuple[Manifest, ...]
+    """StatefulSets, Deployments and the ConfigMaps that they mount."""
+    claims: tuple[Manifest, ...]
+    """Services with fixed addresses in the slice."""
+    facts: Facts
+    service_type: str
+    api_service: str
+    has_controller_manager: bool
+    is_bundled: bool
+    is_ephemeral: bool
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the workloads there must be."""
+        wanted = [ETCD, API_SERVER]
+        if self.has_controller_manager:
+            wanted.append(CONTROLLER_MANAGER)
+        if self.facts.has_dns:
+            wanted.append(DNS)
+        return tuple(wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Everything that a plan is made from."""
+
+    tenant: Tenant
+    spec: VirtualClusterSpec
+    version_name: str
+    version: ClusterVersionSpec
+    external_domain: str
+    settings: Settings
+
+
+def plan(wish: Wish, slice_: Slice) -> ControlPlane:
+    """Return the plan. Raises SpecProblemError and render.TemplateProblemError."""
+    dns.checked_domain(wish.spec.cluster_domain)
+    return _bundled(wish, slice_) if wish.version.is_bundled else _short(wish, slice_)
+
+
+def _short(wish: Wish, slice_: Slice) -> ControlPlane:
+    release = versions.resolve(wish.version_name, wish.version)
+    values = _values(wish, slice_, release)
+    parts = [ETCD, API_SERVER, CONTROLLER_MANAGER, *([DNS] if _has_dns(wish) else [])]
+    rendered = {part: _rendered(release.minor, part, values) for part in ("services", *parts)}
+    return ControlPlane(
+        services=tuple(rendered["services"]),
+        workloads=tuple(each for part in parts for each in rendered[part]),
+        claims=_claims(wish, slice_, selector={marks.COMPONENT: API_SERVER}, port=6443),
+        facts=_facts(wish, slice_, wish.version.replicas, "etcd", "apiserver-svc"),
+        service_type=wish.version.service_type,
+        api_service="apiserver-svc",
+        has_controller_manager=True,
+        is_bundled=False,
+        is_ephemeral=False,
+    )
+
+
+def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
+    bundles = bundles_of(wish.version)
+    for component, bundle in bundles.items():
+        upstream.check(wish.version_name, component, bundle)
+    additions = upstream.Additions(
+        service_cidr=str(slice_),
+        node_ports=wish.settings.node_ports,
+        kubelet_addresses=upstream.KUBELET_ADDRESSES,
+    )
+    made = [
+        each
+        for component, bundle in bundles.items()
+        for each in upstream.complete(component, bundle, additions)
+    ]
+    if _has_dns(wish):
+        release = versions.newest()
+        made += _rendered(release.minor, DNS, _values(wish, slice_, release))
+    etcd, api = bundles[ETCD], bundles[API_SERVER]
+    etcd_service, api_service = etcd.service or {}, api.service or {}
+    service_spec = api_service["spec"]
+    port = service_spec["ports"][0]
+    return ControlPlane(
+        services=tuple(each for each in made if each["kind"] == "Service"),
+        workloads=tuple(each for each in made if each["kind"] != "Service"),
+        claims=_claims(
+            wish,
+            slice_,
+            selector=service_spec["selector"],
+            port=port.get("targetPort", port["port"]),
+        ),
+        facts=_facts(
+            wish,
+            slice_,
+            etcd.statefulset["spec"].get("replicas", 1),
+            etcd_service["metadata"]["name"],
+            api_service["metadata"]["name"],
+        ),
+        service_type=service_spec.get("type", "ClusterIP"),
+        api_service=api_service["metadata"]["name"],
+        has_controller_manager=CONTROLLER_MANAGER in bundles,
+        is_bundled=True,
+        is_ephemeral=upstream.is_ephemeral(etcd.statefulset),
+    )
+
+
+def bundles_of(version: ClusterVersionSpec) -> dict[str, Bundle]:
+    """Return the bundles that a ClusterVersion of upstream's shape has, by component."""
+    found = {
+        ETCD: version.etcd,
+        API_SERVER: version.api_server,
+        CONTROLLER_MANAGER: version.controller_manager,
+    }
+    return {component: bundle for component, bundle in found.items() if bundle is not None}
+
+
+def _rendered(minor: str, part: str, values: Mapping[str, Any]) -> list[Manifest]:
+    return render.render(
+        catalog.template(minor, part), values, name=f"{minor}/{part}", shape=_SHAPES[part]
+    )
+
+
+def _values(wish: Wish, slice_: Slice, release: versions.Release) -> dict[str, Any]:
+    replicas = wish.version.replicas
+    members = [f"https://etcd-{number}.etcd:2379" for number in range(replicas)]
+    return {
+        "root": wish.tenant.root,
+        "vc_uid": wish.tenant.uid,
+        "domain": wish.spec.cluster_domain,
+        "corefile": dns.corefile(root=wish.tenant.root, domain=wish.spec.cluster_domain),
+        "service_cidr": str(slice_),
+        "node_ports": wish.settings.node_ports,
+        "kubelet_addresses": upstream.KUBELET_ADDRESSES,
+        "service_type": wish.version.service_type,
+        "replicas": replicas,
+        "controller_manager_replicas": 2 if replicas > 1 else 1,
+        "dns_replicas": 2 if replicas > 1 else 1,
+        "etcd_servers": ",".join(members),
+        "initial_cluster": upstream.initial_cluster("etcd", "etcd", replicas),
+        "storage_size": wish.version.etcd_storage.size,
+        "storage_class": wish.version.etcd_storage.class_name,
+        "images": versions.images(wish.settings.registry, release.versions),
+        "controllers": catalog.controllers_flag(release.minor),
+        "extra_args": release.extra_args,
+        "memory": _MEMORY,
+    }
+
+
+def _facts(
+    wish: Wish, slice_: Slice, etcd_replicas: int, etcd_service: str, api_service: str
+) -> Facts:
+    return Facts(
+        root=wish.tenant.root,
+        uid=wish.tenant.uid,
+        name=wish.tenant.name,
+        domain=wish.spec.cluster_domain,
+        api_address=slice_.api,
+        external_domain=wish.external_domain,
+        etcd_replicas=etcd_replicas,
+        has_dns=_has_dns(wish),
+        api_service=api_service,
+        etcd_service=etcd_service,
+    )
+
+
+def _claims(
+    wish: Wish, slice_: Slice, *, selector: Mapping[str, str], port: int | str
+) -> tuple[Manifest, ...]:
+    claims = [slices.api_claim(wish.tenant.root, slice_, selector=selector, port=port)]
+    if _has_dns(wish):
+        claims.append(slices.dns_claim(wish.tenant.root, slice_))
+    return tuple(claims)
+
+
+def _has_dns(wish: Wish) -> bool:
+    return wish.spec.dns == "managed"

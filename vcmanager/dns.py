@@ -1,0 +1,52 @@
+"""What the tenant's CoreDNS is told.
+
+Pure. Hazard: the Corefile has no quoting worth the name, so only checked names go into it.
+"""
+
+import re
+
+from tenancy import names
+from tenancy.specs import SpecProblemError
+
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_DOMAIN = 190
+"""What is left of 253 characters for a pod's name of 63."""
+
+
+def checked_domain(domain: str) -> str:
+    """Return the domain when it is one. Raises SpecProblemError."""
+    if len(domain) > _LONGEST_DOMAIN or _DOMAIN.fullmatch(domain) is None:
+        raise SpecProblemError(
+            f"spec.clusterDomain {domain!r} is no DNS name; use lower-case letters, digits, hyphens"
+            f" and dots, at most {_LONGEST_DOMAIN} characters, for example cluster.local"
+        )
+    return domain
+
+
+def corefile(*, root: str, domain: str) -> str:
+    """Return the Corefile of a tenant.
+
+    The kernel of a pod knows its super namespace: what `hostname -f` prints there ends in
+    `<root>-<namespace>.svc.<the super cluster's domain>`. The rewrite answers for that name too.
+    """
+    if not names.is_dns_label(root):
+        raise ValueError(f"{root!r} is no root namespace")
+    return f"""\
+.:1053 {{
+    errors
+    health :8080
+    ready :8181
+    rewrite stop {{
+        name regex (.+)\\.{root}-([^.]+)\\.svc\\..+ {{1}}.{{2}}.svc.{checked_domain(domain)}
+        answer auto
+    }}
+    kubernetes {domain} in-addr.arpa ip6.arpa {{
+        kubeconfig /etc/coredns/kubeconfig/coredns-kubeconfig
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+    }}
+    forward . /etc/resolv.conf
+    cache 30
+    loadbalance
+}}
+"""

@@ -1,0 +1,85 @@
+"""Certificates, keys and kubeconfigs of a tenant, as Secrets in its root namespace.
+
+Hazard: roots are created, never applied: an apply would write over a root that another manager, or
+an administrator with a backup, has just put there.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kubeio import Object, errors
+from tenancy import marks
+from tenancy.resources import SECRETS
+from vcmanager import agent_trust, credentials, endpoint
+from vcmanager.controlplane import ControlPlane, Wish
+from vcmanager.credentials import Address, Material
+from vcmanager.held import Held
+from vcmanager.marking import marked
+from vcmanager.means import Means
+from vcmanager.phases import root_namespace
+from vcmanager.pki import inventory
+from vcmanager.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roots:
+    """The agents' authorities and all Secrets, authorities included."""
+
+    agents: agent_trust.AgentTrust
+    secrets: dict[str, Object]
+
+    def made_once(self) -> list[Object]:
+        """Return the Secrets that are never written again."""
+        names = (*inventory.AUTHORITIES.values(), inventory.SERVICE_ACCOUNT_KEYS)
+        return [self.secrets[name] for name in names if name in self.secrets]
+
+
+async def create_roots(
+    means: Means, wish: Wish, plan: ControlPlane, namespace: Object, snapshot: Snapshot
+) -> Roots:
+    """Create what is made once in a tenant's life. Raises Held."""
+    agents = await agent_trust.load(means.super_client, means.namespace, now=means.now)
+    secrets = dict(snapshot.named("Secret"))
+    annotations = namespace["metadata"].get("annotations") or {}
+    missing = await credentials.missing_roots(
+        secrets,
+        plan.facts,
+        is_initialised=annotations.get(marks.PKI_INITIALISED) == "true",
+        now=means.now(),
+    )
+    for manifest in missing:
+        try:
+            secrets[manifest["metadata"]["name"]] = await means.super_client.create(
+                SECRETS, marked(manifest, wish.tenant, {}), field_manager=marks.MANAGER
+            )
+        except errors.AlreadyExists:
+            raise Held(
+                "CertificatesPending",
+                f"the Secret {manifest['metadata']['name']} has just appeared",
+                condition=marks.CERTIFICATES_READY,
+                again_after=0.1,
+            ) from None
+    await root_namespace.mark_initialised(means, namespace)
+    return Roots(agents=agents, secrets=secrets)
+
+
+def material(
+    means: Means, wish: Wish, plan: ControlPlane, roots: Roots, external: Address | None
+) -> Material:
+    """Return all other Secrets there must be. Raises Held."""
+    return credentials.material(
+        roots.secrets,
+        plan.facts,
+        credentials.roots_of(roots.secrets, plan.facts, roots.agents),
+        roots.agents,
+        internal=internal_of(plan),
+        external=external,
+        is_bundled=plan.is_bundled,
+        lifetime=timedelta(days=wish.spec.pki_expire_days),
+        now=means.now(),
+    )
+
+
+def internal_of(plan: ControlPlane) -> Address:
+    """Return where the API is inside the super cluster: at the slice's first address."""
+    return Address(server=endpoint.url_of(plan.facts.api_address, 443))

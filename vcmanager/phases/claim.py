@@ -1,0 +1,135 @@
+"""The claim of a slice: Services with its first and tenth address, made by plain creation.
+
+Hazard: an address is claimed when the super cluster's allocator has given it to our Service, not
+before. A claim that is half done (the tenth address is somebody's) is given back before the next
+slice is tried, never left behind.
+"""
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from kubeio import Object, errors
+from tenancy import marks
+from tenancy.resources import SERVICES
+from vcmanager import slices
+from vcmanager.controlplane import Wish
+from vcmanager.held import Held
+from vcmanager.marking import marked
+from vcmanager.means import Means
+from vcmanager.phases import intake
+from vcmanager.slices import Network, Slice
+from vcmanager.snapshot import Snapshot
+
+_RETRY = 30.0
+
+
+async def act(means: Means, wish: Wish, snapshot: Snapshot, whole: Network) -> Slice:
+    """Return the tenant's slice, claimed when it had none. Raises Held."""
+    own = snapshot.get("Service", slices.API_SERVICE)
+    claimed = slices.claimed_by(own) if own is not None else None
+    if claimed is not None:
+        await _complete(means, wish, claimed, snapshot)
+        return claimed
+    async with means.claiming:
+        taken = await _fetch_taken(means, wish)
+        for slice_ in _choices(wish, whole, taken):
+            if await _claim(means, wish, slice_):
+                return slice_
+            if wish.spec.service_cidr:
+                _refuse_taken(slice_)
+    raise Held(
+        "NoFreeSlice",
+        f"every slice of the super cluster's service range {whole} is taken; delete a"
+        " VirtualCluster, or add service addresses to the super cluster",
+        needs_person=True,
+        again_after=_RETRY,
+    )
+
+
+def _choices(wish: Wish, whole: Network, taken: dict[str, Network]) -> Iterable[Slice]:
+    try:
+        if wish.spec.service_cidr:
+            return [slices.asked_for(wish.spec.service_cidr, whole, taken)]
+        return slices.candidates(whole, wish.tenant.uid, taken.values())
+    except slices.SliceProblemError as problem:
+        raise Held(
+            "InvalidServiceCidr", str(problem), needs_person=True, again_after=_RETRY
+        ) from problem
+
+
+async def _fetch_taken(means: Means, wish: Wish) -> dict[str, Network]:
+    """Return the slices of all other tenants, by owner."""
+    page = await means.super_client.list(
+        SERVICES,
+        label_selector=f"{marks.CONTROLLED}=true,!{marks.NAMESPACE}",
+        field_selector=f"metadata.name={slices.API_SERVICE}",
+    )
+    found: dict[str, Network] = {}
+    for service in page["items"]:
+        claimed = slices.claimed_by(service)
+        namespace = service["metadata"]["namespace"]
+        if claimed is not None and namespace != wish.tenant.root:
+            found[namespace] = claimed.network
+    return found
+
+
+async def _claim(means: Means, wish: Wish, slice_: Slice) -> bool:
+    """Try to take a slice whole; tell whether it worked."""
+    made: list[Object] = []
+    for manifest in _claims(wish, slice_):
+        try:
+            made.append(
+                await means.super_client.create(SERVICES, manifest, field_manager=marks.MANAGER)
+            )
+        except (errors.Invalid, errors.AlreadyExists) as problem:
+            if isinstance(problem, errors.Invalid) and not _is_address_taken(problem):
+                raise
+            for each in made:
+                await means.super_client.delete(
+                    SERVICES,
+                    each["metadata"]["name"],
+                    namespace=wish.tenant.root,
+                    uid=each["metadata"]["uid"],
+                )
+            return False
+    return True
+
+
+async def _complete(means: Means, wish: Wish, slice_: Slice, snapshot: Snapshot) -> None:
+    """Make the DNS Service of a claim that lacks it, for example after `dns` was changed."""
+    for manifest in _claims(wish, slice_):
+        name = manifest["metadata"]["name"]
+        if snapshot.get("Service", name) is not None:
+            continue
+        try:
+            await means.super_client.create(SERVICES, manifest, field_manager=marks.MANAGER)
+        except errors.Invalid as problem:
+            if not _is_address_taken(problem):
+                raise
+            address = manifest["spec"]["clusterIP"]
+            raise Held(
+                "AddressTaken",
+                f"the address {address} of the tenant's {name} is taken by another Service of the"
+                " super cluster; delete that Service",
+                needs_person=True,
+                again_after=_RETRY,
+            ) from problem
+
+
+def _claims(wish: Wish, slice_: Slice) -> list[Object]:
+    plan = intake.plan(wish, slice_)
+    return [marked(manifest, wish.tenant, {}) for manifest in plan.claims]
+
+
+def _is_address_taken(problem: errors.Invalid) -> bool:
+    return any(cause.get("field", "").startswith("spec.clusterIP") for cause in problem.causes)
+
+
+def _refuse_taken(slice_: Slice) -> NoReturn:
+    raise Held(
+        "ServiceCidrTaken",
+        f"spec.serviceCidr {slice_}: its address {slice_.api} or {slice_.dns} is taken by another"
+        " Service of the super cluster; choose another range, or leave the field out",
+        needs_person=True,
+        again_after=_RETRY,
+    )

@@ -1,0 +1,86 @@
+"""The root namespace of a tenant.
+
+Hazard: a namespace of that name may be somebody else's. It is ours only when it says so and names
+this VirtualCluster's UID; any other is never taken over, and never deleted.
+"""
+
+from kubeio import Object, errors
+from tenancy import marks, ownership
+from tenancy.ownership import Tenant
+from tenancy.resources import NAMESPACES
+from vcmanager.held import Held
+from vcmanager.marking import is_part
+from vcmanager.means import Means
+
+_POD_SECURITY = "pod-security.kubernetes.io"
+
+
+def desired(tenant: Tenant, *, is_bundled: bool) -> Object:
+    """Return the namespace. Upstream's bundles come from the super admin and may run as root."""
+    level = "baseline" if is_bundled else "restricted"
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": tenant.root,
+            "labels": {
+                **ownership.labels(tenant, ""),
+                f"{_POD_SECURITY}/enforce": level,
+                f"{_POD_SECURITY}/enforce-version": "latest",
+            },
+            "annotations": {
+                marks.CLUSTER: tenant.root,
+                marks.VC_NAME: tenant.name,
+                marks.VC_NAMESPACE: tenant.namespace,
+                marks.VC_UID: tenant.uid,
+                marks.ROOT_NAMESPACE: "true",
+            },
+        },
+    }
+
+
+def is_ours(namespace: Object, tenant: Tenant) -> bool:
+    """Tell whether a namespace is this tenant's root namespace."""
+    annotations = namespace["metadata"].get("annotations") or {}
+    return (
+        annotations.get(marks.ROOT_NAMESPACE) == "true"
+        and annotations.get(marks.VC_UID) == tenant.uid
+    )
+
+
+async def act(means: Means, tenant: Tenant, found: Object | None, *, is_bundled: bool) -> Object:
+    """Make the namespace or bring it up to date. Raises Held when the name is taken."""
+    wanted = desired(tenant, is_bundled=is_bundled)
+    if found is None:
+        try:
+            return await means.super_client.create(NAMESPACES, wanted, field_manager=marks.MANAGER)
+        except errors.AlreadyExists:
+            found = await means.super_client.get(NAMESPACES, tenant.root)
+    if not is_ours(found, tenant):
+        raise Held(
+            "NameCollision",
+            f"the namespace {tenant.root} exists and does not belong to this VirtualCluster; it is"
+            " left alone: delete it if nobody needs it, or create the VirtualCluster anew",
+            needs_person=True,
+            again_after=60.0,
+        )
+    if "deletionTimestamp" in found["metadata"]:
+        raise Held(
+            "NamespaceTerminating",
+            f"the namespace {tenant.root} is being deleted; it is made anew when it is gone",
+            again_after=2.0,
+        )
+    if is_part(wanted, found):
+        return found
+    return await means.super_client.apply(NAMESPACES, wanted, field_manager=marks.MANAGER)
+
+
+async def mark_initialised(means: Means, namespace: Object) -> None:
+    """Write down that all authorities exist: from now on a missing one is lost, not new."""
+    metadata = namespace["metadata"]
+    if (metadata.get("annotations") or {}).get(marks.PKI_INITIALISED) == "true":
+        return
+    patch = {"metadata": {"uid": metadata["uid"], "annotations": {marks.PKI_INITIALISED: "true"}}}
+    await means.super_client.patch(
+        NAMESPACES, metadata["name"], patch, field_manager=f"{marks.MANAGER}-pki"
+    )

@@ -1,0 +1,279 @@
+"""One VirtualCluster: look, decide, act, say what is so.
+
+Owns the order of the phases and the one write of the status. Must not know kopf. Hazard: a phase
+that waits would hold a worker; a phase says why it cannot go on and ends, and what it waits for
+wakes the key.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.worker import Again, Done, Verdict
+from tenancy import marks
+from tenancy.names import NameProblemError
+from tenancy.ownership import Tenant
+from tenancy.resources import CLUSTER_VERSIONS, NODES, SERVICES, VIRTUAL_CLUSTERS
+from tenancy.specs import SpecProblemError, parse_virtual_cluster
+from vcmanager import endpoint, marking, protection, teardown
+from vcmanager import status as statuses
+from vcmanager.controlplane import ControlPlane, Wish
+from vcmanager.credentials import Address
+from vcmanager.held import Held
+from vcmanager.judgement import judge
+from vcmanager.keys import Key
+from vcmanager.means import Means
+from vcmanager.phases import certificates, claim, intake, objects, rollout, root_namespace, tenant
+from vcmanager.pki import inventory
+from vcmanager.slices import Slice
+from vcmanager.snapshot import Snapshot, take
+from vcmanager.status import Report
+
+RESYNC = 600.0
+"""Seconds until a tenant that needs nothing is looked at again: nodes and drift wake nobody."""
+_UNREADY = 10.0
+"""Seconds until a tenant that is not ready is looked at again, for Events that wake nobody."""
+_FORBIDDEN = 30.0
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+async def reconcile(means: Means, key: Key) -> Verdict:
+    """Bring one VirtualCluster to what it asks for."""
+    try:
+        body = await means.super_client.get(VIRTUAL_CLUSTERS, key.name, namespace=key.namespace)
+    except errors.NotFound:
+        return Done()
+    body = {"apiVersion": VIRTUAL_CLUSTERS.api_version, "kind": VIRTUAL_CLUSTERS.kind, **body}
+    report = Report(
+        generation=body["metadata"].get("generation", 0),
+        now=means.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    if "deletionTimestamp" in body["metadata"]:
+        return await _delete(means, body, report)
+    walk = _Walk(means, body, report)
+    held: Held | None = None
+    verdict: Verdict = Done()
+    try:
+        verdict = Again(await walk.run())
+    except Held as problem:
+        held = problem
+        verdict = Again(problem.again_after or _UNREADY)
+        if problem.condition != marks.READY:
+            report.say(
+                problem.condition,
+                "False",
+                problem.reason,
+                problem.message,
+                is_failure=problem.needs_person,
+            )
+    except errors.Forbidden as problem:
+        # A quota or a policy of the super cluster: its words help, and it may be lifted any time.
+        held = Held("Forbidden", str(problem))
+        verdict = Again(_FORBIDDEN)
+        report.failing.add(marks.READY)
+    await walk.judge()
+    report.conclude(
+        held=(held.reason, held.message) if held is not None else None,
+        is_stalled=held is not None and held.needs_person,
+        is_deleting=False,
+    )
+    await _write_status(means, body, report)
+    return verdict
+
+
+async def _delete(means: Means, body: Object, report: Report) -> Verdict:
+    try:
+        await teardown.act(means, body, _tenant_of(body))
+    except Held as held:
+        report.conclude(held=(held.reason, held.message), is_stalled=False, is_deleting=True)
+        await _write_status(means, body, report)
+        return Again(held.again_after or _UNREADY)
+    version = (body.get("spec") or {}).get("clusterVersionName")
+    if version:
+        means.wake(Key("ClusterVersion", "", version))
+    _log.info("tenant.deleted")
+    return Done()
+
+
+def _tenant_of(body: Object) -> Tenant | None:
+    """Return who a VirtualCluster is, also when its spec makes no sense any more."""
+    try:
+        return parse_virtual_cluster({**body, "spec": {"clusterVersionName": "-"}}).tenant
+    except (NameProblemError, SpecProblemError):
+        return None
+
+
+async def _write_status(means: Means, body: Object, report: Report) -> None:
+    old = body.get("status") or {}
+    document = report.document(old)
+    if statuses.is_written(document, old):
+        return
+    metadata = body["metadata"]
+    try:
+        await means.super_client.apply(
+            VIRTUAL_CLUSTERS,
+            {
+                "apiVersion": body["apiVersion"],
+                "kind": body["kind"],
+                "metadata": {
+                    "name": metadata["name"],
+                    "namespace": metadata["namespace"],
+                    "uid": metadata["uid"],
+                },
+                "status": document,
+            },
+            subresource="status",
+            field_manager=marks.MANAGER,
+        )
+    except errors.NotFound:
+        return
+    for kind, reason, message in statuses.news(document, old, report.failing):
+        means.recorder.record(body, reason, message, kind=kind)
+
+
+class _Walk:
+    """The phases of one reconcile, and what they have found out so far."""
+
+    def __init__(self, means: Means, body: Object, report: Report) -> None:
+        self._means = means
+        self._body = body
+        self._report = report
+        self._snapshot: Snapshot | None = None
+        self._plan: ControlPlane | None = None
+
+    async def run(self) -> float:
+        """Go through all phases; return in how many seconds to look again. Raises Held."""
+        means, report = self._means, self._report
+        cluster = intake.parse(self._body)
+        report.cluster_namespace = cluster.tenant.root
+        self._snapshot = snapshot = await take(means.super_client, cluster.tenant)
+        wish = await intake.fetch_wish(means, cluster)
+        whole = await intake.fetch_super_range(means)
+        intake.trial(wish, whole)
+        if snapshot.namespace is None:
+            await intake.dry_run(means, wish)
+        await self._guard(wish)
+        namespace = await root_namespace.act(
+            means, cluster.tenant, snapshot.namespace, is_bundled=wish.version.is_bundled
+        )
+        slice_ = await claim.act(means, wish, snapshot, whole)
+        report.service_cidr = str(slice_)
+        self._plan = plan = intake.plan(wish, slice_)
+        if plan.is_ephemeral:
+            report.say(
+                marks.STORE_EPHEMERAL,
+                "True",
+                "NoVolume",
+                "the etcd template has no volume: a lost pod is a lost tenant",
+            )
+        renewal = await self._make(wish, plan, namespace, slice_)
+        await rollout.act(means, snapshot)
+        return min(RESYNC, max(1.0, (renewal - means.now()).total_seconds()))
+
+    async def judge(self) -> None:
+        """Say of each component whether it works, as far as there is anything to look at."""
+        if self._snapshot is not None and self._snapshot.namespace is not None:
+            await judge(self._means, self._report, self._snapshot, self._plan)
+
+    async def _guard(self, wish: Wish) -> None:
+        means = self._means
+        await protection.guard(means, VIRTUAL_CLUSTERS, self._body)
+        version = await means.super_client.get(
+            CLUSTER_VERSIONS, wish.version_name, metadata_only=True
+        )
+        await protection.guard(means, CLUSTER_VERSIONS, version)
+
+    async def _make(
+        self, wish: Wish, plan: ControlPlane, namespace: Object, slice_: Slice
+    ) -> datetime:
+        """Write all objects and go inside; return when a certificate is due. Raises Held."""
+        means, report = self._means, self._report
+        snapshot = self._snapshot or Snapshot(namespace=namespace)
+        fixed = [marking.marked(each, wish.tenant, {}) for each in (*plan.services, *plan.claims)]
+        written = await objects.apply(means, fixed, snapshot)
+        service = await means.super_client.get(
+            SERVICES, plan.api_service, namespace=wish.tenant.root
+        )
+        address = service["spec"].get("clusterIP", "")
+        plan = replace(plan, facts=replace(plan.facts, service_address=address))
+        roots = await certificates.create_roots(means, wish, plan, namespace, snapshot)
+        external = await self._external(plan, service)
+        material = certificates.material(means, wish, plan, roots, external)
+        config_maps = [each for each in plan.workloads if each["kind"] == "ConfigMap"]
+        contents = {
+            **marking.contents_of([*material.secrets, *roots.made_once()], "Secret"),
+            **marking.contents_of([material.trust, *config_maps], "ConfigMap"),
+        }
+        mounted = [
+            marking.marked(each, wish.tenant, {})
+            for each in (*material.secrets, material.trust, *config_maps)
+        ]
+        written += await objects.apply(means, mounted, snapshot)
+        until = material.next_renewal.strftime("%Y-%m-%d")
+        report.say(
+            marks.CERTIFICATES_READY,
+            "True",
+            "Issued",
+            f"all certificates are valid; the next is renewed on {until}",
+        )
+        workloads = [
+            marking.marked(each, wish.tenant, contents)
+            for each in plan.workloads
+            if each["kind"] != "ConfigMap"
+        ]
+        written += await objects.apply(means, workloads, snapshot)
+        kept = [*fixed, *mounted, *workloads, *roots.made_once()]
+        handed_out = snapshot.get("Secret", f"{inventory.ADMIN}-kubeconfig")
+        if handed_out is not None:
+            kept.append(handed_out)  # also while there is no address to put into it
+        await objects.prune(means, kept, snapshot)
+        if written or material.renewed:
+            _log.info(
+                "tenant.written",
+                objects=written,
+                certificates=[f"{name}: {fault}" for name, fault in material.renewed],
+            )
+        if external is None:
+            raise Held(
+                "EndpointPending",
+                f"waiting for an address at which the Service {plan.api_service}"
+                f" ({plan.service_type}) can be reached from outside",
+                again_after=5.0,
+            )
+        report.endpoint = external.server
+        await self._enter(wish, plan, slice_, material.secrets)
+        return material.next_renewal
+
+    async def _external(self, plan: ControlPlane, service: Object) -> Address | None:
+        nodes: list[Object] = []
+        if service["spec"].get("type") == "NodePort":
+            nodes = (await self._means.super_client.list(NODES))["items"]
+        return endpoint.external(
+            service,
+            internal=certificates.internal_of(plan),
+            server_name=f"{plan.api_service}.{plan.facts.root}",
+            nodes=nodes,
+            known=(self._body.get("status") or {}).get("endpoint", ""),
+        )
+
+    async def _enter(
+        self,
+        wish: Wish,
+        plan: ControlPlane,
+        slice_: Slice,
+        secrets: tuple[Object, ...],
+    ) -> None:
+        """Go into the tenant as soon as its API server is ready. Raises Held."""
+        if not tenant.may_enter(self._snapshot):
+            return
+        name = f"{inventory.MANAGER}-kubeconfig"
+        self._report.version = await tenant.act(
+            self._means,
+            wish,
+            plan,
+            secret=next(each for each in secrets if each["metadata"]["name"] == name),
+            dns_address=slice_.dns if plan.facts.has_dns else "",
+        )

@@ -1,0 +1,166 @@
+"""The status of a VirtualCluster: conditions, and the phase that is derived from them.
+
+Owns the words of phases and the shape of the document. Pure. Hazard: the syncer owns conditions of
+its own in the same list; this document names only ours, and server-side apply keeps the rest.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tenancy import conditions, marks
+from tenancy.conditions import Condition
+from vcmanager.marking import is_part
+
+RECONCILING, STALLED = "Reconciling", "Stalled"
+"""What tools that follow kstatus look for."""
+
+OURS = (
+    marks.READY,
+    marks.CERTIFICATES_READY,
+    marks.ETCD_READY,
+    marks.API_SERVER_READY,
+    marks.CONTROLLER_MANAGER_READY,
+    marks.DNS_READY,
+    marks.STORE_EPHEMERAL,
+    RECONCILING,
+    STALLED,
+)
+_LONGEST_MESSAGE = 4096
+_NO_REASON = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
+"""What the API allows in no reason; reasons of pods and Events come from elsewhere."""
+
+Status = Literal["True", "False", "Unknown"]
+News = tuple[Literal["Normal", "Warning"], str, str]
+"""Type, reason and message of an Event."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What one reconcile has to say; filled phase by phase, written once."""
+
+    generation: int
+    now: str
+    """RFC 3339."""
+    cluster_namespace: str = ""
+    endpoint: str = ""
+    service_cidr: str = ""
+    version: str = ""
+    failing: set[str] = field(default_factory=set)
+    """Conditions behind which something is wrong, as opposed to not yet done."""
+    _conditions: dict[str, Condition] = field(default_factory=dict)
+
+    def say(
+        self, kind: str, status: Status, reason: str, message: str, *, is_failure: bool = False
+    ) -> None:
+        """Set a condition; the first word about a kind stays."""
+        if kind in self._conditions:
+            return
+        if is_failure:
+            self.failing.add(kind)
+        self._conditions[kind] = conditions.condition(
+            kind,
+            status,
+            _NO_REASON.sub("", reason) or "Unknown",
+            message[:_LONGEST_MESSAGE] or "no message",
+            now=self.now,
+            generation=self.generation,
+        )
+
+    def conclude(
+        self, *, held: tuple[str, str] | None, is_stalled: bool, is_deleting: bool
+    ) -> None:
+        """Summarise: Ready, Reconciling, Stalled. `held` is why a phase could not go on."""
+        missing = [
+            each
+            for kind, each in self._conditions.items()
+            if each["status"] != "True" and kind not in (marks.STORE_EPHEMERAL, marks.READY)
+        ]
+        if held is not None:
+            reason, message = held
+        elif missing:
+            reason, message = missing[0]["reason"], missing[0]["message"]
+        else:
+            self.say(marks.READY, "True", "TenantControlPlaneRunning", _RUNNING)
+            return
+        self.say(marks.READY, "False", reason, message)
+        if is_stalled:
+            self.say(STALLED, "True", reason, message)
+        else:
+            word = "Deleting" if is_deleting else "InProgress"
+            self.say(RECONCILING, "True", word, message)
+
+    def document(self, old: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the status, with transition times carried over from the old one."""
+        listed = [self._conditions[kind] for kind in OURS if kind in self._conditions]
+        made = conditions.carry_times(old.get("conditions"), listed)
+        phase, reason, message = self._phase(old)
+        texts = {
+            "phase": phase,
+            "reason": reason,
+            "message": message,
+            "clusterNamespace": self.cluster_namespace or old.get("clusterNamespace", ""),
+            "endpoint": self.endpoint or old.get("endpoint", ""),
+            "serviceCidr": self.service_cidr or old.get("serviceCidr", ""),
+            "version": self.version or old.get("version", ""),
+        }
+        return {
+            **{key: text for key, text in texts.items() if text},
+            "observedGeneration": self.generation,
+            "conditions": made,
+        }
+
+    def _phase(self, old: Mapping[str, Any]) -> tuple[str, str, str]:
+        """Upstream's words. A tenant that ran once stays Running while a part of it restarts."""
+        ready = self._conditions[marks.READY]
+        if ready["status"] == "True":
+            return "Running", "TenantControlPlaneRunning", _RUNNING
+        if STALLED in self._conditions:
+            return "Error", "TenantControlPlaneError", ready["message"]
+        if old.get("phase") == "Running":
+            return "Running", ready["reason"], ready["message"]
+        return "Pending", "ClusterCreating", ready["message"]
+
+
+_RUNNING = "tenant control plane is running"
+
+
+def is_written(document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Tell whether the status on the server already says all this and nothing more of ours."""
+    mine = [each for each in old.get("conditions") or () if each.get("type") in OURS]
+    return _by_type(mine) == _by_type(document["conditions"]) and all(
+        is_part(value, old.get(key)) for key, value in document.items() if key != "conditions"
+    )
+
+
+def news(
+    document: Mapping[str, Any], old: Mapping[str, Any], failing: Collection[str]
+) -> Iterator[News]:
+    """Yield what is worth an Event: what became ready, and what went wrong."""
+    for each in document["conditions"]:
+        kind = each["type"]
+        before = conditions.find(old.get("conditions"), kind) or {}
+        is_new = (before.get("status"), before.get("reason")) != (each["status"], each["reason"])
+        if not is_new:
+            continue
+        if each["status"] == "True" and kind in _ANNOUNCED:
+            yield "Normal", kind, each["message"]
+        elif kind in failing or (kind in _WARNED and each["status"] == "True"):
+            yield "Warning", each["reason"], each["message"]
+
+
+_WARNED = frozenset({STALLED, marks.STORE_EPHEMERAL})
+_ANNOUNCED = frozenset(
+    {
+        marks.READY,
+        marks.ETCD_READY,
+        marks.API_SERVER_READY,
+        marks.CONTROLLER_MANAGER_READY,
+        marks.DNS_READY,
+    }
+)
+
+
+def _by_type(listed: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {each["type"]: each for each in listed}

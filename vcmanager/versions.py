@@ -1,0 +1,153 @@
+"""What a ClusterVersion's short form means: minor, releases, images, flags.
+
+Pure. Must not know templates. Hazard: some flags carry the tenant's identity or address range; a
+ClusterVersion that sets them would break every tenant that uses it, so they are refused by name.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clusterversions import catalog
+from tenancy.specs import ClusterVersionSpec, SpecProblemError
+
+_RELEASE = re.compile(r"(?P<minor>[0-9]+\.[0-9]+)(?P<patch>\.[0-9]+)?")
+_FLAG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+OWNED_FLAGS: Mapping[str, frozenset[str]] = {
+    "etcd": frozenset(
+        {
+            "name",
+            "data-dir",
+            "advertise-client-urls",
+            "listen-client-urls",
+            "listen-peer-urls",
+            "initial-advertise-peer-urls",
+            "initial-cluster",
+            "initial-cluster-token",
+            "initial-cluster-state",
+            "client-cert-auth",
+            "peer-client-cert-auth",
+            "cert-file",
+            "key-file",
+            "trusted-ca-file",
+            "peer-cert-file",
+            "peer-key-file",
+            "peer-trusted-ca-file",
+        }
+    ),
+    "apiServer": frozenset(
+        {
+            "secure-port",
+            "tls-cert-file",
+            "tls-private-key-file",
+            "client-ca-file",
+            "authorization-mode",
+            "etcd-servers",
+            "etcd-cafile",
+            "etcd-certfile",
+            "etcd-keyfile",
+            "service-cluster-ip-range",
+            "service-node-port-range",
+            "service-account-signing-key-file",
+            "requestheader-client-ca-file",
+            "requestheader-allowed-names",
+            "proxy-client-cert-file",
+            "proxy-client-key-file",
+            "kubelet-client-certificate",
+            "kubelet-client-key",
+            "kubelet-certificate-authority",
+            "kubelet-preferred-address-types",
+        }
+    ),
+    "controllerManager": frozenset(
+        {
+            "kubeconfig",
+            "controllers",
+            "leader-elect",
+            "service-account-private-key-file",
+            "root-ca-file",
+            "cluster-signing-cert-file",
+            "cluster-signing-key-file",
+            "use-service-account-credentials",
+        }
+    ),
+}
+"""Flags that only the manager may set, per component."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A control plane of known parts."""
+
+    minor: str
+    versions: catalog.Versions
+    extra_args: Mapping[str, tuple[str, ...]]
+
+
+def resolve(name: str, spec: ClusterVersionSpec) -> Release:
+    """Return what a short form means. Raises SpecProblemError."""
+    where = f"ClusterVersion {name}"
+    match = _RELEASE.fullmatch(spec.kubernetes_version)
+    known = ", ".join(catalog.minors())
+    if match is None:
+        raise SpecProblemError(
+            f"{where}: kubernetesVersion {spec.kubernetes_version!r} is neither a minor such as"
+            f" 1.36 nor a release such as 1.36.4; known minors are {known}"
+        )
+    minor = match["minor"]
+    if minor not in catalog.minors():
+        raise SpecProblemError(
+            f"{where}: kubernetesVersion {spec.kubernetes_version} is not known to this manager;"
+            f" known minors are {known}"
+        )
+    if spec.replicas not in (1, 3):
+        raise SpecProblemError(f"{where}: replicas is {spec.replicas}; it must be 1 or 3")
+    versions = catalog.versions(minor)
+    if match["patch"]:
+        versions = catalog.Versions(
+            kubernetes=spec.kubernetes_version, etcd=versions.etcd, coredns=versions.coredns
+        )
+    given = spec.extra_args
+    arguments = {
+        "etcd": given.etcd,
+        "apiServer": given.api_server,
+        "controllerManager": given.controller_manager,
+    }
+    return Release(
+        minor=minor,
+        versions=versions,
+        extra_args={part: _flags(where, part, flags) for part, flags in arguments.items()},
+    )
+
+
+def newest() -> Release:
+    """Return the newest release; what is beside upstream's bundles, the DNS, comes from it."""
+    minor = catalog.minors()[-1]
+    return Release(minor=minor, versions=catalog.versions(minor), extra_args={})
+
+
+def images(registry: str, versions: catalog.Versions) -> dict[str, str]:
+    """Return the image of each component."""
+    prefix = f"{registry.rstrip('/')}/" if registry else ""
+    return {
+        "etcd": f"{prefix}etcd:{versions.etcd}",
+        "apiserver": f"{prefix}kube-apiserver:v{versions.kubernetes}",
+        "controller_manager": f"{prefix}kube-controller-manager:v{versions.kubernetes}",
+        "coredns": f"{prefix}coredns:{versions.coredns}",
+    }
+
+
+def _flags(where: str, part: str, flags: Mapping[str, str]) -> tuple[str, ...]:
+    for flag in flags:
+        if _FLAG.fullmatch(flag) is None:
+            raise SpecProblemError(
+                f"{where}: extraArgs.{part} has the flag {flag!r}; write flags without dashes in"
+                " front, for example event-ttl"
+            )
+        if flag in OWNED_FLAGS[part]:
+            raise SpecProblemError(
+                f"{where}: extraArgs.{part} sets {flag}, which the manager decides for each"
+                " tenant; remove it"
+            )
+    return tuple(f"--{flag}={value}" for flag, value in sorted(flags.items()))
