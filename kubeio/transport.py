@@ -6,6 +6,7 @@ a request whose answer was lost may have taken effect; only what may be repeated
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -238,13 +239,18 @@ def _translated(where: str, seconds: float) -> Iterator[None]:
     try:
         yield
     except aiohttp.ConnectionTimeoutError as problem:
-        raise errors.NotSent(f"{where}: no connection within {seconds:.0f} s") from problem
+        raise errors.NotSent(f"{where}: no connection within {seconds:.3g} s") from problem
     except TimeoutError as problem:
-        raise errors.Timeout(f"{where}: no answer within {seconds:.0f} s") from problem
+        raise errors.Timeout(f"{where}: no answer within {seconds:.3g} s") from problem
     except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as problem:
         raise errors.Untrusted(f"{where}: TLS failed: {problem}") from problem
     except aiohttp.ClientConnectorError as problem:
-        raise errors.NotSent(f"{where}: cannot connect: {problem}") from problem
+        number = problem.os_error.errno or 0
+        # Numbers of name resolution are negative and have words of their own.
+        detail = os.strerror(number) if number > 0 else str(problem.os_error)
+        raise errors.NotSent(
+            f"{where}: cannot connect to {problem.host}:{problem.port}: {detail}"
+        ) from problem
     except (aiohttp.ClientError, OSError) as problem:
         detail = str(problem) or type(problem).__name__
         raise errors.Unavailable(f"{where}: the connection broke: {detail}") from problem

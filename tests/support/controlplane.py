@@ -1,0 +1,348 @@
+"""A real control plane on loopback: etcd, kube-apiserver and, if wanted, some controllers.
+
+Made for tests that need the server's own behaviour: stop it, kill it, freeze it, or give it another
+store. Takes about three seconds to start and leaves nothing behind but its folder.
+
+    plane = ControlPlane(tmp_path, name="tenant", service_range="10.96.8.0/22")
+    await plane.start()
+    async with Client(plane.endpoint) as client: ...
+    await plane.stop()
+
+Pods can be created without a controller: the ServiceAccount admission plugin is off unless the
+controller `serviceaccount-controller` was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trustme
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from kubeio.errors import KubeError, NotSent
+from tests.support.processes import Process, free_port
+from tests.testbed import binaries
+
+ACCOUNTS = "serviceaccount-controller"
+"""The controller that makes the `default` account in each namespace."""
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Request"}],
+}
+
+
+class ControlPlane:
+    """One cluster without nodes. All methods belong to one event loop's thread."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "cluster",
+        minor: str | None = None,
+        service_range: str = "10.96.0.0/16",
+        audit: bool = False,
+        controllers: Sequence[str] = (),
+        api_args: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write certificates and choose ports; nothing runs before `start`."""
+        self.name = name
+        self.folder = folder
+        self.audit_log = folder / "audit.log"
+        self._minor = minor
+        self._service_range = service_range
+        self._audit = audit
+        self._controllers = tuple(controllers)
+        self._api_args = dict(api_args or {})
+        self._store = "store"
+        self._port = 0
+        self._etcd_port = 0
+        self._etcd: Process | None = None
+        self._apiserver: Process | None = None
+        self._manager: Process | None = None
+        self._authority = trustme.CA()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._write_certificates()
+
+    # What tests connect with.
+
+    @property
+    def server(self) -> str:
+        """The URL."""
+        return f"https://127.0.0.1:{self._port}"
+
+    @property
+    def ca(self) -> bytes:
+        """PEM of the authority of server and clients."""
+        return self._authority.cert_pem.bytes()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The API as its almighty administrator."""
+        return self.endpoint_for("admin", group="system:masters")
+
+    def endpoint_for(self, user: str, *, group: str = "") -> Endpoint:
+        """The API as any user, by a certificate made on the spot."""
+        cert, key = self._client_pair(user, group)
+        return Endpoint(
+            server=self.server, name=self.name, ca=self.ca, client_cert=cert, client_key=key
+        )
+
+    def endpoint_with_token(self, *, token: str = "", token_file: Path | None = None) -> Endpoint:
+        """The API with a bearer token."""
+        return Endpoint(
+            server=self.server, name=self.name, ca=self.ca, token=token, token_file=token_file
+        )
+
+    def kubeconfig(self, user: str = "admin", *, group: str = "system:masters") -> bytes:
+        """A kubeconfig of the strict kind: everything inline."""
+        cert, key = self._client_pair(user, group)
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": self.name,
+                    "cluster": {
+                        "server": self.server,
+                        "certificate-authority-data": base64.b64encode(self.ca).decode(),
+                    },
+                }
+            ],
+            "users": [
+                {
+                    "name": user,
+                    "user": {
+                        "client-certificate-data": base64.b64encode(cert).decode(),
+                        "client-key-data": base64.b64encode(key).decode(),
+                    },
+                }
+            ],
+            "contexts": [{"name": "it", "context": {"cluster": self.name, "user": user}}],
+            "current-context": "it",
+        }
+        return json.dumps(document).encode()
+
+    def audit_events(self) -> list[dict[str, object]]:
+        """What the audit log has so far; needs audit=True."""
+        lines = self.audit_log.read_bytes().splitlines() if self.audit_log.exists() else []
+        return [json.loads(line) for line in lines if line.endswith(b"}")]
+
+    # Starting and stopping.
+
+    async def start(self) -> None:
+        """Start everything that does not run, and wait until the API is ready."""
+        for last_try in (False, False, True):
+            self._port = self._port or free_port()
+            self._etcd_port = self._etcd_port or free_port()
+            try:
+                self._etcd = self._etcd or self._start_etcd()
+                self._apiserver = self._apiserver or self._start_apiserver()
+                await self._wait_ready()
+                break
+            except AddressTakenError:
+                if last_try:
+                    raise
+                await self.stop()
+                self._port = self._etcd_port = 0
+        if self._controllers and self._manager is None:
+            self._manager = self._start_manager()
+        if ACCOUNTS in self._controllers:
+            await self._wait_for_default_account()
+
+    async def stop(self) -> None:
+        """Stop everything in order; `start` brings it back on the same port, store and keys."""
+        for process in (self._manager, self._apiserver, self._etcd):
+            if process is not None:
+                await process.stop()
+        self._manager = self._apiserver = self._etcd = None
+
+    def kill_apiserver(self) -> None:
+        """End the API server without a word; connections break in the middle."""
+        if self._apiserver is not None:
+            self._apiserver.kill()
+            self._apiserver = None
+
+    def pause_apiserver(self) -> None:
+        """Freeze the API server: connections stay open, nothing answers."""
+        if self._apiserver is not None:
+            self._apiserver.pause()
+
+    def resume_apiserver(self) -> None:
+        """Let the frozen API server go on."""
+        if self._apiserver is not None:
+            self._apiserver.resume()
+
+    async def restart_on_store(self, store: str, *, copy_of: str = "") -> None:
+        """Restart on the etcd data folder `store`, which starts empty or as a copy of another.
+
+        A copy of the present one is taken after etcd stopped, so it is whole. Later
+        `restart_on_store("store")` returns to the first one.
+        """
+        await self.stop()
+        if copy_of:
+            shutil.copytree(self.folder / copy_of, self.folder / store)
+        self._store = store
+        await self.start()
+
+    async def copy_store(self, copy: str) -> None:
+        """Keep a copy of the present data under another name, and go on with the present."""
+        await self.stop()
+        shutil.copytree(self.folder / self._store, self.folder / copy)
+        await self.start()
+
+    # Inside.
+
+    def _write_certificates(self) -> None:
+        serving = self._authority.issue_cert(
+            "127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"
+        )
+        self._write("ca.crt", self.ca)
+        self._write("ca.key", self._authority.private_key_pem.bytes())
+        self._write("serving.crt", b"".join(p.bytes() for p in serving.cert_chain_pems))
+        self._write("serving.key", serving.private_key_pem.bytes())
+        accounts = ec.generate_private_key(ec.SECP256R1())
+        private = accounts.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+        public = accounts.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        self._write("accounts.key", private)
+        self._write("accounts.pub", public)
+        self._write("audit.json", json.dumps(_AUDIT_POLICY).encode())
+
+    def _write(self, name: str, content: bytes) -> None:
+        path = self.folder / name
+        path.write_bytes(content)
+        path.chmod(0o600)
+
+    def _client_pair(self, user: str, group: str) -> tuple[bytes, bytes]:
+        # Go refuses a certificate whose alternative names are critical and empty, hence the name.
+        made = self._authority.issue_cert(
+            "client.invalid", common_name=user, organization_name=group or None
+        )
+        return made.cert_chain_pems[0].bytes(), made.private_key_pem.bytes()
+
+    def _start_etcd(self) -> Process:
+        peer = f"http://127.0.0.1:{free_port()}"
+        client = f"http://127.0.0.1:{self._etcd_port}"
+        arguments = {
+            "data-dir": str(self.folder / self._store),
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            "log-level": "warn",
+        }
+        program = str(binaries.path("etcd"))
+        return Process([program, *_flags(arguments), "--unsafe-no-fsync"], self.folder / "etcd.log")
+
+    def _start_apiserver(self) -> Process:
+        at = self.folder
+        arguments = {
+            "bind-address": "127.0.0.1",
+            "advertise-address": "127.0.0.1",
+            "secure-port": str(self._port),
+            "etcd-servers": f"http://127.0.0.1:{self._etcd_port}",
+            "service-cluster-ip-range": self._service_range,
+            "authorization-mode": "RBAC",
+            "client-ca-file": str(at / "ca.crt"),
+            "tls-cert-file": str(at / "serving.crt"),
+            "tls-private-key-file": str(at / "serving.key"),
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-key-file": str(at / "accounts.pub"),
+            "service-account-signing-key-file": str(at / "accounts.key"),
+            "allow-privileged": "true",
+            "endpoint-reconciler-type": "none",  # loopback is no legal endpoint address
+        }
+        if ACCOUNTS not in self._controllers:
+            arguments["disable-admission-plugins"] = "ServiceAccount"
+        if self._audit:
+            arguments["audit-policy-file"] = str(at / "audit.json")
+            arguments["audit-log-path"] = str(self.audit_log)
+        program = str(binaries.path("kube-apiserver", self._minor))
+        return Process([program, *_flags(arguments | self._api_args)], at / "apiserver.log")
+
+    def _start_manager(self) -> Process:
+        at = self.folder
+        self._write("manager.kubeconfig", self.kubeconfig("controllers"))
+        arguments = {
+            "kubeconfig": str(at / "manager.kubeconfig"),
+            "authentication-kubeconfig": str(at / "manager.kubeconfig"),
+            "authorization-kubeconfig": str(at / "manager.kubeconfig"),
+            "controllers": ",".join(self._controllers),
+            "secure-port": "0",
+            "leader-elect": "false",
+            "root-ca-file": str(at / "ca.crt"),
+            "service-account-private-key-file": str(at / "accounts.key"),
+            "cluster-signing-cert-file": str(at / "ca.crt"),
+            "cluster-signing-key-file": str(at / "ca.key"),
+        }
+        program = str(binaries.path("kube-controller-manager", self._minor))
+        return Process([program, *_flags(arguments)], at / "controller-manager.log")
+
+    async def _wait_ready(self) -> None:
+        async with Client(self.endpoint, deadline=2.0) as client:
+            loop = asyncio.get_running_loop()
+            ends = loop.time() + 60.0
+            while True:
+                self._complain_about_the_dead()
+                try:
+                    await client.raw("GET", "/readyz")
+                except KubeError as problem:
+                    if loop.time() > ends:
+                        raise AssertionError(f"{self.name} is not ready: {problem}") from problem
+                    # A server that does not listen yet is asked again sooner than a busy one.
+                    await asyncio.sleep(0.03 if isinstance(problem, NotSent) else 0.1)
+                else:
+                    return
+
+    async def _wait_for_default_account(self) -> None:
+        from tenancy.resources import SERVICE_ACCOUNTS  # noqa: PLC0415 - only here
+        from tests.support.eventually import eventually  # noqa: PLC0415 - only here
+
+        async with Client(self.endpoint) as client:
+            await eventually(
+                lambda: client.get(SERVICE_ACCOUNTS, "default", namespace="default"), within=30
+            )
+
+    def _complain_about_the_dead(self) -> None:
+        for process in (self._etcd, self._apiserver):
+            if process is not None and process.has_ended:
+                told = process.tail()
+                if "address already in use" in told:
+                    raise AddressTakenError(told)
+                raise AssertionError(f"{self.name}: {told}")
+
+
+class AddressTakenError(Exception):
+    """Another program was faster on a port that was free a moment ago."""
+
+
+@asynccontextmanager
+async def running(plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    """Run a control plane for the length of a block."""
+    try:
+        await plane.start()
+        yield plane
+    finally:
+        await plane.stop()
+
+
+def _flags(arguments: Mapping[str, str]) -> list[str]:
+    return [f"--{key}={value}" for key, value in arguments.items()]

@@ -1,0 +1,72 @@
+"""Start and stop real programs for a test, and say what a program's log says when it fails.
+
+Hazard: the kernel ends a child when the *thread* that started it ends, so programs are started
+from the test's main thread only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def free_port() -> int:
+    """Return a port on loopback that nobody listens on just now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Process:
+    """One program, its log, and its end."""
+
+    def __init__(self, argv: Sequence[str], log: Path) -> None:
+        """Start the program; it ends with this process whatever happens."""
+        self.name = Path(argv[0]).name
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            self._popen = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether the program is no more."""
+        return self._popen.poll() is not None
+
+    def tail(self) -> str:
+        """Return the end of the log."""
+        lines = self.log.read_text(errors="replace").splitlines()[-15:]
+        return f"{self.name} ({self.log}):\n  " + "\n  ".join(lines)
+
+    def pause(self) -> None:
+        """Freeze the program: connections stay open and nothing answers."""
+        self._popen.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a frozen program go on."""
+        self._popen.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the program without a word."""
+        self._popen.kill()
+        self._popen.wait()
+
+    async def stop(self, *, patience: float = 10.0) -> None:
+        """Ask the program to end, and make it end when it does not."""
+        self._popen.send_signal(signal.SIGCONT)
+        self._popen.terminate()
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + patience
+        while self._popen.poll() is None:
+            if loop.time() > ends:
+                self._popen.kill()
+            await asyncio.sleep(0.02)
