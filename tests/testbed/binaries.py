@@ -118,7 +118,7 @@ def groups_known() -> list[str]:
 def path(name: str, minor: str | None = None) -> Path:
     """Where a program is, built on the spot when it is missing."""
     program = _find(name, minor)
-    build([program], Progress(quiet=True))
+    build([program], Progress())
     return location(program)
 
 
@@ -147,16 +147,23 @@ def _build(go: str, program: Program) -> None:
     target = location(program)
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{program.name}.making")
+    temporary = cache.folder("scratch", f"go-{program.module}")
     command = [go, "build", "-trimpath", "-ldflags", _flags(program), "-o", str(scratch)]
     result = subprocess.run(
         [*TIED, *command, program.package],
         cwd=versions.GOMOD / program.module,
-        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
+        env={
+            **os.environ,
+            "CGO_ENABLED": "0",
+            "GOFLAGS": "-buildvcs=false",
+            "GOTMPDIR": str(temporary),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         check=False,
     )
+    cache.remove(temporary)  # Go leaves its own behind when it is killed
     if result.returncode != 0:
         tail = result.stderr.decode(errors="replace").strip().splitlines()[-5:]
         raise TestbedError(

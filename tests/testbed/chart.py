@@ -7,6 +7,7 @@ and wants to see it running installs the chart again.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.testbed import binaries, cache, images, product
@@ -40,16 +41,19 @@ def install(
     if registry is None:
         cluster = target if isinstance(target, Cluster) else _embedded(target)
         publish(made, cluster.places.registry)
-    kubeconfig = target.kubeconfig if isinstance(target, Cluster) else target
+        environment = {**os.environ, **cluster.environment()}
+    else:
+        kubeconfig = target.kubeconfig if isinstance(target, Cluster) else target
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     settings = (
         f"image.registry={(registry or images.PREFIX).rstrip('/')}",
         f"image.tag={made[0].tag}",
         *values,
     )
     with progress.step("install the chart"):
-        _helm(kubeconfig, *(word for setting in settings for word in ("--set", setting)))
+        _helm(environment, *(word for setting in settings for word in ("--set", setting)))
     with progress.step("wait for vc-manager, vc-syncer and vn-agent"):
-        _wait(kubeconfig, seconds)
+        _wait(environment, seconds)
 
 
 def _embedded(kubeconfig: Path) -> Cluster:
@@ -62,30 +66,27 @@ def _embedded(kubeconfig: Path) -> Cluster:
     return cluster
 
 
-def _helm(kubeconfig: Path, *settings: str) -> None:
+def _helm(environment: Mapping[str, str], *settings: str) -> None:
     home = cache.folder("helm")
-    environment = {
-        **os.environ,
-        "KUBECONFIG": str(kubeconfig),
-        "HELM_CACHE_HOME": str(home),
-        "HELM_CONFIG_HOME": str(home),
-        "HELM_DATA_HOME": str(home),
-        "KUBECACHEDIR": str(home / "kube"),
-    }
+    own = {name: str(home) for name in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
     helm = str(binaries.path("helm"))
     command = [helm, "upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE]
-    run([*command, "--create-namespace", *settings], env=environment)
+    run([*command, "--create-namespace", *settings], env={**environment, **own})
 
 
-def _wait(kubeconfig: Path, seconds: int) -> None:
-    kubectl = [str(binaries.path("kubectl")), f"--kubeconfig={kubeconfig}", "-n", NAMESPACE]
+def _wait(environment: Mapping[str, str], seconds: int) -> None:
+    kubectl = [str(binaries.path("kubectl")), "--namespace", NAMESPACE]
     try:
         for workload in WORKLOADS:
-            run([*kubectl, "rollout", "status", workload, f"--timeout={seconds}s"])
+            run([*kubectl, "rollout", "status", workload, f"--timeout={seconds}s"], env=environment)
     except TestbedError as error:
-        pods = run([*kubectl, "get", "pods", "-o", "wide"], check=False)
+        pods = run([*kubectl, "get", "pods", "-o", "wide"], check=False, env=environment)
         for workload in WORKLOADS:
-            pods += run([*kubectl, "logs", workload, "--tail=5", "--prefix"], check=False)
-        events = run([*kubectl, "get", "events", "--sort-by=.lastTimestamp"], check=False)
+            pods += run(
+                [*kubectl, "logs", workload, "--tail=5", "--prefix"], check=False, env=environment
+            )
+        events = run(
+            [*kubectl, "get", "events", "--sort-by=.lastTimestamp"], check=False, env=environment
+        )
         tail = "\n".join(events.splitlines()[-8:])
         raise TestbedError(f"{error}\n{pods}\n{tail}") from error

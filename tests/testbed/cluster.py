@@ -95,7 +95,9 @@ class Cluster:
 
     def environment(self) -> dict[str, str]:
         """What kubectl needs to talk to this cluster and to leave no files elsewhere."""
+        direct = [os.environ.get("NO_PROXY", ""), "10.0.0.0/8"]  # no proxy knows the cluster
         return {
+            "NO_PROXY": ",".join(filter(None, direct)),
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(cache.root() / "kubectl"),
             "PATH": self.path(),
@@ -116,6 +118,12 @@ class Cluster:
             if self.places.root.exists():
                 with progress.step("remove what an unfinished run left"):
                     self._remove()
+            strangers = cgroups.processes(f"{cgroups.PREFIX}{self.name}")
+            if strangers:
+                raise TestbedError(
+                    f"a cluster {self.name} of another cache folder is running (processes "
+                    f"{sorted(strangers)[:5]}); remove it, or use another --name"
+                )
             topology = self._claim_slot()
             limits.lift()
             with progress.step("namespaces, certificates and files"):
@@ -138,7 +146,7 @@ class Cluster:
         with cache.locked(f"cluster-{self.name}"), progress.step(f"remove cluster {self.name}"):
             self._remove()
 
-    def stop(self, component: str, grace_seconds: float = 10) -> None:
+    def stop(self, component: str, grace_seconds: float = 3) -> None:
         """End one component; it stays away until `start`."""
         self.control.stop(self._component(component).name, grace_seconds)
 
@@ -308,8 +316,9 @@ def _folder_of(program: str) -> Path:
 
 
 def names() -> list[str]:
-    """The clusters that have a folder, whole or not."""
-    return sorted(path.name for path in clusters_folder().iterdir() if path.is_dir())
+    """The clusters that there are, whole or not: by their folders and by their cgroups."""
+    folders = {path.name for path in clusters_folder().iterdir() if path.is_dir()}
+    return sorted(folders | {tree.removeprefix(cgroups.PREFIX) for tree in cgroups.trees()})
 
 
 def _records() -> list[dict[str, Any]]:

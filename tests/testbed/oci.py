@@ -94,6 +94,9 @@ def layer(inputs: str, entries: Callable[[], Iterable[Entry]]) -> Blob:
     if known is not None:
         return known
     with cache.locked("oci"):
+        known = _known(inputs)
+        if known is not None:  # another run made it meanwhile
+            return known
         scratch = cache.folder("oci", "blobs", "sha256") / f".layer-{os.getpid()}"
         with scratch.open("wb") as output:
             hashing = _Hashing(output)

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.testbed import cache
 from tests.testbed.commands import run
 from tests.testbed.errors import TestbedError
 from tests.testbed.progress import Progress
@@ -42,7 +43,8 @@ FEATURES = {
     "nft add chain ip probe nat '{ type nat hook postrouting priority 100; }'; "
     "nft add rule ip probe nat masquerade",
     "br_netfilter": "test -e /proc/sys/net/bridge/bridge-nf-call-iptables",
-    "overlayfs": "grep -qw overlay /proc/filesystems",
+    "overlayfs in the cache folder": "mkdir -p $PROBE/l $PROBE/u $PROBE/w $PROBE/m && "
+    "mount -t overlay overlay -o lowerdir=$PROBE/l,upperdir=$PROBE/u,workdir=$PROBE/w $PROBE/m",
     "cgroups": "test -e /sys/fs/cgroup/cgroup.controllers -o -e /sys/fs/cgroup/memory",
 }
 _MODULES = ("overlay", "veth", "bridge", "br_netfilter", "nf_tables", "nft_masq", "nft_chain_nat")
@@ -114,13 +116,15 @@ def _try_features() -> list[str]:
     script = "\n".join(
         f"({command}) >/dev/null 2>&1 || echo '{name}'" for name, command in FEATURES.items()
     )
+    probe = cache.folder("scratch", f"probe-{os.getpid()}")
     result = subprocess.run(
         ["unshare", "--net", "--mount", "sh", "-c", script],
         capture_output=True,
         check=False,
         text=True,
-        env={"PATH": _PATH},
+        env={"PATH": _PATH, "PROBE": str(probe)},
     )
+    cache.remove(probe)
     if result.returncode != 0 and not result.stdout:
         return ["network namespaces"]
     return result.stdout.split("\n")[:-1]

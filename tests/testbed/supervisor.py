@@ -34,7 +34,7 @@ SOCKET = "supervisor.sock"
 RECORD = "supervisor.json"
 
 # What programs of a node write to fixed places goes to folders of the node instead.
-PRIVATE = ("/var/lib", "/var/log", "/run")
+PRIVATE = ("/var/lib", "/var/log")
 
 # Without a limit on refusals each question to the outside world is refused at once; with the
 # kernel's default of one a second the others wait for their timeout.
@@ -174,18 +174,18 @@ def hold_space(folder: Path, name: str, hostname: str) -> None:
     os.setsid()
     kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS)
     kernel.set_hostname(hostname)
-    keep = os.open(folder.parent.parent, os.O_RDONLY | os.O_DIRECTORY)  # the cache
-    for place in PRIVATE:
-        if place == "/run":  # sockets and locks only
-            kernel.mount("tmpfs", place, "tmpfs", 0, "mode=755")
-            continue
-        private = folder / name / place.strip("/").replace("/", "-")
-        private.mkdir(parents=True, exist_ok=True)
-        kernel.mount(str(private), place, "none", kernel.MS_BIND)
+    cache = folder.parent.parent
+    kept = os.open(cache, os.O_RDONLY | os.O_DIRECTORY)
+    private = {place: folder / name / place.strip("/").replace("/", "-") for place in PRIVATE}
+    for source in private.values():  # all of them before any mount may hide the cache
+        source.mkdir(parents=True, exist_ok=True)
+    for place, source in private.items():
+        below = f"/proc/self/fd/{kept}/{source.relative_to(cache)}"
+        kernel.mount(below, place, "none", kernel.MS_BIND)
+    kernel.mount("tmpfs", "/run", "tmpfs", 0, "mode=755")  # sockets and locks only
     if not folder.exists():  # the cache itself lies below one of them: show it again
-        cache = folder.parent.parent
         cache.mkdir(parents=True)
-        kernel.mount(f"/proc/self/fd/{keep}", str(cache), "none", kernel.MS_BIND | kernel.MS_REC)
+        kernel.mount(f"/proc/self/fd/{kept}", str(cache), "none", kernel.MS_BIND | kernel.MS_REC)
     # Shared, because the kubelet refuses Bidirectional mounts otherwise; it is a slave of the
     # host's mounts, so nothing travels back.
     kernel.mount("", "/", "none", kernel.MS_SHARED | kernel.MS_REC)
