@@ -41,10 +41,20 @@ def pair_of(secret: Mapping[str, Any] | None) -> Pair | None:
 
 def data_of(secret: Mapping[str, Any], key: str) -> bytes:
     """Return one value of a Secret, empty when it is not there or no base64."""
+    return decoded((secret.get("data") or {}).get(key) or "")
+
+
+def decoded(text: str) -> bytes:
+    """Return what base64 stands for, empty when it is none."""
     try:
-        return base64.b64decode((secret.get("data") or {}).get(key) or "", validate=True)
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return b""
+
+
+def encoded(value: bytes) -> str:
+    """Return bytes as base64."""
+    return base64.b64encode(value).decode()
 
 
 def kubeconfig_secret_of(name: str, namespace: str, credential: str, document: bytes) -> Manifest:

@@ -1,0 +1,80 @@
+"""`python -m vcmanager`: reads flags and environment, and runs the manager."""
+
+import argparse
+import importlib.metadata
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+import uvloop
+
+from kubeio import config, errors
+from telemetry import logs
+from vcmanager import app
+from vcmanager.controlplane import Settings
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until told to stop; 0 after an orderly end."""
+    options = _options(arguments)
+    logs.configure(options.log_level)
+    try:
+        return uvloop.run(_run(options))
+    except errors.CredentialsProblem as problem:
+        sys.stderr.write(f"vc-manager: {problem}\n")
+        return 1
+
+
+async def _run(options: argparse.Namespace) -> int:
+    endpoint = await config.super_endpoint(options.kubeconfig, options.context)
+    return await app.serve(
+        app.Options(
+            namespace=options.namespace,
+            settings=Settings(
+                registry=options.control_plane_registry, node_ports=options.node_ports
+            ),
+            port=options.port,
+            identity=os.environ.get("POD_NAME", socket.gethostname()),
+            version=_version(),
+        ),
+        endpoint,
+    )
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="vc-manager", description="Makes and keeps the control planes of VirtualClusters."
+    )
+    env = os.environ.get
+    parser.add_argument("--kubeconfig", default="", help="run outside of the super cluster")
+    parser.add_argument("--context", default="", help="context of that kubeconfig")
+    parser.add_argument(
+        "--namespace",
+        default=env("POD_NAMESPACE", "vc-manager"),
+        help="namespace of the components, for the Lease and the agents' authorities",
+    )
+    parser.add_argument(
+        "--control-plane-registry",
+        default=env("CONTROL_PLANE_REGISTRY", ""),
+        help="prefix of the images etcd, kube-apiserver, kube-controller-manager and coredns",
+    )
+    parser.add_argument(
+        "--node-ports",
+        default=env("NODE_PORTS", "30000-32767"),
+        help="the super cluster's range of node ports, which tenants offer too",
+    )
+    parser.add_argument(
+        "--port", type=int, default=int(env("PORT", "8080")), help="/healthz, /readyz, /metrics"
+    )
+    parser.add_argument("--log-level", default=env("LOG_LEVEL", "info"))
+    parser.add_argument("--version", action="version", version=_version())
+    return parser.parse_args(arguments)
+
+
+def _version() -> str:
+    return importlib.metadata.version("virtual-cluster")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

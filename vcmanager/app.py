@@ -1,0 +1,176 @@
+"""Builds the manager from its parts, runs it while the Lease is held, stops it in order.
+
+Owns the process's life. Must not know what a reconcile does. Hazard: after a stop nothing new may
+begin while what is in hand ends; the watches go first, then the workers, then the Lease.
+"""
+
+import asyncio
+import contextlib
+import signal
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from kubeio import errors
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from kubeio.events import EventRecorder
+from kubeio.lease import Lease, LeaseLost
+from kubeio.queue import FairQueue
+from kubeio.worker import Verdict, Worker
+from telemetry.probes import Probes
+from tenancy import marks
+from tenancy.resources import VIRTUAL_CLUSTERS
+from vcmanager import operator, protection, signer
+from vcmanager.controlplane import Settings
+from vcmanager.keys import Key, Kind
+from vcmanager.means import USER_AGENT, Means, TenantClients
+from vcmanager.reconcile import reconcile
+
+_DRAIN_SECONDS = 8.0
+_WORKERS = 16
+_CEILING = 60.0
+"""Longest delay between two tries of a key, in seconds."""
+_RETRY = 5.0
+
+_RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
+    "VirtualCluster": reconcile,
+    "ClusterVersion": protection.reconcile,
+    "CertificateSigningRequest": signer.reconcile,
+}
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line says."""
+
+    namespace: str
+    settings: Settings
+    port: int
+    identity: str
+    """Name of the pod, or of the machine."""
+    version: str
+
+
+async def serve(options: Options, endpoint: Endpoint) -> int:
+    """Compete for the Lease and work while it is held; 0 after an orderly end."""
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    async with Client(endpoint, user_agent=USER_AGENT) as super_client:
+        manager = _Manager(options, endpoint, super_client, stop)
+        lease = Lease(
+            super_client,
+            namespace=options.namespace,
+            name=marks.MANAGER,
+            identity=f"{options.identity}_{uuid.uuid4()}",
+        )
+        async with Probes().served(options.port):
+            run = asyncio.ensure_future(lease.run(manager.run))
+            stopped = asyncio.ensure_future(stop.wait())
+            await asyncio.wait([run, stopped], return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if not run.done() and not lease.is_held:
+                run.cancel()  # it only waits for its turn
+            try:
+                await run
+            except asyncio.CancelledError:
+                return 0
+            except LeaseLost as problem:
+                _log.error("lease.lost", problem=str(problem))
+                return 1
+    return 0
+
+
+class _Manager:
+    """Everything that runs while the Lease is held."""
+
+    def __init__(
+        self,
+        options: Options,
+        endpoint: Endpoint,
+        super_client: Client,
+        stop: asyncio.Event,
+    ) -> None:
+        self._options = options
+        self._endpoint = endpoint
+        self._client = super_client
+        self._stop = stop
+        self._queue: FairQueue[Key] = FairQueue(
+            name="vc-manager", group=lambda key: key.group, max_delay=_CEILING
+        )
+
+    async def run(self) -> None:
+        """Work until told to stop, then finish what is in hand."""
+        if not await self._wait_for_crds():
+            return
+        options = self._options
+        recorder = EventRecorder(self._client, component=marks.MANAGER, instance=options.identity)
+        async with contextlib.AsyncExitStack() as stack:
+            means = Means(
+                super_client=self._client,
+                settings=options.settings,
+                namespace=options.namespace,
+                recorder=recorder,
+                now=lambda: datetime.now(UTC),
+                wake=self._queue.add,
+                tenants=await stack.enter_async_context(TenantClients()),
+            )
+            await self._work(means, recorder)
+
+    async def _work(self, means: Means, recorder: EventRecorder) -> None:
+        async def work(key: Key) -> Verdict:
+            return await _RECONCILES[key.kind](means, key)
+
+        worker = Worker(
+            self._queue,
+            work,
+            name="vc-manager",
+            count=_WORKERS,
+            fields=Key.fields,
+        )
+        async with asyncio.TaskGroup() as group:
+            posting = group.create_task(recorder.run())
+            working = group.create_task(worker.run())
+            async with operator.watching(self._endpoint, self._queue.add) as failed:
+                _stop_on_signals(self._stop)  # kopf has just taken the signals for itself
+                _log.info("manager.started", version=self._options.version)
+                stopped = group.create_task(self._stop.wait())
+                either: list[asyncio.Future[Any]] = [stopped, failed]
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if failed.done():
+                    failed.result()
+            self._queue.close()
+            await asyncio.wait([working], timeout=_DRAIN_SECONDS)
+            working.cancel()
+            posting.cancel()
+        _log.info("manager.stopped")
+
+    async def _wait_for_crds(self) -> bool:
+        """Wait until our kinds are served; tell whether to go on."""
+        while not self._stop.is_set():
+            try:
+                await self._client.list(VIRTUAL_CLUSTERS, limit=1)
+            except errors.NotFound:
+                _log.warning(
+                    "manager.waits",
+                    problem="the super cluster does not know VirtualClusters; install the CRDs",
+                )
+            except errors.Unavailable as problem:
+                _log.warning("manager.waits", problem=str(problem))
+            else:
+                return True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), _RETRY)
+        return False
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop.set)
