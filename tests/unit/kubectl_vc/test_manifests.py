@@ -87,8 +87,8 @@ def test_a_key_that_is_given_twice_is_refused():
         (
             f"{TENANT}---{VERSION}".replace("metadata: {name: v1.36}", "metadata: {name: other}"),
             (
-                "spec.clusterVersionName is v1.36, but the ClusterVersion in the same file is called"
-                " other"
+                "spec.clusterVersionName is v1.36, but the ClusterVersion in the same file is"
+                " called other"
             ),
         ),
     ],

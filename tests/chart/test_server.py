@@ -1,0 +1,326 @@
+"""What a real API server makes of the chart: strictness, rules, policies, upgrades."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubeio.client import Client
+from kubeio.errors import ApiError, Invalid
+from tenancy import names
+from tenancy.resources import (
+    CLUSTER_VERSIONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    VIRTUAL_CLUSTERS,
+    Resource,
+)
+from tests.chart.conftest import Server
+from tests.chart.helm import CHART, NAMESPACE, RELEASE, render
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+pytestmark = pytest.mark.integration
+
+UPSTREAM = Path(__file__).parent / "upstream.yaml"
+FLOWS = "flowcontrol.apiserver.k8s.io"
+
+
+@pytest.fixture
+async def client(server: Server):
+    async with Client(server.plane.endpoint) as client:
+        yield client
+
+
+def virtual_cluster(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": VIRTUAL_CLUSTERS.api_version,
+        "kind": "VirtualCluster",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"clusterVersionName": "v1.36", **spec},
+    }
+
+
+def cluster_version(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": CLUSTER_VERSIONS.api_version,
+        "kind": "ClusterVersion",
+        "metadata": {"name": fresh_name("cv")},
+        "spec": spec,
+    }
+
+
+async def refused(client: Client, resource: Resource, body: dict[str, Any]) -> str:
+    with pytest.raises(ApiError) as told:
+        await client.create(resource, body, validation="Strict", dry_run=True)
+    assert isinstance(told.value, Invalid), told.value
+    return told.value.said
+
+
+def resource_of(body: dict[str, Any]) -> Resource:
+    group, _, version = body["apiVersion"].rpartition("/")
+    kind = body["kind"]
+    plural = f"{kind.lower()}s" if not kind.endswith("y") else f"{kind.lower()[:-1]}ies"
+    return Resource(group, version, plural, kind, "namespace" in body["metadata"])
+
+
+async def test_the_server_takes_every_object_strictly(client):
+    for body in render("--api-versions", "tenancy.x-k8s.io/v1alpha1/ClusterVersion"):
+        await client.apply(
+            resource_of(body), body, field_manager="test", validation="Strict", dry_run=True
+        )
+
+
+async def test_the_server_warns_of_no_pod(server, client):
+    """The namespace says `restricted`; a pod below it would be refused, so each is tried."""
+    namespace = fresh_name()
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    meta = {"name": namespace, "labels": labels}
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    pods = Resource("", "v1", "pods", "Pod")
+    for body in render():
+        if body["kind"] in ("Deployment", "DaemonSet"):
+            pod = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": body["metadata"]["name"], "namespace": namespace},
+                "spec": body["spec"]["template"]["spec"],
+            }
+            await client.create(pods, pod, validation="Strict", dry_run=True)
+
+
+async def test_the_first_install_makes_the_versions_too(server, client):
+    found = await client.get(CLUSTER_VERSIONS, "v1.36")
+    assert found["spec"] == {"kubernetesVersion": "1.36", "serviceType": "NodePort"}
+
+
+async def test_an_upgrade_adopts_changes_and_leaves_the_identity(server, client):
+    before = await client.get(CLUSTER_VERSIONS, "v1.36")
+    value = "clusterVersions.items.v1\\.36.replicas=3"
+    server.helm("upgrade", RELEASE, str(CHART), "--set", value)
+    after = await client.get(CLUSTER_VERSIONS, "v1.36")
+    assert after["spec"]["replicas"] == 3
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    server.helm("upgrade", RELEASE, str(CHART))
+
+
+async def test_removal_keeps_tenants_and_a_new_install_takes_them_over(server, client):
+    crd = "virtualclusters.tenancy.x-k8s.io"
+    before = await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd)
+    server.helm("uninstall", RELEASE)
+    kept = await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd)
+    assert kept["metadata"]["uid"] == before["metadata"]["uid"]
+    await client.get(CLUSTER_VERSIONS, "v1.36")
+    server.helm("install", RELEASE, str(CHART))
+    again = await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd)
+    assert again["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("schema", ["virtual-cluster", "virtual-cluster-leases"])
+async def test_flow_schemas_point_at_levels_that_are_there(client, schema):
+    flows = Resource(FLOWS, "v1", "flowschemas", "FlowSchema", namespaced=False)
+
+    async def dangling() -> str:
+        found = await client.get(flows, schema)
+        return next(c["status"] for c in found["status"]["conditions"] if c["type"] == "Dangling")
+
+    await eventually(dangling, until=lambda status: status == "False")
+
+
+# The rules of the CRDs: each message names the fix.
+
+
+async def test_a_full_spec_passes_and_defaults_are_filled_in(client):
+    full = virtual_cluster(
+        fresh_name(),
+        clusterDomain="tenant.example",
+        serviceCidr="10.96.64.0/22",
+        pkiExpireDays=365,
+        dns="none",
+        policyRef={"name": "baseline"},
+        transparentMetaPrefixes=["k8s.net.status"],
+        opaqueMetaPrefixes=["tenancy.x-k8s.io"],
+    )
+    made = await client.create(VIRTUAL_CLUSTERS, full, validation="Strict", dry_run=True)
+    assert made["spec"] == full["spec"]
+    bare = await client.create(VIRTUAL_CLUSTERS, virtual_cluster(fresh_name()), dry_run=True)
+    assert bare["spec"] == {
+        "clusterVersionName": "v1.36",
+        "clusterDomain": "cluster.local",
+        "pkiExpireDays": 90,
+        "dns": "managed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"clusterDomain": "a..b"}, "clusterDomain must be a DNS name such as cluster.local"),
+        ({"clusterDomain": "a.b."}, "without a dot at its ends"),
+        ({"serviceCidr": "10.96.0.0"}, "serviceCidr must be a network such as 10.96.64.0/22"),
+        ({"dns": "perhaps"}, 'supported values: "managed", "tenant", "none"'),
+        ({"pkiExpireDays": 0}, "should be greater than or equal to 1"),
+        ({"pkiExpireDays": 3651}, "should be less than or equal to 3650"),
+        ({"policyRef": {}}, "spec.policyRef.name: Required value"),
+        ({"clusterVersionName": ""}, "spec.clusterVersionName"),
+    ],
+)
+async def test_a_wrong_field_is_refused_by_name(client, spec, told):
+    assert told in await refused(client, VIRTUAL_CLUSTERS, virtual_cluster(fresh_name(), **spec))
+
+
+async def test_a_name_with_a_dot_is_refused_in_the_words_of_the_vocabulary(client):
+    told = await refused(client, VIRTUAL_CLUSTERS, virtual_cluster("a.b"))
+    assert "metadata.name" in told
+    with pytest.raises(names.NameProblemError) as own:
+        names.root_namespace("default", "a.b", "")
+    remedy = str(own.value).partition("; ")[2]
+    assert remedy in told
+
+
+async def test_namespace_and_name_together_are_limited_in_the_words_of_the_vocabulary(client):
+    longest = "a" * (names.MAX_IDENTITY - len("default"))
+    with pytest.raises(names.NameProblemError) as own:
+        names.root_namespace("default", f"{longest}a", "")
+
+    async def look() -> str:  # a policy counts from the moment the server has seen it
+        return await refused(client, VIRTUAL_CLUSTERS, virtual_cluster(f"{longest}a"))
+
+    told = await eventually(look)
+    assert str(own.value) in told.replace("of the VirtualCluster ", "")
+    await client.create(VIRTUAL_CLUSTERS, virtual_cluster(longest), dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "before", "after"),
+    [
+        ("clusterDomain", None, "other.example"),
+        ("clusterDomain", "one.example", "other.example"),
+        ("serviceCidr", "10.96.64.0/22", "10.96.68.0/22"),
+        ("serviceCidr", None, "10.96.68.0/22"),
+        ("serviceCidr", "10.96.64.0/22", None),
+    ],
+)
+async def test_what_running_pods_carry_cannot_change(client, field, before, after):
+    name = fresh_name()
+    given = {field: before} if before else {}
+    await client.create(VIRTUAL_CLUSTERS, virtual_cluster(name, **given))
+    with pytest.raises(Invalid, match=f"{field} cannot change, because .*; create another"):
+        await client.patch(
+            VIRTUAL_CLUSTERS, name, {"spec": {field: after}}, namespace="default", dry_run=True
+        )
+    version = {"spec": {"clusterVersionName": "v2", "pkiExpireDays": 30, "dns": "none"}}
+    await client.patch(VIRTUAL_CLUSTERS, name, version, namespace="default")
+
+
+BUNDLE = {"statefulset": {"apiVersion": "apps/v1", "anything": {"goes": [1]}}, "service": {}}
+BOTH = {"etcd": BUNDLE, "apiServer": BUNDLE}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"kubernetesVersion": "1.36"},
+        {
+            "kubernetesVersion": "1.36.4",
+            "replicas": 3,
+            "serviceType": "LoadBalancer",
+            "etcdStorage": {"size": "2Gi", "className": "fast"},
+            "extraArgs": {"apiServer": {"v": "4"}, "etcd": {}, "controllerManager": {"a": ""}},
+        },
+        BOTH,
+        {**BOTH, "controllerManager": {"metadata": {"name": "controller-manager"}, **BUNDLE}},
+    ],
+)
+async def test_both_shapes_of_a_version_pass_whole(client, spec):
+    body = cluster_version(**spec)
+    made = await client.create(CLUSTER_VERSIONS, body, validation="Strict", dry_run=True)
+    assert made["spec"] == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({}, 'set kubernetesVersion, for example to "1.36", or give the bundles'),
+        ({"kubernetesVersion": "1.36", **BOTH}, "exclude each other; remove one of the two"),
+        ({"replicas": 3, **BOTH}, "exclude each other; remove one of the two"),
+        ({"extraArgs": {}, "controllerManager": BUNDLE, **BOTH}, "remove one of the two"),
+        ({"etcd": BUNDLE}, "bundles need at least etcd and apiServer; add the missing one"),
+        ({"controllerManager": BUNDLE}, "bundles need at least etcd and apiServer"),
+        (
+            {**BOTH, "etcd": {**BUNDLE, "metadata": {"name": "store"}}},
+            "metadata.name of the bundles must be etcd, apiserver and controller-manager",
+        ),
+        ({**BOTH, "etcd": {"service": {}}}, "spec.etcd.statefulset: Required value"),
+        ({"kubernetesVersion": "v1.36"}, 'must be a minor such as "1.36"'),
+        ({"kubernetesVersion": "1.36", "replicas": 2}, "supported values"),
+        ({"kubernetesVersion": "1.36", "serviceType": "None"}, "supported values"),
+        (
+            {"kubernetesVersion": "1.36", "etcdStorage": {"size": "big"}},
+            "etcdStorage.size must be a quantity above zero such as 2Gi",
+        ),
+        ({"kubernetesVersion": "1.36", "etcdStorage": {"size": "0"}}, "a quantity above zero"),
+    ],
+)
+async def test_a_version_that_cannot_be_meant_is_refused_with_the_fix(client, spec, told):
+    assert told in await refused(client, CLUSTER_VERSIONS, cluster_version(**spec))
+
+
+async def test_a_manifest_of_upstreams_shape_passes_unchanged(client):
+    """Whole objects with fields that our schema knows nothing of, kept to the last leaf."""
+    for body in yaml.safe_load_all(UPSTREAM.read_text()):
+        resource = resource_of(body)
+        made = await client.create(resource, body, validation="Strict", dry_run=True)
+        assert body["spec"].items() <= made["spec"].items()
+
+
+async def test_the_table_of_kubectl_has_upstreams_columns_and_ours(client):
+    name = fresh_name()
+    await client.create(VIRTUAL_CLUSTERS, virtual_cluster(name))
+    answer = await client.raw(
+        "GET",
+        VIRTUAL_CLUSTERS.path("default", name),
+        accept="application/json;as=Table;v=v1;g=meta.k8s.io",
+    )
+    columns = re.findall(r'"name":"(\w+)"', answer.decode().partition("rows")[0])
+    assert columns == [
+        *("Name", "Phase", "Ready", "Version", "ClusterVersion", "Endpoint", "Age"),
+        *("ClusterNamespace", "Message"),
+    ]
+
+
+async def test_status_is_written_apart_from_the_spec(client):
+    name = fresh_name()
+    await client.create(VIRTUAL_CLUSTERS, {**virtual_cluster(name), "status": {"phase": "Running"}})
+    found = await client.get(VIRTUAL_CLUSTERS, name, namespace="default")
+    assert "status" not in found
+
+
+async def test_two_writers_share_the_conditions(client):
+    name = fresh_name()
+    await client.create(VIRTUAL_CLUSTERS, virtual_cluster(name))
+    for manager, kind in (("vc-manager", "Ready"), ("vc-syncer", "Synced")):
+        condition = {
+            "type": kind,
+            "status": "True",
+            "reason": "Well",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        body = {
+            "apiVersion": VIRTUAL_CLUSTERS.api_version,
+            "kind": "VirtualCluster",
+            "metadata": {"name": name, "namespace": "default"},
+            "status": {"conditions": [condition]},
+        }
+        await client.apply(
+            VIRTUAL_CLUSTERS, body, subresource="status", field_manager=manager, force=False
+        )
+    found = await client.get(VIRTUAL_CLUSTERS, name, namespace="default")
+    assert {each["type"] for each in found["status"]["conditions"]} == {"Ready", "Synced"}
+
+
+def test_the_namespace_of_the_components_is_the_releases(server):
+    assert NAMESPACE in server.helm("list")

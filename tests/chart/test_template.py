@@ -1,0 +1,225 @@
+"""What the chart renders, with several sets of values."""
+
+import pytest
+
+from tenancy import marks
+from tests.chart.helm import NAMESPACE, RELEASE, named, render
+
+WORKLOADS = (
+    ("Deployment", marks.MANAGER),
+    ("Deployment", marks.SYNCER),
+    ("DaemonSet", marks.AGENT),
+)
+VALUE_SETS = {
+    "defaults": (),
+    "everything off": (
+        *("--set", "crds.install=false,clusterVersions.install=false,flowControl.enabled=false"),
+        *("--set", "manager.priorityClassName=,syncer.priorityClassName="),
+        *("--set", "agent.priorityClassName="),
+    ),
+    "everything set": (
+        *("--set", "image.registry=registry.example:5000/a/b,image.tag=v9,image.pullPolicy=Always"),
+        *("--set", "image.pullSecrets[0].name=pull,controlPlane.image.registry=other.example/k"),
+        *("--set", "manager.replicas=2,syncer.replicas=3,agent.maxUnavailable=3"),
+        *("--set", "manager.nodeSelector.pool=system,manager.tolerations[0].operator=Exists"),
+        *("--set", "syncer.affinity.nodeAffinity.x=y,syncer.podAnnotations.a=b"),
+        *("--set", "agent.kubelet.ca.configMap=kubelets,agent.kubelet.ca.key=root.pem"),
+        *("--set", "agent.podAnnotations.a=b,logging.level=DEBUG,flowControl.shares=5"),
+        *("--set", "clusterVersions.items.fast.kubernetesVersion=1.36.4"),
+    ),
+}
+
+
+@pytest.fixture(params=VALUE_SETS, scope="module")
+def objects(request):
+    return render(*VALUE_SETS[request.param])
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return render()
+
+
+@pytest.fixture(scope="module")
+def full():
+    return render(*VALUE_SETS["everything set"])
+
+
+def pod_of(workload):
+    return workload["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize(("kind", "name"), WORKLOADS)
+def test_pods_are_at_the_restricted_level(objects, kind, name):
+    pod = pod_of(named(objects, kind, name))
+    security = pod["securityContext"]
+    assert security["runAsNonRoot"] is True
+    assert security["runAsUser"] == 65532
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    for container in pod["containers"]:
+        own = container["securityContext"]
+        assert own["allowPrivilegeEscalation"] is False
+        assert own["readOnlyRootFilesystem"] is True
+        assert own["capabilities"] == {"drop": ["ALL"]}
+        assert "hostPort" not in str(container["ports"])
+        assert container["resources"]["limits"]["memory"]
+    for volume in pod["volumes"]:
+        assert set(volume) - {"name"} <= {"projected", "emptyDir", "configMap"}
+        assert "emptyDir" not in volume or volume["emptyDir"]["sizeLimit"]
+
+
+@pytest.mark.parametrize(("kind", "name"), WORKLOADS)
+def test_pods_use_a_bound_token_of_their_own_account_and_no_other(objects, kind, name):
+    pod = pod_of(named(objects, kind, name))
+    assert pod["serviceAccountName"] == name
+    assert pod["automountServiceAccountToken"] is False
+    assert named(objects, "ServiceAccount", name)["automountServiceAccountToken"] is False
+    (token,) = [each for each in pod["volumes"] if each["name"] == "token"]
+    (source,) = [
+        each["serviceAccountToken"]
+        for each in token["projected"]["sources"]
+        if "serviceAccountToken" in each
+    ]
+    assert source["expirationSeconds"] == 3600
+
+
+@pytest.mark.parametrize(("kind", "name"), WORKLOADS)
+def test_selectors_find_the_pods_and_never_change(objects, kind, name):
+    workload = named(objects, kind, name)
+    selector = workload["spec"]["selector"]["matchLabels"]
+    assert selector == {"app.kubernetes.io/name": name, "app.kubernetes.io/instance": RELEASE}
+    assert selector.items() <= workload["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_each_component_has_a_role_bound_to_its_account_alone(objects):
+    for _, name in WORKLOADS:
+        binding = named(objects, "ClusterRoleBinding", f"virtual-cluster:{name}")
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+        ]
+        assert binding["roleRef"]["name"] == f"virtual-cluster:{name}"
+        assert named(objects, "ClusterRole", f"virtual-cluster:{name}")["rules"]
+
+
+def test_everything_that_has_a_namespace_is_in_the_chart_s(objects):
+    kinds = {
+        *("Deployment", "DaemonSet", "ServiceAccount", "Role", "RoleBinding"),
+        "PodDisruptionBudget",
+    }
+    for each in objects:
+        expected = NAMESPACE if each["kind"] in kinds else None
+        assert each["metadata"].get("namespace") == expected, each["kind"]
+
+
+def test_crds_and_versions_come_and_stay(usual):
+    for kind, count in (("CustomResourceDefinition", 2), ("ClusterVersion", 1)):
+        found = [each for each in usual if each["kind"] == kind]
+        assert len(found) == count
+        for each in found:
+            assert each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_what_is_switched_off_is_not_there():
+    kinds = {each["kind"] for each in render(*VALUE_SETS["everything off"])}
+    assert not kinds & {
+        *("CustomResourceDefinition", "ClusterVersion", "FlowSchema"),
+        "PriorityLevelConfiguration",
+    }
+
+
+def test_versions_are_made_after_their_kind_or_with_the_rest_once_it_is_known(usual):
+    hooked = named(usual, "ClusterVersion", "v1.36")["metadata"]["annotations"]
+    assert hooked["helm.sh/hook"] == "post-install"
+    assert hooked["meta.helm.sh/release-name"] == RELEASE
+    known = render("--api-versions", "tenancy.x-k8s.io/v1alpha1/ClusterVersion")
+    plain = named(known, "ClusterVersion", "v1.36")["metadata"]["annotations"]
+    assert plain == {"helm.sh/resource-policy": "keep"}
+
+
+def test_images_without_a_registry_are_the_nodes_own(usual):
+    for kind, name in WORKLOADS:
+        (container,) = pod_of(named(usual, kind, name))["containers"]
+        assert container["image"] == f"{name}:0.1.0"
+        assert container["imagePullPolicy"] == "IfNotPresent"
+
+
+def environment(workload) -> dict:
+    (container,) = pod_of(workload)["containers"]
+    return {
+        each["name"]: each.get("value", each.get("valueFrom", {}).get("fieldRef"))
+        for each in container["env"]
+    }
+
+
+def test_values_arrive(full):
+    for kind, name in WORKLOADS:
+        pod = pod_of(named(full, kind, name))
+        (container,) = pod["containers"]
+        assert container["image"] == f"registry.example:5000/a/b/{name}:v9"
+        assert container["imagePullPolicy"] == "Always"
+        assert pod["imagePullSecrets"] == [{"name": "pull"}]
+        assert environment(named(full, kind, name))["LOG_LEVEL"] == "DEBUG"
+    manager, syncer = (named(full, "Deployment", name) for name in (marks.MANAGER, marks.SYNCER))
+    assert (manager["spec"]["replicas"], syncer["spec"]["replicas"]) == (2, 3)
+    assert environment(manager)["CONTROL_PLANE_REGISTRY"] == "other.example/k"
+    assert pod_of(manager)["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "system"}
+    assert pod_of(manager)["tolerations"] == [{"operator": "Exists"}]
+    assert pod_of(syncer)["affinity"] == {"nodeAffinity": {"x": "y"}}
+    assert syncer["spec"]["template"]["metadata"]["annotations"]["a"] == "b"
+    level = named(full, "PriorityLevelConfiguration", "virtual-cluster")
+    assert level["spec"]["limited"]["nominalConcurrencyShares"] == 5
+    assert named(full, "ClusterVersion", "fast")["spec"] == {"kubernetesVersion": "1.36.4"}
+
+
+def test_control_planes_come_from_the_components_registry_unless_told(usual):
+    assert environment(named(usual, "Deployment", marks.MANAGER))["CONTROL_PLANE_REGISTRY"] in (
+        *("", None),
+    )
+    told = render("--set", "image.registry=registry.example/x")
+    manager = environment(named(told, "Deployment", marks.MANAGER))
+    assert manager["CONTROL_PLANE_REGISTRY"] == "registry.example/x"
+
+
+def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
+    agent = named(usual, "DaemonSet", marks.AGENT)
+    pod = pod_of(agent)
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert pod["containers"][0]["ports"] == [
+        {"name": "kubelet", "containerPort": marks.AGENT_PORT},
+        {"name": "http", "containerPort": 10551},
+    ]
+    assert environment(agent) == {
+        "POD_NAME": {"fieldPath": "metadata.name"},
+        "POD_NAMESPACE": {"fieldPath": "metadata.namespace"},
+        "LOG_LEVEL": "INFO",
+        "NODE_NAME": {"fieldPath": "spec.nodeName"},
+        "HOST_IP": {"fieldPath": "status.hostIP"},
+        "POD_IP": {"fieldPath": "status.podIP"},
+        "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
+        "KUBELET_CA_FILE": "/etc/vn-agent/kubelet/ca.crt",
+    }
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    assert volumes["trust"] == {"name": "trust", "configMap": {"name": marks.AGENT_CLIENT_TRUST}}
+    assert volumes["kubelet-ca"]["configMap"]["name"] == "kube-root-ca.crt"
+    own = {each["name"]: each for each in pod_of(named(full, "DaemonSet", marks.AGENT))["volumes"]}
+    assert own["kubelet-ca"]["configMap"] == {
+        "name": "kubelets",
+        "items": [{"key": "root.pem", "path": "ca.crt"}],
+    }
+
+
+def test_leases_have_a_way_of_their_own_through_a_busy_server(usual):
+    leases = named(usual, "FlowSchema", "virtual-cluster-leases")["spec"]
+    work = named(usual, "FlowSchema", "virtual-cluster")["spec"]
+    assert leases["matchingPrecedence"] < work["matchingPrecedence"]
+    assert leases["priorityLevelConfiguration"]["name"] == "leader-election"
+    for spec in (leases, work):
+        accounts = [each["serviceAccount"] for each in spec["rules"][0]["subjects"]]
+        assert [each["name"] for each in accounts] == [marks.MANAGER, marks.SYNCER]
+        assert {each["namespace"] for each in accounts} == {NAMESPACE}
+
+
+def test_a_drain_is_never_held_up_by_a_single_pod(usual):
+    for name in (marks.MANAGER, marks.SYNCER):
+        assert named(usual, "PodDisruptionBudget", name)["spec"]["maxUnavailable"] == 1

@@ -1,0 +1,93 @@
+"""Nobody may do more than the tables say, and the files say what the tables say."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from charts import generate
+from tenancy.access import Access, AccessProblemError
+
+TABLES = {
+    **{each.account: each.rows for each in generate.COMPONENTS},
+    "tenant": tuple(generate.TENANT_ACCESS),
+}
+
+
+def test_the_generated_files_are_fresh():
+    assert generate.stale(generate.ROOT) == [], "run `python -m charts.generate`"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_says_something_and_says_it_once(table):
+    rows = TABLES[table]
+    assert rows
+    grants = [
+        (row.group, resource, verb, row.names, row.namespaced)
+        for row in rows
+        for resource in row.resources
+        for verb in row.verbs
+    ]
+    assert len(grants) == len(set(grants))
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_nobody_may_give_himself_more(table):
+    """What these allow is everything, whatever else the table says."""
+    for row in TABLES[table]:
+        assert not {"escalate", "bind", "impersonate"} & set(row.verbs), row
+        if row.group == "rbac.authorization.k8s.io":
+            assert set(row.verbs) <= {"get", "list", "watch"}, row
+        if "serviceaccounts/token" in row.resources:
+            assert table == "tenant", row
+
+
+@pytest.mark.parametrize("path", generate.files())
+def test_no_role_has_a_wildcard(path):
+    text = (generate.ROOT / path).read_text()
+    lines = [line for line in text.splitlines() if not line.strip().startswith("#")]
+    assert not any(re.search(r'\[\s*"?\*|-\s*"?\*', line) for line in lines)
+
+
+def test_the_tenants_role_is_one_cluster_role():
+    found = yaml.safe_load((generate.ROOT / generate.TENANT_ROLE).read_text())
+    assert (found["kind"], found["metadata"]["name"]) == ("ClusterRole", "tenancy:syncer")
+    assert len(found["rules"]) == len(generate.TENANT_ACCESS)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"resources": ("*",)},
+        {"verbs": ("get", "*")},
+        {"group": "*"},
+        {"resources": ()},
+        {"verbs": ()},
+        {"why": " "},
+        {"names": ("a",), "verbs": ("create",)},
+    ],
+)
+def test_a_row_that_grants_too_much_or_nothing_cannot_be_written(row):
+    fine = {"group": "", "resources": ("pods",), "verbs": ("get",), "why": "Reads pods."}
+    Access(**fine)
+    with pytest.raises(AccessProblemError):
+        Access(**(fine | row))
+
+
+def test_rules_carry_their_reason_and_their_names():
+    rows = (Access("", ("pods", "pods/log"), ("get",), "Because.", names=("a",)),)
+    text = generate.rules(rows)
+    assert text.startswith("  # Because.\n")
+    assert yaml.safe_load(text) == [
+        {
+            "apiGroups": [""],
+            "resources": ["pods", "pods/log"],
+            "resourceNames": ["a"],
+            "verbs": ["get"],
+        }
+    ]
+
+
+def test_stale_files_are_found(tmp_path: Path):
+    assert generate.stale(tmp_path) == list(generate.files())

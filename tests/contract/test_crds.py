@@ -1,0 +1,120 @@
+"""The CRDs in the chart and the typed views in tenancy.specs have the same fields and defaults."""
+
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import msgspec
+import pytest
+import yaml
+
+from tenancy import specs
+from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS
+
+CRDS = Path("charts/virtual-cluster/files/crds")
+STATUS_FOR_PEOPLE = {"reason", "message"}
+"""Fields that the manager writes and nobody of ours reads, so that the view has none."""
+
+
+def crd(resource) -> dict[str, Any]:
+    found = yaml.safe_load((CRDS / f"{resource.plural}.yaml").read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def schema(resource, *path: str) -> dict[str, Any]:
+    node = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for step in path:
+        node = node["properties"][step]
+    return node
+
+
+@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS])
+def test_coordinates_are_those_of_the_vocabulary(resource):
+    spec = crd(resource)["spec"]
+    assert (spec["group"], spec["names"]["plural"], spec["names"]["kind"]) == (
+        *(resource.group, resource.plural, resource.kind),
+    )
+    assert (spec["scope"] == "Namespaced") is resource.namespaced
+    assert [each["name"] for each in spec["versions"]] == [resource.version]
+    assert spec["versions"][0]["subresources"] == {"status": {}}
+    assert crd(resource)["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+@pytest.mark.parametrize(
+    ("resource", "path", "view"),
+    [
+        (VIRTUAL_CLUSTERS, ("spec",), specs.VirtualClusterSpec),
+        (VIRTUAL_CLUSTERS, ("spec", "policyRef"), specs.PolicyRef),
+        (CLUSTER_VERSIONS, ("spec",), specs.ClusterVersionSpec),
+        (CLUSTER_VERSIONS, ("spec", "etcdStorage"), specs.EtcdStorage),
+        (CLUSTER_VERSIONS, ("spec", "extraArgs"), specs.ExtraArgs),
+        (CLUSTER_VERSIONS, ("spec", "etcd"), specs.Bundle),
+        (CLUSTER_VERSIONS, ("spec", "apiServer"), specs.Bundle),
+        (CLUSTER_VERSIONS, ("spec", "controllerManager"), specs.Bundle),
+    ],
+)
+def test_the_fields_of_the_schema_are_those_of_the_view(resource, path, view):
+    node = schema(resource, *path)
+    fields = {each.encode_name: each for each in msgspec.structs.fields(view)}
+    assert set(node["properties"]) == set(fields)
+    assert set(node.get("required", ())) == {name for name, each in fields.items() if each.required}
+    for name, inside in node["properties"].items():
+        if "default" in inside:
+            assert inside["default"] == fields[name].default
+
+
+def test_the_status_has_what_the_view_reads():
+    names = {each.encode_name for each in msgspec.structs.fields(specs.VirtualClusterStatus)}
+    assert set(schema(VIRTUAL_CLUSTERS, "status")["properties"]) == names | STATUS_FOR_PEOPLE
+
+
+@pytest.mark.parametrize(
+    ("resource", "field", "view"),
+    [
+        (VIRTUAL_CLUSTERS, "dns", specs.VirtualClusterSpec),
+        (CLUSTER_VERSIONS, "serviceType", specs.ClusterVersionSpec),
+    ],
+)
+def test_enumerations_have_the_same_values(resource, field, view):
+    declared = next(each for each in msgspec.structs.fields(view) if each.encode_name == field)
+    assert get_origin(declared.type) is not None
+    assert schema(resource, "spec", field)["enum"] == [*get_args(declared.type)]
+
+
+def test_conditions_are_a_list_by_type_that_two_writers_can_share():
+    conditions = schema(VIRTUAL_CLUSTERS, "status", "conditions")
+    assert conditions["x-kubernetes-list-type"] == "map"
+    assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+
+
+def test_the_columns_of_upstream_are_kept():
+    columns = {
+        each["name"]: (each["jsonPath"], each.get("priority", 0))
+        for each in crd(VIRTUAL_CLUSTERS)["spec"]["versions"][0]["additionalPrinterColumns"]
+    }
+    upstream = {
+        "Age": (".metadata.creationTimestamp", 0),
+        "Phase": (".status.phase", 0),
+        "ClusterVersion": (".spec.clusterVersionName", 0),
+        "ClusterNamespace": (".status.clusterNamespace", 1),
+    }
+    assert upstream.items() <= columns.items()
+    assert {"Ready", "Version", "Endpoint"} <= columns.keys()
+    assert crd(VIRTUAL_CLUSTERS)["spec"]["names"]["shortNames"] == ["vc"]
+    assert crd(CLUSTER_VERSIONS)["spec"]["names"]["shortNames"] == ["cv"]
+
+
+def rules(node: Any) -> list[dict[str, Any]]:
+    if isinstance(node, list):
+        return [rule for each in node for rule in rules(each)]
+    if not isinstance(node, dict):
+        return []
+    own = node.get("x-kubernetes-validations", [])
+    return [*own, *(rule for value in node.values() for rule in rules(value))]
+
+
+@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS])
+def test_every_rule_has_words_of_its_own(resource):
+    found = rules(crd(resource)["spec"]["versions"][0]["schema"])
+    assert found
+    assert all(len(each["message"].split()) > 4 for each in found)
