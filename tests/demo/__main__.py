@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def super_cluster(own: Path | None, images: str | None) -> Path:
-    """Bring the embedded super cluster up or take the user's; install the chart; return its file."""
+    """Bring the embedded super cluster up or take the user's; install the chart."""
     progress = Progress()
     if own is not None and images is not None:
         kubeconfig = own.resolve()
