@@ -84,7 +84,10 @@ def _enter(options: argparse.Namespace, _progress: Progress) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.testbed", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.testbed",
+        description="The embedded super cluster: a real Kubernetes on this machine.",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     up = commands.add_parser("up", help="bring a super cluster up")
