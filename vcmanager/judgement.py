@@ -74,7 +74,7 @@ async def _fetch_warnings(means: Means, snapshot: Snapshot) -> list[Object]:
     since = (means.now() - _RECENT).strftime("%Y-%m-%dT%H:%M:%SZ")
     return [
         event
-        for event in page["items"]
+        for event in page.get("items") or ()
         if str(event.get("lastTimestamp") or event.get("eventTime") or "") >= since
         and event.get("reason") not in _EXPECTED
     ]

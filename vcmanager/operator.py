@@ -36,6 +36,9 @@ CHILDREN = (
 IN_ROOT_NAMESPACES = f"{marks.CONTROLLED}=true,!{marks.NAMESPACE}"
 """What selects them on the server: ours, and of no tenant namespace."""
 
+KOPF_FINALIZER = f"{marks.DOMAIN}/not-used"
+"""What kopf may put on and take off; nothing else writes it, and it never does either."""
+
 _STOP_SECONDS = 5.0
 
 
@@ -72,7 +75,9 @@ def _settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True  # no right to watch CRDs and namespaces is needed
     settings.process.ultimate_exiting_timeout = None
-    settings.persistence.finalizer = marks.FINALIZER
+    # kopf takes what it calls its finalizer off every object that none of its handlers needs it
+    # for, so it must never learn the name of ours.
+    settings.persistence.finalizer = KOPF_FINALIZER
     settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
     settings.persistence.diffbase_storage = kopf.StatusDiffBaseStorage(field="status.kopf")
     settings.networking.connect_timeout = 10

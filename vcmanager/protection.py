@@ -22,7 +22,7 @@ async def reconcile(means: Means, key: Key) -> Verdict:
     )
     users = [
         virtual_cluster(each["metadata"]["namespace"], each["metadata"]["name"])
-        for each in page["items"]
+        for each in page.get("items") or ()
     ]
     for user in users:
         means.wake(user)

@@ -72,7 +72,8 @@ def _keeps_old_pods(workload: Object) -> bool:
 def _trouble_of_pod(pod: Object) -> Verdict | None:
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+        # Any other reason than Unschedulable is the scheduler's own hiccup, which it repeats.
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             text = f"pod {name} cannot be scheduled: {condition.get('message', '')}"
             return Verdict(False, "FailedScheduling", text, is_failure=True)
     if status.get("phase") == "Failed":

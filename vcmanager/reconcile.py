@@ -17,7 +17,7 @@ from tenancy.names import NameProblemError
 from tenancy.ownership import Tenant
 from tenancy.resources import CLUSTER_VERSIONS, NODES, SERVICES, VIRTUAL_CLUSTERS
 from tenancy.specs import SpecProblemError, parse_virtual_cluster
-from vcmanager import endpoint, marking, protection, teardown
+from vcmanager import controlplane, endpoint, marking, protection, teardown
 from vcmanager import status as statuses
 from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.credentials import Address
@@ -134,6 +134,17 @@ async def _write_status(means: Means, body: Object, report: Report) -> None:
         means.recorder.record(body, reason, message, kind=kind)
 
 
+def _comes_later(workload: Object, snapshot: Snapshot) -> bool:
+    """Tell whether a workload is first made when the API server is ready.
+
+    CoreDNS looks for its API with pauses that double: started with the others it finds it twenty
+    seconds late, started after it at once.
+    """
+    name = workload["metadata"]["name"]
+    is_new = snapshot.get(workload["kind"], name) is None
+    return name == controlplane.DNS and is_new and not tenant.may_enter(snapshot)
+
+
 class _Walk:
     """The phases of one reconcile, and what they have found out so far."""
 
@@ -175,7 +186,7 @@ class _Walk:
 
     async def judge(self) -> None:
         """Say of each component whether it works, as far as there is anything to look at."""
-        if self._snapshot is not None and self._snapshot.namespace is not None:
+        if self._snapshot is not None and (self._plan is not None or self._snapshot.namespace):
             await judge(self._means, self._report, self._snapshot, self._plan)
 
     async def _guard(self, wish: Wish) -> None:
@@ -222,7 +233,7 @@ class _Walk:
         workloads = [
             marking.marked(each, wish.tenant, contents)
             for each in plan.workloads
-            if each["kind"] != "ConfigMap"
+            if each["kind"] != "ConfigMap" and not _comes_later(each, snapshot)
         ]
         written += await objects.apply(means, workloads, snapshot)
         kept = [*fixed, *mounted, *workloads, *roots.made_once()]
@@ -250,7 +261,7 @@ class _Walk:
     async def _external(self, plan: ControlPlane, service: Object) -> Address | None:
         nodes: list[Object] = []
         if service["spec"].get("type") == "NodePort":
-            nodes = (await self._means.super_client.list(NODES))["items"]
+            nodes = (await self._means.super_client.list(NODES)).get("items") or []
         return endpoint.external(
             service,
             internal=certificates.internal_of(plan),

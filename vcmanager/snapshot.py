@@ -64,7 +64,7 @@ async def take(super_client: Client, tenant: Tenant) -> Snapshot:
         *(super_client.list(resource, namespace=tenant.root) for resource in KINDS.values())
     )
     found = {
-        kind: {each["metadata"]["name"]: _typed(each, kind) for each in page["items"]}
+        kind: {each["metadata"]["name"]: _typed(each, kind) for each in page.get("items") or ()}
         for kind, page in zip(KINDS, lists, strict=True)
     }
     return Snapshot(namespace=namespace, objects=found)

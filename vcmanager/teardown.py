@@ -87,7 +87,7 @@ async def _let_go(means: Means, body: Object) -> None:
 
 async def _delete_super_namespaces(means: Means, tenant: Tenant) -> None:
     page = await means.super_client.list(NAMESPACES, label_selector=f"{marks.VC_UID}={tenant.uid}")
-    theirs = [each for each in page["items"] if is_theirs(each, tenant)]
+    theirs = [each for each in page.get("items") or () if is_theirs(each, tenant)]
     for namespace in theirs:
         await _delete_namespace(means, namespace)
     if theirs:
@@ -118,7 +118,9 @@ async def _delete_namespace(means: Means, namespace: Object) -> None:
 async def _wait_for_volumes(means: Means, tenant: Tenant) -> None:
     """Volumes are removed by their provisioner; those that are to be retained are left to it."""
     page = await means.super_client.list(PERSISTENT_VOLUMES)
-    waiting = [each["metadata"]["name"] for each in page["items"] if _is_going(each, tenant)]
+    waiting = [
+        each["metadata"]["name"] for each in page.get("items") or () if _is_going(each, tenant)
+    ]
     if waiting:
         raise _deleting(f"waiting for volumes to be gone: {', '.join(sorted(waiting)[:_SHOWN])}")
 

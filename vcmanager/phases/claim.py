@@ -65,7 +65,7 @@ async def _fetch_taken(means: Means, wish: Wish) -> dict[str, Network]:
         field_selector=f"metadata.name={slices.API_SERVICE}",
     )
     found: dict[str, Network] = {}
-    for service in page["items"]:
+    for service in page.get("items") or ():
         claimed = slices.claimed_by(service)
         namespace = service["metadata"]["namespace"]
         if claimed is not None and namespace != wish.tenant.root:

@@ -46,7 +46,7 @@ async def fetch_wish(means: Means, cluster: VirtualCluster) -> Wish:
         body = await means.super_client.get(CLUSTER_VERSIONS, name)
     except errors.NotFound:
         known = await means.super_client.list(CLUSTER_VERSIONS, metadata_only=True)
-        offered = ", ".join(sorted(each["metadata"]["name"] for each in known["items"]))
+        offered = ", ".join(sorted(each["metadata"]["name"] for each in known.get("items") or ()))
         raise refused(
             "ClusterVersionNotFound",
             f"spec.clusterVersionName: there is no ClusterVersion {name!r}; "
