@@ -4,7 +4,7 @@ Owns the one annotation that ends the brake. Hazard: from then on whatever the n
 deleted in the super cluster, so only the store that the person was told of is confirmed.
 """
 
-from kubectl_vc import output, problems
+from kubectl_vc import lookup, output, problems
 from kubectl_vc.access import Access
 from kubectl_vc.connection import connected
 from kubectl_vc.problems import CliProblem
@@ -17,7 +17,7 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
     """Annotate a VirtualCluster with the UID of the store whose deletes are meant."""
     async with connected(access) as connection:
         super_client, namespace = connection.super_client, connection.namespace
-        body = await super_client.get(VIRTUAL_CLUSTERS, name, namespace=namespace)
+        body = await lookup.fetch(connection, name)
         shown = problems.described(VIRTUAL_CLUSTERS, name, namespace)
         held = conditions.find((body.get("status") or {}).get("conditions"), marks.DELETES_HELD)
         if held is None or held.get("status") != "True":

@@ -4,7 +4,9 @@ Hazard: the name may be given to another VirtualCluster between reading and dele
 one that was read goes with the request.
 """
 
-from kubectl_vc import output, waiting
+import contextlib
+
+from kubectl_vc import lookup, output, waiting
 from kubectl_vc.access import Access
 from kubectl_vc.connection import connected
 from kubectl_vc.terminal import Terminal
@@ -25,14 +27,15 @@ async def run(
     async with connected(access) as connection:
         super_client, namespace = connection.super_client, connection.namespace
         try:
-            body = await super_client.get(VIRTUAL_CLUSTERS, name, namespace=namespace)
+            body = await lookup.fetch(connection, name)
+        except lookup.NoSuchProblem:
+            if ignore_not_found:
+                return
+            raise
+        with contextlib.suppress(errors.NotFound):  # somebody else was faster
             await super_client.delete(
                 VIRTUAL_CLUSTERS, name, namespace=namespace, uid=body["metadata"]["uid"]
             )
-        except errors.NotFound as problem:
-            if ignore_not_found and problem.details.get("name"):
-                return
-            raise
         if wait:
             with terminal.progress() as progress:
                 await waiting.gone(super_client, body, seconds=seconds, progress=progress)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kubectl_vc import durations, listing, output, problems
+from kubectl_vc import durations, listing, lookup, output, problems
 from kubectl_vc.access import Access
 from kubectl_vc.connection import connected
 from kubectl_vc.output import Format
@@ -36,7 +36,7 @@ async def run(access: Access, terminal: Terminal, *, name: str, form: Format) ->
     """Print one VirtualCluster; as a table also what it has in the super cluster."""
     async with connected(access) as connection:
         super_client = connection.super_client
-        body = await super_client.get(VIRTUAL_CLUSTERS, name, namespace=connection.namespace)
+        body = await lookup.fetch(connection, name)
         if form in (Format.JSON, Format.YAML):
             terminal.say(output.document(body, form))
             return

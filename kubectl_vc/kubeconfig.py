@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kubectl_vc import files, problems, readiness
+from kubectl_vc import files, lookup, problems, readiness
 from kubectl_vc.access import Access
 from kubectl_vc.connection import Connection, connected
 from kubectl_vc.problems import CliProblem
@@ -29,9 +29,7 @@ async def run(
     if output is not None:
         files.refuse_unwritable(output, force=force)
     async with connected(access) as connection:
-        body = await connection.super_client.get(
-            VIRTUAL_CLUSTERS, name, namespace=connection.namespace
-        )
+        body = await lookup.fetch(connection, name)
         content = await fetch(connection, body)
     if output is None:
         terminal.say(content.decode())

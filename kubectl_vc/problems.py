@@ -129,7 +129,7 @@ def _cause(field: str, message: str) -> str:
 def _not_found(problem: errors.NotFound) -> str:
     if not problem.details.get("name"):  # not an object is missing but its kind
         return f"this cluster has no VirtualClusters and no ClusterVersions; {INSTALL}"
-    return f"{said(problem)}; see what there is with `kubectl vc list -A`"
+    return said(problem)
 
 
 def _unavailable(problem: errors.Unavailable) -> str:

@@ -1,0 +1,204 @@
+"""The command line as people run it, against a real API server that has the CRDs.
+
+Nobody reconciles here: the tests write the conditions that the manager would write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubeio import Object
+from kubeio.client import Client
+from tenancy import names
+from tenancy.resources import (
+    CLUSTER_VERSIONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    SECRETS,
+    VIRTUAL_CLUSTERS,
+)
+from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
+from tests.support.names import fresh_namespace
+from tests.testbed import product
+
+CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
+PROGRAM = Path(sys.executable).parent / "kubectl-vc"
+VERSION = "v1.36"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Running:
+    """A command on its way."""
+
+    process: asyncio.subprocess.Process
+
+    async def end(self) -> Done:
+        """Wait for its end."""
+        out, err = await asyncio.wait_for(self.process.communicate(), 60)
+        assert self.process.returncode is not None
+        return Done(self.process.returncode, out.decode(), err.decode())
+
+
+@dataclass(kw_only=True)
+class Desk:
+    """One person's terminal, a namespace of its own, and the manager's hand."""
+
+    client: Client
+    plane: ControlPlane
+    folder: Path
+    namespace: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+    async def start(self, *words: str) -> Running:
+        """Start a command."""
+        environment = {**os.environ, "KUBECONFIG": str(self.folder / "super"), **self.environment}
+        process = await asyncio.create_subprocess_exec(
+            PROGRAM,
+            *words,
+            cwd=self.folder,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        return Running(process)
+
+    async def run(self, *words: str) -> Done:
+        """Run a command to its end."""
+        return await (await self.start(*words)).end()
+
+    def become(self, user: str, group: str = "") -> None:
+        """Let the following commands run as somebody else."""
+        path = self.folder / user
+        path.write_bytes(self.plane.kubeconfig(user, group=group))
+        self.environment["KUBECONFIG"] = str(path)
+
+    def manifest(self, *documents: dict[str, Any], name: str = "vc.yaml") -> str:
+        """Write a file and return its name."""
+        (self.folder / name).write_text(yaml.safe_dump_all(documents))
+        return name
+
+    def virtual_cluster(self, name: str = "web", **spec: Any) -> dict[str, Any]:
+        """Return a VirtualCluster."""
+        return {
+            "apiVersion": VIRTUAL_CLUSTERS.api_version,
+            "kind": "VirtualCluster",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"clusterVersionName": VERSION, **spec},
+        }
+
+    async def make(self, name: str = "web", **spec: Any) -> Object:
+        """Create a VirtualCluster without the command line."""
+        return await self.client.create(VIRTUAL_CLUSTERS, self.virtual_cluster(name, **spec))
+
+    async def fetch(self, name: str = "web") -> Object:
+        """Return a VirtualCluster once it is there."""
+        return await eventually(
+            lambda: self.client.get(VIRTUAL_CLUSTERS, name, namespace=self.namespace), within=20
+        )
+
+    async def is_there(self, name: str = "web") -> bool:
+        """Tell whether a VirtualCluster is there."""
+        found = await self.client.list(VIRTUAL_CLUSTERS, namespace=self.namespace)
+        return name in [each["metadata"]["name"] for each in found["items"]]
+
+    async def report(self, name: str = "web", **conditions: tuple[str, str, str]) -> None:
+        """Write conditions as the manager does: type=(status, reason, message)."""
+        body = await self.fetch(name)
+        written = [
+            {
+                "type": kind,
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "observedGeneration": body["metadata"]["generation"],
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            for kind, (status, reason, message) in conditions.items()
+        ]
+        await self.client.patch(
+            VIRTUAL_CLUSTERS,
+            name,
+            {"status": {"conditions": written}},
+            namespace=self.namespace,
+            subresource="status",
+        )
+
+    async def root(self, name: str = "web") -> str:
+        """Return the root namespace, made when it is not there."""
+        body = await self.fetch(name)
+        root = names.root_namespace(self.namespace, name, body["metadata"]["uid"])
+        found = await self.client.list(NAMESPACES, field_selector=f"metadata.name={root}")
+        if not found["items"]:
+            space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": root}}
+            await self.client.create(NAMESPACES, space)
+        return root
+
+    async def hand_out(self, name: str = "web", content: bytes | None = None) -> bytes:
+        """Put a kubeconfig where the manager puts it, and return it."""
+        content = content if content is not None else self.plane.kubeconfig("tenant-admin")
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "admin-kubeconfig", "namespace": await self.root(name)},
+            "stringData": {"admin-kubeconfig": content.decode()},
+        }
+        await self.client.create(SECRETS, secret)
+        return content
+
+    def files(self) -> set[str]:
+        """Return the files beside the person's own."""
+        return {each.name for each in self.folder.iterdir()} - {"super"}
+
+
+@pytest.fixture(scope="session")
+def plane_with_crds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """An API server with our kinds and one ClusterVersion."""
+    plane = ControlPlane(tmp_path_factory.mktemp("cli"), name="super")
+
+    async def begin() -> None:
+        await plane.start()
+        async with Client(plane.endpoint) as client:
+            for path in sorted(CRDS.glob("*.yaml")):
+                body = yaml.safe_load(path.read_text())
+                await client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+            version = {
+                "apiVersion": CLUSTER_VERSIONS.api_version,
+                "kind": "ClusterVersion",
+                "metadata": {"name": VERSION},
+                "spec": {"kubernetesVersion": "1.36"},
+            }
+            await eventually(lambda: client.create(CLUSTER_VERSIONS, version))
+            await eventually(lambda: client.list(VIRTUAL_CLUSTERS))
+
+    asyncio.run(begin())
+    yield plane
+    asyncio.run(plane.stop())
+
+
+@pytest.fixture
+async def desk(plane_with_crds: ControlPlane, tmp_path: Path) -> AsyncIterator[Desk]:
+    """A person who may do everything."""
+    (tmp_path / "super").write_bytes(plane_with_crds.kubeconfig())
+    async with Client(plane_with_crds.endpoint) as client:
+        namespace = await fresh_namespace(client, "d")
+        yield Desk(client=client, plane=plane_with_crds, folder=tmp_path, namespace=namespace)

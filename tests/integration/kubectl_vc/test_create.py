@@ -1,0 +1,287 @@
+"""`kubectl vc create`: the way to a kubeconfig, and every way not to get there."""
+
+import re
+import signal
+import stat
+
+import pytest
+
+from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_VERSIONS
+from tests.integration.kubectl_vc.conftest import VERSION, Desk
+from tests.support.names import fresh_name
+
+WELL = ("True", "Ready", "well")
+
+
+def version(name: str, **spec) -> dict:
+    return {
+        "apiVersion": CLUSTER_VERSIONS.api_version,
+        "kind": "ClusterVersion",
+        "metadata": {"name": name},
+        "spec": spec or {"kubernetesVersion": "1.36"},
+    }
+
+
+async def finish(desk: Desk, name: str = "web") -> bytes:
+    """Do what the manager does until a tenant is ready."""
+    await desk.report(name, EtcdReady=WELL)
+    await desk.report(name, EtcdReady=WELL, APIServerReady=WELL)
+    content = await desk.hand_out(name)
+    every = dict.fromkeys(("EtcdReady", "APIServerReady", "ControllerManagerReady", "Ready"), WELL)
+    await desk.report(name, **every)
+    return content
+
+
+async def test_a_manifest_becomes_a_kubeconfig_with_upstreams_lines(desk: Desk):
+    running = await desk.start("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
+    content = await finish(desk)
+    done = await running.end()
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0] == "virtualcluster.tenancy.x-k8s.io/web created"
+    assert [re.sub(r" \([\d.ms]+\)$", "", line) for line in lines[1:5]] == [
+        *("etcd is ready", "apiserver is ready", "controller-manager is ready"),
+        f"VirtualCluster {desk.namespace}/web setup successfully",
+    ]
+    assert lines[5:] == ["use it with: kubectl --kubeconfig kc get namespaces"]
+    written = desk.folder / "kc"
+    assert written.read_bytes() == content
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+
+
+async def test_a_name_and_a_version_are_enough(desk: Desk):
+    running = await desk.start(
+        *("create", "web", "--cluster-version", VERSION, "-n", desk.namespace, "-o", "kc")
+    )
+    await finish(desk)
+    assert (await running.end()).code == 0
+    assert (await desk.fetch())["spec"]["clusterVersionName"] == VERSION
+
+
+async def test_without_wait_the_object_is_all(desk: Desk):
+    done = await desk.run(
+        *("create", "web", "--cluster-version", VERSION, "-n", desk.namespace, "--no-wait")
+    )
+    assert (done.code, done.out) == (0, "virtualcluster.tenancy.x-k8s.io/web created\n")
+
+
+async def test_the_version_of_the_file_is_made_first_and_taken_as_it_is_next_time(desk: Desk):
+    name = fresh_name("cv")
+    for tenant, made in (("one", True), ("two", False)):
+        body = desk.virtual_cluster(tenant, clusterVersionName=name)
+        done = await desk.run(
+            "create", "-f", desk.manifest(body, version(name)), "--no-wait"
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        assert (f"clusterversion.tenancy.x-k8s.io/{name} created" in done.out) is made
+    other = desk.manifest(
+        desk.virtual_cluster("three", clusterVersionName=name),
+        version(name, kubernetesVersion="1.35"),
+    )
+    done = await desk.run("create", "-f", other, "--no-wait")
+    assert done.code == 1
+    assert f"ClusterVersion {name} exists already and is another one" in done.err
+    assert not await desk.is_there("three")
+
+
+async def test_the_failing_component_is_named_when_the_time_is_over(desk: Desk):
+    running = await desk.start(
+        *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "4s")
+    )
+    await desk.report(
+        EtcdReady=("False", "ImagePullBackOff", 'Back-off pulling image "etcd:9"'),
+        Ready=("False", "NotReady", "etcd is not ready"),
+    )
+    done = await running.end()
+    assert done.code == 1
+    assert (
+        f"error: VirtualCluster {desk.namespace}/web is not ready after 4.0s: etcd:"
+        ' ImagePullBackOff: Back-off pulling image "etcd:9"; it stays: watch it with'
+        f" `kubectl vc get web -n {desk.namespace}`, or remove it with"
+        f" `kubectl vc delete web -n {desk.namespace}`"
+    ) in done.err
+    assert desk.files() == {"vc.yaml"}
+
+
+async def test_what_waiting_cannot_help_ends_at_once(desk: Desk):
+    running = await desk.start(
+        *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "1m")
+    )
+    await desk.report(
+        Stalled=("True", "NameCollision", "the namespace is somebody else's; rename the tenant")
+    )
+    done = await running.end()
+    assert done.code == 1
+    assert "cannot be set up: NameCollision: the namespace is somebody else's" in done.err
+
+
+async def test_a_tenant_that_nobody_looks_at_is_told_so(desk: Desk):
+    done = await desk.run(
+        *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "1s")
+    )
+    assert done.code == 1
+    assert "vc-manager, which has not looked at it yet; is its pod running?" in done.err
+
+
+async def test_one_that_is_deleted_meanwhile_ends_the_wait(desk: Desk):
+    running = await desk.start("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
+    await desk.report(EtcdReady=("False", "Waiting", ""))
+    removal = await desk.run("delete", "web", "-n", desk.namespace)
+    assert removal.code == 0, removal.err
+    done = await running.end()
+    assert done.code == 1
+    assert "was deleted while it was set up; create it again" in done.err
+
+
+async def test_an_interruption_leaves_the_tenant_and_no_file(desk: Desk):
+    running = await desk.start("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
+    await desk.fetch()
+    assert running.process.stdout is not None
+    await running.process.stdout.readline()
+    running.process.send_signal(signal.SIGINT)
+    done = await running.end()
+    assert done.code == 130
+    assert "interrupted; what was made stays" in done.err
+    assert "Traceback" not in done.err
+    assert await desk.is_there()
+    assert desk.files() == {"vc.yaml"}
+
+
+async def test_a_file_that_appears_meanwhile_is_kept(desk: Desk):
+    running = await desk.start("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
+    await desk.fetch()
+    (desk.folder / "kc").write_text("mine")
+    await finish(desk)
+    done = await running.end()
+    assert done.code == 1
+    assert "kc exists already" in done.err
+    assert (desk.folder / "kc").read_text() == "mine"
+
+
+# Bad input: field, remedy, exit code 1, and nothing half-made.
+
+
+async def refused(desk: Desk, *documents: dict, flags: tuple[str, ...] = ()) -> str:
+    versions = await desk.client.list(CLUSTER_VERSIONS)
+    done = await desk.run("create", "-f", desk.manifest(*documents), "-o", "kc", *flags)
+    assert (done.code, done.out) == (1, ""), done
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+    assert not await desk.is_there()
+    assert desk.files() - {"vc.yaml", "nobody", "jane"} == set()
+    after = await desk.client.list(CLUSTER_VERSIONS)
+    assert len(after["items"]) == len(versions["items"])
+    return done.err
+
+
+async def test_an_unknown_version_is_answered_with_those_that_exist(desk: Desk):
+    told = await refused(desk, desk.virtual_cluster(clusterVersionName="v9.99"))
+    assert "spec.clusterVersionName: there is no ClusterVersion v9.99; choose one of" in told
+    assert VERSION in told
+
+
+async def test_both_shapes_at_once_make_neither_version_nor_tenant(desk: Desk):
+    name = fresh_name("cv")
+    bundle = {"statefulset": {"a": "b"}}
+    both = version(name, kubernetesVersion="1.36", etcd=bundle, apiServer=bundle)
+    told = await refused(desk, desk.virtual_cluster(clusterVersionName=name), both)
+    assert f"the ClusterVersion {name} is not valid: spec: the short form" in told
+    assert "remove one of the two" in told
+
+
+async def test_a_good_version_is_not_made_for_a_bad_tenant(desk: Desk):
+    name = fresh_name("cv")
+    told = await refused(
+        desk, desk.virtual_cluster(clusterVersionName=name, dns="perhaps"), version(name)
+    )
+    assert "the VirtualCluster web is not valid: spec.dns" in told
+    assert '"managed", "tenant", "none"' in told
+
+
+async def test_an_unknown_field_is_named(desk: Desk):
+    told = await refused(desk, desk.virtual_cluster(clusterDomian="x.example"))
+    assert 'unknown field "spec.clusterDomian"' in told
+
+
+async def test_an_over_long_name_is_refused_with_the_number(desk: Desk):
+    told = await refused(desk, desk.virtual_cluster("a" * 60))
+    assert "the limit is 55, so shorten the name by" in told
+
+
+async def test_the_flag_and_the_manifest_must_not_contradict(desk: Desk):
+    told = await refused(desk, desk.virtual_cluster(), flags=("-n", "default"))
+    assert f"metadata.namespace is {desk.namespace}, but -n says default" in told
+
+
+async def test_who_may_nothing_learns_what_to_ask_for(desk: Desk):
+    desk.become("nobody")
+    told = await refused(desk, desk.virtual_cluster())
+    assert "you (nobody) may not get clusterversions.tenancy.x-k8s.io" in told
+    assert "--clusterrole virtual-cluster-versions --user nobody" in told
+
+
+async def test_who_could_not_fetch_the_kubeconfig_is_told_before_anything_is_made(desk: Desk):
+    role = {
+        "apiVersion": CLUSTER_ROLES.api_version,
+        "kind": "ClusterRole",
+        "metadata": {"name": fresh_name("role")},
+        "rules": [
+            {
+                "apiGroups": ["tenancy.x-k8s.io"],
+                "resources": ["virtualclusters", "clusterversions"],
+                "verbs": ["get", "list", "watch", "create"],
+            }
+        ],
+    }
+    await desk.client.create(CLUSTER_ROLES, role)
+    binding = {
+        "apiVersion": CLUSTER_ROLE_BINDINGS.api_version,
+        "kind": "ClusterRoleBinding",
+        "metadata": role["metadata"],
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": role["metadata"]["name"],
+        },
+        "subjects": [
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"},
+        ],
+    }
+    await desk.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    desk.become("jane")
+    told = await refused(desk, desk.virtual_cluster())
+    assert "nothing was created: leave -o out, and ask an administrator" in told
+    done = await desk.run("create", "-f", "vc.yaml", "--no-wait")
+    assert done.code == 0, done.err
+
+
+async def test_a_name_that_is_taken_is_refused(desk: Desk):
+    await desk.make()
+    done = await desk.run("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
+    assert done.code == 1
+    assert f"VirtualCluster {desk.namespace}/web exists already; choose another name" in done.err
+
+
+async def test_a_server_that_is_away_is_told_as_such(desk: Desk):
+    text = (desk.folder / "super").read_text()
+    (desk.folder / "super").write_text(text.replace(desk.plane.server, "https://127.0.0.1:9"))
+    done = await desk.run("create", "web", "--cluster-version", VERSION)
+    assert done.code == 1
+    assert "the API server cannot be reached" in done.err
+
+
+async def test_a_cluster_without_our_kinds_is_told_to_install_the_chart(desk: Desk, tenant_plane):
+    (desk.folder / "super").write_bytes(tenant_plane.kubeconfig())
+    for words in (("create", "web", "--cluster-version", VERSION), ("list",), ("get", "web")):
+        done = await desk.run(*words)
+        assert done.code == 1
+        assert "install the chart: helm install virtual-cluster" in done.err
+
+
+@pytest.mark.parametrize("place", ["nowhere/kc", "."])
+async def test_a_place_that_cannot_be_written_is_refused_first(desk: Desk, place):
+    done = await desk.run(
+        *("create", "web", "--cluster-version", VERSION, "-n", desk.namespace, "-o", place)
+    )
+    assert done.code == 1
+    assert not await desk.is_there()

@@ -1,0 +1,241 @@
+"""The verbs beside `create`, on objects of a real API server."""
+
+import asyncio
+import json
+import stat
+
+import yaml
+
+from tenancy import marks, ownership
+from tenancy.resources import NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
+from tests.integration.kubectl_vc.conftest import Desk
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+WELL = ("True", "Ready", "all is well")
+
+
+async def test_lists_say_when_there_is_nothing(desk: Desk):
+    done = await desk.run("list", "-n", desk.namespace)
+    assert (done.code, done.out) == (0, "")
+    assert done.err == f"No VirtualClusters found in {desk.namespace} namespace.\n"
+
+
+async def test_lists_have_every_format_that_kubectl_has(desk: Desk):
+    await desk.make("one")
+    await desk.make("two")
+    await desk.report("one", Ready=WELL)
+    for verb in ("list", "get"):
+        table = (await desk.run(verb, "-n", desk.namespace)).out.splitlines()
+        assert table[0].split() == ["NAME", "PHASE", "READY", "VERSION", "ENDPOINT", "AGE"]
+        assert [line.split()[:3] for line in table[1:]] == [
+            *(["one", "Pending", "True"], ["two", "Pending", "Unknown"]),
+        ]
+    wide = (await desk.run("list", "-A", "-o", "wide")).out.splitlines()
+    assert wide[0].split()[0] == "NAMESPACE"
+    assert any(line.split()[:2] == [desk.namespace, "one"] for line in wide)
+    names = (await desk.run("list", "-n", desk.namespace, "-o", "name")).out
+    assert names == (
+        "virtualcluster.tenancy.x-k8s.io/one\nvirtualcluster.tenancy.x-k8s.io/two\n"
+    )  # fmt: skip
+    as_json = json.loads((await desk.run("list", "-n", desk.namespace, "-o", "json")).out)
+    as_yaml = yaml.safe_load((await desk.run("list", "-n", desk.namespace, "-o", "yaml")).out)
+    assert as_json == as_yaml
+    assert [each["kind"] for each in as_json["items"]] == ["VirtualCluster"] * 2
+
+
+async def test_the_context_names_the_namespace(desk: Desk):
+    await desk.make()
+    document = yaml.safe_load((desk.folder / "super").read_text())
+    document["contexts"][0]["context"]["namespace"] = desk.namespace
+    (desk.folder / "super").write_text(yaml.safe_dump(document))
+    done = await desk.run("list", "-o", "name")
+    assert done.out == "virtualcluster.tenancy.x-k8s.io/web\n"
+
+
+async def test_one_object_alone_in_each_format(desk: Desk):
+    await desk.make()
+    where = ("get", "web", "-n", desk.namespace)
+    assert json.loads((await desk.run(*where, "-o", "json")).out)["kind"] == "VirtualCluster"
+    assert yaml.safe_load((await desk.run(*where, "-o", "yaml")).out)["metadata"]["name"] == "web"
+    assert (await desk.run(*where, "-o", "name")).out == "virtualcluster.tenancy.x-k8s.io/web\n"
+
+
+async def test_the_super_admin_sees_what_a_tenant_has_and_nothing_of_others(desk: Desk):
+    """Pods of both kinds: those of the control plane, and the tenant's own."""
+    body = await desk.make()
+    other = await desk.make("other")
+    node = fresh_name("node")
+    await desk.client.create(
+        NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
+    )
+    spaces = {}
+    for each in (body, other):
+        tenant = ownership.Tenant(
+            name=each["metadata"]["name"],
+            namespace=desk.namespace,
+            uid=each["metadata"]["uid"],
+            root=fresh_name("root"),
+        )
+        for namespace in ("", "shop"):
+            name = f"{tenant.root}-{namespace}" if namespace else tenant.root
+            metadata = {"name": name, "labels": ownership.labels(tenant, namespace)}
+            if namespace:
+                metadata["annotations"] = ownership.annotations(tenant, namespace, "u")
+            space = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            await desk.client.create(NAMESPACES, space)
+            pod = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": f"{tenant.name}-pod", "namespace": name},
+                "spec": {"nodeName": node, "containers": [{"name": "a", "image": "a"}]},
+            }
+            await desk.client.create(PODS, pod)
+            spaces[tenant.name, namespace] = name
+    await desk.report(Ready=WELL)
+    done = await desk.run("get", "web", "-n", desk.namespace)
+    assert (done.code, done.err) == (0, "")
+    rows = [line.split() for line in done.out.splitlines()]
+    assert ["Ready", "True", "Ready"] in [row[:3] for row in rows]
+    assert [spaces["web", ""], "(control", "plane)"] in [row[:3] for row in rows]
+    assert [spaces["web", "shop"], "shop"] in [row[:2] for row in rows]
+    assert ["web-pod", spaces["web", "shop"], "shop", "0/1"] in [row[:4] for row in rows]
+    assert [node, "Unknown", "2"] in rows
+    assert "other" not in done.out
+
+
+async def test_who_may_not_see_the_super_side_sees_the_rest(desk: Desk):
+    await desk.make()
+    await desk.report(Ready=WELL)
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "metadata": {"name": "reader", "namespace": desk.namespace},
+    }
+    from tenancy.resources import ROLE_BINDINGS, ROLES  # noqa: PLC0415 - only here
+
+    rules = [{"apiGroups": ["tenancy.x-k8s.io"], "resources": ["virtualclusters"],
+              "verbs": ["get"]}]  # fmt: skip
+    await desk.client.create(ROLES, {**role, "kind": "Role", "rules": rules})
+    rbac = "rbac.authorization.k8s.io"
+    await desk.client.create(
+        ROLE_BINDINGS,
+        {
+            **role,
+            "kind": "RoleBinding",
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "reader"},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": "joe"}],
+        },
+    )
+    desk.become("joe")
+    done = await desk.run("get", "web", "-n", desk.namespace)
+    assert done.code == 0
+    assert "all is well" in done.out
+    assert done.err.startswith("The super side is not shown: you (joe) may not list namespaces")
+
+
+async def test_one_that_is_not_there_is_an_error(desk: Desk):
+    for verb in ("get", "kubeconfig", "delete", "confirm-deletes"):
+        done = await desk.run(verb, "nope", "-n", desk.namespace)
+        assert (done.code, done.out) == (1, "")
+        assert f"there is no VirtualCluster {desk.namespace}/nope" in done.err
+
+
+async def test_a_kubeconfig_is_printed_or_written_privately(desk: Desk):
+    await desk.make()
+    content = await desk.hand_out()
+    where = ("kubeconfig", "web", "-n", desk.namespace)
+    assert (await desk.run(*where)).out.strip() == content.decode().strip()
+    assert (await desk.run(*where, "-o", "kc")).code == 0
+    path = desk.folder / "kc"
+    assert path.read_bytes() == content
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    again = await desk.run(*where, "-o", "kc")
+    assert (again.code, "kc exists already" in again.err) == (1, True)
+    path.write_text("old")
+    assert (await desk.run(*where, "-o", "kc", "--force")).code == 0
+    assert path.read_bytes() == content
+
+
+async def test_a_kubeconfig_that_is_not_there_yet_says_what_it_waits_for(desk: Desk):
+    await desk.make()
+    await desk.report(EtcdReady=("False", "Unschedulable", "no node has room"))
+    done = await desk.run("kubeconfig", "web", "-n", desk.namespace)
+    assert done.code == 1
+    assert "no kubeconfig yet, because it waits for etcd: Unschedulable: no node" in done.err
+
+
+async def test_a_kubeconfig_that_trusts_anybody_is_not_handed_out(desk: Desk):
+    await desk.make()
+    loose = yaml.safe_load(desk.plane.kubeconfig())
+    del loose["clusters"][0]["cluster"]["certificate-authority-data"]
+    loose["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+    await desk.hand_out(content=yaml.safe_dump(loose).encode())
+    done = await desk.run("kubeconfig", "web", "-n", desk.namespace, "-o", "kc")
+    assert (done.code, done.out) == (1, "")
+    assert "cannot be used safely" in done.err
+    assert "insecure-skip-tls-verify" in done.err
+    assert not (desk.folder / "kc").exists()
+
+
+async def test_deletion_waits_until_nothing_is_left(desk: Desk):
+    await desk.make()
+    hold = {"metadata": {"finalizers": [marks.FINALIZER]}}
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", hold, namespace=desk.namespace)
+    running = await desk.start("delete", "web", "-n", desk.namespace)
+
+    async def is_going() -> bool:
+        return "deletionTimestamp" in (await desk.fetch())["metadata"]
+
+    await eventually(is_going, within=20)
+    await asyncio.sleep(0.5)
+    assert running.process.returncode is None
+    free = {"metadata": {"finalizers": None}}
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", free, namespace=desk.namespace)
+    done = await running.end()
+    assert (done.code, done.out) == (0, "virtualcluster.tenancy.x-k8s.io/web deleted\n")
+
+
+async def test_deletion_that_takes_too_long_says_what_is_left(desk: Desk):
+    await desk.make()
+    hold = {"metadata": {"finalizers": [marks.FINALIZER]}}
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", hold, namespace=desk.namespace)
+    await desk.report(Ready=("False", "Deleting", "2 namespaces are left"))
+    done = await desk.run("delete", "web", "-n", desk.namespace, "--timeout", "1s")
+    assert done.code == 1
+    assert "is not gone after 1.0s; it waits for 2 namespaces are left" in done.err
+    quick = await desk.run("delete", "web", "-n", desk.namespace, "--no-wait")
+    assert quick.out == "virtualcluster.tenancy.x-k8s.io/web is being deleted\n"
+    free = {"metadata": {"finalizers": None}}
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", free, namespace=desk.namespace)
+    gone = await desk.run("delete", "web", "-n", desk.namespace, "--ignore-not-found")
+    assert (gone.code, gone.out) == (0, "")
+
+
+async def test_held_deletes_are_confirmed_for_the_store_that_was_named(desk: Desk):
+    await desk.make()
+    none_held = await desk.run("confirm-deletes", "web", "-n", desk.namespace)
+    assert none_held.code == 1
+    assert "no deletes" in none_held.err
+    store = "0b0e4a58-1c4f-4f5e-9b39-4a4d0a8f3a11"
+    message = f"another store (kube-system {store})"
+    await desk.report(DeletesHeld=("True", "StoreChanged", message))
+    done = await desk.run("confirm-deletes", "web", "-n", desk.namespace)
+    assert done.code == 0, done.err
+    assert (await desk.fetch())["metadata"]["annotations"] == {marks.CONFIRM_DELETES: store}
+
+
+async def test_versions_of_both_ends(desk: Desk):
+    done = await desk.run("version")
+    assert done.code == 0
+    assert "kubectl-vc version v" in done.out
+    assert "super cluster version v1." in done.out
+
+
+async def test_impersonation_reaches_the_server(desk: Desk):
+    done = await desk.run("list", "-n", desk.namespace, "--as", "bob", "--as-group", "dev")
+    assert done.code == 1
+    assert "you (bob) may not list virtualclusters" in done.err
+    mighty = await desk.run(
+        "list", "-n", desk.namespace, "--as", "x", "--as-group", "system:masters"
+    )
+    assert mighty.code == 0
