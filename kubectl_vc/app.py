@@ -6,7 +6,6 @@ the top delays `--help` and every completed word; verbs pull in the client and c
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
 
-import asyncio
 import contextlib
 import functools
 import inspect
@@ -52,6 +51,8 @@ def _on_super_cluster(verb: Callable[..., Coroutine[Any, Any, None]]) -> Callabl
 
     @functools.wraps(verb)
     def command(**values: Any) -> None:
+        import asyncio
+
         connection = {name: values.pop(name) for name in _CONNECTION_FLAGS}
         with _explained():
             asyncio.run(verb(access=flags.connection(**connection), **values))
