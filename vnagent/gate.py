@@ -125,8 +125,10 @@ class Gate:
             # other they would wait for hours.
             if self._attempts > seen and self._failure is not None:
                 raise self._failure
-            self._attempts += 1
-            await self._fetch()
+            try:
+                await self._fetch()
+            finally:
+                self._attempts += 1
 
     async def _fetch(self) -> None:
         loop = asyncio.get_running_loop()

@@ -24,6 +24,13 @@ _IDENTITY = re.compile(
     r"/(?P<key>[a-z0-9-]{1,63})",
     re.ASCII,
 )
+_UNREADABLE = (
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
 _MIN_EC_BITS = 256
 _MIN_RSA_BITS = 2048
 _MIN_DIGEST_BYTES = 32
@@ -51,7 +58,7 @@ def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: date
         leaf = x509.load_der_x509_certificate(leaf_der)
         extensions = leaf.extensions
         public_key = leaf.public_key()
-    except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension) as error:
+    except _UNREADABLE as error:
         raise IdentityProblemError("the certificate cannot be read") from error
     if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
         raise IdentityProblemError("the certificate is not valid at this time")

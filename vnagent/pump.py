@@ -127,9 +127,9 @@ class Pump:
         return end
 
     def look(self) -> None:
-        """Stop when no direction is left open and the caller has been sent all of it."""
+        """Stop when no direction is left open and each side has been sent all of it."""
         has_ended = self._down.has_ended and (self._up.has_ended or not self._is_two_way)
-        if has_ended and not self._caller.unsent_bytes:
+        if has_ended and not (self._caller.unsent_bytes or self._kubelet.unsent_bytes):
             self.stop(End.COMPLETE)
 
     def stop(self, end: End) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import queue
 import socket
 import ssl
 import struct
@@ -130,11 +131,11 @@ async def test_output_goes_on_after_input_has_ended(authority):
 
 async def test_input_goes_on_after_output_has_ended(authority):
     """The other half closes alone, too."""
-    heard: list[bytes] = []
+    heard: queue.Queue[bytes] = queue.Queue()
 
     def end_first(peer: ssl.SSLSocket) -> None:
         wires.half_close(peer)
-        heard.append(wires.read_all(peer))
+        heard.put(wires.read_all(peer))
 
     context = wires.server_context(authority, "127.0.0.1")
     with wires.serving(context, end_first) as (port, troubles):
@@ -150,7 +151,8 @@ async def test_input_goes_on_after_output_has_ended(authority):
 
             await asyncio.to_thread(talk)
             assert await found.end() is End.COMPLETE
-    assert heard == [b"late input" * 200_000]
+            late = await asyncio.to_thread(heard.get, timeout=wires.PATIENCE_SECONDS)
+            assert late == b"late input" * 200_000
     assert troubles == []
 
 

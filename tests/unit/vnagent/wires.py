@@ -66,34 +66,44 @@ def read_until(peer: ssl.SSLSocket, mark: bytes) -> bytes:
 def serving(
     context: ssl.SSLContext, behave: Callable[[ssl.SSLSocket], None]
 ) -> Iterator[tuple[int, list[BaseException]]]:
-    """Serve connections one by one in a thread; yields the port and what went wrong there."""
+    """Serve each connection in a thread; yields the port and what went wrong there."""
     listener = socket.create_server(("127.0.0.1", 0))
     troubles: list[BaseException] = []
+    open_peers: set[socket.socket] = set()
 
-    def run() -> None:
+    def attend(plain: socket.socket) -> None:
+        open_peers.add(plain)
+        try:
+            plain.settimeout(PATIENCE_SECONDS)
+            with context.wrap_socket(plain, server_side=True) as peer:
+                open_peers.add(peer)
+                behave(peer)
+        except (OSError, AssertionError) as trouble:
+            troubles.append(trouble)
+        finally:
+            plain.close()
+
+    def accept() -> None:
         while True:
             try:
                 plain, _ = listener.accept()
             except OSError:
                 return
-            plain.settimeout(PATIENCE_SECONDS)
-            try:
-                with context.wrap_socket(plain, server_side=True) as peer:
-                    behave(peer)
-            except (OSError, AssertionError) as trouble:
-                troubles.append(trouble)
-            finally:
-                plain.close()
+            threads.append(threading.Thread(target=attend, args=(plain,), daemon=True))
+            threads[-1].start()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    threads = [threading.Thread(target=accept, daemon=True)]
+    threads[0].start()
     try:
         yield listener.getsockname()[1], troubles
     finally:
-        # Only a shutdown wakes a thread that waits in accept.
-        listener.shutdown(socket.SHUT_RDWR)
+        # Only a shutdown wakes a thread that waits in accept or recv.
+        for waiting in (listener, *open_peers):
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(waiting, socket.SHUT_RDWR)
         listener.close()
-        thread.join(PATIENCE_SECONDS)
+        for thread in threads:
+            thread.join(PATIENCE_SECONDS)
 
 
 def dial(

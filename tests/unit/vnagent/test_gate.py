@@ -1,0 +1,251 @@
+"""Whose pod it is: by the record alone, and never by a stale list alone."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from tenancy import marks
+from vnagent import gate as gates
+from vnagent.gate import Gate, PodListError, decide, read_pods
+from vnagent.identity import Caller
+from vnagent.refusals import Reason, RefusedError
+from vnagent.routes import Route, Verb
+
+ONE, TWO = "1111abcd-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
+UID = "aaaaaaaa-0000-4000-8000-000000000000"
+SUPER_UID = "bbbbbbbb-0000-4000-8000-000000000000"
+
+
+def caller(vc_uid: str = ONE) -> Caller:
+    """Return a tenant."""
+    return Caller(vc_uid, "default-b41df0-one", datetime.max.replace(tzinfo=UTC))
+
+
+def route(verb: Verb = Verb.LOGS, **other: str) -> Route:
+    """Return a route to the usual pod."""
+    usual = {"tenant_namespace": "web", "pod": "shop", "container": "main"}
+    return Route(verb=verb, method="GET", **(usual | other))
+
+
+def pod(name: str = "shop", *, host_network: bool = False, **record: str | None):
+    """Return a pod of the kubelet's list; None leaves a part of the record out."""
+    usual = {
+        marks.VC_UID: ONE,
+        marks.UID: UID,
+        marks.NAMESPACE: "web",
+        marks.CONTAINERS: "main,init",
+    }
+    named = {f"{marks.DOMAIN}/{key}": value for key, value in record.items()}
+    annotations = {key: value for key, value in (usual | named).items() if value is not None}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default-b41df0-one-web",
+            "uid": SUPER_UID,
+            "annotations": annotations,
+        },
+        "spec": {
+            "containers": [{"name": "main"}, {"name": "mesh"}],
+            **({"hostNetwork": True} if host_network else {}),
+        },
+    }
+
+
+def listed(*pods) -> bytes:
+    """Return a kubelet's answer."""
+    return json.dumps({"kind": "PodList", "items": list(pods)}).encode()
+
+
+def refusal(table, asked: Route, who: Caller | None = None) -> Reason:
+    """Return why a route is refused."""
+    with pytest.raises(RefusedError) as refused:
+        decide(table, who or caller(), asked)
+    return refused.value.reason
+
+
+def test_the_owner_gets_in():
+    """All parts of the record fit."""
+    table = read_pods(listed(pod()))
+    for asked in (route(), route(container="init"), route(Verb.EXEC, tenant_uid=UID)):
+        found = decide(table, caller(), asked)
+        assert (found.super_namespace, found.super_uid) == ("default-b41df0-one-web", SUPER_UID)
+    assert decide(table, caller(), route(Verb.PORT_FORWARD, container="")).name == "shop"
+
+
+@pytest.mark.parametrize(
+    ("asked", "who", "reason"),
+    [
+        (route(), caller(TWO), Reason.NOT_FOUND),
+        (route(tenant_namespace="default-b41df0-one-web"), caller(), Reason.NOT_FOUND),
+        (route(tenant_namespace="one-web"), caller(), Reason.NOT_FOUND),
+        (route(pod="shop2"), caller(), Reason.NOT_FOUND),
+        (route(Verb.EXEC, tenant_uid=SUPER_UID), caller(), Reason.NOT_FOUND),
+        (route(Verb.EXEC, container="mesh"), caller(), Reason.CONTAINER),
+        (route(container=""), caller(), Reason.CONTAINER),
+        (route(container="main,init"), caller(), Reason.CONTAINER),
+    ],
+)
+def test_everybody_else_does_not(asked, who, reason):
+    """SEC-03, SEC-05: another tenant, a super name, another UID, a container that was injected."""
+    assert refusal(read_pods(listed(pod())), asked, who) is reason
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"vcuid": None},
+        {"vcuid": ""},
+        {"uid": None},
+        {"uid": ""},
+        {"namespace": None},
+        {"namespace": ""},
+        {"vcuid": ONE.upper()},
+        {"vcuid": ONE + " "},
+    ],
+)
+def test_a_record_that_is_not_whole_is_nobodys(record):
+    """SEC-06: a pod that a person made in the tenant's super namespace."""
+    assert refusal(read_pods(listed(pod(**record))), route()) is Reason.NOT_FOUND
+
+
+def test_labels_are_no_record():
+    """Labels can be set by more hands than annotations of ours."""
+    bare = pod(vcuid=None)
+    bare["metadata"]["labels"] = {marks.VC_UID: ONE, marks.NAMESPACE: "web"}
+    assert refusal(read_pods(listed(bare)), route()) is Reason.NOT_FOUND
+
+
+def test_without_a_list_of_containers_none_is_served():
+    """Absence means nothing, never everything."""
+    for containers in (None, "", ","):
+        table = read_pods(listed(pod(containers=containers)))
+        assert refusal(table, route()) is Reason.CONTAINER
+        assert refusal(table, route(container="")) is Reason.CONTAINER
+
+
+def test_two_pods_with_one_record_are_ambiguous():
+    """Rather none than the wrong one."""
+    second = pod()
+    second["metadata"] |= {"namespace": "elsewhere", "uid": UID}
+    assert refusal(read_pods(listed(pod(), second)), route()) is Reason.AMBIGUOUS
+
+
+def test_ports_of_the_host_are_out_of_reach():
+    """SEC-16: but its logs are not."""
+    table = read_pods(listed(pod(host_network=True)))
+    assert refusal(table, route(Verb.PORT_FORWARD, container="")) is Reason.HOST_NETWORK
+    assert decide(table, caller(), route())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [b"", b"{", b"[]", b"null", b"{}", b'{"items": 5}', b'{"items": [5]}', b'{"items": [{}]}']
+    + [b'{"items": [{"metadata": {}}]}', b'{"items": [{"metadata": null, "spec": {}}]}'],
+)
+def test_what_is_no_list_is_noticed(document):
+    """It would look like an empty node."""
+    with pytest.raises(PodListError):
+        read_pods(document)
+
+
+def test_an_empty_node_has_no_pods():
+    """Go writes null for an empty list."""
+    assert read_pods(b'{"items": null}') == {}
+
+
+class Kubelet:
+    """Gives lists, and counts how often."""
+
+    def __init__(self, *answers: bytes | RefusedError) -> None:
+        self.answers = list(answers)
+        self.calls = 0
+
+    async def fetch(self) -> bytes:
+        """Return the next answer; the last one goes on."""
+        answer = self.answers[min(self.calls, len(self.answers) - 1)]
+        self.calls += 1
+        await asyncio.sleep(0.01)
+        if isinstance(answer, RefusedError):
+            raise answer
+        return answer
+
+
+async def test_a_fresh_list_serves_many():
+    """The kubelet is not asked for each stream."""
+    kubelet = Kubelet(listed(pod()))
+    gate = Gate(kubelet.fetch)
+    for _ in range(20):
+        await gate.admit(caller(), route())
+    assert kubelet.calls == 1
+
+
+async def test_no_is_said_on_a_list_of_this_moment_only(monkeypatch):
+    """A pod that came since the last list is found at once."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
+    kubelet = Kubelet(listed(), listed(pod()))
+    gate = Gate(kubelet.fetch)
+    with pytest.raises(RefusedError):
+        await gate.admit(caller(), route())
+    assert kubelet.calls == 1  # that list was asked for after the request came
+    await gate.admit(caller(), route())
+    assert kubelet.calls == 2
+
+
+async def test_yes_is_said_on_a_list_that_is_not_old(monkeypatch):
+    """SEC-06: a pod that was replaced by hand is not served for longer than the list is fresh."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
+    monkeypatch.setattr(gates, "FRESH_SECONDS", 0.05)
+    kubelet = Kubelet(listed(pod()), listed(pod(vcuid=None)))
+    gate = Gate(kubelet.fetch)
+    await gate.admit(caller(), route())
+    await asyncio.sleep(0.06)
+    with pytest.raises(RefusedError):
+        await gate.admit(caller(), route())
+
+
+async def test_a_flood_of_misses_does_not_flood_the_kubelet(monkeypatch):
+    """Callers share lists, and lists keep a distance."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.1)
+    kubelet = Kubelet(listed(pod()))
+    gate = Gate(kubelet.fetch)
+    misses = [gate.admit(caller(), route(pod=f"none-{i}")) for i in range(200)]
+    answers = await asyncio.gather(*misses, return_exceptions=True)
+    assert all(isinstance(answer, RefusedError) for answer in answers)
+    assert kubelet.calls <= 2
+
+
+async def test_a_miss_does_not_hold_up_who_is_found(monkeypatch):
+    """While a list is being waited for, the last one still serves."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 60.0)
+    gate = Gate(Kubelet(listed(pod())).fetch)
+    await gate.admit(caller(), route())
+    stuck = asyncio.ensure_future(gate.admit(caller(TWO), route()))
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(1):
+        await gate.admit(caller(), route())
+    stuck.cancel()
+
+
+async def test_a_kubelet_that_is_down_is_asked_once_for_all_that_wait():
+    """One after the other, each with its own timeout, they would wait for hours."""
+    down = RefusedError(504, Reason.KUBELET_DOWN, "down")
+    kubelet = Kubelet(down, down, listed(pod()))
+    gate = Gate(kubelet.fetch)
+    waiting = [gate.admit(caller(), route()) for _ in range(50)]
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert answers == [down] * 50
+    assert kubelet.calls == 1
+    with pytest.raises(RefusedError):
+        await gate.admit(caller(), route())
+    await gate.admit(caller(), route())
+
+
+async def test_a_list_that_cannot_be_read_is_the_kubelets_fault():
+    """502, and the next request asks again."""
+    gate = Gate(Kubelet(b"<html>", listed(pod())).fetch)
+    with pytest.raises(RefusedError) as refused:
+        await gate.admit(caller(), route())
+    assert (refused.value.status, refused.value.reason) == (502, Reason.KUBELET_ODD)
+    await gate.admit(caller(), route())

@@ -1,0 +1,301 @@
+"""Heads: what is read, what passes, and what can never be smuggled."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vnagent import heads
+from vnagent.refusals import Reason, RefusedError
+
+HOST = b"Host: agent:10550\r\n"
+LOGS = b"GET /containerLogs/ns/pod/c HTTP/1.1\r\n"
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+WEBSOCKET = (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+)
+
+
+def request(*lines: bytes, first: bytes = LOGS) -> heads.RequestHead:
+    """Read a request with some header lines."""
+    return heads.parse_request(first + HOST + b"".join(lines) + b"\r\n")
+
+
+def test_what_go_sends_is_read():
+    """The heads of client-go's transports."""
+    head = request(b"User-Agent: kube-apiserver\r\n", b"Accept-Encoding: gzip\r\n")
+    assert (head.method, head.target) == (b"GET", b"/containerLogs/ns/pod/c")
+    assert heads.requested_upgrade(head) == b""
+    head = request(
+        UPGRADE,
+        b"Content-Length: 0\r\n",
+        b"X-Stream-Protocol-Version: v5.channel.k8s.io\r\n",
+        b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\n",
+        first=b"POST /exec/ns/pod/c?command=id HTTP/1.1\r\n",
+    )
+    assert heads.requested_upgrade(head) == b"SPDY/3.1"
+    assert heads.upgrade_headers(head, b"SPDY/3.1") == [
+        (b"Connection", b"Upgrade"),
+        (b"Upgrade", b"SPDY/3.1"),
+        (b"x-stream-protocol-version", b"v5.channel.k8s.io"),
+        (b"x-stream-protocol-version", b"v4.channel.k8s.io"),
+    ]
+
+
+MALFORMED = [
+    LOGS.replace(b"\r\n", b"\n") + HOST + b"\r\n",
+    LOGS + HOST.replace(b"\r\n", b"\n") + b"\r\n",
+    LOGS + b"\r\n",  # no Host
+    LOGS + HOST + HOST + b"\r\n",
+    LOGS + HOST + b"Host: other\r\n\r\n",
+    LOGS + HOST + b"X: a\r\n folded: b\r\n\r\n",
+    LOGS + HOST + b"X: a\r\n\tfolded\r\n\r\n",
+    LOGS + HOST + b"X : a\r\n\r\n",
+    LOGS + HOST + b" X: a\r\n\r\n",
+    LOGS + HOST + b"X\r\n\r\n",
+    LOGS + HOST + b": a\r\n\r\n",
+    LOGS + HOST + b"X: a\0b\r\n\r\n",
+    LOGS + HOST + b"X: a\rb\r\n\r\n",
+    LOGS + HOST + b"X: a\nY: b\r\n\r\n",
+    LOGS + HOST + b"X(): a\r\n\r\n",
+    LOGS + HOST + b"X\xe4: a\r\n\r\n",
+    LOGS + HOST + b"Content-Length: 5\r\n\r\n",
+    LOGS + HOST + b"Content-Length: 00\r\n\r\n",
+    LOGS + HOST + b"Content-Length: +0\r\n\r\n",
+    LOGS + HOST + b"Content-Length: 0, 5\r\n\r\n",
+    LOGS + HOST + b"Content-Length: 0\r\nContent-Length: 5\r\n\r\n",
+    LOGS + HOST + b"Content-Length: x\r\n\r\n",
+    LOGS + HOST + b"Transfer-Encoding: chunked\r\n\r\n",
+    LOGS + HOST + b"transfer-encoding: Chunked\r\n\r\n",
+    LOGS + HOST + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+    LOGS + HOST + b"Transfer-Encoding: identity\r\n\r\n",
+    LOGS + HOST + b"Transfer-Encoding: \x0bchunked\r\n\r\n",
+    LOGS + HOST + b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n",
+    b" " + LOGS + HOST + b"\r\n",
+    b"\r\n" + LOGS + HOST + b"\r\n",
+    LOGS.replace(b"HTTP/1.1", b"HTTP/1.0") + HOST + b"\r\n",
+    LOGS.replace(b"HTTP/1.1", b"HTTP/2.0") + HOST + b"\r\n",
+    LOGS.replace(b"HTTP/1.1", b"http/1.1") + HOST + b"\r\n",
+    LOGS.replace(b" HTTP/1.1", b"") + HOST + b"\r\n",
+    LOGS.replace(b"GET /", b"GET  /") + HOST + b"\r\n",
+    LOGS.replace(b"GET /", b"GET\t/") + HOST + b"\r\n",
+    LOGS.replace(b"/c ", b"/c\x00 ") + HOST + b"\r\n",
+    LOGS.replace(b"/c ", b"/\xc3\xa4 ") + HOST + b"\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\r\n\r\n",
+    b"\r\n\r\n",
+    LOGS + HOST,
+]
+
+
+@pytest.mark.parametrize("block", MALFORMED)
+def test_what_could_be_read_in_two_ways_is_refused(block):
+    """SEC-09: one head, one meaning, no body."""
+    with pytest.raises(RefusedError) as refused:
+        heads.parse_request(block)
+    assert (refused.value.status, refused.value.reason) == (400, Reason.MALFORMED)
+
+
+def test_a_head_of_many_lines_is_refused():
+    """Headers are counted as well as measured."""
+    with pytest.raises(RefusedError) as refused:
+        request(*(b"X: a\r\n" for _ in range(heads.MAX_HEADER_LINES)))
+    assert refused.value.status == 431
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"Upgrade: SPDY/3.1\r\n",
+        b"Connection: close\r\nUpgrade: SPDY/3.1\r\n",
+        b"Connection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
+        b"Connection: Upgrade\r\nUpgrade: h2c, websocket\r\n",
+        b"Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n",
+        b"Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n",
+        b"Connection: Upgrade\r\nUpgrade: \r\n",
+    ],
+)
+def test_other_switches_are_refused(lines):
+    """SEC-09: only the two protocols that carry streams."""
+    with pytest.raises(RefusedError):
+        heads.requested_upgrade(request(lines))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        WEBSOCKET.replace(b"13", b"8"),
+        WEBSOCKET.replace(b"AAAAAAAAAAAAAAAAAAAAAA==", b"short"),
+        WEBSOCKET + b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n",
+        WEBSOCKET + b"Sec-WebSocket-Version: 13\r\n",
+        b"Connection: Upgrade\r\nUpgrade: websocket\r\n",
+    ],
+)
+def test_odd_websocket_handshakes_are_refused(lines):
+    """One key and the one version."""
+    with pytest.raises(RefusedError):
+        heads.upgrade_headers(request(lines), b"websocket")
+
+
+def test_tokens_do_not_pass_as_websocket_protocols():
+    """SEC-08: kubelets take bearer tokens out of this header, so protocols are a closed set."""
+    head = request(
+        WEBSOCKET,
+        b"Sec-WebSocket-Protocol: v5.channel.k8s.io, "
+        b"base64url.bearer.authorization.k8s.io.c2VjcmV0, v4.channel.k8s.io\r\n",
+    )
+    passed = heads.upgrade_headers(head, b"websocket")
+    assert [value for name, value in passed if name == b"sec-websocket-protocol"] == [
+        b"v5.channel.k8s.io",
+        b"v4.channel.k8s.io",
+    ]
+
+
+NAMES = [
+    *("authorization", "proxy-authorization", "impersonate-user", "impersonate-group"),
+    *("impersonate-uid", "impersonate-extra-scopes", "x-remote-user", "x-remote-group"),
+    *("x-remote-extra-a", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-uri"),
+    *("x-forwarded-proto", "x-original-url", "x-rewrite-url", "x-real-ip", "via", "te", "trailer"),
+    *("keep-alive", "proxy-connection", "expect", "range", "cookie", "origin", "referer", "date"),
+    *("accept", "accept-encoding", "content-type", "user-agent", "traceparent", "baggage", "from"),
+    *("http2-settings", "sec-websocket-extensions", "x-http-method-override", "x-csrf-token"),
+]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(
+                st.sampled_from(NAMES),
+                st.text(string.ascii_letters + string.digits + "-_.!#$%&'*+^`|~", min_size=1),
+            ),
+            st.text(string.ascii_letters + string.digits + " ,;=/:", max_size=30),
+            st.booleans(),
+        ),
+        max_size=30,
+    )
+)
+def test_nothing_else_passes(extra):
+    """SEC-08: names, cases and duplicates at will; the kubelet sees the golden set."""
+    ours = ("host", "upgrade", "connection", "content-length", "transfer-encoding")
+    streams = ("x-stream-protocol-version", "sec-websocket-protocol")
+    lines = [
+        f"{name.upper() if is_upper else name}: {value.strip()}\r\n".encode()
+        for name, value, is_upper in extra
+        if name.lower() not in (*ours, *streams)
+    ]
+    head = request(UPGRADE, *lines, b"X-Stream-Protocol-Version: v5.channel.k8s.io\r\n")
+    written = heads.write_request(
+        "POST", "/exec/s/p/c", "10.0.0.1:10250", heads.upgrade_headers(head, b"SPDY/3.1"), b"tok"
+    )
+    assert written.split(b"\r\n") == [
+        b"POST /exec/s/p/c HTTP/1.1",
+        b"Host: 10.0.0.1:10250",
+        b"User-Agent: vn-agent",
+        b"Connection: Upgrade",
+        b"Upgrade: SPDY/3.1",
+        b"x-stream-protocol-version: v5.channel.k8s.io",
+        b"Authorization: Bearer tok",
+        b"",
+        b"",
+    ]
+
+
+def test_a_switch_is_passed_without_foreign_headers():
+    """The kubelet's 101 becomes ours, with the protocol that it chose."""
+    answer = heads.parse_response(
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+        b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\nSet-Cookie: a=b\r\nServer: node-1\r\n"
+        b"Date: now\r\n\r\n"
+    )
+    assert heads.write_switch(answer, b"SPDY/3.1") == (
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+        b"x-stream-protocol-version: v4.channel.k8s.io\r\n\r\n"
+    )
+    answer = heads.parse_response(
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
+        b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n"
+    )
+    assert heads.write_switch(answer, b"websocket").split(b"\r\n")[3:-2] == [
+        b"sec-websocket-protocol: v5.channel.k8s.io",
+        b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
+    ]
+
+
+def test_a_stream_keeps_its_framing_and_says_that_it_closes():
+    """The body goes on byte for byte, so exactly one framing may be announced."""
+    chunked = heads.parse_response(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/plain\r\n"
+        b"X-Node: one\r\n\r\n"
+    )
+    assert heads.write_stream(chunked) == (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n"
+        b"Connection: close\r\n\r\n"
+    )
+    empty = heads.parse_response(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert b"Content-Length: 0\r\n" in heads.write_stream(empty)
+    both = heads.ResponseHead(200, ((b"content-length", b"5"), (b"transfer-encoding", b"chunked")))
+    gzip = heads.ResponseHead(200, ((b"transfer-encoding", b"gzip, chunked"),))
+    for odd in (both, gzip):
+        with pytest.raises(heads.ResponseProblemError):
+            heads.write_stream(odd)
+
+
+@pytest.mark.parametrize(
+    "block", [b"HTTP/1.1\r\n\r\n", b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\nA\r\n\r\n", b"\r\n\r\n"]
+)
+def test_answers_that_are_none_are_noticed(block):
+    """The kubelet's port may be somebody else's."""
+    with pytest.raises(heads.ResponseProblemError):
+        heads.parse_response(block)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "found"),
+    [
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", b"o", b"k"], (200, b"ok")),
+        (
+            [b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n", b"0\r\n\r\n"],
+            (404, b"no"),
+        ),
+        ([b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhi", b""],)
+        + ((200, b"hi"),),
+    ],
+)
+def test_whole_answers_are_put_together(chunks, found):
+    """However they are cut."""
+    reader = heads.AnswerReader(100)
+    *early, last = [reader.feed(chunk) for chunk in chunks]
+    assert early == [None] * len(early)
+    assert last == found
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n" + b"x" * 150],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nx", b""],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"],
+        [b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 10_000],
+        [b""],
+    ],
+)
+def test_answers_without_end_are_dropped(chunks):
+    """Too long, cut short, or not to be read."""
+    reader = heads.AnswerReader(100)
+    with pytest.raises(heads.ResponseProblemError):
+        list(map(reader.feed, chunks))
+
+
+def test_an_answer_of_ours_is_plain_text():
+    """What kubectl shows after `unable to upgrade connection`."""
+    written = heads.write_answer(404, b"gone\n", ((b"Retry-After", b"1"),))
+    assert written == (
+        b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        b"X-Content-Type-Options: nosniff\r\nContent-Length: 5\r\nRetry-After: 1\r\n"
+        b"Connection: close\r\n\r\ngone\n"
+    )
+    assert heads.write_answer(499, b"").startswith(b"HTTP/1.1 499 Other\r\n")

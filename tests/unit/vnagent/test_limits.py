@@ -1,0 +1,50 @@
+"""Places for streams: given, given back, refused."""
+
+import pytest
+
+from vnagent.limits import Streams
+from vnagent.refusals import Reason, RefusedError
+
+
+def reason(streams: Streams, vc_uid: str) -> Reason:
+    """Return why there is no place."""
+    with pytest.raises(RefusedError) as refused, streams.one(vc_uid):
+        pass
+    return refused.value.reason
+
+
+def test_a_tenant_has_its_own_limit():
+    """SEC-15: one that is full leaves room for the others."""
+    streams = Streams(per_tenant=2, total=10)
+    with streams.one("a"), streams.one("a"):
+        assert reason(streams, "a") is Reason.TENANT_FULL
+        with streams.one("b"):
+            assert streams.count == 3
+    assert streams.count == 0
+
+
+def test_the_node_has_one_too():
+    """Whoever comes when it is reached waits."""
+    streams = Streams(per_tenant=2, total=2)
+    with streams.one("a"), streams.one("b"):
+        assert reason(streams, "c") is Reason.AGENT_FULL
+    with streams.one("c"):
+        pass
+
+
+def test_places_come_back_whatever_happens():
+    """A failed stream is no longer a stream."""
+    streams = Streams(per_tenant=1)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), streams.one("a"):
+            raise ZeroDivisionError
+    assert streams.count == 0
+
+
+def test_nothing_new_while_draining():
+    """Open streams go on."""
+    streams = Streams()
+    with streams.one("a"):
+        streams.drain()
+        assert reason(streams, "b") is Reason.DRAINING
+        assert streams.count == 1
