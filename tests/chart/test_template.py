@@ -20,6 +20,7 @@ VALUE_SETS = {
     "everything set": (
         *("--set", "image.registry=registry.example:5000/a/b,image.tag=v9,image.pullPolicy=Always"),
         *("--set", "image.pullSecrets[0].name=pull,controlPlane.image.registry=other.example/k"),
+        *("--set", "controlPlane.nodePorts=31000-31999"),
         *("--set", "manager.replicas=2,syncer.replicas=3,agent.maxUnavailable=3"),
         *("--set", "manager.nodeSelector.pool=system,manager.tolerations[0].operator=Exists"),
         *("--set", "syncer.affinity.nodeAffinity.x=y,syncer.podAnnotations.a=b"),
@@ -163,6 +164,7 @@ def test_values_arrive(full):
     manager, syncer = (named(full, "Deployment", name) for name in (marks.MANAGER, marks.SYNCER))
     assert (manager["spec"]["replicas"], syncer["spec"]["replicas"]) == (2, 3)
     assert environment(manager)["CONTROL_PLANE_REGISTRY"] == "other.example/k"
+    assert environment(manager)["NODE_PORTS"] == "31000-31999"
     assert pod_of(manager)["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "system"}
     assert pod_of(manager)["tolerations"] == [{"operator": "Exists"}]
     assert pod_of(syncer)["affinity"] == {"nodeAffinity": {"x": "y"}}

@@ -18,6 +18,7 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
         ("image.tag=a b", "/image/tag"),
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
         ("image.pullSecrets[0].nam=x", "/image/pullSecrets/0"),
+        ("controlPlane.nodePorts=all", "/controlPlane/nodePorts"),
         ("crds.install=perhaps", "/crds/install"),
         ("logging.level=LOUD", "/logging/level"),
         ("manager.replicas=-1", "/manager/replicas"),
