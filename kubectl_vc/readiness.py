@@ -43,6 +43,8 @@ class Blocker:
 class Readiness:
     """How far a VirtualCluster is."""
 
+    is_seen: bool
+    """Somebody has written a condition."""
     is_ready: bool
     is_stalled: bool
     """Nothing will change until somebody changes something."""
@@ -60,6 +62,7 @@ def assess(body: Mapping[str, Any]) -> Readiness:
     done = tuple(part for kind, part in STEPS if is_ready or conditions.is_true(current, kind))
     is_stalled = not is_ready and conditions.is_true(current, marks.STALLED)
     return Readiness(
+        is_seen=bool(found),
         is_ready=is_ready,
         is_stalled=is_stalled,
         done=done,

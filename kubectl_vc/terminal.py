@@ -104,13 +104,16 @@ class LiveProgress(Progress):
 
         super().__enter__()
         spinner = Spinner("dots")
+        console = Console(file=self._out, highlight=False)
 
         def line() -> Spinner:
-            text = f"waiting for {self._waiting or 'the server'} ({self.elapsed})"
-            spinner.update(text=Text(" ".join(text.split()), overflow="ellipsis", no_wrap=True))
+            waiting = " ".join((self._waiting or "the server").split())
+            text = Text(f"{self.elapsed} waiting for {waiting}")
+            # A line that wraps would be drawn anew each time and push the others away.
+            text.truncate(max(console.width - 3, 10), overflow="ellipsis")
+            spinner.update(text=text)
             return spinner
 
-        console = Console(file=self._out, highlight=False)
         self._live = Live(
             console=console, get_renderable=line, refresh_per_second=8, transient=True
         )

@@ -39,6 +39,7 @@ async def ready(
                 if current is None or current["metadata"]["uid"] != uid:
                     raise CliProblem(f"{shown} was deleted while it was set up; create it again")
                 state = readiness.assess(current)
+                progress.waiting(_why(state))
                 for component in state.done:
                     if component not in told:
                         told.add(component)
@@ -49,7 +50,6 @@ async def ready(
                     raise CliProblem(
                         f"{shown} cannot be set up: {_why(state)}; {_advice(metadata)}"
                     )
-                progress.waiting(_why(state))
     except TimeoutError as problem:
         raise CliProblem(
             f"{shown} is not ready after {durations.elapsed(seconds)}: {_why(state)};"
@@ -83,6 +83,8 @@ async def gone(
 def _why(state: readiness.Readiness) -> str:
     if state.blocker is not None:
         return str(state.blocker)
+    if state.is_seen:
+        return "the rest of it"
     return "vc-manager, which has not looked at it yet; is its pod running?"
 
 

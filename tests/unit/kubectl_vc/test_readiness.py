@@ -1,7 +1,7 @@
 import pytest
 
 from kubectl_vc import readiness
-from kubectl_vc.readiness import Blocker
+from kubectl_vc.readiness import Blocker, Readiness
 from tenancy import marks
 
 
@@ -25,7 +25,9 @@ def body(*conditions: tuple, generation: int = 1) -> dict:
 
 def test_a_new_object_has_nothing_done_and_nobody_to_blame():
     state = readiness.assess({"metadata": {"generation": 1}})
-    assert (state.is_ready, state.is_stalled, state.done, state.blocker) == (False, False, (), None)
+    assert state == Readiness(
+        is_seen=False, is_ready=False, is_stalled=False, done=(), blocker=None
+    )
 
 
 def test_components_are_told_in_the_order_of_the_work():

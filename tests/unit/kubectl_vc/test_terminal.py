@@ -1,4 +1,5 @@
 import io
+import re
 
 import pytest
 
@@ -71,3 +72,14 @@ def test_a_terminal_keeps_the_finished_steps_and_no_colour_where_none_is_wanted(
         progress.done("etcd is ready")
     assert "✓ etcd is ready (0.0s)" in screen.getvalue()
     assert "\x1b[32m" not in screen.getvalue()
+
+
+def test_a_moving_line_never_wraps(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    screen = Screen()
+    with Terminal(screen, io.StringIO()).progress() as progress:
+        progress.waiting(f"etcd: ImagePullBackOff: {'x' * 100}")
+    lines = re.split(r"[\r\n]|\x1b\[[?0-9;]*[A-Za-z]", screen.getvalue())
+    assert any("waiting for etcd" in line for line in lines)
+    assert all(len(line) <= 40 for line in lines)
