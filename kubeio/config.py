@@ -9,7 +9,6 @@ refuses every field that would ask for it.
 import base64
 import binascii
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -105,18 +104,20 @@ async def user_kubeconfig(path: str = "", context: str = "") -> Endpoint:
             "the kubeconfig says insecure-skip-tls-verify, which this program does not do; put the"
             " authority into certificate-authority-data instead"
         )
-    if any(user.get(plugin) for plugin in _PLUGINS) or user.get("username"):
-        user = await _log_in(document, context)
-    token_file = user.get("tokenFile")
-    token = _text(user, "token")
+    if any(user.get(plugin) for plugin in _PLUGINS):
+        user = await _log_in(user)
+    elif user.get("username"):
+        pair = f"{_text(user, 'username')}:{_text(user, 'password')}".encode()
+        user = {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
+    token_file = _text(user, "tokenFile")
     return Endpoint(
         server=_text(cluster, "server").rstrip("/"),
         name=_text(cluster, "server"),
         ca=_inline_or_file(cluster, "certificate-authority"),
         client_cert=_inline_or_file(user, "client-certificate"),
         client_key=_inline_or_file(user, "client-key"),
-        token=token,
-        token_file=Path(token_file) if token_file and not token else None,
+        token=_text(user, "token"),
+        token_file=Path(token_file) if token_file else None,  # wins over the token, as in kubectl
         authorization=_text(user, "authorization"),
         tls_server_name=_text(cluster, "tls-server-name"),
         strict=False,
@@ -261,35 +262,63 @@ def _absolute(section: Mapping[str, Any], file: Path) -> dict[str, Any]:
     return {**section, **resolved}
 
 
-async def _log_in(document: Mapping[str, Any], context: str) -> dict[str, Any]:
+class _Section(dict[str, Any]):
+    """A mapping as the library's plugin runner wants it."""
+
+    safe_get = dict.get
+
+
+async def _log_in(user: Mapping[str, Any]) -> dict[str, Any]:
     """Let the kubernetes library run a login plugin and return the user it amounts to."""
     try:
-        from kubernetes.aio.config import ConfigException, load_kube_config_from_dict  # noqa: PLC0415
+        from kubernetes.aio.config import ConfigException  # noqa: PLC0415 - heavy, seldom needed
+        from kubernetes.aio.config.exec_provider import ExecProvider  # noqa: PLC0415 - see above
     except ImportError as problem:
         raise CredentialsProblem(
             "this kubeconfig uses a login plugin, for which the Python package `kubernetes` must"
             " be installed; or use a context with a certificate or a token"
         ) from problem
+    try:
+        if user.get("exec"):
+            given = await ExecProvider(_Section(user["exec"])).run()  # type: ignore[no-untyped-call]
+            return _given(given if isinstance(given, dict) else {})
+        return {"authorization": await _provider(user)}
+    except (ConfigException, OSError) as problem:
+        raise CredentialsProblem(f"the login of the kubeconfig failed: {problem}") from problem
+
+
+def _given(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the user that a plugin's answer means."""
+    if status.get("token"):
+        return {"token": status["token"]}
+    cert, key = status.get("clientCertificateData"), status.get("clientKeyData")
+    if cert and key:
+        return {
+            "client-certificate-data": base64.b64encode(cert.encode()).decode(),
+            "client-key-data": base64.b64encode(key.encode()).decode(),
+        }
+    raise CredentialsProblem(
+        "the login plugin of the kubeconfig gave no credential; run `kubectl get --raw /version`"
+        " with the same context to see why"
+    )
+
+
+async def _provider(user: Mapping[str, Any]) -> str:
+    """Return the Authorization header of an auth-provider (OIDC)."""
+    from kubernetes.aio.config import load_kube_config_from_dict  # noqa: PLC0415 - see above
+
+    # Only the user goes in: with an authority the library would leave files behind.
+    document = {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [{"name": "it", "cluster": {"server": "https://it.invalid"}}],
+        "users": [{"name": "it", "user": {"auth-provider": user["auth-provider"]}}],
+    }
     found = SimpleNamespace(api_key={})
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            await load_kube_config_from_dict(  # type: ignore[no-untyped-call]  # the library is not typed
-                dict(document),
-                context=context or None,
-                client_configuration=found,
-                temp_file_path=scratch,
-            )
-        except ConfigException as problem:
-            raise CredentialsProblem(f"the kubeconfig's login failed: {problem}") from problem
-        user: dict[str, Any] = {"authorization": found.api_key.get("BearerToken", "")}
-        for field, source in (("client-certificate", "cert_file"), ("client-key", "key_file")):
-            path = getattr(found, source, None)
-            if path:
-                content = Path(path).read_bytes()  # noqa: ASYNC240 - a file of one page
-                user[f"{field}-data"] = base64.b64encode(content).decode()
-    if not user["authorization"] and "client-certificate-data" not in user:
+    await load_kube_config_from_dict(document, client_configuration=found)  # type: ignore[no-untyped-call]
+    header = str(found.api_key.get("BearerToken") or "")
+    if not header:
         raise CredentialsProblem(
-            "the login plugin of this kubeconfig gave no credential; run `kubectl get --raw"
-            " /version` with the same context to see why"
+            "the auth-provider of the kubeconfig gave no token; log in with kubectl first"
         )
-    return user
+    return header

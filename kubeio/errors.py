@@ -170,7 +170,7 @@ def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str =
 
 
 def from_answer(code: int, body: bytes, *, where: str, told: str = "") -> ApiError:
-    """Return the error for an HTTP answer whose body may be a Status or anything else."""
+    """Return the error for an answer whose body may be a Status or anything else."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:

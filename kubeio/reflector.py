@@ -153,7 +153,7 @@ class Reflector:
         if self._resume and self._in_doubt:
             await self._check_history()
         if self._resume:
-            await self._watch()
+            await self._watch(initial=False)
         elif self._client.supports_streamed_lists:
             await self._stream_list()
         else:
@@ -167,61 +167,49 @@ class Reflector:
             self._resume = ""
         self._in_doubt = False
 
-    async def _watch(self) -> None:
+    async def _stream_list(self) -> None:
+        try:
+            await self._watch(initial=True)
+        except (errors.Invalid, errors.BadRequest) as answer:
+            self._logger.info("watch.no_streamed_lists", answer=str(answer))
+            self._client.supports_streamed_lists = False
+
+    async def _watch(self, *, initial: bool) -> None:
+        """Follow the collection; `initial` has the server stream the whole of it first (WatchList).
+
+        The streamed list ends with a marked bookmark, and the same stream goes on as the watch.
+        """
         loop = asyncio.get_running_loop()
         seconds = random.randint(*_WATCH_SECONDS)  # noqa: S311 - spreads reconnects, no secret
         started = loop.time()
+        found: dict[Key, Entry] | None = {} if initial else None
         async with self._client.watch(
             self.resource,
             namespace=self._namespace,
             label_selector=self._labels,
             field_selector=self._fields,
             resource_version=self._resume,
+            initial_events=initial,
             timeout_seconds=seconds,
             silence=self._silence,
             metadata_only=self._metadata_only,
         ) as events:
             async for event in events:
-                self._take(event)
+                if found is None:
+                    self._take(event)
+                elif event.type != "BOOKMARK":
+                    _collect(found, event)
+                else:
+                    mark = _BOOKMARK.decode(event.raw).metadata
+                    if stream.INITIAL_EVENTS_END in (mark.annotations or {}):
+                        await self._replace(found, mark.resource_version)
+                        found = None
+        if found is not None:
+            raise errors.Unavailable("the server ended a streamed list before its end")
         if loop.time() - started < seconds - 1:
             # Ended before its time: a server that stops, perhaps to come back with another store.
             self._in_doubt = True
             await self._pause("the server ended the watch early", logging.DEBUG)
-
-    async def _stream_list(self) -> None:
-        """WatchList: the list arrives as events, a marked bookmark ends it, the watch goes on."""
-        found: dict[Key, Entry] = {}
-        complete = False
-        try:
-            async with self._client.watch(
-                self.resource,
-                namespace=self._namespace,
-                label_selector=self._labels,
-                field_selector=self._fields,
-                initial_events=True,
-                timeout_seconds=random.randint(*_WATCH_SECONDS),  # noqa: S311 - see above
-                silence=self._silence,
-                metadata_only=self._metadata_only,
-            ) as events:
-                async for event in events:
-                    if complete:
-                        self._take(event)
-                    elif event.type == "BOOKMARK":
-                        mark = _BOOKMARK.decode(event.raw).metadata
-                        if stream.INITIAL_EVENTS_END in (mark.annotations or {}):
-                            await self._replace(found, mark.resource_version)
-                            found, complete = {}, True
-                    else:
-                        self._collect(found, event)
-        except (errors.Invalid, errors.BadRequest) as problem:
-            if complete:
-                raise
-            self._logger.info("watch.no_streamed_lists", answer=str(problem))
-            self._client.supports_streamed_lists = False
-            return
-        self._in_doubt = True
-        if not complete:
-            raise errors.Unavailable("the server ended a streamed list before its end")
 
     async def _page_list(self) -> None:
         found: dict[Key, Entry] = {}
@@ -265,13 +253,6 @@ class Reflector:
         self._synced.set()
         self._logger.debug("watch.listed", objects=len(found), revision=self.position)
 
-    def _collect(self, found: dict[Key, Entry], event: stream.Event) -> None:
-        entry = parse(event.raw)
-        if event.type == "DELETED":
-            found.pop(entry.key, None)
-        else:
-            found[entry.key] = entry
-
     def _take(self, event: stream.Event) -> None:
         if event.type == "BOOKMARK":
             self._advance(_BOOKMARK.decode(event.raw).metadata.resource_version)
@@ -307,3 +288,11 @@ class Reflector:
 def _number(resource_version: str) -> int:
     """Return a resourceVersion as the number it is; 0 for servers that use something else."""
     return int(resource_version) if resource_version.isascii() and resource_version.isdigit() else 0
+
+
+def _collect(found: dict[Key, Entry], event: stream.Event) -> None:
+    entry = parse(event.raw)
+    if event.type == "DELETED":
+        found.pop(entry.key, None)
+    else:
+        found[entry.key] = entry

@@ -1,12 +1,11 @@
-"""Newline-separated JSON out of a chunked body, and the events of a watch.
+"""Newline-separated JSON out of a chunked body, and the events of a watch; pure.
 
 Owns framing and the meaning of event types. There is no limit on a line's length: Secrets and CRDs
 exceed every default buffer. Hazard: a stream that ends inside a line was cut, and what it said last
 must be treated as never said.
 """
 
-from collections.abc import AsyncIterator
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import orjson
@@ -17,6 +16,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends a streamed list."""
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+_TYPES = frozenset(get_args(EventType))
 
 
 class _Frame(msgspec.Struct):
@@ -39,32 +39,37 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 _DECODE = msgspec.json.Decoder(_Frame)
 
 
-async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield each line without its end. Raises Unavailable when the body ends inside a line."""
-    pending: list[bytes] = []
-    async for chunk in chunks:
-        head, *rest = chunk.split(b"\n")
-        pending.append(head)
-        for following in rest:
-            line = b"".join(pending)
-            pending = [following]
-            if line:
-                yield line
-    if any(pending):
-        raise errors.Unavailable("the stream was cut inside a line")
+class Lines:
+    """Cuts a body into lines, whatever the chunks it comes in."""
+
+    def __init__(self) -> None:
+        """Have nothing pending."""
+        self._pending: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that this chunk completes."""
+        head, *following = chunk.split(b"\n")
+        self._pending.append(head)
+        if not following:
+            return []
+        complete = [b"".join(self._pending), *following[:-1]]
+        self._pending = [following[-1]]
+        return [line for line in complete if line]
+
+    def end(self, where: str) -> None:
+        """Raise Unavailable when the body ended inside a line."""
+        if any(self._pending):
+            raise errors.Unavailable(f"{where}: the stream was cut inside a line")
 
 
-async def events(chunks: AsyncIterator[bytes], where: str) -> AsyncIterator[Event]:
-    """Yield the events of a watch. An ERROR event is raised as the error it carries."""
-    async for line in lines(chunks):
-        try:
-            frame = _DECODE.decode(line)
-        except msgspec.DecodeError as problem:
-            raise errors.Unavailable(
-                f"{where}: the stream has a line that is no event"
-            ) from problem
-        if frame.type == "ERROR":
-            raise errors.from_status(0, orjson.loads(bytes(frame.object)), where=where)
-        if frame.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
-            raise errors.Unavailable(f"{where}: the stream has an event of type {frame.type!r}")
-        yield Event(frame.type, bytes(frame.object))  # type: ignore[arg-type]  # checked above
+def event(line: bytes, where: str) -> Event:
+    """Return the event of a line. An ERROR event is raised as the error it carries."""
+    try:
+        frame = _DECODE.decode(line)
+    except msgspec.DecodeError as problem:
+        raise errors.Unavailable(f"{where}: the stream has a line that is no event") from problem
+    if frame.type == "ERROR":
+        raise errors.from_answer(0, bytes(frame.object), where=where)
+    if frame.type not in _TYPES:
+        raise errors.Unavailable(f"{where}: the stream has an event of type {frame.type!r}")
+    return Event(frame.type, bytes(frame.object))  # type: ignore[arg-type]  # checked above

@@ -7,7 +7,7 @@ a request whose answer was lost may have taken effect; only what may be repeated
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -117,9 +117,11 @@ class Transport:
         answer = await self._open(
             self._url(path, params), where=where, accept=accept, silence=silence
         )
+        events = _events(answer, where, silence)
         try:
-            yield _events(answer, where, silence)
+            yield events
         finally:
+            await events.aclose()
             answer.close()  # a release would read the rest of an endless body
 
     def where(self, method: str, path: str) -> str:
@@ -227,10 +229,16 @@ def _refused(answer: aiohttp.ClientResponse, content: bytes, where: str) -> erro
 
 async def _events(
     answer: aiohttp.ClientResponse, where: str, silence: float
-) -> AsyncIterator[stream.Event]:
-    with _translated(where, silence):
-        async for event in stream.events(answer.content.iter_any(), where):
-            yield event
+) -> AsyncGenerator[stream.Event, None]:
+    lines = stream.Lines()
+    while True:
+        with _translated(where, silence):
+            chunk = await answer.content.readany()
+        if not chunk:
+            break
+        for line in lines.feed(chunk):
+            yield stream.event(line, where)
+    lines.end(where)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,282 @@
+"""Which kubeconfigs are taken, and what is said about the others."""
+
+from __future__ import annotations
+
+import base64
+import sys
+
+import pytest
+import yaml
+
+from kubeio import config
+from kubeio.errors import CredentialsProblem
+
+
+def _b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _document(cluster=None, user=None, **others):
+    base = {"server": "https://10.96.8.1:443", "certificate-authority-data": _b64("CA")}
+    person = {"client-certificate-data": _b64("CERT"), "client-key-data": _b64("KEY")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": base | (cluster or {})}],
+        "users": [{"name": "u", "user": person | (user or {})}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    } | others
+
+
+def _bytes(document) -> bytes:
+    return yaml.safe_dump(document).encode()
+
+
+def test_inline_values_are_taken():
+    content = _bytes(_document({"tls-server-name": "apiserver-svc.root"}, {"token": "tok"}))
+    found = config.tenant_kubeconfig(content, name="tenant a")
+    assert (found.server, found.name) == ("https://10.96.8.1:443", "tenant a")
+    assert (found.ca, found.client_cert, found.client_key) == (b"CA", b"CERT", b"KEY")
+    assert (found.token, found.tls_server_name) == ("tok", "apiserver-svc.root")
+    assert found.strict is True
+    assert found.token_file is None
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "value"),
+    [
+        ("cluster", "certificate-authority", "/etc/passwd"),
+        ("cluster", "insecure-skip-tls-verify", True),
+        ("cluster", "proxy-url", "http://evil"),
+        ("cluster", "disable-compression", True),
+        ("user", "exec", {"command": "/bin/sh"}),
+        ("user", "auth-provider", {"name": "oidc"}),
+        ("user", "tokenFile", "/var/run/secrets/token"),
+        ("user", "client-certificate", "/etc/cert"),
+        ("user", "client-key", "/etc/key"),
+        ("user", "username", "admin"),
+        ("user", "password", "x"),
+        ("user", "as", "system:admin"),
+        ("user", "impersonate", "x"),
+    ],
+)
+def test_whatever_asks_for_more_is_refused_by_name(section, field, value):
+    document = _document(**{section: {field: value}})
+    with pytest.raises(CredentialsProblem, match=f"{section} has '{field}'"):
+        config.tenant_kubeconfig(_bytes(document))
+
+
+def test_saying_that_tls_is_verified_is_fine():
+    config.tenant_kubeconfig(_bytes(_document({"insecure-skip-tls-verify": False})))
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (_document({"certificate-authority-data": ""}), "no certificate-authority-data"),
+        (_document({"certificate-authority-data": "%%"}), "not base64"),
+        (_document({"server": ""}), "names no server"),
+        (_document({"server": "http://10.0.0.1"}), "no https URL"),
+        (_document({"server": ["x"]}), "server is no text"),
+        (_document(user={"client-key-data": ""}), "without the other"),
+        (_document(**{"current-context": "y"}), "no context 'y'"),
+        (_document(**{"current-context": ""}), "no current-context"),
+        (_document(clusters=None), "no cluster 'c'"),
+        (_document(clusters="text"), "no cluster 'c'"),
+        (_document(users=[None, 3]), "no user 'u'"),
+        (_document(kind="Pod"), "not an object of kind Config"),
+        ([], "not an object of kind Config"),
+        (None, "not an object of kind Config"),
+    ],
+)
+def test_what_is_wrong_is_said(document, words):
+    with pytest.raises(CredentialsProblem, match=words):
+        config.tenant_kubeconfig(_bytes(document))
+
+
+def test_tags_are_not_followed(tmp_path):
+    bomb = f"!!python/object/apply:os.mkdir ['{tmp_path}/made']".encode()
+    with pytest.raises(CredentialsProblem, match="not the YAML"):
+        config.tenant_kubeconfig(bomb)
+    assert not (tmp_path / "made").exists()
+
+
+def test_aliases_are_not_followed():
+    with pytest.raises(CredentialsProblem, match="not the YAML"):
+        config.tenant_kubeconfig(b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n")
+
+
+def test_deep_nesting_is_a_sentence():
+    with pytest.raises(CredentialsProblem, match="not the YAML"):
+        config.tenant_kubeconfig(b"[" * 50_000)
+
+
+def test_two_documents_are_refused():
+    both = _bytes(_document()) + b"---\n" + _bytes(_document())
+    with pytest.raises(CredentialsProblem, match="not the YAML of one document"):
+        config.tenant_kubeconfig(both)
+
+
+def test_size_is_limited():
+    with pytest.raises(CredentialsProblem, match="at most 262144"):
+        config.tenant_kubeconfig(b" " * (config.MAX_KUBECONFIG + 1))
+
+
+def test_broken_yaml_does_not_show_its_text():
+    with pytest.raises(CredentialsProblem) as caught:
+        config.tenant_kubeconfig(b"client-key-data: {topsecret: [")
+    assert "topsecret" not in str(caught.value)
+
+
+# A person's own file.
+
+
+async def test_files_beside_the_kubeconfig_are_read(tmp_path):
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).write_text(name.upper())
+    document = _document()
+    document["clusters"][0]["cluster"] = {
+        "server": "https://super:6443/",
+        "certificate-authority": "ca",
+    }
+    document["users"][0]["user"] = {"client-certificate": "cert", "client-key": "key"}
+    (tmp_path / "config").write_bytes(_bytes(document))
+    found = await config.user_kubeconfig(str(tmp_path / "config"))
+    assert (found.server, found.strict) == ("https://super:6443", False)
+    assert (found.ca, found.client_cert, found.client_key) == (b"CA", b"CERT", b"KEY")
+
+
+async def test_a_token_file_stays_a_file(tmp_path):
+    document = _document()
+    document["users"][0]["user"] = {"tokenFile": "tok"}
+    (tmp_path / "config").write_bytes(_bytes(document))
+    found = await config.user_kubeconfig(str(tmp_path / "config"))
+    assert found.token_file == tmp_path / "tok"
+
+
+async def test_unverified_tls_is_refused_there_too(tmp_path):
+    (tmp_path / "config").write_bytes(_bytes(_document({"insecure-skip-tls-verify": True})))
+    with pytest.raises(CredentialsProblem, match="does not do"):
+        await config.user_kubeconfig(str(tmp_path / "config"))
+
+
+async def test_the_named_context_wins(tmp_path):
+    document = _document()
+    document["contexts"].append({"name": "y", "context": {"cluster": "c"}})
+    (tmp_path / "config").write_bytes(_bytes(document))
+    assert (await config.user_kubeconfig(str(tmp_path / "config"), "y")).client_cert == b""
+    with pytest.raises(CredentialsProblem, match="no context 'z'"):
+        await config.user_kubeconfig(str(tmp_path / "config"), "z")
+
+
+async def test_the_environment_lists_files_and_the_first_to_name_something_wins(
+    tmp_path, monkeypatch
+):
+    first = _document({"server": "https://first"}, **{"current-context": ""})
+    (tmp_path / "one").write_bytes(_bytes(first))
+    (tmp_path / "two").write_bytes(_bytes(_document({"server": "https://second"})))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/one:{tmp_path}/none:{tmp_path}/two")
+    assert (await config.user_kubeconfig()).server == "https://first"
+
+
+async def test_no_kubeconfig_at_all_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/none")
+    with pytest.raises(CredentialsProblem, match="give --kubeconfig FILE"):
+        await config.user_kubeconfig()
+
+
+def _plugin(tmp_path, status: str):
+    program = tmp_path / "login"
+    api = "client.authentication.k8s.io/v1"
+    program.write_text(
+        f'#!/bin/sh\necho \'{{"apiVersion":"{api}","kind":"ExecCredential",{status}}}\'\n'
+    )
+    program.chmod(0o700)
+    document = _document()
+    document["users"][0]["user"] = {
+        "exec": {"apiVersion": api, "command": str(program), "interactiveMode": "Never"}
+    }
+    (tmp_path / "config").write_bytes(_bytes(document))
+    return str(tmp_path / "config")
+
+
+async def test_a_login_plugin_gives_a_token(tmp_path):
+    path = _plugin(tmp_path, '"status":{"token":"abc"}')
+    assert (await config.user_kubeconfig(path)).token == "abc"
+
+
+async def test_a_login_plugin_gives_a_certificate(tmp_path):
+    status = '"status":{"clientCertificateData":"CERT","clientKeyData":"KEY"}'
+    found = await config.user_kubeconfig(_plugin(tmp_path, status))
+    assert (found.client_cert, found.client_key) == (b"CERT", b"KEY")
+
+
+async def test_a_login_plugin_that_fails_is_a_sentence(tmp_path):
+    path = _plugin(tmp_path, '"status":{}')
+    with pytest.raises(CredentialsProblem, match="gave no credential"):
+        await config.user_kubeconfig(path)
+
+
+async def test_a_login_plugin_that_is_not_there_is_a_sentence(tmp_path):
+    path = _plugin(tmp_path, '"status":{}')
+    (tmp_path / "login").unlink()
+    with pytest.raises(CredentialsProblem, match="login of the kubeconfig failed"):
+        await config.user_kubeconfig(path)
+
+
+async def test_a_password_is_a_basic_header(tmp_path):
+    document = _document()
+    document["users"][0]["user"] = {"username": "me", "password": "it"}
+    (tmp_path / "config").write_bytes(_bytes(document))
+    found = await config.user_kubeconfig(str(tmp_path / "config"))
+    assert found.authorization == "Basic bWU6aXQ="
+
+
+async def test_without_the_library_a_plugin_is_a_sentence(tmp_path, monkeypatch):
+    path = _plugin(tmp_path, '"status":{"token":"abc"}')
+    monkeypatch.setitem(sys.modules, "kubernetes.aio.config", None)
+    with pytest.raises(CredentialsProblem, match="package `kubernetes` must be installed"):
+        await config.user_kubeconfig(path)
+
+
+# In a pod.
+
+
+def _account(tmp_path, monkeypatch, host="10.96.0.1"):
+    (tmp_path / "ca.crt").write_text("CA")
+    (tmp_path / "token").write_text("tok")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+
+def test_a_pod_finds_its_cluster(tmp_path, monkeypatch):
+    _account(tmp_path, monkeypatch)
+    found = config.in_cluster(tmp_path)
+    assert (found.server, found.ca) == ("https://10.96.0.1:443", b"CA")
+    assert found.token_file == tmp_path / "token"
+    assert found.strict is False
+
+
+def test_an_ipv6_cluster_gets_brackets(tmp_path, monkeypatch):
+    _account(tmp_path, monkeypatch, host="fd00::1")
+    assert config.in_cluster(tmp_path).server == "https://[fd00::1]:443"
+
+
+async def test_outside_a_pod_the_flag_is_named(monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(CredentialsProblem, match="give --kubeconfig FILE"):
+        await config.super_endpoint()
+
+
+async def test_the_flag_wins_over_the_pod(tmp_path, monkeypatch):
+    _account(tmp_path, monkeypatch)
+    (tmp_path / "config").write_bytes(_bytes(_document()))
+    found = await config.super_endpoint(str(tmp_path / "config"))
+    assert found.server == "https://10.96.8.1:443"
+
+
+def test_a_pod_without_an_account_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    with pytest.raises(CredentialsProblem, match="mount a service account token"):
+        config.in_cluster(tmp_path)

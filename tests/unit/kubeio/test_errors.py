@@ -1,0 +1,85 @@
+"""How answers become errors."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from kubeio import errors
+
+
+def _status(code: int, reason: str, **details: object) -> bytes:
+    body = {
+        "kind": "Status",
+        "code": code,
+        "reason": reason,
+        "message": "words",
+        "details": details,
+    }
+    return orjson.dumps(body)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "kind"),
+    [
+        (400, "BadRequest", errors.BadRequest),
+        (401, "Unauthorized", errors.Unauthorized),
+        (403, "Forbidden", errors.Forbidden),
+        (404, "NotFound", errors.NotFound),
+        (405, "MethodNotAllowed", errors.MethodNotAllowed),
+        (409, "AlreadyExists", errors.AlreadyExists),
+        (409, "Conflict", errors.Conflict),
+        (410, "Expired", errors.Gone),
+        (413, "RequestEntityTooLarge", errors.TooLarge),
+        (415, "UnsupportedMediaType", errors.UnsupportedMediaType),
+        (422, "Invalid", errors.Invalid),
+        (429, "TooManyRequests", errors.TooManyRequests),
+        (500, "InternalError", errors.ServerProblem),
+        (503, "ServiceUnavailable", errors.ServerProblem),
+        (504, "Timeout", errors.ServerTimeout),
+    ],
+)
+def test_each_code_has_its_class(code, reason, kind):
+    found = errors.from_answer(code, _status(code, reason), where="here")
+    assert type(found) is kind
+    assert str(found) == f"here: words ({code} {reason})"
+
+
+def test_5xx_are_transient_and_4xx_are_not():
+    assert issubclass(errors.ServerProblem, errors.Unavailable)
+    assert issubclass(errors.ServerTimeout, errors.Timeout)
+    assert not issubclass(errors.Conflict, errors.Unavailable)
+
+
+def test_a_name_that_exists_is_no_conflict():
+    assert not issubclass(errors.AlreadyExists, errors.Conflict)
+
+
+def test_the_header_wins_over_the_body():
+    body = _status(429, "TooManyRequests", retryAfterSeconds=7)
+    assert errors.from_answer(429, body, where="").retry_after == 7.0
+    assert errors.from_answer(429, body, where="", told="3").retry_after == 3.0
+
+
+@pytest.mark.parametrize("told", ["", "soon", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", "٣"])
+def test_a_delay_that_is_no_number_of_seconds_is_none(told):
+    assert errors.from_answer(503, b"", where="", told=told).retry_after is None
+
+
+def test_a_page_of_a_proxy_is_shown_short():
+    found = errors.from_answer(502, b"<html>\n" + b"x" * 9000, where="here")
+    assert isinstance(found, errors.ServerProblem)
+    assert str(found).startswith("here: <html> xxx")
+    assert len(str(found)) < 300
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"[1]", b"{}", b"\xff\xfe"])
+def test_any_body_gives_an_error(body):
+    assert errors.from_answer(404, body, where="here").status == 404
+
+
+def test_causes_can_be_asked_for():
+    body = _status(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}])
+    found = errors.from_answer(403, body, where="")
+    assert found.has_cause("NamespaceTerminating")
+    assert not found.has_cause("Other")

@@ -1,0 +1,371 @@
+"""The queue's promises, tried by a state machine against a plain model, and by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+
+from kubeio.queue import LOW_SHARE, FairQueue, QueueClosed
+
+LIMIT = 2
+GROUPS = ("red", "green", "blue")
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def _queue(clock=None, **options):
+    fields = {"in_flight": 100, "base_delay": 1.0, "max_delay": 60.0, "chance": lambda: 1.0}
+    return FairQueue(
+        group=lambda key: key.split("/")[0], clock=clock or Clock(), **(fields | options)
+    )
+
+
+def _drain(queue):
+    order = []
+    while (key := queue.take()) is not None:
+        order.append(key)
+        queue.done(key)
+    return order
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """No wish is lost, no key has two workers, no group has more than its places."""
+
+    keys = Bundle("keys")
+
+    def __init__(self):
+        super().__init__()
+        self.clock = Clock()
+        self.queue = _queue(self.clock, in_flight=LIMIT)
+        self.wanted = set()  # ready now, or dirty while worked on
+        self.due = {}  # wished for later
+        self.working = set()
+
+    @rule(target=keys, group=st.sampled_from(GROUPS), number=st.integers(0, 4))
+    def make(self, group, number):
+        return f"{group}/{number}"
+
+    def _mature(self):
+        for key, due in list(self.due.items()):
+            if due <= self.clock.now:
+                del self.due[key]
+                self.wanted.add(key)
+
+    @rule(key=keys, low=st.booleans())
+    def add(self, key, low):
+        self._mature()
+        self.queue.add(key, low=low)
+        self.wanted.add(key)
+        self.due.pop(key, None)
+
+    @rule(key=keys, seconds=st.integers(1, 20), low=st.booleans())
+    def add_after(self, key, seconds, low):
+        self.queue._promote()
+        self._mature()
+        self.queue.add_after(key, float(seconds), low=low)
+        if key not in self.wanted:
+            due = self.clock.now + seconds
+            self.due[key] = min(self.due.get(key, due), due)
+
+    @rule(key=keys)
+    def retry(self, key):
+        self.queue._promote()
+        self._mature()
+        seconds = self.queue.retry(key)
+        assert 0 < seconds <= 60.0
+        if key not in self.wanted:
+            due = self.clock.now + seconds
+            self.due[key] = min(self.due.get(key, due), due)
+
+    @rule(key=keys)
+    def forget(self, key):
+        self.queue.forget(key)
+        assert self.queue.failures(key) == 0
+
+    @rule(seconds=st.integers(1, 30))
+    def pass_time(self, seconds):
+        self.clock.now += seconds
+
+    @rule()
+    def take(self):
+        self._mature()
+        key = self.queue.take()
+        if key is None:
+            places = Counter(k.split("/")[0] for k in self.working)
+            stuck = [
+                k for k in self.wanted if k not in self.working and places[k.split("/")[0]] < LIMIT
+            ]
+            assert stuck == [], "keys that could be worked on are not given out"
+            return
+        assert key not in self.working, "two workers on one key"
+        assert key in self.wanted, "nobody wanted this"
+        self.wanted.discard(key)
+        self.working.add(key)
+
+    @precondition(lambda self: self.working)
+    @rule(data=st.data())
+    def done(self, data):
+        key = data.draw(st.sampled_from(sorted(self.working)))
+        self.queue.done(key)
+        self.working.discard(key)
+
+    @rule(group=st.sampled_from(GROUPS))
+    def drop_group(self, group):
+        self._mature()
+        self.queue.drop_group(group)
+        self.wanted = {key for key in self.wanted if not key.startswith(f"{group}/")}
+        self.due = {k: v for k, v in self.due.items() if not k.startswith(f"{group}/")}
+
+    @invariant()
+    def places_are_limited(self):
+        places = Counter(key.split("/")[0] for key in self.working)
+        assert all(count <= LIMIT for count in places.values())
+        seen = self.queue.snapshot()
+        assert set(seen["processing"]) == self.working
+
+    @invariant()
+    def depth_is_what_waits(self):
+        self.queue._promote()
+        self._mature()
+        assert len(self.queue) == len(self.wanted - self.working)
+
+    def teardown(self):
+        for key in self.working:
+            self.queue.done(key)
+        self._mature()
+        seen = set()
+        for _ in range(3):
+            seen.update(_drain(self.queue))
+            self.clock.now += 100.0
+        assert seen == self.wanted | set(self.due), "a wish was lost or invented"
+        left = self.queue.snapshot()
+        assert (left["groups"], left["delayed"], left["dirty"]) == ({}, {}, [])
+
+
+TestQueueMachine = QueueMachine.TestCase
+TestQueueMachine.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+
+
+@given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=6))
+def test_groups_with_work_take_turns(sizes):
+    queue = _queue()
+    for group, size in enumerate(sizes):
+        for number in range(size):
+            queue.add(f"g{group}/{number}")
+    served = Counter()
+    order = _drain(queue)
+    assert sorted(order) == sorted(f"g{g}/{n}" for g, size in enumerate(sizes) for n in range(size))
+    for key in order:
+        served[key.split("/")[0]] += 1
+        waiting = [f"g{g}" for g, size in enumerate(sizes) if served[f"g{g}"] < size]
+        counts = [served[group] for group in waiting]
+        assert not counts or max(counts) - min(counts) <= 1
+
+
+def test_a_newcomer_waits_for_one_round_at_most():
+    queue = _queue()
+    for group in range(5):
+        for number in range(1000):
+            queue.add(f"greedy{group}/{number}")
+    for _ in range(37):
+        queue.done(queue.take())
+    queue.add("victim/1")
+    before = 0
+    while (key := queue.take()) != "victim/1":
+        queue.done(key)
+        before += 1
+    assert before <= 5
+
+
+def test_weights_are_keys_in_a_row():
+    queue = _queue(weight=lambda group: 3 if group == "big" else 1)
+    for number in range(6):
+        queue.add(f"big/{number}")
+        queue.add(f"small/{number}")
+    order = [key.split("/")[0] for key in _drain(queue)]
+    assert order[:8] == ["big"] * 3 + ["small"] + ["big"] * 3 + ["small"]
+
+
+def test_low_keys_come_after_high_ones_but_come():
+    queue = _queue()
+    queue.add("a/low", low=True)
+    for number in range(100):
+        queue.add(f"b/{number}")
+    order = _drain(queue)
+    assert order.index("a/low") == LOW_SHARE
+
+
+def test_a_low_key_that_becomes_urgent_moves_up_and_not_down_again():
+    queue = _queue()
+    queue.add("a/1", low=True)
+    queue.add("a/2")
+    queue.add("a/1")
+    queue.add("a/1", low=True)
+    queue.add("b/1", low=True)
+    assert _drain(queue) == ["a/2", "a/1", "b/1"]
+
+
+def test_a_greedy_group_has_its_places_and_no_more():
+    queue = _queue(in_flight=3)
+    for number in range(10):
+        queue.add(f"greedy/{number}")
+    held = [queue.take() for _ in range(3)]
+    assert queue.take() is None
+    queue.add("other/1")
+    assert queue.take() == "other/1"
+    queue.done(held[0])
+    assert queue.take() == "greedy/3"
+
+
+def test_delays_double_per_key_until_forgotten():
+    queue = _queue()
+    assert [queue.retry("a/1") for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert queue.retry("a/2") == 1
+    queue.forget("a/1")
+    assert queue.retry("a/1") == 1
+
+
+def test_an_earlier_wish_replaces_a_later_one_and_not_the_other_way_round():
+    clock = Clock()
+    queue = _queue(clock)
+    queue.add_after("a/1", 100)
+    queue.add_after("a/1", 10)
+    queue.add_after("a/1", 50)
+    clock.now = 10.0
+    assert _drain(queue) == ["a/1"]
+    clock.now = 200.0
+    assert _drain(queue) == []
+
+
+def test_working_on_a_key_ends_its_pending_delay():
+    clock = Clock()
+    queue = _queue(clock)
+    queue.add_after("a/1", 100)
+    queue.add("a/1")
+    assert _drain(queue) == ["a/1"]
+    clock.now = 200.0
+    assert _drain(queue) == []
+
+
+def test_a_far_delay_renewed_often_leaves_no_heap_behind():
+    queue = _queue()
+    for _ in range(10_000):
+        queue.add("a/1")
+        queue.add_after(queue.take(), 3600)
+        queue.done("a/1")
+    assert len(queue._heap) < 3000
+
+
+def test_a_dropped_group_that_comes_back_still_never_has_two_workers():
+    queue = _queue()
+    queue.add("a/1")
+    queue.take()
+    queue.drop_group("a")
+    queue.add("a/1")
+    assert queue.take() is None
+    queue.done("a/1")
+    assert queue.take() == "a/1"
+
+
+def test_giving_back_what_was_not_taken_is_a_bug():
+    with pytest.raises(KeyError):
+        _queue().done("a/1")
+
+
+async def test_waiters_are_served_as_keys_come():
+    queue = FairQueue(group=lambda key: key[0])
+    got = []
+
+    async def serve():
+        with contextlib.suppress(QueueClosed):
+            while True:
+                key = await queue.get()
+                got.append(key)
+                queue.done(key)
+                if len(got) == 50:
+                    queue.close()
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        for _ in range(3):
+            tasks.create_task(serve())
+        await asyncio.sleep(0)
+        for number in range(50):
+            queue.add(f"{number % 7}{number}")
+    assert len(set(got)) == 50
+
+
+async def test_a_delayed_key_wakes_whoever_waits():
+    queue = FairQueue(group=lambda key: key)
+    waiting = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    queue.add_after("late", 0.05)
+    queue.add_after("soon", 0.01)
+    assert await asyncio.wait_for(waiting, 5) == "soon"
+    assert await asyncio.wait_for(queue.get(), 5) == "late"
+
+
+async def test_a_cancelled_waiter_passes_its_key_on():
+    queue = FairQueue(group=lambda key: key)
+    first, second = (asyncio.ensure_future(queue.get()) for _ in range(2))
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()  # after it was chosen to wake up, before it ran
+    assert await asyncio.wait_for(second, 5) == "a"
+    assert first.cancelled()
+
+
+async def test_closing_ends_every_wait():
+    queue = FairQueue(group=lambda key: key)
+    waiting = [asyncio.ensure_future(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    queue.close()
+    assert all(
+        isinstance(found, QueueClosed)
+        for found in await asyncio.gather(*waiting, return_exceptions=True)
+    )
+    queue.add("a")
+    with pytest.raises(QueueClosed):
+        await queue.get()
+
+
+async def test_a_freed_place_wakes_a_waiter():
+    queue = FairQueue(group=lambda _: "one", in_flight=1)
+    queue.add("a")
+    queue.add("b")
+    assert await queue.get() == "a"
+    waiting = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    queue.done("a")
+    assert await asyncio.wait_for(waiting, 5) == "b"
+
+
+def test_the_snapshot_says_what_is_going_on():
+    clock = Clock()
+    queue = _queue(clock, name="q")
+    queue.add("a/1")
+    queue.add("a/2", low=True)
+    queue.add_after("b/1", 5)
+    queue.retry("c/1")
+    queue.take()
+    queue.add("a/1")
+    clock.now = 2.0
+    seen = queue.snapshot()
+    assert seen["groups"]["a"] == {"high": [], "low": ["a/2"], "in_flight": 1, "weight": 1}
+    assert seen["processing"] == {"a/1": 2.0}
+    assert seen["dirty"] == ["a/1"]
+    assert seen["delayed"] == {"b/1": 3.0, "c/1": -1.0}
+    assert seen["failures"] == {"c/1": 1}
+    assert queue.unfinished_seconds() == 2.0

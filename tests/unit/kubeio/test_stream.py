@@ -1,0 +1,66 @@
+"""Framing: whatever the chunks, the same lines; whatever is cut off was never said."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeio import errors, stream
+
+
+def _lines(parts):
+    found = stream.Lines()
+    lines = [line for part in parts for line in found.feed(part)]
+    found.end("here")
+    return lines
+
+
+def _line(kind, body) -> bytes:
+    return orjson.dumps({"type": kind, "object": body})
+
+
+@given(
+    lines=st.lists(st.binary(min_size=1, max_size=40).filter(lambda b: b"\n" not in b)),
+    cuts=st.lists(st.integers(min_value=0, max_value=500)),
+)
+def test_chunks_do_not_matter(lines, cuts):
+    whole = b"".join(line + b"\n" for line in lines)
+    edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    assert _lines([whole[a:b] for a, b in pairwise(edges)]) == lines
+
+
+def test_a_line_may_be_as_long_as_it_is():
+    line = _line("ADDED", {"data": "x" * 5_000_000})
+    whole = line + b"\n"
+    assert _lines([whole[at : at + 1000] for at in range(0, len(whole), 1000)]) == [line]
+
+
+def test_what_ends_inside_a_line_was_cut():
+    found = stream.Lines()
+    assert found.feed(b"whole\nhal") == [b"whole"]
+    with pytest.raises(errors.Unavailable, match="here: the stream was cut"):
+        found.end("here")
+
+
+def test_an_error_event_is_the_error():
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+    with pytest.raises(errors.Gone, match="here: too old"):
+        stream.event(_line("ERROR", status), "here")
+
+
+@pytest.mark.parametrize(
+    "line", [b"not json", b"{}", b'{"type":"X","object":{}}', b'{"type":1,"object":{}}', b"\xff"]
+)
+def test_what_is_no_event_is_a_broken_stream(line):
+    with pytest.raises(errors.Unavailable, match="here"):
+        stream.event(line, "here")
+
+
+def test_numbers_and_unknown_fields_survive():
+    body = {"x": 9007199254740993, "y": 1.5, "z": None, "new": {"a": [1, {}]}}
+    found = stream.event(_line("MODIFIED", body), "here")
+    assert (found.type, found.decode()) == ("MODIFIED", body)

@@ -1,0 +1,343 @@
+"""Faults of the wire: what is repeated, what is not, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from kubeio import errors
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from tenancy.resources import CONFIG_MAPS, NODES, PODS
+from tests.support.faults import misbehaving
+
+GOOD = {"kind": "Pod", "metadata": {"name": "a"}}
+
+
+def _after(faults, *, then=GOOD):
+    """Misbehave by each fault once, then answer."""
+    left = list(faults)
+
+    async def handler(request, answer):
+        if left:
+            await left.pop(0)(answer)
+        else:
+            await answer.json(then)
+
+    return handler
+
+
+async def _cut(answer):
+    answer.cut()
+
+
+async def _told_to_wait(answer):
+    await answer.status(429, "TooManyRequests", Retry_After="0")
+
+
+async def _told_unavailable(answer):
+    await answer.status(503, "ServiceUnavailable", Retry_After="0")
+
+
+async def _refused_by_rule(answer):
+    await answer.status(429, "TooManyRequests", "disruption budget")
+
+
+async def _internal(answer):
+    await answer.status(500, "InternalError")
+
+
+async def _get(client):
+    return await client.get(PODS, "a", namespace="n")
+
+
+async def _post(client):
+    return await client.create(PODS, {"metadata": {"name": "a", "namespace": "n"}})
+
+
+async def _put(client):
+    return await client.replace(PODS, {"metadata": {"name": "a", "namespace": "n"}})
+
+
+async def _merge(client):
+    return await client.patch(PODS, "a", {}, namespace="n")
+
+
+async def _json(client):
+    return await client.patch(PODS, "a", [], kind="json", namespace="n")
+
+
+async def _apply(client):
+    return await client.apply(PODS, {"metadata": {"name": "a"}}, field_manager="m")
+
+
+async def _delete(client):
+    return await client.delete(PODS, "a", namespace="n")
+
+
+@pytest.mark.parametrize("verb", [_get, _put, _merge, _apply, _delete])
+@pytest.mark.parametrize("fault", [_cut, _told_to_wait, _told_unavailable])
+async def test_what_may_be_repeated_is(verb, fault):
+    async with misbehaving(_after([fault, fault])) as server, Client(server.endpoint) as client:
+        assert await verb(client) == GOOD
+
+
+@pytest.mark.parametrize("verb", [_post, _json])
+@pytest.mark.parametrize(
+    ("fault", "problem"), [(_cut, errors.Unavailable), (_told_unavailable, errors.ServerProblem)]
+)
+async def test_what_may_have_happened_is_not_repeated(verb, fault, problem):
+    async with misbehaving(_after([fault])) as server, Client(server.endpoint) as client:
+        with pytest.raises(problem):
+            await verb(client)
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("verb", [_post, _json])
+async def test_what_was_turned_away_at_the_door_is_repeated_even_so(verb):
+    async with misbehaving(_after([_told_to_wait])) as server, Client(server.endpoint) as client:
+        assert await verb(client) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [(_refused_by_rule, errors.TooManyRequests), (_internal, errors.ServerProblem)],
+)
+async def test_what_time_does_not_heal_is_not_repeated(fault, problem):
+    async with misbehaving(_after([fault])) as server, Client(server.endpoint) as client:
+        with pytest.raises(problem):
+            await _get(client)
+        assert len(server.requests) == 1
+
+
+async def test_a_delay_longer_than_the_deadline_is_for_the_caller():
+    async def handler(request, answer):
+        await answer.status(429, "TooManyRequests", Retry_After="30")
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+        with pytest.raises(errors.TooManyRequests) as caught:
+            await client.get(PODS, "a", namespace="n", deadline=5.0)
+        assert caught.value.retry_after == 30.0
+        assert len(server.requests) == 1
+
+
+async def test_repetitions_end():
+    async def handler(request, answer):
+        answer.cut()
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+        with pytest.raises(errors.Unavailable, match="faulty: GET /api/v1/namespaces/n/pods/a"):
+            await _get(client)
+        assert len(server.requests) >= 4
+
+
+async def test_the_deadline_is_for_all_tries_together():
+    async def handler(request, answer):
+        await asyncio.sleep(0.15)
+        answer.cut()
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+        started = time.monotonic()
+        with pytest.raises(errors.Unavailable):
+            await client.get(PODS, "a", namespace="n", deadline=0.4)
+        assert time.monotonic() - started < 2.0
+
+
+async def test_silence_runs_into_the_deadline_and_is_not_repeated():
+    async def handler(request, answer):
+        await answer.hang()
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+        with pytest.raises(errors.Timeout, match=r"no answer within 0\.1 s"):
+            await client.get(PODS, "a", namespace="n", deadline=0.1)
+        assert len(server.requests) == 1
+
+
+async def test_nobody_there_is_tried_again_even_for_a_create():
+    endpoint = Endpoint(server="http://127.0.0.1:1", name="nobody")
+    async with Client(endpoint) as client:
+        with pytest.raises(errors.NotSent, match=r"cannot connect to 127\.0\.0\.1:1"):
+            await client.create(PODS, {"metadata": {"name": "a"}}, deadline=0.3)
+
+
+async def test_redirects_are_not_followed():
+    async def handler(request, answer):
+        await answer.json({}, code=302, Location="/elsewhere")
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+        with pytest.raises(errors.ApiError) as caught:
+            await _get(client)
+        assert caught.value.status == 302
+        assert [request.path for request in server.requests] == ["/api/v1/namespaces/n/pods/a"]
+
+
+async def test_a_proxys_page_instead_of_json_is_transient():
+    async def handler(request, answer):
+        await answer.json(b"<html>maintenance")
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+        with pytest.raises(errors.Unavailable, match="is a proxy between"):
+            await _get(client)
+
+
+async def test_at_most_so_many_requests_are_under_way():
+    under_way, most = 0, 0
+
+    async def handler(request, answer):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        await answer.json(GOOD)
+
+    async with misbehaving(handler) as server, Client(server.endpoint, connections=3) as client:
+        await asyncio.gather(*(_get(client) for _ in range(12)))
+    assert most == 3
+
+
+async def test_watches_do_not_take_the_requests_places():
+    async def handler(request, answer):
+        if "watch" in request.query:
+            await answer.begin()
+            await answer.hang()
+        await answer.json(GOOD)
+
+    async with (
+        misbehaving(handler) as server,
+        Client(server.endpoint, connections=1) as client,
+        client.watch(PODS),
+        client.watch(CONFIG_MAPS),
+    ):
+        assert await client.get(PODS, "a", namespace="n", deadline=2.0) == GOOD
+
+
+async def test_a_silent_watch_ends():
+    async def handler(request, answer):
+        await answer.begin()
+        await answer.hang()
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+
+        async def follow():
+            async with client.watch(PODS, silence=0.1) as events:
+                async for _ in events:
+                    pass
+
+        with pytest.raises(errors.Timeout, match=r"WATCH /api/v1/pods: no answer within 0\.1 s"):
+            await follow()
+
+
+async def test_leaving_a_watch_closes_its_connection():
+    closed = asyncio.Event()
+
+    async def handler(request, answer):
+        await answer.begin()
+        try:
+            while True:
+                await answer.event("ADDED", GOOD)
+                await asyncio.sleep(0.01)
+        except ConnectionError:
+            closed.set()
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+        async with client.watch(PODS) as events:
+            async for _ in events:
+                break
+        await asyncio.wait_for(closed.wait(), 5)
+
+
+@pytest.mark.parametrize("name", ["..", "."])
+async def test_a_name_cannot_leave_its_place_in_the_path(name):
+    async with Client(Endpoint(server="http://127.0.0.1:1")) as client:
+        with pytest.raises(ValueError, match="is no name"):
+            await client.get(PODS, name, namespace="n")
+        with pytest.raises(ValueError, match="is no name"):
+            await client.get(PODS, "a", namespace=name)
+
+
+async def test_odd_names_stay_one_segment():
+    async def handler(request, answer):
+        await answer.json(GOOD)
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+        await client.get(NODES, "a/../b?x=1#y")
+        await client.get(NODES, "system:node")
+        await client.list(PODS, namespace="n", label_selector="a=b,c!=d&e")
+    assert server.requests[0].path == "/api/v1/nodes/a%2F..%2Fb%3Fx%3D1%23y"
+    assert server.requests[1].path == "/api/v1/nodes/system:node"
+    assert server.requests[2].query == {"labelSelector": "a=b,c!=d&e"}
+
+
+async def test_an_empty_name_never_means_all_of_them():
+    async with Client(Endpoint(server="http://127.0.0.1:1")) as client:
+        for call in (client.get, client.delete):
+            with pytest.raises(ValueError, match="no name"):
+                await call(PODS, "", namespace="n")
+        with pytest.raises(ValueError, match="no name"):
+            await client.replace(PODS, {"metadata": {}})
+
+
+async def test_the_token_is_renewed_once_on_a_401(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("old")
+
+    async def handler(request, answer):
+        if request.headers["authorization"] == "Bearer new":
+            await answer.json(GOOD)
+        else:
+            file.write_text("new")
+            await answer.status(401, "Unauthorized")
+
+    async with misbehaving(handler) as server:
+        endpoint = Endpoint(server=server.endpoint.server, token_file=file)
+        async with Client(endpoint) as client:
+            assert await _post(client) == GOOD
+    assert [r.headers["authorization"] for r in server.requests] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_401_with_the_same_token_is_final(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("old")
+
+    async def handler(request, answer):
+        await answer.status(401, "Unauthorized")
+
+    async with misbehaving(handler) as server:
+        endpoint = Endpoint(server=server.endpoint.server, token_file=file)
+        async with Client(endpoint) as client:
+            with pytest.raises(errors.Unauthorized):
+                await _get(client)
+            with pytest.raises(errors.Unauthorized):
+                async with client.watch(PODS):
+                    pass
+    assert len(server.requests) == 2
+
+
+async def test_what_is_sent():
+    async def handler(request, answer):
+        await answer.json(GOOD)
+
+    async with misbehaving(handler) as server:
+        endpoint = Endpoint(server=server.endpoint.server + "/base/", token="tok")
+        async with Client(endpoint, user_agent="vc-test") as client:
+            await client.apply(
+                PODS, {"metadata": {"name": "a", "namespace": "n"}}, field_manager="m"
+            )
+            await client.delete(
+                PODS, "a", namespace="n", uid="u", grace_seconds=0, propagation="Background"
+            )
+    apply, delete = server.requests
+    assert apply.method == "PATCH"
+    assert apply.path == "/base/api/v1/namespaces/n/pods/a"
+    assert apply.query == {"fieldManager": "m", "force": "true"}
+    assert apply.headers["content-type"] == "application/apply-patch+yaml"
+    assert apply.headers["user-agent"] == "vc-test"
+    assert apply.headers["authorization"] == "Bearer tok"
+    assert "accept-encoding" not in apply.headers
+    assert delete.body == (
+        b'{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"},'
+        b'"gracePeriodSeconds":0,"propagationPolicy":"Background"}'
+    )
