@@ -83,3 +83,4 @@ def test_a_moving_line_never_wraps(monkeypatch):
     lines = re.split(r"[\r\n]|\x1b\[[?0-9;]*[A-Za-z]", screen.getvalue())
     assert any("waiting for etcd" in line for line in lines)
     assert all(len(line) <= 40 for line in lines)
+    assert not any(line.startswith("x") for line in lines)  # the rest of a line that wrapped
