@@ -51,7 +51,7 @@ def test_a_cluster_that_is_too_old_is_refused():
 def described(node: dict, where: str = "") -> list[str]:
     lacking = []
     for name, value in node.get("properties", {}).items():
-        if "$ref" not in value and not value.get("description"):
+        if not value.get("description"):
             lacking.append(f"{where}.{name}")
         lacking += described(value, f"{where}.{name}")
     return lacking

@@ -1,0 +1,94 @@
+"""The chart's README: how to install it, and each value with its default and meaning.
+
+Owns the text around the table. The table comes from `values.schema.json` and `values.yaml`, so that
+it cannot be wrong.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHART = Path(__file__).resolve().parent / "virtual-cluster"
+
+_HEAD = """\
+# virtual-cluster
+
+Whole Kubernetes control planes for many tenants on one super cluster. Needs Kubernetes 1.33 or
+newer, a default StorageClass, and nodes that reach the images.
+
+```
+helm install virtual-cluster charts/virtual-cluster \\
+  --namespace vc-manager --create-namespace --set image.registry=REGISTRY/PREFIX
+```
+
+One installation serves a cluster. It brings the custom resource definitions, vc-manager, the
+syncer, an agent on each node, an account with its own narrow role for each of them, a
+ClusterVersion, and three roles to give to people:
+
+| Role | Lets somebody |
+|---|---|
+| `virtual-cluster-view` | see VirtualClusters; part of the usual `view` |
+| `virtual-cluster-edit` | make and delete VirtualClusters of a namespace, when bound there |
+| `virtual-cluster-versions` | see the ClusterVersions there are, when bound for the whole cluster |
+
+`helm uninstall` leaves the definitions, the ClusterVersions and so all tenants; whoever wants
+them gone deletes the VirtualClusters first, while vc-manager still runs, and then the
+definitions.
+
+## Values
+
+| Value | Default | Meaning |
+|---|---|---|
+"""
+
+
+def text() -> str:
+    """Return the whole README."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    rows = (
+        f"| `{path}` | {_default(_at(values, path))} | {_meaning(node)} |\n"
+        for path, node in leaves(schema, schema)
+    )
+    return _HEAD + "".join(rows)
+
+
+def leaves(
+    node: Mapping[str, Any], schema: Mapping[str, Any], where: str = ""
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each value that has no named values inside, with its dotted path."""
+    for name, value in node["properties"].items():
+        path = f"{where}.{name}" if where else name
+        resolved = _resolved(value, schema)
+        if path == "global":
+            continue
+        if "properties" in resolved and "$ref" not in value:
+            yield from leaves(resolved, schema, path)
+        else:
+            yield path, {**resolved, **value}
+
+
+def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" not in node:
+        return node
+    found: Mapping[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]]
+    return found
+
+
+def _at(values: Any, path: str) -> Any:
+    for step in path.split("."):
+        values = values[step]
+    return values
+
+
+def _default(value: Any) -> str:
+    return f"`{json.dumps(value)}`"
+
+
+def _meaning(node: Mapping[str, Any]) -> str:
+    choice = " or ".join(f"`{each}`" for each in node.get("enum", ()))
+    meaning = str(node["description"])
+    return f"{meaning} {choice}." if choice else meaning
