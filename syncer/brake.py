@@ -115,13 +115,18 @@ class Brake:
         tenant_client: Client,
         super_client: Client,
         revision: Callable[[], int],
+        judged: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`revision` tells the highest revision that the session's watches have seen."""
+        """`revision` tells the highest revision that the session's watches have seen.
+
+        `judged` is called when the judgement has changed.
+        """
         self._tenant = tenant
         self._tenant_client = tenant_client
         self._super_client = super_client
         self._seen_revision = revision
+        self._judged = judged
         self._clock = clock
         self._lock = asyncio.Lock()
         self._verified_at = float("-inf")
@@ -225,7 +230,8 @@ class Brake:
         problem = judge(record, sight)
         if problem != self.problem:
             _log.warning("brake.judged", problem=problem or "none", store=sight.uid)
-        self.problem = problem
+            self.problem = problem
+            self._judged()
         if not problem:
             self._sight = sight
             self._verified_at = started

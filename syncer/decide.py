@@ -5,8 +5,10 @@ object ours and this object's twin; a name only says where to look. Must not kno
 clients. Hazard: `Delete` says what should go, not that it may: `syncer.deletion` asks for proof.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 from kubeio.store import Entry
 from tenancy import ownership
@@ -120,3 +122,9 @@ def super_side(entry: Entry | None) -> SuperSide | None:
     if owner is None:
         return SuperSide("", "", entry.deleting)
     return SuperSide(owner.vc_uid, owner.uid, entry.deleting)
+
+
+def is_owned(metadata: Mapping[str, Any], vc_uid: str, uid: str) -> bool:
+    """Tell whether a live super object is the twin of this tenant object."""
+    owner = ownership.owner_of(metadata)
+    return owner is not None and owner.vc_uid == vc_uid and owner.uid == uid

@@ -34,6 +34,35 @@ def refs_of(spec: Mapping[str, Any]) -> frozenset[Ref]:
         return frozenset()  # a hostile API said so; the verdict table rejects such a pod
 
 
+ACCOUNT_TOKEN = "AccountToken"  # noqa: S105 - a kind of need
+"""Kind of need: the token that all pods of an account share; the name is the account's."""
+POD_TOKEN = "PodToken"  # noqa: S105 - a kind of need
+"""Kind of need: tokens bound to the pod itself; the name is the pod's UID."""
+
+
+def needs_of(pod: Mapping[str, Any]) -> frozenset[Ref]:
+    """Return what a tenant pod needs below: objects it names, and tokens."""
+    spec = pod.get("spec") or {}
+    needs = set(refs_of(spec))
+    try:
+        for source in token_sources(spec):
+            if source.get("audience"):
+                needs.add(Ref(POD_TOKEN, pod["metadata"]["uid"]))
+            else:
+                needs.add(Ref(ACCOUNT_TOKEN, spec.get("serviceAccountName") or "default"))
+    except (AttributeError, TypeError):
+        pass  # as above
+    return frozenset(needs)
+
+
+def token_sources(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the serviceAccountToken sources of a PodSpec's volumes."""
+    for volume in spec.get("volumes") or ():
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if source.get("serviceAccountToken") is not None:
+                yield source["serviceAccountToken"]
+
+
 def _walk(spec: Mapping[str, Any]) -> Iterator[Ref]:
     for secret in spec.get("imagePullSecrets") or ():
         if secret.get("name"):

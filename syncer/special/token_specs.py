@@ -6,13 +6,14 @@ so nothing has to be remembered. Hazard: never log or compare the token itself.
 """
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from kubeio import Object
 from syncer import policy
+from syncer.references import token_sources
 from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant
 
@@ -58,7 +59,7 @@ def specs_of(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], 
     metadata, spec = pod["metadata"], pod["spec"]
     account = spec.get("serviceAccountName") or "default"
     found: dict[tuple[str, int], TokenSpec] = {}
-    for source in _sources(spec):
+    for source in token_sources(spec):
         written = wanted_of(source)
         audience, seconds = written
         if not audience:
@@ -81,13 +82,6 @@ def specs_of(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], 
 def wanted_of(source: Mapping[str, Any]) -> tuple[str, int]:
     """Return audience and lifetime that a serviceAccountToken source asks for."""
     return str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600)
-
-
-def _sources(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for volume in spec.get("volumes") or ():
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            if source.get("serviceAccountToken") is not None:
-                yield source["serviceAccountToken"]
 
 
 def secret_of(

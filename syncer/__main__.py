@@ -1,0 +1,74 @@
+"""`python -m syncer`: reads flags and environment, and runs the syncer."""
+
+import argparse
+import importlib.metadata
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+import uvloop
+
+from kubeio import config, errors
+from syncer import app, patrol
+from telemetry import logs
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until told to stop; 0 after an orderly end."""
+    options = _options(arguments)
+    logs.configure(options.log_level)
+    try:
+        return uvloop.run(_run(options))
+    except errors.CredentialsProblem as problem:
+        sys.stderr.write(f"vc-syncer: {problem}\n")
+        return 1
+
+
+async def _run(options: argparse.Namespace) -> int:
+    endpoint = await config.super_endpoint(options.kubeconfig, options.context)
+    return await app.serve(
+        app.Options(
+            namespace=options.namespace,
+            port=options.port,
+            identity=os.environ.get("POD_NAME", socket.gethostname()),
+            version=_version(),
+            patrol_seconds=options.patrol_seconds,
+        ),
+        endpoint,
+    )
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="vc-syncer",
+        description="Carries tenant objects into the super cluster, and their statuses back.",
+    )
+    env = os.environ.get
+    parser.add_argument("--kubeconfig", default="", help="run outside of the super cluster")
+    parser.add_argument("--context", default="", help="context of that kubeconfig")
+    parser.add_argument(
+        "--namespace",
+        default=env("POD_NAMESPACE", "vc-manager"),
+        help="namespace of the components, for the Lease and the agents",
+    )
+    parser.add_argument(
+        "--patrol-seconds",
+        type=float,
+        default=float(env("PATROL_SECONDS", str(patrol.PERIOD_SECONDS))),
+        help="time between two rounds that look for what events missed",
+    )
+    parser.add_argument(
+        "--port", type=int, default=int(env("PORT", "8080")), help="/healthz, /readyz, /metrics"
+    )
+    parser.add_argument("--log-level", default=env("LOG_LEVEL", "info"))
+    parser.add_argument("--version", action="version", version=_version())
+    return parser.parse_args(arguments)
+
+
+def _version() -> str:
+    return importlib.metadata.version("virtual-cluster")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Builds the syncer from its parts, runs it while the Lease is held, and stops it in order.
+
+Owns the process's life. Must not know what a key means. Hazard: after a stop nothing new may begin
+while what is in hand ends: the queue is closed first, then the workers end, then the watches, then
+the Lease.
+"""
+
+import asyncio
+import signal
+import uuid
+from dataclasses import dataclass
+
+import structlog
+
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from kubeio.lease import Lease, LeaseLost
+from kubeio.queue import FairQueue
+from kubeio.worker import Worker
+from syncer.engine import Engine, log_fields
+from syncer.keys import Key, group_of
+from syncer.patrol import PERIOD_SECONDS, Patrol
+from syncer.session import USER_AGENT
+from syncer.supercluster import SuperCluster
+from syncer.tenants import Tenants
+from syncer.wiring import SuperWiring
+from telemetry.probes import Probes
+from tenancy import marks
+
+DRAIN_SECONDS = 8.0
+WORKERS = 32
+IN_FLIGHT = 8
+"""Keys of one tenant in hand at once, so that a slow or greedy one leaves the rest to others."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line says."""
+
+    namespace: str
+    port: int
+    identity: str
+    """Name of the pod, or of the machine."""
+    version: str
+    patrol_seconds: float = PERIOD_SECONDS
+
+
+class Syncer:
+    """Everything that runs while the Lease is held."""
+
+    def __init__(self, super_client: Client, options: Options) -> None:
+        self._options = options
+        self._queue: FairQueue[Key] = FairQueue(name="syncer", group=group_of, in_flight=IN_FLIGHT)
+        self.super_cluster = SuperCluster(super_client, namespace=options.namespace)
+        self.tenants = Tenants(self.super_cluster, self._queue)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until told to stop, then finish what is in hand."""
+        engine = Engine(self.tenants.sessions)
+        worker = Worker(
+            self._queue, engine.reconcile, name="syncer", count=WORKERS, fields=log_fields
+        )
+        SuperWiring(self.super_cluster, self.tenants.sessions).subscribe()
+        patrol = Patrol(self.tenants.sessions, period_seconds=self._options.patrol_seconds)
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(self.super_cluster.run(), name="super-cluster")
+            stopped = group.create_task(stop.wait(), name="stop")
+            synced = group.create_task(self.super_cluster.wait_synced(), name="synced")
+            await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
+            synced.cancel()
+            if not stop.is_set():
+                _log.info("syncer.started", version=self._options.version)
+                working = group.create_task(worker.run(), name="workers")
+                keeping = group.create_task(self.tenants.run(), name="tenants")
+                rounds = group.create_task(patrol.run(), name="patrol")
+                await stopped
+                self._queue.close()
+                await asyncio.wait((working,), timeout=DRAIN_SECONDS)
+                for task in (working, keeping, rounds):
+                    task.cancel()
+            watching.cancel()
+        _log.info("syncer.stopped")
+
+    def missing(self) -> str:
+        """Return what keeps the syncer from being ready, empty when nothing does."""
+        return self.super_cluster.missing()
+
+
+async def serve(options: Options, endpoint: Endpoint) -> int:
+    """Compete for the Lease and work while it is held; 0 after an orderly end."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop.set)
+    async with Client(endpoint, user_agent=USER_AGENT) as super_client:
+        syncer = Syncer(super_client, options)
+        lease = Lease(
+            super_client,
+            namespace=options.namespace,
+            name=marks.SYNCER,
+            identity=f"{options.identity}_{uuid.uuid4()}",
+        )
+        probes = Probes()
+        # A standby is ready: it could take over at once. Only the holder's caches can be missing.
+        probes.ready("caches", lambda: syncer.missing() if lease.is_held else "")
+        async with probes.served(options.port):
+            return await _while_held(syncer, lease, stop)
+
+
+async def _while_held(syncer: Syncer, lease: Lease, stop: asyncio.Event) -> int:
+    run = asyncio.ensure_future(lease.run(lambda: syncer.run(stop)))
+    stopped = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((run, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not run.done() and not lease.is_held:
+        run.cancel()  # it only waits for its turn
+    try:
+        await run
+    except asyncio.CancelledError:
+        return 0
+    except LeaseLost as problem:
+        _log.error("lease.lost", problem=str(problem))
+        return 1
+    return 0

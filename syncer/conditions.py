@@ -1,0 +1,89 @@
+"""What the syncer says about a VirtualCluster: the conditions Synced and DeletesHeld.
+
+Owns their words and their writing, by server-side apply on the status with a field manager of our
+own. Must not know how a session works. Hazard: both conditions are applied together, as applying
+one alone would give up the other.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kubeio import errors
+from kubeio.client import Client
+from kubeio.store import Entry
+from tenancy import conditions, marks
+from tenancy.conditions import Condition
+from tenancy.resources import VIRTUAL_CLUSTERS
+
+ENGAGED = "Engaged"
+DISENGAGED = "Disengaged"
+"""vc-manager waits for this word before it deletes super namespaces."""
+UNREACHABLE = "TenantUnreachable"
+STORE_CHANGED = "StoreChanged"
+STORE_INTACT = "StoreIntact"
+
+_MAX_MESSAGE = 1024
+
+
+def synced(*, reason: str, message: str, generation: int) -> Condition:
+    """Return the condition Synced; it is true for one reason only."""
+    return conditions.condition(
+        marks.SYNCED,
+        "True" if reason == ENGAGED else "False",
+        reason,
+        message[:_MAX_MESSAGE],
+        now=_now(),
+        generation=generation,
+    )
+
+
+def deletes_held(*, message: str, generation: int) -> Condition:
+    """Return the condition DeletesHeld; an empty message means that they are not."""
+    return conditions.condition(
+        marks.DELETES_HELD,
+        "True" if message else "False",
+        STORE_CHANGED if message else STORE_INTACT,
+        message[:_MAX_MESSAGE] or "The tenant's store is the one that was synced before.",
+        now=_now(),
+        generation=generation,
+    )
+
+
+def held_before(entry: Entry) -> list[Condition]:
+    """Return DeletesHeld as it stands, for a write that has nothing new to say about it."""
+    live = (entry.decode().get("status") or {}).get("conditions") or ()
+    found = conditions.find(live, marks.DELETES_HELD)
+    return [] if found is None else [dict(found)]
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_said(live: Sequence[Mapping[str, Any]], wanted: Sequence[Condition]) -> bool:
+    """Tell whether conditions say this already, whenever they began to."""
+    told = ("status", "reason", "message", "observedGeneration")
+    for condition in wanted:
+        found = conditions.find(live, condition["type"])
+        if found is None or any(found.get(key) != condition[key] for key in told):
+            return False
+    return True
+
+
+async def say(super_client: Client, entry: Entry, wanted: Sequence[Condition]) -> None:
+    """Write the conditions of a VirtualCluster, if they say something new."""
+    live = (entry.decode().get("status") or {}).get("conditions") or []
+    if is_said(live, wanted):
+        return
+    body = {
+        "apiVersion": VIRTUAL_CLUSTERS.api_version,
+        "kind": VIRTUAL_CLUSTERS.kind,
+        "metadata": {"name": entry.name, "namespace": entry.namespace, "uid": entry.uid},
+        "status": {"conditions": conditions.carry_times(live, wanted)},
+    }
+    with contextlib.suppress(errors.NotFound):  # gone meanwhile; nobody is left to tell
+        await super_client.apply(
+            VIRTUAL_CLUSTERS, body, field_manager=marks.SYNCER, subresource="status"
+        )

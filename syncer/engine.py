@@ -1,0 +1,57 @@
+"""From a key to the flow that runs it.
+
+Owns the dispatch and nothing else. A key of a tenant that is not engaged, or not ready yet, is
+dropped: engaging queues every key anew.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from kubeio.worker import Done, Verdict
+from syncer import downward, kinds
+from syncer.flows import addresses, events, namespaces, nodes, pods, services, store, tokens
+from syncer.keys import ADDRESS, EVENT, NODE, STORE, TOKEN, Key
+from syncer.kinds import Kind, Life
+from syncer.session import Session
+
+_BY_LIFE: Mapping[Life, Callable[[Kind, Key, Session], Awaitable[Verdict]]] = {
+    Life.PLAIN: downward.reconcile,
+    Life.NAMESPACE: namespaces.reconcile,
+    Life.SERVICE: services.reconcile,
+    Life.POD: pods.reconcile,
+}
+_BY_KEY: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
+    TOKEN: tokens.reconcile,
+    ADDRESS: addresses.reconcile,
+    EVENT: events.reconcile,
+    NODE: nodes.reconcile,
+    STORE: store.reconcile,
+}
+
+
+class Engine:
+    """Runs keys of whatever sessions there are."""
+
+    def __init__(self, sessions: Mapping[str, Session]) -> None:
+        self._sessions = sessions
+
+    async def reconcile(self, key: Key) -> Verdict:
+        """Bring one key in step."""
+        session = self._sessions.get(key.tenant)
+        if session is None or not session.is_ready:
+            return Done()
+        async with session.working():
+            run = _BY_KEY.get(key.kind)
+            if run is not None:
+                return await run(key, session)
+            kind = kinds.BY_NAME[key.kind]
+            return await _BY_LIFE[kind.life](kind, key, session)
+
+
+def log_fields(key: Key) -> dict[str, str]:
+    """Return how a key is named in logs."""
+    return {
+        "tenant": key.tenant,
+        "kind": key.kind,
+        "namespace": key.namespace,
+        "name": key.name,
+    }

@@ -1,0 +1,1 @@
+"""What is done for one key: the effects around the pure decisions, one file per kind of flow."""

@@ -1,0 +1,45 @@
+"""One address of a tenant's slice: reserved in the tenant while somebody else has it below.
+
+Owns the effects. Hazard: the tenant's allocator may have given the address away first; then the
+tenant's own Service meets the refusal, and nothing is taken from it.
+"""
+
+import structlog
+
+from kubeio import errors
+from kubeio.worker import Again, Done, Verdict
+from syncer.downward import BEHIND_SECONDS
+from syncer.expectations import Side
+from syncer.keys import ADDRESS, Key
+from syncer.session import Session
+from syncer.special import addresses
+from tenancy import marks
+from tenancy.resources import IP_ADDRESSES
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+async def reconcile(key: Key, session: Session) -> Verdict:
+    """Reserve or free one address."""
+    if session.is_behind(key):
+        return Again(BEHIND_SECONDS)
+    below = session.super_cluster.addresses.get("", key.name)
+    reserved = session.stores[ADDRESS].get("", key.name)
+    taken = below is not None and addresses.is_taken_by_others(below.decode(), session.view)
+    if taken and reserved is None:
+        try:
+            written = await session.tenant_client.create(
+                IP_ADDRESSES, addresses.reservation(key.name), field_manager=marks.SYNCER
+            )
+        except errors.AlreadyExists:
+            return Done()  # a Service of the tenant has it; its own key tells
+        session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
+        _log.info("address.reserved", address=key.name)
+    elif reserved is not None and not taken:
+        try:
+            await session.tenant_client.delete(IP_ADDRESSES, key.name, uid=reserved.uid)
+        except errors.NotFound:
+            return Done()
+        session.expectations.changed(Side.TENANT, key, reserved)
+        _log.info("address.freed", address=key.name)
+    return Done()

@@ -1,0 +1,44 @@
+"""One namespace: as any plain kind, and then the account that its pods run as.
+
+Owns the order: pods wait until the account is there. Hazard: an account that somebody gave secrets
+or a mounted token is put back, as it would reach every pod of the namespace.
+"""
+
+from kubeio import errors
+from kubeio.worker import Done, Verdict
+from syncer import downward
+from syncer.keys import Key
+from syncer.kinds import Kind
+from syncer.session import Session
+from syncer.special import namespaces
+from tenancy import marks, names
+from tenancy.resources import SERVICE_ACCOUNTS
+
+
+async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
+    """Bring one namespace and its account in step."""
+    verdict = await downward.reconcile(kind, key, session)
+    pair = downward.look(kind, key, session)
+    tenant_x, below = pair.tenant_x, session.view.super_namespace(key.name)
+    if tenant_x is None or not isinstance(verdict, Done):
+        return verdict
+    if pair.super_x is None or pair.super_x.deleting:
+        return verdict  # its own creation wakes this key again
+    if not session.is_twin(pair.super_x, tenant_x.uid):
+        return verdict
+    wanted = namespaces.workload_account(session.view, tenant_x.decode())
+    live = session.super_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
+    if live is None:
+        try:
+            await session.super_client.create(SERVICE_ACCOUNTS, wanted, field_manager=marks.SYNCER)
+        except errors.AlreadyExists:
+            return await _take_over(wanted, session)
+    elif not namespaces.is_same_account(live.decode()):
+        return await _take_over(wanted, session)
+    return Done()
+
+
+async def _take_over(wanted: dict[str, object], session: Session) -> Verdict:
+    """Put the account back to powerless; the namespace is ours, so its accounts are, too."""
+    await session.super_client.apply(SERVICE_ACCOUNTS, wanted, field_manager=marks.SYNCER)
+    return Done()

@@ -1,0 +1,279 @@
+"""One pod: made below, bound and told of above, and gone from both in the right order.
+
+Owns the effects of each step of `special.pod_life`, and what a pod waits for before it is made: its
+namespace, its configuration and its tokens. Must not know how any of these is written. Hazard: a
+twin missing from the cache is read live before the tenant pod is let go or called lost.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.store import Entry
+from kubeio.worker import Again, Done, Verdict, Wait
+from syncer import decide, downward, upward
+from syncer.decide import Grounds
+from syncer.decide import Verdict as Decided
+from syncer.deletion import Target
+from syncer.downward import BEHIND_SECONDS, Pair
+from syncer.expectations import Side
+from syncer.flows import nodes, pod_creation
+from syncer.keys import Key
+from syncer.kinds import Kind
+from syncer.session import Session
+from syncer.special import pod_life, pod_status, pods
+from syncer.special.pod_life import PodSide, Step
+from tenancy import marks
+from tenancy.resources import PODS
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Both:
+    """A pod that exists, decoded, with its own twin if it has one."""
+
+    kind: Kind
+    pair: Pair
+    session: Session
+    tenant_x: Entry
+    pod: Object
+    side: PodSide
+    super_x: Entry | None
+    twin: Object | None
+
+    @property
+    def key(self) -> Key:
+        """The key in hand."""
+        return self.pair.key
+
+
+async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
+    """Bring one pod in step."""
+    if session.is_behind(key):
+        return Again(BEHIND_SECONDS)
+    pair = downward.look(kind, key, session)
+    tenant_x, super_x = pair.tenant_x, pair.super_x
+    if tenant_x is None or not _is_own_or_none(pair, session):
+        return await _apart(kind, pair, session)
+    pod = tenant_x.decode()
+    is_own = super_x is not None and session.is_twin(super_x, tenant_x.uid)
+    twin = super_x.decode() if super_x is not None and is_own else None
+    side = pods.pod_side(pod)
+    step = pod_life.step(side, pods.twin_side(twin) if twin is not None else None)
+    both = Both(
+        kind=kind,
+        pair=pair,
+        session=session,
+        tenant_x=tenant_x,
+        pod=pod,
+        side=side,
+        super_x=super_x if is_own else None,
+        twin=twin,
+    )
+    return await _STEPS[step](both)
+
+
+def _is_own_or_none(pair: Pair, session: Session) -> bool:
+    """Tell whether the pod's own life decides, and not who has its name below."""
+    assert pair.tenant_x is not None  # noqa: S101 - asked only then
+    return (
+        pair.super_x is None
+        or pair.tenant_x.deleting
+        or session.is_twin(pair.super_x, pair.tenant_x.uid)
+    )
+
+
+async def _apart(kind: Kind, pair: Pair, session: Session) -> Verdict:
+    """There is no tenant pod, or another one's twin, or a stranger, has its name below."""
+    decision = decide.decide(
+        decide.tenant_side(pair.tenant_x),
+        decide.super_side(pair.super_x),
+        vc_uid=session.tenant.uid,
+    )
+    match decision.verdict, decision.grounds:
+        case Decided.DELETE, Grounds() as grounds:
+            return await downward.delete(kind, pair, grounds, session)
+        case Decided.FOREIGN, _:
+            return await downward.name_taken(kind, pair, session)
+        case Decided.WAIT, _:
+            raise Wait("the twin of an earlier pod is on its way out")
+    return Done()
+
+
+# --- the steps ------------------------------------------------------------------------------------
+
+
+async def _nothing(_: Both) -> Verdict:
+    return Done()
+
+
+async def _create(both: Both) -> Verdict:
+    if pods.is_held(both.pod):
+        return Done()
+    return await pod_creation.create(both.kind, both.pair, both.pod, both.session)
+
+
+async def _wait(_: Both) -> Verdict:
+    raise Wait("the twin is on its way out, a new one follows")
+
+
+async def _follow(both: Both) -> Verdict:
+    twin, session = both.twin, both.session
+    assert twin is not None  # noqa: S101 - the step says so
+    node = twin["spec"].get("nodeName") or ""
+    if not both.side.deleting:
+        if node and not both.side.node:
+            await _bind(both, node)
+        await _carry_down(both, twin)
+    await _carry_up(both, twin, session)
+    return Done()
+
+
+async def _bind(both: Both, node: str) -> None:
+    """Bind the tenant pod, after the node that it will name is there."""
+    await nodes.present(node, both.key, both.session)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": both.key.name,
+            "namespace": both.key.namespace,
+            "uid": both.tenant_x.uid,
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    await both.session.tenant_client.create(
+        PODS, binding, name=both.key.name, subresource="binding", field_manager=marks.SYNCER
+    )
+    both.session.expectations.changed(Side.TENANT, both.key, both.tenant_x)
+    _log.info("tenant.bound", node=node)
+
+
+async def _carry_down(both: Both, twin: Object) -> None:
+    session = both.session
+    body = pods.running_patch(both.pod, twin, session.tenant)
+    if body is not None:
+        downward.stamp(body, both.tenant_x)
+        await _patch_twin(both, twin, body)
+    gates = pod_status.gate_patch(both.pod, twin)
+    if gates is not None:
+        await _patch_twin(both, twin, gates, subresource="status")
+
+
+async def _patch_twin(both: Both, twin: Object, body: Object, *, subresource: str = "") -> None:
+    written = await both.session.super_client.patch(
+        PODS,
+        twin["metadata"]["name"],
+        body,
+        kind="strategic",
+        namespace=twin["metadata"]["namespace"],
+        subresource=subresource,
+        field_manager=marks.SYNCER,
+    )
+    downward.noted(both.key, written, both.tenant_x, both.session)
+    _log.info("super.changed", part=subresource or "spec")
+
+
+async def _carry_up(both: Both, twin: Object, session: Session) -> None:
+    names = pods.names_between(both.pod, twin, session.tenant)
+    body = pod_status.status_patch(both.pod, twin, names)
+    if body is not None:
+        await upward.write(both.kind, both.key, body, session, subresource="status")
+
+
+async def _delete_twin(both: Both) -> Verdict:
+    assert both.super_x is not None  # noqa: S101 - the step says so
+    assert both.twin is not None  # noqa: S101 - the step says so
+    await both.session.deletions.delete(
+        Target(key=both.key, resource=PODS, entry=both.super_x, grounds=Grounds.MARKED),
+        grace_seconds=pods.grace_down(both.side),
+    )
+    await _carry_up(both, both.twin, both.session)
+    return Done()
+
+
+async def _evict(both: Both) -> Verdict:
+    """The super cluster takes the pod away: say why, then delete it with the same grace."""
+    assert both.twin is not None  # noqa: S101 - the step says so
+    await _carry_up(both, both.twin, both.session)
+    grace = pods.twin_side(both.twin).grace_seconds
+    await _delete_tenant_pod(both, grace_seconds=grace)
+    _log.info("tenant.evicted", grace=grace)
+    return Done()
+
+
+async def _finish(both: Both) -> Verdict:
+    await _prove_gone(both)
+    await _delete_tenant_pod(both, grace_seconds=0)
+    return Done()
+
+
+async def _lost(both: Both) -> Verdict:
+    await _prove_gone(both)
+    await upward.write(
+        both.kind, both.key, pod_status.lost(both.pod), both.session, subresource="status"
+    )
+    _log.warning("tenant.lost")
+    return Done()
+
+
+async def _collect(both: Both) -> Verdict:
+    await _delete_tenant_pod(both, grace_seconds=0)
+    return Done()
+
+
+async def _misplaced(both: Both) -> Verdict:
+    message = f"spec.nodeName {both.side.node} is not where the pod runs; it is removed"
+    await both.session.notices.tell(PODS, both.tenant_x, reason="NodeMismatch", message=message)
+    await _delete_tenant_pod(both, grace_seconds=None)
+    return Done()
+
+
+async def _prove_gone(both: Both) -> None:
+    """Read the twin live; raises Wait when it is there after all."""
+    try:
+        live = await both.session.super_client.get(
+            PODS,
+            both.key.name,
+            namespace=both.session.view.super_namespace(both.key.namespace),
+            metadata_only=True,
+        )
+    except errors.NotFound:
+        return
+    if decide.is_owned(live["metadata"], both.session.tenant.uid, both.tenant_x.uid):
+        raise Wait("the twin lives, the cache is behind", BEHIND_SECONDS)
+
+
+async def _delete_tenant_pod(both: Both, *, grace_seconds: int | None) -> None:
+    try:
+        answer = await both.session.tenant_client.delete(
+            PODS,
+            both.key.name,
+            namespace=both.key.namespace,
+            uid=both.tenant_x.uid,
+            grace_seconds=grace_seconds,
+        )
+    except errors.NotFound:
+        return
+    version = (answer.get("metadata") or {}).get("resourceVersion", "")
+    if answer.get("kind") == "Pod" and version and grace_seconds != 0:
+        both.session.expectations.wrote(Side.TENANT, both.key, version)
+    else:
+        both.session.expectations.changed(Side.TENANT, both.key, both.tenant_x)
+
+
+_STEPS: Mapping[Step, Callable[[Both], Awaitable[Verdict]]] = {
+    Step.NOTHING: _nothing,
+    Step.CREATE: _create,
+    Step.FOLLOW: _follow,
+    Step.DELETE_TWIN: _delete_twin,
+    Step.EVICT: _evict,
+    Step.FINISH: _finish,
+    Step.LOST: _lost,
+    Step.COLLECT: _collect,
+    Step.MISPLACED: _misplaced,
+    Step.WAIT: _wait,
+}

@@ -1,0 +1,127 @@
+"""One token Secret: asked of the tenant's API, put below, renewed at half its life.
+
+Owns the effects. A Secret says of itself what it carries, so a renewal after a restart needs
+nothing else; only a Secret that is not there yet is described by the pods that wait for it. Hazard:
+a token is a credential: it goes from the answer into the body and nowhere else.
+"""
+
+from datetime import UTC, datetime
+
+import structlog
+
+from kubeio import errors
+from kubeio.store import Entry
+from kubeio.worker import Again, Done, Verdict
+from syncer.decide import Grounds
+from syncer.deletion import Target
+from syncer.downward import BEHIND_SECONDS
+from syncer.expectations import Side
+from syncer.keys import TOKEN, Key
+from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref
+from syncer.session import Session
+from syncer.special import token_specs
+from syncer.special.token_specs import TokenSpec
+from tenancy import marks
+from tenancy.resources import SECRETS, SERVICE_ACCOUNTS
+
+ACCOUNT_GONE_SECONDS = 60.0
+"""How often a token is asked for whose account is not there."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+def demand(token: TokenSpec, session: Session) -> Key | None:
+    """Return the key of a token Secret that a pod has to wait for, or None when it is there."""
+    key = session.key(TOKEN, token.namespace, token.secret_name)
+    entry = _below(key, session)
+    if entry is not None and not entry.deleting and session.is_twin(entry, token.account_uid):
+        return None
+    session.token_demands[key] = token
+    return key
+
+
+def _below(key: Key, session: Session) -> Entry | None:
+    return session.super_store("Secret").get(session.view.super_namespace(key.namespace), key.name)
+
+
+async def reconcile(key: Key, session: Session) -> Verdict:
+    """Make, renew or remove one token Secret."""
+    if session.is_behind(key):
+        return Again(BEHIND_SECONDS)
+    entry = _below(key, session)
+    if entry is None:
+        return await _make(key, session)
+    session.token_demands.pop(key, None)
+    token = token_specs.spec_of_secret(entry.annotations)
+    if token is None or entry.deleting or not session.is_twin(entry, token.account_uid):
+        return Done()
+    if not is_needed(token, session) and not _is_mounted(entry, session):
+        await session.deletions.delete(
+            Target(
+                key=key,
+                resource=SECRETS,
+                entry=entry,
+                grounds=Grounds.UNWANTED,
+                has_tenant_twin=False,
+            )
+        )
+        return Done()
+    left = token_specs.seconds_to_renewal(entry.annotations, datetime.now(UTC))
+    return Again(left) if left > 0 else await _write(key, token, entry, session)
+
+
+async def _make(key: Key, session: Session) -> Verdict:
+    token = session.token_demands.get(key)
+    if token is None:
+        return Done()
+    if not is_needed(token, session):
+        del session.token_demands[key]
+        return Done()
+    session.ready_namespace(key)
+    return await _write(key, token, None, session)
+
+
+def is_needed(token: TokenSpec, session: Session) -> bool:
+    """Tell whether a pod of the tenant needs a token."""
+    bound, shared = Ref(POD_TOKEN, token.pod_uid), Ref(ACCOUNT_TOKEN, token.account)
+    return session.pods.references.is_used(token.namespace, bound if token.pod_uid else shared)
+
+
+def _is_mounted(entry: Entry, session: Session) -> bool:
+    """Tell whether a super pod names the Secret; an older account's may outlive the account."""
+    spelled = f'"{entry.name}"'.encode()
+    return any(spelled in pod.body for pod in session.super_store("Pod").list(entry.namespace))
+
+
+async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Session) -> Verdict:
+    """Ask the tenant for a token and put it below."""
+    try:
+        answer = await session.tenant_client.create(
+            SERVICE_ACCOUNTS,
+            token.request(),
+            namespace=token.namespace,
+            name=token.account,
+            subresource="token",
+        )
+    except errors.NotFound:
+        return Again(ACCOUNT_GONE_SECONDS)  # account or pod; what is mounted ends with its time
+    status = answer["status"]
+    expires = datetime.fromisoformat(status["expirationTimestamp"])
+    namespace = session.view.super_namespace(key.namespace)
+    secret = token_specs.secret_of(token, session.tenant, namespace, status["token"], expires)
+    secret["metadata"]["name"] = key.name  # an account made anew keeps its pods' Secret
+    if entry is None:
+        try:
+            written = await session.super_client.create(SECRETS, secret, field_manager=marks.SYNCER)
+        except errors.AlreadyExists:
+            return Again(BEHIND_SECONDS)
+    else:
+        secret["metadata"] |= {"uid": entry.uid, "resourceVersion": entry.resource_version}
+        written = await session.super_client.replace(SECRETS, secret, field_manager=marks.SYNCER)
+    session.expectations.wrote(Side.SUPER, key, written["metadata"]["resourceVersion"])
+    _log.info("token.written", expires=expires.isoformat(), renewed=entry is not None)
+    annotations = secret["metadata"]["annotations"]
+    left = token_specs.seconds_to_renewal(annotations, datetime.now(UTC))
+    # A tenant that gives shorter tokens than were asked for is not asked again and again.
+    remaining = (expires - datetime.now(UTC)).total_seconds()
+    return Again(left if left > 0 else max(remaining / 2, ACCOUNT_GONE_SECONDS))

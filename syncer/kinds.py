@@ -1,0 +1,141 @@
+"""The table of synced kinds: one row each, read by generic code.
+
+Owns what is true of a kind as a whole; what is special about it is named here and stands in a small
+pure file. Must not hold a client. Rules: a plain kind is one row and one case of the integration
+tests; a row holds functions that have names; what a row needs from the API servers, `syncer.access`
+derives from it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from kubeio import Object
+from kubeio.store import Entry
+from syncer.special import configuration, namespaces, services
+from syncer.view import TenantView
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
+
+TenantObject = Mapping[str, Any]
+SuperObject = Mapping[str, Any]
+
+Wants = Callable[[Entry, TenantView], bool]
+Build = Callable[[TenantObject, TenantView], Object]
+Change = Callable[[SuperObject, Object], Object | None]
+Up = Callable[[TenantObject, SuperObject], Object | None]
+
+
+class Flow(Enum):
+    """Which way the fields of a kind go."""
+
+    DOWN = auto()
+    DOWN_UP = auto()
+
+
+class Method(Enum):
+    """How an existing super object is changed; the UID is always in the body."""
+
+    REPLACE = auto()
+    MERGE = auto()
+    OWN = auto()
+    """By several narrow writes of a flow of its own."""
+
+
+class Life(Enum):
+    """Who runs a key of this kind."""
+
+    PLAIN = auto()
+    """`syncer.downward`, by this row alone."""
+    NAMESPACE = auto()
+    """`syncer.downward`, and then the account of the super namespace."""
+    SERVICE = auto()
+    """`syncer.flows.services`: IPs and node ports may be refused."""
+    POD = auto()
+    """`syncer.flows.pods`."""
+
+
+def always(_: Entry, __: TenantView) -> bool:
+    """Every object of the kind takes part."""
+    return True
+
+
+def same_name(name: str) -> str:
+    """Return the name of the twin: the tenant's own."""
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One synced kind."""
+
+    resource: Resource
+    flow: Flow
+    method: Method
+    life: Life = Life.PLAIN
+    build: Build | None = None
+    """The twin of a tenant object; raises RejectedError."""
+    change: Change | None = None
+    """The body that makes a live twin what it should be; None when it is."""
+    wants: Wants = always
+    """Which tenant objects take part."""
+    super_name: Callable[[str], str] = same_name
+    follows_mark: bool = True
+    """The twin goes when the tenant object is marked, whatever finalizers hold that."""
+    up_spec: Up | None = None
+    up_status: Up | None = None
+    waits_visibly: bool = False
+    """The tenant is told while the old twin of a re-created object goes."""
+
+
+def _config_map_change(live: SuperObject, twin: Object) -> Object | None:
+    return configuration.replacement(live, twin, "ConfigMap")
+
+
+def _secret_change(live: SuperObject, twin: Object) -> Object | None:
+    return configuration.replacement(live, twin, "Secret")
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(
+        resource=NAMESPACES,
+        flow=Flow.DOWN,
+        method=Method.MERGE,
+        life=Life.NAMESPACE,
+        build=namespaces.namespace,
+        change=namespaces.patch,
+        follows_mark=False,
+        waits_visibly=True,
+    ),
+    Kind(resource=PODS, flow=Flow.DOWN_UP, method=Method.OWN, life=Life.POD),
+    Kind(
+        resource=CONFIG_MAPS,
+        flow=Flow.DOWN,
+        method=Method.REPLACE,
+        build=configuration.config_map,
+        change=_config_map_change,
+        wants=configuration.wants_config_map,
+        super_name=configuration.super_name,
+    ),
+    Kind(
+        resource=SECRETS,
+        flow=Flow.DOWN,
+        method=Method.REPLACE,
+        build=configuration.secret,
+        change=_secret_change,
+        wants=configuration.wants_secret,
+    ),
+    Kind(
+        resource=SERVICES,
+        flow=Flow.DOWN_UP,
+        method=Method.MERGE,
+        life=Life.SERVICE,
+        build=services.service,
+        change=services.patch,
+        wants=services.wants,
+        up_spec=services.ports_up,
+        up_status=services.status_up,
+    ),
+)
+
+BY_NAME: Mapping[str, Kind] = {kind.resource.kind: kind for kind in KINDS}

@@ -1,0 +1,108 @@
+"""A slow look at everything: finds what events missed, and only queues it.
+
+Owns the pace. Must not write: whatever differs goes through the queue like any change. Hazard: it
+runs beside live work on one thread, so it looks at a few keys and then lets go.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from kubeio import Object
+from syncer import decide, downward, kinds
+from syncer.decide import Verdict as Decided
+from syncer.downward import Pair
+from syncer.keys import ADDRESS, NODE, TOKEN, Key
+from syncer.kinds import Kind, Life
+from syncer.rejections import RejectedError
+from syncer.session import Session
+from syncer.special import pod_life, pod_status, pods
+from syncer.special.pod_life import Step
+
+PERIOD_SECONDS = 300.0
+_SLICE = 20  # keys looked at before others get a turn
+_PAUSE_SECONDS = 0.02
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class Patrol:
+    """Goes round all sessions."""
+
+    def __init__(
+        self, sessions: Mapping[str, Session], *, period_seconds: float = PERIOD_SECONDS
+    ) -> None:
+        self._sessions = sessions
+        self._period = period_seconds
+
+    async def run(self) -> None:
+        """Go round until cancelled."""
+        while True:
+            await asyncio.sleep(self._period)
+            for session in list(self._sessions.values()):
+                await self.look(session)
+
+    async def look(self, session: Session) -> int:
+        """Queue every key of a session that differs; returns how many did."""
+        found = 0
+        for number, key in enumerate(list(session.all_keys())):
+            if not session.is_ready:
+                break
+            if differs(key, session):
+                found += 1
+                session.add(key, low=True)
+            if number % _SLICE == _SLICE - 1:
+                await asyncio.sleep(_PAUSE_SECONDS)
+        if found:
+            _log.info("patrol.found", tenant=session.tenant.root, keys=found)
+        return found
+
+
+def differs(key: Key, session: Session) -> bool:
+    """Tell whether a key has work; keys with timers and the few shown kinds always look."""
+    if key.kind in (TOKEN, NODE, ADDRESS):
+        return True  # they read caches only and write when something differs
+    kind = kinds.BY_NAME.get(key.kind)
+    if kind is None or session.is_behind(key):
+        return False
+    pair = downward.look(kind, key, session)
+    decision = decide.decide(
+        decide.tenant_side(pair.tenant_x),
+        decide.super_side(pair.super_x),
+        vc_uid=session.tenant.uid,
+        wanted=pair.wanted,
+        follows_mark=kind.follows_mark,
+    )
+    if decision.verdict is not Decided.COMPARE:
+        return decision.verdict is not Decided.NOTHING
+    return _bodies_differ(kind, pair, session)
+
+
+def _bodies_differ(kind: Kind, pair: Pair, session: Session) -> bool:
+    if pair.tenant_x is None or pair.super_x is None:
+        return False
+    tenant_x, super_x = pair.tenant_x.decode(), pair.super_x.decode()
+    if kind.life is Life.POD:
+        return _pods_differ(tenant_x, super_x, session)
+    if kind.build is None or kind.change is None:
+        return False
+    try:
+        twin = kind.build(tenant_x, session.view)
+    except RejectedError:
+        return False
+    ups = (kind.up_spec, kind.up_status)
+    return kind.change(super_x, twin) is not None or any(
+        function is not None and function(tenant_x, super_x) is not None for function in ups
+    )
+
+
+def _pods_differ(pod: Object, twin: Object, session: Session) -> bool:
+    if pod_life.step(pods.pod_side(pod), pods.twin_side(twin)) is not Step.FOLLOW:
+        return True
+    names = pods.names_between(pod, twin, session.tenant)
+    return (
+        pods.running_patch(pod, twin, session.tenant) is not None
+        or pod_status.gate_patch(pod, twin) is not None
+        or pod_status.status_patch(pod, twin, names) is not None
+    )

@@ -1,0 +1,322 @@
+"""One tenant's connection: its client, its caches, and what is remembered between two keys.
+
+Owns the tenant's reflectors and what their events wake. Cancelling `run` removes every trace. Must
+not decide anything about single kinds. Hazard: nothing is worked on before all caches of the tenant
+are complete and its store has been judged; `is_ready` says so.
+"""
+
+import asyncio
+import contextlib
+from collections import OrderedDict, defaultdict
+from collections.abc import AsyncIterator, Iterable
+
+import structlog
+
+from kubeio import Object
+from kubeio.endpoint import Endpoint
+from kubeio.queue import FairQueue
+from kubeio.reflector import Reflector
+from kubeio.store import Entry, Store
+from kubeio.worker import Wait
+from syncer.brake import SETTLE_SECONDS, SYSTEM_NAMESPACE, Brake
+from syncer.breaker import TenantClient
+from syncer.deletion import Deletions
+from syncer.expectations import Expectations, Side, revision_of
+from syncer.keys import ADDRESS, NODE, STORE, Key
+from syncer.notices import Notices
+from syncer.pod_index import PodIndex
+from syncer.special.addresses import is_in_slice
+from syncer.special.events import Budget
+from syncer.special.token_specs import TokenSpec
+from syncer.supercluster import SuperCluster
+from syncer.view import Slice, TenantView
+from tenancy import marks, ownership
+from tenancy.resources import (
+    CONFIG_MAPS,
+    IP_ADDRESSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
+from tenancy.specs import VirtualCluster
+
+USER_AGENT = "virtual-cluster-syncer"
+MAX_PENDING_EVENTS = 1000
+MAX_TOLD_EVENTS = 4096
+UNREACHABLE_SECONDS = 15.0
+"""How long a watch may be broken before the condition says so."""
+_LOOK_SECONDS = 5.0
+
+_SECRET_TYPES = ",".join(
+    f"type!={kind}" for kind in ("helm.sh/release.v1", "kubernetes.io/service-account-token")
+)
+
+WATCHED: tuple[tuple[Resource, str, str], ...] = (
+    (NAMESPACES, "", ""),
+    (PODS, "", ""),
+    (CONFIG_MAPS, "", ""),
+    (SECRETS, "", _SECRET_TYPES),
+    (SERVICES, "", ""),
+    (SERVICE_ACCOUNTS, "", ""),
+    (NODES, f"{marks.VIRTUAL_NODE}=true", ""),
+    (IP_ADDRESSES, f"{marks.RESERVED_ADDRESS}=true", ""),
+)
+"""What is watched in each tenant: resource, label selector, field selector."""
+
+SYNCED_KINDS = ("Namespace", "Pod", "ConfigMap", "Secret", "Service")
+"""Kinds whose tenant objects have keys of their own."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class Session:
+    """One engaged tenant."""
+
+    def __init__(
+        self,
+        cluster: VirtualCluster,
+        endpoint: Endpoint,
+        *,
+        tenant_slice: Slice,
+        super_cluster: SuperCluster,
+        queue: FairQueue[Key],
+    ) -> None:
+        self.cluster = cluster
+        self.tenant = cluster.tenant
+        self.super_cluster = super_cluster
+        self.super_client = super_cluster.client
+        self.queue = queue
+        self.tenant_client = TenantClient(endpoint, user_agent=USER_AGENT)
+        self.stores = {resource.kind: Store() for resource, _, _ in WATCHED}
+        self.pods = PodIndex()
+        self.view = TenantView(
+            tenant=self.tenant,
+            spec=cluster.spec,
+            slice=tenant_slice,
+            stores=self.stores,
+            references=self.pods.references,
+        )
+        self._reflectors = tuple(
+            Reflector(
+                self.tenant_client,
+                resource,
+                self.stores[resource.kind],
+                label_selector=labels,
+                field_selector=fields,
+                side="tenant",
+            )
+            for resource, labels, fields in WATCHED
+        )
+        self.expectations = Expectations()
+        self.notices = Notices(self.tenant_client)
+        self.brake = Brake(
+            tenant=self.tenant,
+            tenant_client=self.tenant_client,
+            super_client=self.super_client,
+            revision=self._highest_revision,
+            judged=self.look_at_store,
+        )
+        self.deletions = Deletions(
+            brake=self.brake,
+            tenant_client=self.tenant_client,
+            super_client=self.super_client,
+            expectations=self.expectations,
+        )
+        self.events: dict[Key, Object] = {}
+        """Super Events on their way up; bounded, the newest state of each."""
+        self.event_budget = Budget()
+        self.token_demands: dict[Key, TokenSpec] = {}
+        """Token Secrets that pods wait for."""
+        self.node_demands: dict[Key, str] = {}
+        """Nodes that pods are about to be bound to, by the pod's key."""
+        self.unused_nodes: dict[str, float] = {}
+        """Virtual nodes that no pod names, and since when."""
+        self._told_events: OrderedDict[Key, None] = OrderedDict()
+        self.is_ready = False
+        self.problem = ""
+        """Why the tenant cannot be reached; empty while it can."""
+        self.store_in_doubt = False
+        """Whether something happened that another store would explain."""
+        self._waiting: defaultdict[Key, set[Key]] = defaultdict(set)
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._restart = asyncio.Event()
+
+    # Names and lookups.
+
+    def key(self, kind: str, namespace: str, name: str) -> Key:
+        """Return the key of one of this tenant's objects."""
+        return Key(self.tenant.uid, self.super_cluster.name, kind, namespace, name)
+
+    def super_store(self, kind: str) -> Store:
+        """Return the cache of super objects of a kind."""
+        return self.super_cluster.stores[kind]
+
+    def is_twin(self, entry: Entry | None, uid: str) -> bool:
+        """Tell whether a super object is the twin of the tenant object with this UID."""
+        return self.super_cluster.is_twin(entry, vc_uid=self.tenant.uid, uid=uid)
+
+    def is_behind(self, key: Key) -> bool:
+        """Tell whether a cache has yet to show one of our writes for a key."""
+        return self.expectations.is_behind(Side.TENANT, key) or self.expectations.is_behind(
+            Side.SUPER, key
+        )
+
+    def ready_namespace(self, key: Key) -> Entry:
+        """Return the super namespace of a key's namespace; raises Wait until it can be used."""
+        tenant_x = self.stores["Namespace"].get("", key.namespace)
+        name = self.view.super_namespace(key.namespace)
+        super_x = self.super_store("Namespace").get("", name)
+        account = self.super_store("ServiceAccount").list(name)
+        if (
+            tenant_x is not None
+            and super_x is not None
+            and not super_x.deleting
+            and account
+            and self.is_twin(super_x, tenant_x.uid)
+        ):
+            return super_x
+        self.wait_for(self.key("Namespace", "", key.namespace), key)
+        raise Wait("the super namespace is not there yet")
+
+    def now(self) -> float:
+        """Return the monotonic time."""
+        return asyncio.get_running_loop().time()
+
+    def was_told(self, key: Key) -> bool:
+        """Tell whether a super Event has gone up."""
+        return key in self._told_events
+
+    def told(self, key: Key) -> None:
+        """Remember, for a while, that a super Event has gone up."""
+        self._told_events[key] = None
+        if len(self._told_events) > MAX_TOLD_EVENTS:
+            self._told_events.popitem(last=False)
+
+    # Waiting and waking.
+
+    def wait_for(self, dependency: Key, key: Key) -> None:
+        """Have a key worked on again when something happens to another one."""
+        self._waiting[dependency].add(key)
+
+    def wake(self, dependency: Key) -> None:
+        """Have everybody look again who waits for a key."""
+        for key in self._waiting.pop(dependency, ()):
+            self.queue.add(key)
+
+    def add(self, key: Key, *, low: bool = False) -> None:
+        """Queue a key once the session is ready; before that everything is queued at the end."""
+        if self.is_ready:
+            self.queue.add(key, low=low)
+
+    def look_at_store(self) -> None:
+        """Queue the key that writes the conditions."""
+        self.add(self.key(STORE, "", ""))
+
+    def doubt_store(self) -> None:
+        """Something is absent from a list that was there: have the store judged."""
+        self.store_in_doubt = True
+        self.look_at_store()
+
+    def mark_store_soon(self) -> None:
+        """Something went down: have the store's epoch counted up before long."""
+        if self.brake.is_count_due:
+            self.queue.add_after(self.key(STORE, "", ""), SETTLE_SECONDS, low=True)
+
+    # Working.
+
+    @contextlib.asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Count one key in hand, so that disengaging can wait for it."""
+        self._in_flight += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+
+    async def drained(self) -> None:
+        """Stop taking work and wait until nothing is in hand."""
+        self.is_ready = False
+        self.queue.drop_group(self.tenant.uid)
+        await self._idle.wait()
+
+    def restart(self) -> None:
+        """End this session, so that a new one starts with empty hands."""
+        self._restart.set()
+
+    async def run(self) -> None:
+        """Follow the tenant until cancelled; returns when a restart was asked for."""
+        async with self.tenant_client, asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(reflector.run(), name=f"{self.tenant.root}-{reflector.resource}")
+                for reflector in self._reflectors
+            ]
+            for reflector in self._reflectors:
+                await reflector.wait_synced()
+            await self.brake.engage(twin_uid=self._system_twin(), newest=self._newest_written())
+            self.is_ready = True
+            for key in self.all_keys():
+                self.queue.add(key, low=True)
+            _log.info("tenant.engaged", tenant=self.tenant.root, pods=len(self.stores["Pod"]))
+            tasks.append(group.create_task(self._watch_health(), name="health"))
+            await self._restart.wait()
+            await self.drained()
+            for task in tasks:
+                task.cancel()
+
+    def _system_twin(self) -> str:
+        """Return the UID of kube-system that its super namespace records, if there is one."""
+        name = self.view.super_namespace(SYSTEM_NAMESPACE)
+        entry = self.super_store("Namespace").get("", name)
+        owner = ownership.owner_of({"annotations": entry.annotations}) if entry else None
+        return owner.uid if owner is not None and owner.vc_uid == self.tenant.uid else ""
+
+    def _newest_written(self) -> int:
+        """Return the highest tenant revision that a super object records."""
+        owned = self.super_cluster.owned_by(self.tenant.uid)
+        revisions = (entry.annotations.get(marks.STORE_REVISION, "") for _, entry in owned)
+        return max(map(revision_of, revisions), default=0)
+
+    def _highest_revision(self) -> int:
+        return max(reflector.revision for reflector in self._reflectors)
+
+    async def _watch_health(self) -> None:
+        """Notice a tenant that cannot be followed any more, and its return."""
+        loop = asyncio.get_running_loop()
+        broken_since: float | None = None
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            broken = next((r.problem for r in self._reflectors if r.problem), "")
+            if not broken:
+                broken_since = None
+            elif broken_since is None:
+                broken_since = loop.time()
+            is_long = broken_since is not None and loop.time() - broken_since >= UNREACHABLE_SECONDS
+            if is_long != bool(self.problem):
+                self.problem = broken if is_long else ""
+                self.look_at_store()
+
+    def all_keys(self) -> Iterable[Key]:
+        """Yield every key that may have work: of both sides, as neither alone knows all."""
+        for kind in SYNCED_KINDS:
+            for entry in self.stores[kind].list():
+                yield self.key(kind, entry.namespace, entry.name)
+        for kind, entry in self.super_cluster.owned_by(self.tenant.uid):
+            key = self.super_cluster.key_of(kind, entry)
+            if key is not None:
+                yield key
+        for name in {*self.pods.nodes(), *self.view.nodes()}:
+            yield self.key(NODE, "", name)
+        for store in (self.stores["IPAddress"], self.super_cluster.addresses):
+            for entry in store.list():
+                if is_in_slice(entry.name, self.view):
+                    yield self.key(ADDRESS, "", entry.name)
+        yield self.key(STORE, "", "")

@@ -1,0 +1,48 @@
+"""Addresses of a tenant's slice that super Services of others already have.
+
+Pure. Owns the IPAddress objects by which the tenant's own allocator leaves such addresses alone.
+Hazard: an object without our label is the allocator's own and is never touched.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from kubeio import Object
+from syncer.view import TenantView
+from tenancy import marks
+
+
+def is_in_slice(address: str, view: TenantView) -> bool:
+    """Tell whether an address belongs to the tenant's slice."""
+    try:
+        return ipaddress.ip_address(address) in view.slice
+    except ValueError:
+        return False
+
+
+def is_taken_by_others(super_address: Mapping[str, Any], view: TenantView) -> bool:
+    """Tell whether an address of the slice is held by a Service that is not this tenant's.
+
+    The Services of the root namespace count as the tenant's: they back its provided ones.
+    """
+    holder = (super_address.get("spec") or {}).get("parentRef") or {}
+    namespace = holder.get("namespace", "")
+    if namespace == view.tenant.root:
+        return False
+    own = {view.super_namespace(entry.name) for entry in view.stores["Namespace"].list()}
+    return namespace not in own
+
+
+def reservation(address: str) -> Object:
+    """Return the IPAddress that keeps an address free in the tenant.
+
+    It names a parent because the API wants one; the allocator only tends objects that carry its
+    own label.
+    """
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IPAddress",
+        "metadata": {"name": address, "labels": {marks.RESERVED_ADDRESS: "true"}},
+        "spec": {"parentRef": {"resource": "namespaces", "name": "kube-system"}},
+    }

@@ -1,0 +1,237 @@
+"""Which tenants are engaged: a session for each, started, restarted and ended.
+
+Owns one keeper per VirtualCluster. A tenant is engaged while its VirtualCluster lives and its root
+namespace has a kubeconfig for the syncer; another kubeconfig or another slice means a new session.
+Must not know what a session does. Hazard: a tenant whose VirtualCluster is being deleted is told
+`Disengaged` only when nothing of it is in hand any more, because vc-manager deletes after that.
+"""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import ipaddress
+from dataclasses import dataclass
+
+import structlog
+
+from kubeio import config, errors
+from kubeio.backoff import Backoff
+from kubeio.queue import FairQueue
+from kubeio.store import Entry
+from kubeio.worker import Wait
+from syncer import conditions, wiring
+from syncer.keys import Key
+from syncer.session import Session
+from syncer.supercluster import SuperCluster
+from tenancy import marks
+from tenancy.names import NameProblemError
+from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
+
+KUBECONFIG = "syncer-kubeconfig"
+"""Name of the Secret, and of its key, with the syncer's own credential for a tenant."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plan:
+    """What a session is made of; a session ends when its plan changes."""
+
+    cluster: VirtualCluster
+    kubeconfig: bytes
+    slice: str
+
+    def digest(self) -> str:
+        """Return what tells two plans apart, without any secret in it."""
+        spec = self.cluster.spec
+        parts = (self.kubeconfig, self.slice.encode(), spec.cluster_domain.encode())
+        return hashlib.sha256(b"\0".join((*parts, spec.dns.encode()))).hexdigest()
+
+
+class Tenants:
+    """All tenants of one super cluster."""
+
+    def __init__(self, super_cluster: SuperCluster, queue: FairQueue[Key]) -> None:
+        self.sessions: dict[str, Session] = {}
+        """Engaged tenants by the UID of their VirtualCluster."""
+        self._super_cluster = super_cluster
+        self._queue = queue
+        self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Keep tenants until cancelled; the super cluster's caches are complete."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self._super_cluster.virtual_clusters.subscribe(self._cluster_changed, replay=True)
+            self._super_cluster.credentials.subscribe(self._credential_changed)
+            await asyncio.Event().wait()
+
+    def _cluster_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        for entry in (old, new):
+            if entry is not None:
+                self._touch(entry.uid)
+        session = self.sessions.get(new.uid) if new is not None else None
+        if session is not None:
+            session.look_at_store()
+
+    def _credential_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
+        for entry in self._super_cluster.virtual_clusters.list():
+            parsed = _parse(entry)
+            if parsed is not None and parsed.tenant.root == namespace:
+                self._touch(entry.uid)
+
+    def _touch(self, uid: str) -> None:
+        """Have a tenant's keeper look again, and see that it has one."""
+        assert self._group is not None  # noqa: S101 - handlers are subscribed by run
+        self._changed.setdefault(uid, asyncio.Event()).set()
+        keeper = self._keepers.get(uid)
+        if keeper is None or keeper.done():
+            self._keepers[uid] = self._group.create_task(self._keep(uid), name=f"keeper-{uid}")
+
+    def _entry(self, uid: str) -> Entry | None:
+        entries = self._super_cluster.virtual_clusters.list()
+        return next((entry for entry in entries if entry.uid == uid), None)
+
+    async def _keep(self, uid: str) -> None:
+        """Keep one tenant engaged for as long as its VirtualCluster is there."""
+        backoff = Backoff(base=1.0, ceiling=60.0)
+        changed = self._changed[uid]
+        while (entry := self._entry(uid)) is not None:
+            changed.clear()
+            if entry.deleting and not await self._say_disengaged(entry):
+                await _first(changed, backoff.next())
+                continue
+            plan = self._plan(entry)
+            if plan is None:
+                await changed.wait()
+                continue
+            problem = await self._engage(uid, plan)
+            if not problem:
+                backoff.reset()
+                continue
+            _log.warning("tenant.not_engaged", tenant=plan.cluster.tenant.root, problem=problem)
+            await self._say_unreachable(uid, problem)
+            await _first(changed, backoff.next())
+        self._changed.pop(uid, None)
+        self._keepers.pop(uid, None)
+
+    def _plan(self, entry: Entry) -> Plan | None:
+        """Return what a tenant's session is made of, or None while it cannot have one."""
+        cluster = _parse(entry)
+        if cluster is None or cluster.deleting or not cluster.status.service_cidr:
+            return None
+        secret = self._super_cluster.credentials.get(cluster.tenant.root, KUBECONFIG)
+        if secret is None or secret.labels.get(marks.VC_UID, cluster.tenant.uid) != entry.uid:
+            return None
+        data = secret.decode().get("data") or {}
+        if KUBECONFIG not in data:
+            return None
+        return Plan(
+            cluster=cluster,
+            kubeconfig=_decoded(data[KUBECONFIG]),
+            slice=cluster.status.service_cidr,
+        )
+
+    async def _engage(self, uid: str, plan: Plan) -> str:
+        """Run a session until its plan changes; returns why it failed, empty when it did not."""
+        try:
+            session = Session(
+                plan.cluster,
+                config.tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
+                tenant_slice=ipaddress.ip_network(plan.slice),
+                super_cluster=self._super_cluster,
+                queue=self._queue,
+            )
+        except (errors.CredentialsProblem, ValueError) as problem:
+            return str(problem)
+        wiring.wire_tenant(session)
+        self.sessions[uid] = session
+        running = asyncio.ensure_future(session.run())
+        watching = asyncio.ensure_future(self._until_changed(uid, plan.digest()))
+        try:
+            await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
+            await session.drained()
+        finally:
+            for task in (running, watching):
+                task.cancel()
+            await asyncio.wait((running, watching))
+            self.sessions.pop(uid, None)
+            self._queue.drop_group(uid)
+            _log.info("tenant.left", tenant=plan.cluster.tenant.root)
+        return _why(running)
+
+    async def _until_changed(self, uid: str, digest: str) -> None:
+        """Return when the tenant's plan is another one, or there is none any more."""
+        changed = self._changed[uid]
+        while True:
+            entry = self._entry(uid)
+            plan = self._plan(entry) if entry is not None else None
+            if plan is None or plan.digest() != digest:
+                return
+            await changed.wait()
+            changed.clear()
+
+    async def _say_disengaged(self, entry: Entry) -> bool:
+        message = "The VirtualCluster is being deleted; nothing is carried any more."
+        return await self._say(entry, reason=conditions.DISENGAGED, message=message)
+
+    async def _say_unreachable(self, uid: str, problem: str) -> None:
+        entry = self._entry(uid)
+        if entry is not None and not entry.deleting:
+            await self._say(entry, reason=conditions.UNREACHABLE, message=problem)
+
+    async def _say(self, entry: Entry, *, reason: str, message: str) -> bool:
+        """Write the condition Synced; tells whether that worked."""
+        wanted = [
+            conditions.synced(reason=reason, message=message, generation=entry.generation),
+            *conditions.held_before(entry),
+        ]
+        try:
+            await conditions.say(self._super_cluster.client, entry, wanted)
+        except errors.KubeError as problem:
+            _log.warning("tenant.not_told", problem=str(problem))
+            return False
+        return True
+
+
+def _decoded(text: str) -> bytes:
+    """Return a Secret's value; one that is no base64 will be no kubeconfig either."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _parse(entry: Entry) -> VirtualCluster | None:
+    try:
+        return parse_virtual_cluster(entry.decode())
+    except (SpecProblemError, NameProblemError) as problem:
+        _log.info("cluster.unreadable", problem=str(problem))
+        return None
+
+
+def _why(running: "asyncio.Future[None]") -> str:
+    """Return why a session ended by itself, empty when it was ended."""
+    if running.cancelled():
+        return ""
+    problem = running.exception()
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    if problem is None:
+        return ""
+    if not isinstance(problem, errors.KubeError | Wait):
+        _log.error("tenant.session_crashed", exc_info=problem)
+    return str(problem) or type(problem).__name__
+
+
+async def _first(changed: asyncio.Event, seconds: float) -> None:
+    """Wait for a change or for some time, whichever comes first."""
+    try:
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+    except TimeoutError:
+        return

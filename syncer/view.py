@@ -1,0 +1,100 @@
+"""What pure code may know of one tenant: a read-only look into its caches.
+
+Owns the lookups that builders and decisions share. Must not hold a client. Hazard: a look before
+the caches are complete would call things absent that are merely not there yet, so sessions hand a
+view out only once they are ready.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any
+
+import orjson
+
+from kubeio.store import Entry, Store
+from syncer.references import Ref, References
+from syncer.special.pod_dns import Resolver
+from syncer.special.pod_env import MASTER
+from tenancy import names
+from tenancy.ownership import Tenant
+from tenancy.specs import VirtualClusterSpec
+
+Slice = IPv4Network | IPv6Network
+
+DNS_SERVICE = ("kube-system", "kube-dns")
+DNS_OFFSET = 10
+"""The tenant's DNS service has the tenth address of its slice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantView:
+    """One tenant as builders see it."""
+
+    tenant: Tenant
+    spec: VirtualClusterSpec
+    slice: Slice
+    """The tenant's part of the super cluster's service range."""
+    stores: Mapping[str, Store]
+    """The tenant's caches by kind."""
+    references: References = field(default_factory=References)
+
+    def super_namespace(self, tenant_namespace: str) -> str:
+        """Return where a tenant namespace is mapped to."""
+        return names.super_namespace(self.tenant.root, self.tenant.uid, tenant_namespace)
+
+    def is_provided(self, namespace: str, name: str) -> bool:
+        """Tell whether a Service is backed by one of the root namespace and never goes down."""
+        return (namespace, name) == MASTER or (
+            (namespace, name) == DNS_SERVICE and self.spec.dns == "managed"
+        )
+
+    def is_referenced(self, kind: str, namespace: str, name: str) -> bool:
+        """Tell whether any pod of the tenant needs an object."""
+        return self.references.is_used(namespace, Ref(kind, name))
+
+    def resolver(self) -> Resolver:
+        """Return what the tenant's pods resolve names with."""
+        service = self.stores["Service"].get(*DNS_SERVICE)
+        server = str(self.slice[DNS_OFFSET]) if self.spec.dns == "managed" else ""
+        if service is not None:
+            server = (service.decode().get("spec") or {}).get("clusterIP") or server
+        return Resolver(
+            server="" if server == "None" else server,
+            domain=self.spec.cluster_domain,
+            allows_node_dns=self.spec.dns != "managed",
+        )
+
+    def services(self, namespace: str) -> Iterable[Mapping[str, Any]]:
+        """Return the Services whose variables a pod of a namespace may get."""
+        found = [entry.decode() for entry in self.stores["Service"].list(namespace)]
+        master = self.stores["Service"].get(*MASTER)
+        if namespace != MASTER[0] and master is not None:
+            found.append(master.decode())
+        return found
+
+    def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the labels of each tenant namespace."""
+        return {entry.name: entry.labels for entry in self.stores["Namespace"].list()}
+
+    def nodes(self) -> Collection[str]:
+        """Return the tenant's virtual nodes."""
+        return {entry.name for entry in self.stores["Node"].list()}
+
+    def provided_variables(self, namespace: str, container: Mapping[str, Any]) -> Collection[str]:
+        """Return the variables that the envFrom sources of a container bring now."""
+        found: set[str] = set()
+        for source in container.get("envFrom") or ():
+            for field_name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+                ref = source.get(field_name) or {}
+                entry = self._named(kind, namespace, ref.get("name", ""))
+                if entry is not None:
+                    data = orjson.loads(entry.body).get("data") or {}
+                    found |= {f"{source.get('prefix') or ''}{key}" for key in data}
+        return found
+
+    def _named(self, kind: str, namespace: str, name: str) -> Entry | None:
+        # A builder has put the root CA's super name into its copy already.
+        return self.stores[kind].get(
+            namespace, names.TENANT_ROOT_CA if name == names.SUPER_ROOT_CA else name
+        )
