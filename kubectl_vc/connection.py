@@ -5,8 +5,10 @@ Owns how flags become a client and a namespace. Must not know the verbs.
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from kubectl_vc.access import Access
 from kubectl_vc.problems import CliProblem, UsageProblem
@@ -16,6 +18,7 @@ from kubeio.transport import DEADLINE
 from tenancy import names
 
 DEFAULT_NAMESPACE = "default"
+_USUAL_FILE = Path("~/.kube/config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +41,33 @@ async def connected(access: Access, user_agent: str = "kubectl-vc") -> AsyncIter
         )
     if access.as_groups and not access.as_user:
         raise UsageProblem("--as-group needs --as; say who the member of the group is")
-    endpoint = await config.user_kubeconfig(access.kubeconfig, access.context)
+    is_in_pod = _is_in_pod(access)
+    if is_in_pod:
+        endpoint = config.in_cluster()
+    else:
+        endpoint = await config.user_kubeconfig(access.kubeconfig, access.context)
     if access.as_user:
         endpoint = dataclasses.replace(
             endpoint, impersonate=access.as_user, impersonate_groups=access.as_groups
         )
-    namespace = (
-        access.namespace
-        or config.context_namespace(access.kubeconfig, access.context)
-        or DEFAULT_NAMESPACE
-    )
+    namespace = access.namespace or _usual_namespace(access, is_in_pod=is_in_pod)
     deadline = access.request_seconds or DEADLINE
     async with Client(endpoint, user_agent=user_agent, deadline=deadline) as client:
         yield Connection(client, namespace, is_explicit=bool(access.namespace))
+
+
+def _is_in_pod(access: Access) -> bool:
+    """Tell whether there is no kubeconfig but the account of a pod, as kubectl finds it."""
+    if access.kubeconfig or access.context or os.environ.get("KUBECONFIG"):
+        return False
+    return "KUBERNETES_SERVICE_HOST" in os.environ and not _USUAL_FILE.expanduser().exists()
+
+
+def _usual_namespace(access: Access, *, is_in_pod: bool) -> str:
+    if not is_in_pod:
+        found = config.context_namespace(access.kubeconfig, access.context)
+        return found or DEFAULT_NAMESPACE
+    try:
+        return (config.ACCOUNT_DIRECTORY / "namespace").read_text().strip() or DEFAULT_NAMESPACE
+    except OSError:
+        return DEFAULT_NAMESPACE

@@ -153,6 +153,8 @@ def _object(document: Any, where: str) -> Mapping[str, Any]:
     metadata, spec = document.get("metadata"), document.get("spec")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         raise CliProblem(f"{where}: the {kind} has no metadata.name; give it one")
+    if not isinstance(metadata.get("namespace", ""), str):
+        raise CliProblem(f"{where}: metadata.namespace of the {kind} is no text; quote it")
     if not isinstance(spec, dict):
         raise CliProblem(f"{where}: spec of the {kind} {metadata['name']} is missing; add it")
     return document
