@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kubectl_vc import durations, listing, lookup, output, problems
+from kubectl_vc import durations, listing, lookup, output, problems, readiness
 from kubectl_vc.access import Access
 from kubectl_vc.connection import connected
 from kubectl_vc.output import Format
@@ -55,7 +55,7 @@ async def run(access: Access, terminal: Terminal, *, name: str, form: Format) ->
 
 
 def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
-    """Return the conditions, the summary first."""
+    """Return the conditions, the summary first and then in the order of the work."""
     found = (body.get("status") or {}).get("conditions") or []
     if not found:
         return "\nCONDITIONS: none yet; is vc-manager running?\n"
@@ -67,7 +67,7 @@ def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
             durations.age(each.get("lastTransitionTime", ""), now),
             " ".join(each.get("message", "").split()),
         )
-        for each in sorted(found, key=lambda each: (each["type"] != marks.READY, each["type"]))
+        for each in sorted(found, key=lambda each: readiness.place(each["type"]))
     ]
     return "\n" + output.table(("condition", "status", "reason", "since", "message"), rows)
 

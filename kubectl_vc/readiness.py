@@ -70,6 +70,12 @@ def assess(body: Mapping[str, Any]) -> Readiness:
     )
 
 
+def place(kind: str) -> tuple[int, str]:
+    """Return where a condition stands in a list: the summary, the parts, then all others."""
+    order = [marks.READY, *(part for part, _ in _PARTS if part != marks.READY)]
+    return (order.index(kind) if kind in order else len(order), kind)
+
+
 def _blocker(found: list[Mapping[str, Any]], *, is_stalled: bool) -> Blocker | None:
     """Return the first part in the order of the work that is not ready, or why all is stalled."""
     waiting = (

@@ -63,11 +63,11 @@ def test_conditions_begin_with_the_summary():
     conditions = [
         {"type": kind, "status": "True", "reason": "R", "message": "a\n b",
          "lastTransitionTime": STAMP}
-        for kind in ("EtcdReady", "Ready", "APIServerReady")
+        for kind in ("Zoo", "APIServerReady", "EtcdReady", "Ready", "Ant")
     ]  # fmt: skip
     table = get.conditions_table({"status": {"conditions": conditions}}, NOW)
     assert [line.split()[0] for line in table.split("\n")[1:-1]] == [
-        *("CONDITION", "Ready", "APIServerReady", "EtcdReady"),
+        *("CONDITION", "Ready", "EtcdReady", "APIServerReady", "Ant", "Zoo"),
     ]
     assert "a b" in table
     assert "is vc-manager running?" in get.conditions_table({}, NOW)
