@@ -166,6 +166,7 @@ spec:
             httpGet:
               path: /healthz
               port: http
+            initialDelaySeconds: 2
             periodSeconds: 1
             failureThreshold: 60
           livenessProbe:
