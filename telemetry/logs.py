@@ -5,6 +5,7 @@ what is logged. Hazard: whatever is passed as a field is written down; the filte
 usual names of secrets and raw bytes, and is no licence to pass them.
 """
 
+import json
 import logging
 import sys
 from typing import Any, TextIO
@@ -72,4 +73,8 @@ def _render(console: bool) -> list[Processor]:
 
 
 def _json(event: EventDict, **_: Any) -> str:
-    return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+    try:
+        return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+    except orjson.JSONEncodeError:
+        # Numbers beyond 64 bits and broken text; a line must never be lost for its content.
+        return json.dumps({str(key): value for key, value in event.items()}, default=repr)

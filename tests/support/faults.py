@@ -93,6 +93,7 @@ class Server:
 async def misbehaving(handler: Handler) -> AsyncIterator[Server]:
     """Serve on loopback without TLS while the block runs."""
     running: set[asyncio.Task[None]] = set()
+    problems: list[Exception] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -108,6 +109,8 @@ async def misbehaving(handler: Handler) -> AsyncIterator[Server]:
                     break
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
+        except Exception as problem:  # noqa: BLE001 - a bug in the test's handler, raised below
+            problems.append(problem)
         finally:
             running.discard(task)
             writer.close()
@@ -123,6 +126,8 @@ async def misbehaving(handler: Handler) -> AsyncIterator[Server]:
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
+        if problems:
+            raise problems[0]
 
 
 async def _read(reader: asyncio.StreamReader) -> Request:

@@ -1,0 +1,261 @@
+"""The lease with a server that fails on demand and time that passes on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import orjson
+import pytest
+
+from kubeio.client import Client
+from kubeio.lease import Lease, LeaseLost, Observer
+from tests.support.eventually import eventually
+from tests.support.faketime import FakeTime
+from tests.support.faults import misbehaving
+
+
+class LeaseServer:
+    """Keeps one Lease as an API server would, unless told to fail."""
+
+    def __init__(self):
+        self.lease = None
+        self.version = 0
+        self.writes = 0
+        self.refuses = lambda _: False
+
+    async def __call__(self, request, answer):
+        if self.refuses(request):
+            await answer.status(500, "InternalError")
+        elif request.method == "GET":
+            if self.lease is None:
+                await answer.status(404, "NotFound")
+            else:
+                await answer.json(self.lease)
+        elif request.method == "POST" and self.lease is not None:
+            await answer.status(409, "AlreadyExists")
+        elif request.method == "PUT" and not self._is_current(request):
+            await answer.status(409, "Conflict")
+        else:
+            self._store(orjson.loads(request.body))
+            await answer.json(self.lease)
+
+    def _is_current(self, request):
+        sent = orjson.loads(request.body)["metadata"].get("resourceVersion")
+        return self.lease is not None and sent == self.lease["metadata"]["resourceVersion"]
+
+    def _store(self, body):
+        self.version += 1
+        self.writes += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = body
+
+    def steal(self, holder):
+        self._store({**self.lease, "spec": {**self.lease["spec"], "holderIdentity": holder}})
+
+    @property
+    def holder(self):
+        return self.lease and self.lease["spec"]["holderIdentity"]
+
+
+class Scope:
+    """What is run while the lease is held."""
+
+    def __init__(self):
+        self.running = False
+        self.runs = 0
+
+    async def __call__(self):
+        self.running = True
+        self.runs += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.running = False
+
+
+@contextlib.asynccontextmanager
+async def _candidate(server, time, scope, identity="one", **options):
+    async with Client(server.endpoint) as client:
+        lease = Lease(
+            client,
+            namespace="n",
+            name="l",
+            identity=identity,
+            clock=time.clock,
+            sleep=time.sleep,
+            now=time.now,
+            **options,
+        )
+        task = asyncio.ensure_future(lease.run(scope))
+        try:
+            yield lease, task
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, LeaseLost):
+                await task
+
+
+async def test_a_free_lease_is_taken_renewed_and_given_back():
+    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    async with misbehaving(store) as server:
+        async with _candidate(server, time, scope) as (lease, _):
+            await eventually(lambda: scope.running and time.asleep == 1)
+            assert lease.is_held
+            assert store.lease["spec"] == {
+                "holderIdentity": "one",
+                "leaseDurationSeconds": 15,
+                "leaseTransitions": 0,
+                "acquireTime": "2026-01-01T00:16:40.000000Z",
+                "renewTime": "2026-01-01T00:16:40.000000Z",
+            }
+            time.pass_to_next()
+            await eventually(lambda: store.writes == 2 and time.asleep == 1)
+            assert store.lease["spec"]["renewTime"] == "2026-01-01T00:16:42.000000Z"
+            assert store.lease["spec"]["acquireTime"] == "2026-01-01T00:16:40.000000Z"
+        assert (store.holder, lease.is_held, scope.running) == ("", False, False)
+        assert store.lease["spec"]["leaseDurationSeconds"] == 1
+
+
+async def test_what_the_scope_returns_and_raises_comes_through():
+    store, time = LeaseServer(), FakeTime()
+
+    async def answer():
+        return 42
+
+    async def fail():
+        raise ZeroDivisionError
+
+    async with misbehaving(store) as server, Client(server.endpoint) as client:
+        lease = Lease(
+            client, namespace="n", name="l", identity="one", clock=time.clock, sleep=time.sleep
+        )
+        assert await lease.run(answer) == 42
+        with pytest.raises(ZeroDivisionError):
+            await lease.run(fail)
+        assert store.holder == ""
+
+
+async def test_a_silent_server_fences_the_scope_before_anyone_else_could_take_over():
+    store, time, scope = LeaseServer(), FakeTime(), Scope()
+
+    async with misbehaving(store) as server, _candidate(server, time, scope) as (_, task):
+        await eventually(lambda: scope.running and time.asleep == 1)
+        last_renewal = time.seconds
+        store.refuses = lambda _: True
+        while not task.done():
+            time.pass_to_next()
+            await eventually(lambda: task.done() or time.asleep == 1)
+        assert time.seconds - last_renewal <= 10.0
+        assert not scope.running
+        with pytest.raises(LeaseLost, match="could not be renewed"):
+            task.result()
+
+
+async def test_a_short_trouble_is_survived():
+    store, time, scope = LeaseServer(), FakeTime(), Scope()
+
+    async with misbehaving(store) as server, _candidate(server, time, scope) as (lease, _):
+        await eventually(lambda: scope.running and time.asleep == 1)
+        store.refuses = lambda _: True
+        for _ in range(3):
+            time.pass_to_next()
+            await eventually(lambda: time.asleep == 1)
+        store.refuses = lambda _: False
+        time.pass_to_next()
+        await eventually(lambda: store.writes == 2)
+        assert lease.is_held
+        assert scope.runs == 1
+
+
+async def test_a_stolen_lease_ends_the_scope_at_the_next_look():
+    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    async with misbehaving(store) as server, _candidate(server, time, scope) as (_, task):
+        await eventually(lambda: scope.running and time.asleep == 1)
+        store.steal("thief")
+        time.pass_to_next()
+        await eventually(task.done)
+        assert not scope.running
+        with pytest.raises(LeaseLost, match="held by thief"):
+            task.result()
+        assert store.holder == "thief"  # what is not ours is not given back
+
+
+async def test_a_strangers_edit_does_not_lose_the_lease():
+    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    async with misbehaving(store) as server, _candidate(server, time, scope) as (lease, _):
+        await eventually(lambda: scope.running and time.asleep == 1)
+        store._store({**store.lease, "metadata": {**store.lease["metadata"], "labels": {"x": "1"}}})
+        time.pass_to_next()
+        await eventually(lambda: time.asleep == 1)
+        time.pass_to_next()
+        await eventually(lambda: store.writes == 3)
+        assert lease.is_held
+        assert store.lease["metadata"]["labels"] == {"x": "1"}
+
+
+async def test_the_second_waits_for_as_long_as_the_first_renews_and_takes_over_when_it_stops():
+    store, time = LeaseServer(), FakeTime()
+    first, second = Scope(), Scope()
+    async with misbehaving(store) as server, _candidate(server, time, first) as (_, dying):
+        await eventually(lambda: first.running and time.asleep == 1)
+        async with _candidate(server, time, second, "two") as (lease, _task):
+            for _ in range(40):
+                await eventually(lambda: time.asleep == 2)
+                time.pass_to_next()
+            assert first.running
+            assert not second.running
+            # The first one's machine stops: no renewal, no release.
+            store.refuses = lambda request: _writer(request) in ("one", "")
+            while not second.running:
+                await eventually(lambda: time.asleep >= 1 or second.running)
+                assert not (first.running and second.running)
+                if not second.running:
+                    time.pass_to_next()
+            assert dying.done()
+            assert lease.is_held
+            assert store.lease["spec"]["leaseTransitions"] == 1
+
+
+def _writer(request):
+    """Who is to hold the lease after this request; None for a read."""
+    return orjson.loads(request.body)["spec"]["holderIdentity"] if request.body else None
+
+
+async def test_a_released_lease_is_taken_at_the_next_look():
+    store, time = LeaseServer(), FakeTime()
+    first, second = Scope(), Scope()
+    async with misbehaving(store) as server:
+        async with _candidate(server, time, second, "two") as (_, _task):
+            await eventually(lambda: second.running and time.asleep == 1)
+            async with _candidate(server, time, first) as (_, waiting):
+                await eventually(lambda: time.asleep == 2)
+                waiting.cancel()
+                await eventually(waiting.done)
+        assert store.holder == ""
+        async with _candidate(server, time, first):
+            await eventually(lambda: first.running)
+
+
+def _lease(holder="one", renewed="t0", duration=15):
+    spec = {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": duration}
+    return {"spec": spec}
+
+
+def test_an_observer_trusts_a_record_for_its_duration_and_no_clock_but_its_own():
+    time = FakeTime()
+    observer = Observer(time.clock)
+    assert not observer.is_held(None)
+    assert observer.is_held(_lease(renewed="1970-01-01T00:00:00Z"))
+    time.seconds += 14.9
+    assert observer.is_held(_lease(renewed="1970-01-01T00:00:00Z"))
+    time.seconds += 0.1
+    assert not observer.is_held(_lease(renewed="1970-01-01T00:00:00Z"))
+    assert observer.is_held(_lease(renewed="renewed"))
+    assert not observer.is_held(_lease(holder=""))
+    assert not observer.is_held(_lease(renewed="other"), by_other_than="one")
+
+
+def test_times_that_fence_nothing_are_refused():
+    with pytest.raises(ValueError, match="nothing is fenced"):
+        Lease(None, namespace="n", name="l", identity="i", duration=10.0, renew_deadline=10.0)

@@ -1,0 +1,219 @@
+"""What becomes of a key after each way a reconcile can end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+import structlog
+
+from kubeio import errors
+from kubeio.queue import FairQueue
+from kubeio.worker import CONFLICTS_AT_ONCE, Again, Done, Wait, Worker
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def _worker(reconcile, **options):
+    clock = Clock()
+    queue = FairQueue(
+        group=lambda _: "g", clock=clock, base_delay=1.0, max_delay=8.0, chance=lambda: 1.0
+    )
+    return Worker(queue, reconcile, name="test", **options), queue, clock
+
+
+def _raising(problem):
+    async def reconcile(key):
+        raise problem
+
+    return reconcile
+
+
+async def _once(worker, queue, key="k"):
+    """One turn of the loop, without its coroutines."""
+    queue.add(key)
+    assert queue.take() == key
+    await worker.work(key)
+    queue.done(key)
+    return queue.snapshot()["delayed"]
+
+
+async def test_done_is_done_and_forgets_failures():
+    async def reconcile(key):
+        return Done()
+
+    worker, queue, _ = _worker(reconcile)
+    queue.retry("k")
+    assert await _once(worker, queue) == {}
+    assert queue.failures("k") == 0
+
+
+async def test_again_comes_back_then():
+    async def reconcile(key):
+        return Again(after=30.0)
+
+    worker, queue, _ = _worker(reconcile)
+    assert await _once(worker, queue) == {"k": 30.0}
+    assert queue.failures("k") == 0
+
+
+async def test_waiting_is_no_error():
+    worker, queue, _ = _worker(_raising(Wait("the namespace is not there yet", after=3.0)))
+    with structlog.testing.capture_logs() as logs:
+        assert await _once(worker, queue) == {"k": 3.0}
+    assert [entry["log_level"] for entry in logs] == ["debug"]
+
+
+async def test_waiting_without_a_time_backs_off():
+    worker, queue, _ = _worker(_raising(Wait("something")))
+    found = [(await _once(worker, queue))["k"] for _ in range(5)]
+    assert found == [1.0, 2.0, 4.0, 8.0, 8.0]
+
+
+async def test_conflicts_are_looked_at_again_at_once_but_not_for_ever():
+    worker, queue, _ = _worker(_raising(errors.Conflict("changed")))
+    for _ in range(CONFLICTS_AT_ONCE):
+        assert await _once(worker, queue) == {}
+        assert len(queue) == 1
+        assert queue.take() == "k"
+        queue.done("k")
+    assert await _once(worker, queue) == {"k": 1.0}
+
+
+async def test_a_success_in_between_ends_the_row_of_conflicts():
+    outcomes = [errors.Conflict("x")] * 4 + [None] + [errors.Conflict("x")] * 4
+
+    async def reconcile(key):
+        problem = outcomes.pop(0)
+        if problem is not None:
+            raise problem
+        return Done()
+
+    worker, queue, _ = _worker(reconcile)
+    for _ in range(9):
+        assert await _once(worker, queue) == {}
+
+
+async def test_the_servers_delay_is_kept():
+    problem = errors.TooManyRequests("slow down", status=429, retry_after=7.0)
+    worker, queue, _ = _worker(_raising(problem))
+    assert await _once(worker, queue) == {"k": 7.0}
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [errors.Unavailable("gone"), errors.Forbidden("no"), errors.TooManyRequests("rule")],
+)
+async def test_errors_of_the_server_back_off_without_a_traceback(problem):
+    worker, queue, _ = _worker(_raising(problem))
+    with structlog.testing.capture_logs() as logs:
+        assert await _once(worker, queue) == {"k": 1.0}
+    (entry,) = logs
+    assert (entry["event"], entry["log_level"]) == ("reconcile.failed", "warning")
+    assert entry["problem"] == str(problem)
+    assert "exc_info" not in entry
+
+
+async def test_terminal_is_said_once_and_left():
+    worker, queue, _ = _worker(_raising(errors.Terminal("fix the spec")))
+    with structlog.testing.capture_logs() as logs:
+        assert await _once(worker, queue) == {}
+    assert [entry["event"] for entry in logs] == ["reconcile.gave_up"]
+    assert len(queue) == 0
+
+
+async def test_a_bug_is_logged_with_its_trace_and_backs_off_without_end():
+    worker, queue, _ = _worker(_raising(ZeroDivisionError("poison")))
+    with structlog.testing.capture_logs() as logs:
+        found = [(await _once(worker, queue))["k"] for _ in range(6)]
+    assert found == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+    assert logs[0]["event"] == "reconcile.crashed"
+    assert isinstance(logs[0]["exc_info"], ZeroDivisionError)
+    assert [entry["attempt"] for entry in logs] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_reconcile_that_never_ends_is_ended():
+    async def reconcile(key):
+        await asyncio.Event().wait()
+
+    worker, queue, _ = _worker(reconcile, deadline=0.01)
+    with structlog.testing.capture_logs() as logs:
+        assert await _once(worker, queue) == {"k": 1.0}
+    assert logs[0]["event"] == "reconcile.too_slow"
+
+
+async def test_fields_name_the_key_in_what_the_reconcile_logs():
+    seen = []
+
+    async def reconcile(key):
+        seen.append(structlog.contextvars.get_contextvars())
+        return Done()
+
+    worker, queue, _ = _worker(reconcile, fields=lambda key: {"name": key})
+    await _once(worker, queue)
+    assert seen == [{"name": "k"}]
+    assert structlog.contextvars.get_contextvars() == {}
+
+
+async def test_a_poisonous_key_stops_nobody():
+    worked = []
+    queue = FairQueue(group=lambda key: key, base_delay=0.001, max_delay=0.01)
+
+    async def reconcile(key):
+        worked.append(key)
+        if key == "poison":
+            raise RuntimeError(key)
+        if worked.count("poison") >= 3 and len(set(worked)) == 11:
+            queue.close()
+        queue.add(key)
+        return Done()
+
+    queue.add("poison")
+    for number in range(10):
+        queue.add(str(number))
+    async with asyncio.timeout(10):
+        await Worker(queue, reconcile, name="test", count=3).run()
+    assert worked.count("poison") >= 3
+
+
+async def test_closing_lets_what_is_in_hand_finish():
+    queue = FairQueue(group=lambda key: key)
+    begun, finish, finished = asyncio.Event(), asyncio.Event(), []
+
+    async def reconcile(key):
+        begun.set()
+        await finish.wait()
+        finished.append(key)
+        return Done()
+
+    queue.add("a")
+    running = asyncio.ensure_future(Worker(queue, reconcile, name="test", count=2).run())
+    await begun.wait()
+    queue.close()
+    queue.add("b")
+    finish.set()
+    await asyncio.wait_for(running, 5)
+    assert finished == ["a"]
+
+
+async def test_cancelling_ends_the_workers_and_gives_the_key_back():
+    queue = FairQueue(group=lambda key: key)
+    begun = asyncio.Event()
+
+    async def reconcile(key):
+        begun.set()
+        await asyncio.Event().wait()
+
+    queue.add("a")
+    running = asyncio.ensure_future(Worker(queue, reconcile, name="test", count=2).run())
+    await begun.wait()
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    assert queue.snapshot()["processing"] == {}

@@ -1,0 +1,90 @@
+"""Probes: facts in, HTTP out, and no patience with nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from telemetry import probes
+from telemetry.probes import Probes
+
+
+async def _ask(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    await writer.drain()
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def _get(port: int, path: str) -> tuple[int, str]:
+    answer = await _ask(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    return int(head.split(" ")[1]), body
+
+
+async def test_facts_decide():
+    found = Probes(CollectorRegistry())
+    missing = "no list yet"
+    found.ready("caches", lambda: missing)
+    found.ready("lease", lambda: "")
+    found.live("loop", lambda: "")
+    async with found.served(0, "127.0.0.1") as port:
+        assert await _get(port, "/healthz") == (200, "loop: ok\n")
+        assert await _get(port, "/readyz?verbose") == (503, "caches: no list yet\nlease: ok\n")
+        missing = ""
+        assert await _get(port, "/readyz") == (200, "caches: ok\nlease: ok\n")
+
+
+async def test_without_facts_all_is_well():
+    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+        assert await _get(port, "/healthz") == (200, "ok\n")
+        assert await _get(port, "/readyz") == (200, "ok\n")
+
+
+async def test_metrics_are_served_in_the_form_that_is_asked_for():
+    registry = CollectorRegistry()
+    Counter("things", "Things.", registry=registry).inc()
+    async with Probes(registry).served(0, "127.0.0.1") as port:
+        code, body = await _get(port, "/metrics")
+        assert (code, "things_total 1.0" in body) == (200, True)
+        accept = b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n"
+        answer = await _ask(port, accept)
+        assert b"openmetrics-text" in answer
+        assert answer.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "code"),
+    [
+        (b"GET /nothing HTTP/1.1", b"404"),
+        (b"POST /healthz HTTP/1.1", b"405"),
+        (b"\xff\xfe", b"405"),
+        (b"", b"405"),
+    ],
+)
+async def test_nonsense_is_answered_briefly(request_line, code):
+    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+        answer = await _ask(port, request_line + b"\r\n\r\n")
+        assert answer.split(b" ")[1] == code
+
+
+async def test_head_has_no_body():
+    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+        answer = await _ask(port, b"HEAD /healthz HTTP/1.1\r\n\r\n")
+        assert answer.endswith(b"Content-Length: 3\r\nConnection: close\r\n\r\n")
+
+
+async def test_a_client_that_says_nothing_or_too_much_is_let_go(monkeypatch):
+    monkeypatch.setattr(probes, "_PATIENCE", 0.05)
+    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+        assert await _ask(port, b"GET /hea") == b""
+        flood = b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000
+        with contextlib.suppress(ConnectionError):  # cut off while talking is just as well
+            assert await _ask(port, flood) == b""
+        assert await _get(port, "/healthz") == (200, "ok\n")
