@@ -11,15 +11,19 @@ from datetime import datetime
 
 from kubeio import Object, errors
 from kubeio.client import Client
+from kubeio.worker import Done, Verdict, Wait
 from tenancy import marks
 from tenancy.resources import CONFIG_MAPS, SECRETS
 from vcmanager.held import Held
+from vcmanager.keys import Key
+from vcmanager.means import Means
 from vcmanager.pki import authority, bundles, checks
 from vcmanager.pki.authority import Pair
 
 CLIENT_SECRET = "vn-agent-client-ca"  # noqa: S105 - a name
 SERVING_SECRET = "vn-agent-serving-ca"  # noqa: S105 - a name
 CLIENT_KEY = "client-ca.crt"
+_RETRY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,15 @@ class AgentTrust:
 
     client: Pair
     serving: Pair
+
+
+async def reconcile(means: Means, _key: Key) -> Verdict:
+    """Have the authorities there before the first tenant, as the agents wait for them."""
+    try:
+        await load(means.super_client, means.namespace, now=means.now)
+    except Held as held:
+        raise Wait(held.message, _RETRY) from held
+    return Done()
 
 
 async def load(super_client: Client, namespace: str, *, now: Callable[[], datetime]) -> AgentTrust:

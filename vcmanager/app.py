@@ -25,9 +25,9 @@ from kubeio.worker import Verdict, Worker
 from telemetry.probes import Probes
 from tenancy import marks
 from tenancy.resources import VIRTUAL_CLUSTERS
-from vcmanager import operator, protection, signer
+from vcmanager import agent_trust, operator, protection, signer
 from vcmanager.controlplane import Settings
-from vcmanager.keys import Key, Kind
+from vcmanager.keys import AGENT_TRUST, Key, Kind
 from vcmanager.means import USER_AGENT, Means, TenantClients
 from vcmanager.reconcile import reconcile
 
@@ -41,6 +41,7 @@ _RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
     "VirtualCluster": reconcile,
     "ClusterVersion": protection.reconcile,
     "CertificateSigningRequest": signer.reconcile,
+    "AgentTrust": agent_trust.reconcile,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -137,6 +138,7 @@ class _Manager:
         async with asyncio.TaskGroup() as group:
             posting = group.create_task(recorder.run())
             working = group.create_task(worker.run())
+            self._queue.add(AGENT_TRUST)
             async with operator.watching(self._endpoint, self._queue.add) as failed:
                 _stop_on_signals(self._stop)  # kopf has just taken the signals for itself
                 _log.info("manager.started", version=self._options.version)

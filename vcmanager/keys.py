@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tenancy import marks
 
-Kind = Literal["VirtualCluster", "ClusterVersion", "CertificateSigningRequest"]
+Kind = Literal["VirtualCluster", "ClusterVersion", "CertificateSigningRequest", "AgentTrust"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,10 @@ class Key:
         if self.kind == "VirtualCluster":
             return f"{self.namespace}/{self.name}"
         return self.kind
+
+
+AGENT_TRUST = Key("AgentTrust", "", "vn-agent")
+"""Whom the agents trust; there before any tenant is, as the agents wait for it."""
 
 
 def virtual_cluster(namespace: str, name: str) -> Key:
