@@ -69,19 +69,15 @@ def serving(
     """Serve each connection in a thread; yields the port and what went wrong there."""
     listener = socket.create_server(("127.0.0.1", 0))
     troubles: list[BaseException] = []
-    open_peers: set[socket.socket] = set()
+    open_peers: list[ssl.SSLSocket] = []
 
-    def attend(plain: socket.socket) -> None:
-        open_peers.add(plain)
-        try:
-            plain.settimeout(PATIENCE_SECONDS)
-            with context.wrap_socket(plain, server_side=True) as peer:
-                open_peers.add(peer)
+    def attend(peer: ssl.SSLSocket) -> None:
+        with peer:
+            try:
+                peer.do_handshake()
                 behave(peer)
-        except (OSError, AssertionError) as trouble:
-            troubles.append(trouble)
-        finally:
-            plain.close()
+            except (OSError, AssertionError) as trouble:
+                troubles.append(trouble)
 
     def accept() -> None:
         while True:
@@ -89,7 +85,14 @@ def serving(
                 plain, _ = listener.accept()
             except OSError:
                 return
-            threads.append(threading.Thread(target=attend, args=(plain,), daemon=True))
+            plain.settimeout(PATIENCE_SECONDS)
+            try:
+                peer = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+            except OSError:  # it is gone already
+                plain.close()
+                continue
+            open_peers.append(peer)
+            threads.append(threading.Thread(target=attend, args=(peer,), daemon=True))
             threads[-1].start()
 
     threads = [threading.Thread(target=accept, daemon=True)]
@@ -98,10 +101,12 @@ def serving(
         yield listener.getsockname()[1], troubles
     finally:
         # Only a shutdown wakes a thread that waits in accept or recv.
-        for waiting in (listener, *open_peers):
-            with contextlib.suppress(OSError):
-                socket.socket.shutdown(waiting, socket.SHUT_RDWR)
+        listener.shutdown(socket.SHUT_RDWR)
+        threads[0].join(PATIENCE_SECONDS)
         listener.close()
+        for peer in open_peers:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(peer, socket.SHUT_RDWR)
         for thread in threads:
             thread.join(PATIENCE_SECONDS)
 
@@ -114,8 +119,8 @@ def dial(
     if receive_buffer:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     plain.settimeout(PATIENCE_SECONDS)
-    plain.connect(("127.0.0.1", port))
     try:
+        plain.connect(("127.0.0.1", port))
         return context.wrap_socket(plain, server_hostname=server_name)
     except BaseException:
         plain.close()

@@ -1,0 +1,269 @@
+"""Who may connect at all, and what becomes of connections at swaps and at the end."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+from dataclasses import replace
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from tests.support.eventually import eventually
+from tests.unit.vnagent import certificates, stage, wires
+from tests.unit.vnagent.certificates import DAY, URI, VALID, named
+from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, FakeKubelet
+from vnagent import server as servers
+from vnagent import tls
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.fixture
+async def set_up(tmp_path):
+    """A running agent."""
+    async with stage.staged(tmp_path, FakeKubelet()) as found:
+        yield found
+
+
+async def outcome(set_up: stage.Stage, context: ssl.SSLContext) -> str:
+    """Return how far a caller gets: its status, or `handshake`."""
+    try:
+        got = await set_up.send(LOGS, context)
+    except OSError:
+        return "handshake"
+    return got.split(b" ")[1].decode() if got else "handshake"
+
+
+async def test_certificates_that_do_not_verify_end_at_the_handshake(set_up, tmp_path):
+    """SEC-01: nobody of these is read from, and no kubelet is dialled for them."""
+    strangers = certificates.make_authority()
+    foreign = wires.client_context(set_up.serving_authority)
+    certificates.present(foreign, tmp_path, strangers, VALID, strangers.pem)
+    below = certificates.make_authority("below", parent=set_up.client_authority)
+    deep = wires.client_context(set_up.serving_authority)
+    certificates.present(deep, tmp_path, below, VALID, below.pem)
+    contexts = {
+        "none": set_up.context(None),
+        "foreign": foreign,
+        "deep": deep,
+        "expired": set_up.context(replace(VALID, begins=-3 * DAY, ends=-DAY)),
+        "early": set_up.context(replace(VALID, begins=DAY, ends=2 * DAY)),
+        "server": set_up.context(replace(VALID, usages=(ExtendedKeyUsageOID.SERVER_AUTH,))),
+        "unknown critical": set_up.context(replace(VALID, unknown_critical=True)),
+    }
+    found = {name: await outcome(set_up, context) for name, context in contexts.items()}
+    assert found == dict.fromkeys(contexts, "handshake")
+    assert set_up.kubelet.connections == 0
+    assert await outcome(set_up, set_up.context()) == "200"
+
+
+async def test_certificates_without_an_identity_are_told_so(set_up):
+    """They can only be our own mistake; still no kubelet is dialled."""
+    leaves = [
+        replace(VALID, names=()),
+        named(URI, URI.replace("one", "two")),
+        replace(VALID, usages=None),
+        replace(VALID, is_authority=True),
+        replace(VALID, key=rsa.generate_private_key(65537, 1024)),  # noqa: S505 - the point
+    ]
+    for leaf in leaves:
+        context = wires.client_context(set_up.serving_authority)
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        certificates.present(context, set_up.folder, set_up.client_authority, leaf)
+        assert await outcome(set_up, context) in ("403", "handshake")
+    assert set_up.kubelet.connections == 0
+
+
+async def test_old_protocols_are_refused(set_up):
+    """TLS 1.2 and later."""
+    context = set_up.context()
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        context.minimum_version = ssl.TLSVersion.TLSv1
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    assert await outcome(set_up, context) == "handshake"
+    context = set_up.context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert await outcome(set_up, context) == "200"
+
+
+async def test_only_http_1_is_spoken(set_up):
+    """An upgrade does not exist in HTTP/2, so it is never agreed on."""
+    context = set_up.context()
+    context.set_alpn_protocols(["h2", "http/1.1"])
+
+    def chosen() -> str | None:
+        with wires.dial(set_up.port, context) as peer:
+            return peer.selected_alpn_protocol()
+
+    assert await asyncio.to_thread(chosen) == "http/1.1"
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+    assert (await set_up.send(preface, context)).startswith(b"HTTP/1.1 400 ")
+
+
+def resume(set_up: stage.Stage, context: ssl.SSLContext) -> tuple[bool, bytes]:
+    """Connect twice, the second time with the first one's session; tell whether it was taken."""
+    with wires.dial(set_up.port, context) as peer:
+        peer.sendall(HEALTH)
+        wires.read_all(peer)
+        session = peer.session
+    set_up.server.trust(set_up.server._context, [])
+    plain = socket.create_connection(("127.0.0.1", set_up.port), timeout=wires.PATIENCE_SECONDS)
+    with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as again:
+        return bool(again.session_reused), wires.read_until(again, b"\r\n")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_resumed_session_proves_nothing(set_up, version):
+    """OpenSSL keeps sessions of TLS 1.2 without their chain; the leaf is looked at again."""
+    context = set_up.context()
+    context.maximum_version = context.minimum_version = version
+    is_resumed, answer = await asyncio.to_thread(resume, set_up, context)
+    assert is_resumed is (version == ssl.TLSVersion.TLSv1_2)
+    assert answer.startswith(b"HTTP/1.1 403 ")
+
+
+async def test_a_slow_handshake_is_not_waited_for(set_up, monkeypatch):
+    """REL-85: strangers have little time."""
+    monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 0.1)
+
+    def dawdle() -> bytes:
+        with socket.create_connection(("127.0.0.1", set_up.port), timeout=10) as plain:
+            plain.sendall(b"\x16\x03\x01")
+            try:
+                return plain.recv(1)
+            except ConnectionResetError:
+                return b""
+
+    assert await asyncio.to_thread(dawdle) == b""
+
+
+async def test_strangers_are_few(set_up, monkeypatch):
+    """SEC-15: connections that say nothing do not pile up, and tenants still get in after them."""
+    monkeypatch.setattr(servers, "MAX_STRANGERS", 5)
+    monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 0.5)
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(20):
+            plain = socket.create_connection(("127.0.0.1", set_up.port))
+            stack.callback(plain.close)
+        await eventually(lambda: set_up.server._strangers == 5)
+        await eventually(lambda: set_up.server._strangers == 0)
+        assert await outcome(set_up, set_up.context()) == "200"
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 100, b"\x16\x03\x01\xff\xff" + b"x" * 5000]
+)
+async def test_garbage_harms_nobody(set_up, garbage):
+    """What is no TLS ends, and the next caller is served."""
+
+    def talk() -> None:
+        with socket.create_connection(("127.0.0.1", set_up.port), timeout=10) as plain:
+            plain.sendall(garbage)
+            plain.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                while plain.recv(1000):
+                    pass
+
+    await asyncio.to_thread(talk)
+    assert await outcome(set_up, set_up.context()) == "200"
+
+
+def ping_pong(peer: ssl.SSLSocket, _: bytes) -> None:
+    """Switch, then answer each byte."""
+    peer.sendall(stage.SWITCHED)
+    while peer.recv(1):
+        peer.sendall(b"!")
+
+
+class Live:
+    """A stream that a test keeps open in a thread of its own."""
+
+    def __init__(self, set_up: stage.Stage) -> None:
+        self.peer = wires.dial(set_up.port, set_up.context())
+        self.peer.sendall(EXEC)
+        assert b" 101 " in wires.read_until(self.peer, b"\r\n\r\n")
+
+    def is_alive(self) -> bool:
+        """Send a byte and wait for the answer."""
+        self.peer.sendall(b"?")
+        return self.peer.recv(1) == b"!"
+
+
+async def test_live_streams_survive_a_new_certificate(tmp_path):
+    """REL-92: new handshakes use what is new, streams go on."""
+    async with stage.staged(tmp_path, FakeKubelet(answer=ping_pong)) as set_up:
+        live = await asyncio.to_thread(Live, set_up)
+        with live.peer:
+            assert await asyncio.to_thread(live.is_alive)
+            old = set_up.context()
+            callers, serving = certificates.make_authority(), trustme.CA()
+            pair = serving.issue_cert("127.0.0.1")
+            context = tls.server_context(
+                certificate=pair.cert_chain_pems[0].bytes(),
+                key=pair.private_key_pem.bytes(),
+                client_authorities=callers.pem,
+            )
+            set_up.server.trust(context, [callers.certificate])
+            assert await outcome(set_up, old) == "handshake"
+            set_up.serving_authority, set_up.client_authority = serving, callers
+            set_up.kubelet.answer = stage.saying(GREETING)
+            assert await outcome(set_up, set_up.context()) == "200"
+            assert await asyncio.to_thread(live.is_alive)
+
+
+async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path):
+    """REL-91: no new ones, time for the open ones, then a break that is not an orderly end."""
+    async with stage.staged(tmp_path, FakeKubelet(answer=ping_pong)) as set_up:
+        live = await asyncio.to_thread(Live, set_up)
+        with live.peer:
+            set_up.streams.drain()
+            closing = asyncio.ensure_future(set_up.server.close(drain_seconds=1.0))
+            await eventually(lambda: not set_up.server.is_listening)
+            assert await asyncio.to_thread(live.is_alive)
+            with pytest.raises(ConnectionRefusedError):
+                await set_up.send(LOGS)
+            await closing
+            live.peer.suppress_ragged_eofs = False
+            with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
+                await asyncio.to_thread(live.peer.recv, 1)
+
+
+async def test_a_drain_ends_with_the_last_stream(tmp_path):
+    """Nobody waits for nothing."""
+    gateway = stage.Gateway()
+    async with stage.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
+        asking = asyncio.ensure_future(set_up.send(LOGS))
+        await asyncio.to_thread(gateway.entered.wait, wires.PATIENCE_SECONDS)
+        closing = asyncio.ensure_future(set_up.server.close(drain_seconds=60))
+        gateway.open()
+        async with asyncio.timeout(10):
+            await closing
+        assert (await asking).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_streams_cut_at_random_leave_nothing(tmp_path):
+    """Sockets and tasks of streams that either side has cut are gone."""
+    async with stage.staged(tmp_path, FakeKubelet(answer=ping_pong)) as set_up:
+        before = len(asyncio.all_tasks())
+        context = set_up.context()
+
+        def cut(number: int) -> None:
+            whole = number % 3
+            with contextlib.suppress(OSError):
+                peer = wires.dial(set_up.port, context)
+                peer.sendall(EXEC if whole else EXEC[:-20])
+                if whole and number % 2:
+                    wires.read_until(peer, b"\r\n\r\n")
+                if number % 5:
+                    linger = struct.pack("ii", 1, 0)  # so that closing is a reset
+                    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                peer.close()
+
+        await asyncio.gather(*(asyncio.to_thread(cut, number) for number in range(60)))
+        await eventually(lambda: set_up.streams.count == 0 and len(asyncio.all_tasks()) <= before)
