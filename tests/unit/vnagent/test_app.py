@@ -1,0 +1,81 @@
+"""The program itself: it waits for whom to trust, serves, and ends in order."""
+
+import asyncio
+import signal
+import socket
+import sys
+import urllib.error
+import urllib.request
+
+import trustme
+
+from tests.support.eventually import eventually
+from tests.unit.vnagent import certificates, wires
+from tests.unit.vnagent.certificates import VALID
+from tests.unit.vnagent.stage import FakeKubelet
+
+
+def free_port() -> int:
+    """Return a port that nobody has just now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def is_ready(port: int) -> int:
+    """Ask the health port."""
+    url = f"http://127.0.0.1:{port}/readyz"
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except urllib.error.URLError:
+        return 0
+
+
+async def test_the_program_from_start_to_end(tmp_path):
+    """No client authority, no listener; then tenants are served; SIGTERM ends with 0."""
+    authority, callers = trustme.CA(), certificates.make_authority()
+    pair = authority.issue_cert("127.0.0.1")
+    (tmp_path / "serving.crt").write_bytes(pair.cert_chain_pems[0].bytes())
+    (tmp_path / "serving.key").write_bytes(pair.private_key_pem.bytes())
+    (tmp_path / "token").write_bytes(b"token")
+    (tmp_path / "kubelet.crt").write_bytes(authority.cert_pem.bytes())
+    port, health_port = free_port(), free_port()
+    with FakeKubelet().running(authority) as kubelet:
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "vnagent", "--pod-name=x", "--pod-ip=127.0.0.1"),
+            *("--kubelet-host=127.0.0.1", "--api-host=127.0.0.1", f"--port={port}"),
+            *(f"--kubelet-port={kubelet.port}", f"--health-port={health_port}"),
+            *(f"--tls-cert-file={tmp_path}/serving.crt", f"--token-file={tmp_path}/token"),
+            *(f"--tls-private-key-file={tmp_path}/serving.key",),
+            *(f"--client-ca-file={tmp_path}/clients.crt",),
+            *(f"--kubelet-ca-file={tmp_path}/kubelet.crt",),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            await eventually(lambda: asyncio.to_thread(is_ready, health_port), within=20)
+            assert await asyncio.to_thread(is_ready, health_port) == 503
+            (tmp_path / "clients.crt").write_bytes(callers.pem)
+            await eventually(
+                lambda: asyncio.to_thread(is_ready, health_port),
+                until=lambda status: status == 200,
+                within=20,
+            )
+            context = wires.client_context(authority)
+            certificates.present(context, tmp_path, callers, VALID)
+
+            def talk() -> bytes:
+                with wires.dial(port, context) as peer:
+                    peer.sendall(b"GET /containerLogs/web/shop/main HTTP/1.1\r\nHost: a\r\n\r\n")
+                    return wires.read_all(peer)
+
+            assert (await asyncio.to_thread(talk)).endswith(b"5\r\nhello\r\n0\r\n\r\n")
+        finally:
+            program.send_signal(signal.SIGTERM)
+            _, log = await program.communicate()
+    assert program.returncode == 0
+    assert b'"event":"ended"' in log
+    assert b"Traceback" not in log
