@@ -172,7 +172,7 @@ def test_pods_of_different_nodes_reach_each_other(cluster: Cluster, kubectl: Kub
 
 
 def test_a_pod_talks_to_the_api_with_its_own_token(kubectl: Kubectl):
-    assert run_once(kubectl, "token", "python:3", ["python3", "-c", OWN_TOKEN]) == "200\n"
+    assert run_once(kubectl, "token", "python:3-slim", ["python3", "-c", OWN_TOKEN]) == "200\n"
 
 
 def test_an_image_that_does_not_exist_is_a_quick_refusal(kubectl: Kubectl):

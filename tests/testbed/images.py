@@ -17,7 +17,7 @@ from tests.testbed.progress import Progress
 PREFIX = "registry.local/virtual-cluster"
 PAUSE = f"{PREFIX}/pause:1"
 BUSYBOX = "docker.io/library/busybox:latest"
-PYTHON = "docker.io/library/python:3"
+PYTHON = "docker.io/library/python:3-slim"
 
 
 @dataclass(frozen=True, slots=True)
