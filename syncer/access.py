@@ -60,7 +60,7 @@ SUPER_ACCESS: tuple[Access, ...] = (
     Access(
         "",
         ("serviceaccounts",),
-        (*_FOLLOW, "create", "patch"),
+        ("list", "watch", "create", "patch"),
         "One powerless account in each super namespace.",
     ),
     Access("", ("nodes",), _FOLLOW, "Virtual nodes show the nodes that a tenant's pods run on."),
@@ -113,14 +113,14 @@ TENANT_ACCESS: tuple[Access, ...] = (
     Access(
         "",
         ("nodes",),
-        (*_FOLLOW, "create", "patch", "delete"),
+        ("list", "watch", "create", "patch", "delete"),
         "The nodes that pods run on are shown here.",
     ),
     Access("", ("nodes/status",), ("patch",), "And how they are."),
     Access(
         "networking.k8s.io",
         ("ipaddresses",),
-        (*_FOLLOW, "create", "delete"),
+        ("list", "watch", "create", "delete"),
         "Addresses that are taken below are reserved.",
     ),
     Access("", ("events",), ("get", "create"), "What became of an object, and why."),

@@ -52,15 +52,15 @@ class Syncer:
 
     def __init__(self, super_client: Client, options: Options) -> None:
         self._options = options
-        self._queue: FairQueue[Key] = FairQueue(name="syncer", group=group_of, in_flight=IN_FLIGHT)
+        self.queue: FairQueue[Key] = FairQueue(name="syncer", group=group_of, in_flight=IN_FLIGHT)
         self.super_cluster = SuperCluster(super_client, namespace=options.namespace)
-        self.tenants = Tenants(self.super_cluster, self._queue)
+        self.tenants = Tenants(self.super_cluster, self.queue)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop, then finish what is in hand."""
         engine = Engine(self.tenants.sessions)
         worker = Worker(
-            self._queue, engine.reconcile, name="syncer", count=WORKERS, fields=log_fields
+            self.queue, engine.reconcile, name="syncer", count=WORKERS, fields=log_fields
         )
         SuperWiring(self.super_cluster, self.tenants.sessions).subscribe()
         patrol = Patrol(self.tenants.sessions, period_seconds=self._options.patrol_seconds)
@@ -76,7 +76,7 @@ class Syncer:
                 keeping = group.create_task(self.tenants.run(), name="tenants")
                 rounds = group.create_task(patrol.run(), name="patrol")
                 await stopped
-                self._queue.close()
+                self.queue.close()
                 await asyncio.wait((working,), timeout=DRAIN_SECONDS)
                 for task in (working, keeping, rounds):
                     task.cancel()

@@ -86,11 +86,8 @@ class Deletions:
         except errors.NotFound:
             return
         _log.info("super.deleted", grounds=target.grounds.name.lower(), grace=grace_seconds)
-        version = (answer.get("metadata") or {}).get("resourceVersion", "")
-        if answer.get("kind") != "Status" and version:
-            self._expectations.wrote(Side.SUPER, target.key, version)
-        else:
-            self._expectations.changed(Side.SUPER, target.key, target.entry)
+        version = "" if answer.get("kind") == "Status" else answer["metadata"]["resourceVersion"]
+        self._expectations.deleted(Side.SUPER, target.key, target.entry, version)
 
     def _needs_proof(self, target: Target) -> bool:
         if target.grounds is Grounds.MARKED:

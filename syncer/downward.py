@@ -61,9 +61,9 @@ def look(kind: Kind, key: Key, session: Session) -> Pair:
 
 async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
     """Bring one key in step."""
-    if session.is_behind(key):
-        return Again(BEHIND_SECONDS)
     pair = look(kind, key, session)
+    if session.is_behind(key, pair.tenant_x, pair.super_x):
+        return Again(BEHIND_SECONDS)
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
         decide.super_side(pair.super_x),
@@ -171,8 +171,12 @@ async def _wait(kind: Kind, pair: Pair, session: Session) -> Verdict:
 
 async def delete(kind: Kind, pair: Pair, grounds: Grounds, session: Session) -> Verdict:
     assert pair.super_x is not None  # noqa: S101 - decided on it
-    if grounds is Grounds.UNWANTED and is_used_below(pair, session):
-        return Done()  # the end of the super pod wakes this key
+    if grounds is Grounds.UNWANTED:
+        if is_used_below(pair, session):
+            return Done()  # the end of the super pod wakes this key
+        left = session.left_to_linger(pair.key)
+        if left > 0:
+            return Again(left)
     await session.deletions.delete(
         Target(key=pair.key, resource=kind.resource, entry=pair.super_x, grounds=grounds)
     )
@@ -191,6 +195,7 @@ def is_used_below(pair: Pair, session: Session) -> bool:
 
 async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
     assert pair.super_x is not None  # noqa: S101 - decided on it
+    session.is_needed(pair.key)
     twin = await build(kind, pair, session)
     if twin is None:
         return Done()  # frozen: what was let through before stays as it is

@@ -64,9 +64,11 @@ def differs(key: Key, session: Session) -> bool:
     if key.kind in (TOKEN, NODE, ADDRESS):
         return True  # they read caches only and write when something differs
     kind = kinds.BY_NAME.get(key.kind)
-    if kind is None or session.is_behind(key):
+    if kind is None:
         return False
     pair = downward.look(kind, key, session)
+    if session.is_behind(key, pair.tenant_x, pair.super_x):
+        return False
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
         decide.super_side(pair.super_x),

@@ -47,6 +47,8 @@ from tenancy.specs import VirtualCluster
 USER_AGENT = "virtual-cluster-syncer"
 MAX_PENDING_EVENTS = 1000
 MAX_TOLD_EVENTS = 4096
+LINGER_SECONDS = 30.0
+"""How long configuration, tokens and nodes are kept after the last pod that needs them."""
 UNREACHABLE_SECONDS = 15.0
 """How long a watch may be broken before the condition says so."""
 _LOOK_SECONDS = 5.0
@@ -133,8 +135,8 @@ class Session:
         """Token Secrets that pods wait for."""
         self.node_demands: dict[Key, str] = {}
         """Nodes that pods are about to be bound to, by the pod's key."""
-        self.unused_nodes: dict[str, float] = {}
-        """Virtual nodes that no pod names, and since when."""
+        self.linger_seconds = LINGER_SECONDS
+        self._unused: dict[Key, float] = {}
         self._told_events: OrderedDict[Key, None] = OrderedDict()
         self.is_ready = False
         self.problem = ""
@@ -161,10 +163,11 @@ class Session:
         """Tell whether a super object is the twin of the tenant object with this UID."""
         return self.super_cluster.is_twin(entry, vc_uid=self.tenant.uid, uid=uid)
 
-    def is_behind(self, key: Key) -> bool:
+    def is_behind(self, key: Key, tenant_x: Entry | None, super_x: Entry | None) -> bool:
         """Tell whether a cache has yet to show one of our writes for a key."""
-        return self.expectations.is_behind(Side.TENANT, key) or self.expectations.is_behind(
-            Side.SUPER, key
+        awaited = self.expectations
+        return awaited.is_behind(Side.TENANT, key, tenant_x) or awaited.is_behind(
+            Side.SUPER, key, super_x
         )
 
     def ready_namespace(self, key: Key) -> Entry:
@@ -197,6 +200,21 @@ class Session:
         self._told_events[key] = None
         if len(self._told_events) > MAX_TOLD_EVENTS:
             self._told_events.popitem(last=False)
+
+    def left_to_linger(self, key: Key) -> float:
+        """Return how long something that nobody needs any more is kept; 0 or less: it may go.
+
+        The last pod of a rollout or a CronJob goes a moment before the next one comes.
+        """
+        now = self.now()
+        left = self._unused.setdefault(key, now) + self.linger_seconds - now
+        if left <= 0:
+            self._unused.pop(key, None)
+        return left
+
+    def is_needed(self, key: Key) -> None:
+        """Take note that something is needed: its lingering starts anew when it is not."""
+        self._unused.pop(key, None)
 
     # Waiting and waking.
 

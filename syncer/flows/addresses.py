@@ -21,10 +21,10 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 async def reconcile(key: Key, session: Session) -> Verdict:
     """Reserve or free one address."""
-    if session.is_behind(key):
-        return Again(BEHIND_SECONDS)
     below = session.super_cluster.addresses.get("", key.name)
     reserved = session.stores[ADDRESS].get("", key.name)
+    if session.is_behind(key, reserved, None):
+        return Again(BEHIND_SECONDS)
     taken = below is not None and addresses.is_taken_by_others(below.decode(), session.view)
     if taken and reserved is None:
         try:
@@ -40,6 +40,6 @@ async def reconcile(key: Key, session: Session) -> Verdict:
             await session.tenant_client.delete(IP_ADDRESSES, key.name, uid=reserved.uid)
         except errors.NotFound:
             return Done()
-        session.expectations.changed(Side.TENANT, key, reserved)
+        session.expectations.deleted(Side.TENANT, key, reserved)
         _log.info("address.freed", address=key.name)
     return Done()

@@ -18,9 +18,6 @@ from syncer.special import nodes
 from tenancy import marks
 from tenancy.resources import NODES
 
-LINGER_SECONDS = 60.0
-"""How long a node stays after its last pod: a CronJob need not make it come and go."""
-
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -39,15 +36,15 @@ async def present(name: str, key: Key, session: Session) -> None:
 
 async def reconcile(key: Key, session: Session) -> Verdict:
     """Show a node as it is, or take it away."""
-    if session.is_behind(key):
-        return Again(BEHIND_SECONDS)
     below = session.super_cluster.nodes.get("", key.name)
     shown = session.stores[NODE].get("", key.name)
+    if session.is_behind(key, shown, None):
+        return Again(BEHIND_SECONDS)
     if below is None:
         return await _gone_below(key, shown, session)
     if not _is_wanted(key.name, session):
         return await _linger(key, shown, session)
-    session.unused_nodes.pop(key.name, None)
+    session.is_needed(key)
     super_node = below.decode()
     virtual = shown.decode() if shown is not None else None
     await _show(key, super_node, virtual, session)
@@ -88,14 +85,10 @@ async def _show(key: Key, super_node: Object, virtual: Object | None, session: S
 
 async def _linger(key: Key, shown: Entry | None, session: Session) -> Verdict:
     if shown is None or not nodes.is_ours(shown.decode()):
-        session.unused_nodes.pop(key.name, None)
         return Done()
-    now = session.now()
-    since = session.unused_nodes.setdefault(key.name, now)
-    left = since + LINGER_SECONDS - now
+    left = session.left_to_linger(key)
     if left > 0:
         return Again(left)
-    session.unused_nodes.pop(key.name, None)
     await _remove(key, shown, session)
     return Done()
 
@@ -116,5 +109,5 @@ async def _remove(key: Key, shown: Entry, session: Session) -> None:
         await session.tenant_client.delete(NODES, key.name, uid=shown.uid)
     except errors.NotFound:
         return
-    session.expectations.changed(Side.TENANT, key, shown)
+    session.expectations.deleted(Side.TENANT, key, shown)
     _log.info("node.removed", node=key.name)

@@ -52,10 +52,10 @@ class Both:
 
 async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
     """Bring one pod in step."""
-    if session.is_behind(key):
-        return Again(BEHIND_SECONDS)
     pair = downward.look(kind, key, session)
     tenant_x, super_x = pair.tenant_x, pair.super_x
+    if session.is_behind(key, tenant_x, super_x):
+        return Again(BEHIND_SECONDS)
     if tenant_x is None or not _is_own_or_none(pair, session):
         return await _apart(kind, pair, session)
     pod = tenant_x.decode()
@@ -258,11 +258,8 @@ async def _delete_tenant_pod(both: Both, *, grace_seconds: int | None) -> None:
         )
     except errors.NotFound:
         return
-    version = (answer.get("metadata") or {}).get("resourceVersion", "")
-    if answer.get("kind") == "Pod" and version and grace_seconds != 0:
-        both.session.expectations.wrote(Side.TENANT, both.key, version)
-    else:
-        both.session.expectations.changed(Side.TENANT, both.key, both.tenant_x)
+    version = "" if answer.get("kind") == "Status" else answer["metadata"]["resourceVersion"]
+    both.session.expectations.deleted(Side.TENANT, both.key, both.tenant_x, version)
 
 
 _STEPS: Mapping[Step, Callable[[Both], Awaitable[Verdict]]] = {

@@ -46,9 +46,9 @@ def _below(key: Key, session: Session) -> Entry | None:
 
 async def reconcile(key: Key, session: Session) -> Verdict:
     """Make, renew or remove one token Secret."""
-    if session.is_behind(key):
-        return Again(BEHIND_SECONDS)
     entry = _below(key, session)
+    if session.is_behind(key, None, entry):
+        return Again(BEHIND_SECONDS)
     if entry is None:
         return await _make(key, session)
     session.token_demands.pop(key, None)
@@ -56,6 +56,9 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     if token is None or entry.deleting or not session.is_twin(entry, token.account_uid):
         return Done()
     if not is_needed(token, session) and not _is_mounted(entry, session):
+        lingering = session.left_to_linger(key)
+        if lingering > 0:
+            return Again(lingering)
         await session.deletions.delete(
             Target(
                 key=key,
@@ -66,6 +69,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
             )
         )
         return Done()
+    session.is_needed(key)
     left = token_specs.seconds_to_renewal(entry.annotations, datetime.now(UTC))
     return Again(left) if left > 0 else await _write(key, token, entry, session)
 

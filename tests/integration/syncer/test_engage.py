@@ -1,0 +1,35 @@
+"""A tenant is engaged while it has a kubeconfig, and left when its VirtualCluster is deleted."""
+
+from __future__ import annotations
+
+from tenancy import marks, names
+from tenancy.resources import NAMESPACES, SERVICE_ACCOUNTS
+from tests.integration.syncer.conftest import World
+from tests.support.eventually import eventually
+
+
+async def test_a_fresh_tenant_gets_its_four_super_namespaces(synced: World):
+    wanted = {
+        synced.super_namespace(name)
+        for name in ("default", "kube-system", "kube-public", "kube-node-lease")
+    }
+    found = await synced.below.list(
+        NAMESPACES, label_selector=f"{marks.VC_UID}={synced.tenant.uid},{marks.NAMESPACE}"
+    )
+    by_name = {item["metadata"]["name"]: item["metadata"] for item in found["items"]}
+    assert wanted <= set(by_name)
+    default = by_name[synced.super_namespace("default")]
+    tenant_default = await synced.above.get(NAMESPACES, "default")
+    assert default["annotations"][marks.UID] == tenant_default["metadata"]["uid"]
+    assert default["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+    account = await synced.below.get(
+        SERVICE_ACCOUNTS, names.WORKLOAD_ACCOUNT, namespace=synced.super_namespace("default")
+    )
+    assert account["automountServiceAccountToken"] is False
+
+
+async def test_the_condition_says_synced(synced: World):
+    condition = await eventually(lambda: synced.condition(marks.SYNCED))
+    assert (condition["status"], condition["reason"]) == ("True", "Engaged")
+    held = await synced.condition(marks.DELETES_HELD)
+    assert held["status"] == "False"

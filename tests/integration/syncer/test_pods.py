@@ -1,0 +1,348 @@
+"""A pod's life on both sides, with the tests as scheduler and kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kubeio.errors import NotFound
+from tenancy import marks, names
+from tenancy.resources import CONFIG_MAPS, EVENTS, NODES, PODS, SECRETS
+from tests.integration.syncer.conftest import World, pod, running_status
+from tests.support.eventually import eventually
+
+
+async def gone(look) -> None:
+    """Wait until a read answers 404."""
+
+    async def is_gone() -> bool:
+        try:
+            await look()
+        except NotFound:
+            return True
+        return False
+
+    await eventually(is_gone)
+
+
+async def test_a_pod_goes_down_runs_and_goes(synced: World):
+    space = await synced.namespace()
+    node = await synced.super_node()
+    made = await synced.above.create(PODS, pod("web"), namespace=space)
+    twin = await eventually(lambda: synced.twin(PODS, space, "web"))
+    annotations = twin["metadata"]["annotations"]
+    assert annotations[marks.UID] == made["metadata"]["uid"]
+    assert annotations[marks.VC_UID] == synced.tenant.uid
+    assert annotations[marks.CONTAINERS] == "main"
+    assert twin["spec"]["serviceAccountName"] == names.WORKLOAD_ACCOUNT
+    assert twin["metadata"]["labels"]["app"] == "web"
+
+    await synced.start_pod(space, "web", node)
+    shown = await synced.above.get(PODS, "web", namespace=space)
+    assert shown["spec"]["nodeName"] == node
+    assert shown["status"]["podIP"] == "10.244.0.9"
+    virtual = await synced.above.get(NODES, node)
+    assert virtual["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
+    assert virtual["metadata"]["labels"]["disk"] == "fast"
+    assert "node-role.kubernetes.io/worker" not in virtual["metadata"]["labels"]
+    assert virtual["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == marks.AGENT_PORT
+
+    await synced.above.delete(PODS, "web", namespace=space, grace_seconds=7)
+    dying = await eventually(
+        lambda: synced.twin(PODS, space, "web"),
+        until=lambda body: "deletionTimestamp" in body["metadata"],
+    )
+    assert dying["metadata"]["deletionGracePeriodSeconds"] == 7
+    assert await synced.above.get(PODS, "web", namespace=space)
+    await synced.remove_pod(space, "web")
+    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+
+
+async def test_the_writes_of_one_pods_life(synced: World):
+    """No write more than needed: create, bind, one per status, two deletes."""
+    space = await synced.namespace()
+    node = await synced.super_node()
+    await synced.above.create(PODS, pod("first"), namespace=space)
+    await synced.start_pod(space, "first", node)  # the node is there from now on
+    await synced.idle()
+    below, above = synced.mark("super"), synced.mark("tenant")
+
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.start_pod(space, "web", node)
+    await synced.idle()
+    await synced.above.delete(PODS, "web", namespace=space)
+    await synced.remove_pod(space, "web")
+    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+    await synced.idle()
+
+    def about(writes):
+        return [f"{write.verb} {write.resource}" for write in writes if write.name == "web"]
+
+    assert about(synced.writes("super", below)) == ["create pods", "delete pods"]
+    tenant_writes = about(synced.writes("tenant", above))
+    assert tenant_writes[0] == "create pods/binding"
+    assert tenant_writes[-1] == "delete pods"
+    # Binding and status may be seen together or one after the other; the marked twin is told too.
+    assert set(tenant_writes[1:-1]) == {"patch pods/status"}
+    assert len(tenant_writes) <= 5
+
+
+async def test_a_pod_with_token_configuration_and_root_ca(synced: World):
+    space = await synced.namespace()
+    await eventually(lambda: synced.above.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=space))
+    await synced.above.create(
+        CONFIG_MAPS, {"metadata": {"name": "settings"}, "data": {"a": "1"}}, namespace=space
+    )
+    await synced.above.create(
+        SECRETS, {"metadata": {"name": "keys"}, "stringData": {"k": "v"}}, namespace=space
+    )
+    await eventually(
+        lambda: synced.above.create(
+            PODS,
+            pod(
+                "web",
+                volumes=[
+                    {"name": "settings", "configMap": {"name": "settings"}},
+                    {"name": "keys", "secret": {"secretName": "keys"}},
+                ],
+            ),
+            namespace=space,
+        )
+    )
+    twin = await eventually(lambda: synced.twin(PODS, space, "web"))
+    settings = await synced.twin(CONFIG_MAPS, space, "settings")
+    assert settings["data"] == {"a": "1"}
+    assert (await synced.twin(SECRETS, space, "keys"))["data"] == {"k": "dg=="}
+    root = await synced.twin(CONFIG_MAPS, space, names.SUPER_ROOT_CA)
+    assert "ca.crt" in root["data"]
+    projected = next(v["projected"] for v in twin["spec"]["volumes"] if "projected" in v)
+    secret = next(s["secret"]["name"] for s in projected["sources"] if "secret" in s)
+    assert secret.startswith(names.TOKEN_SECRET_PREFIX)
+    token = await synced.twin(SECRETS, space, secret)
+    assert token["metadata"]["annotations"][marks.ACCOUNT] == "default"
+    assert "serviceAccountToken" not in str(twin["spec"])
+
+    await synced.above.delete(PODS, "web", namespace=space)
+    for resource, name in (
+        (CONFIG_MAPS, "settings"),
+        (SECRETS, "keys"),
+        (SECRETS, secret),
+        (CONFIG_MAPS, names.SUPER_ROOT_CA),
+    ):
+        await gone(lambda r=resource, n=name: synced.twin(r, space, n))
+
+
+async def test_an_eviction_below_takes_the_tenant_pod_with_its_reason(synced: World):
+    space, node = await synced.namespace(), await synced.super_node()
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.start_pod(space, "web", node)
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    status = running_status("web")
+    await synced.report(space, "web", conditions=[*status["conditions"], condition])
+    await synced.below.delete(
+        PODS, "web", namespace=synced.super_namespace(space), grace_seconds=20
+    )
+    dying = await eventually(
+        lambda: synced.above.get(PODS, "web", namespace=space),
+        until=lambda body: "deletionTimestamp" in body["metadata"],
+    )
+    assert dying["metadata"]["deletionGracePeriodSeconds"] == 20
+    kinds = {item["type"] for item in dying["status"]["conditions"]}
+    assert "DisruptionTarget" in kinds
+    await synced.remove_pod(space, "web")
+    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+
+
+async def test_a_bound_pod_whose_twin_vanished_has_failed(world: World):
+    """The syncer was away when it went; a bare pod stays, as a kubelet would leave it."""
+    async with world.syncer():
+        space, node = await world.namespace(), await world.super_node()
+        await world.above.create(PODS, pod("web"), namespace=space)
+        await world.start_pod(space, "web", node)
+    await world.below.delete(PODS, "web", namespace=world.super_namespace(space), grace_seconds=0)
+    async with world.syncer():
+        lost = await eventually(
+            lambda: world.above.get(PODS, "web", namespace=space),
+            until=lambda body: body["status"]["phase"] == "Failed",
+        )
+        assert lost["status"]["reason"] == "SuperPodLost"
+        await world.idle()
+        assert await world.above.get(PODS, "web", namespace=space)
+        assert not await world.has_twin(PODS, space, "web")
+
+
+async def test_a_lost_pod_with_a_controller_goes(world: World):
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1"}
+    owned = pod("web")
+    owned["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    async with world.syncer():
+        space, node = await world.namespace(), await world.super_node()
+        await world.above.create(PODS, owned, namespace=space)
+        await world.start_pod(space, "web", node)
+        twin = await world.twin(PODS, space, "web")
+        controller = twin["metadata"]["ownerReferences"][0]
+        assert (controller["kind"], controller["controller"]) == ("Namespace", True)
+        spread = twin["spec"]["topologySpreadConstraints"]
+        assert [item["topologyKey"] for item in spread] == [
+            "kubernetes.io/hostname",
+            "topology.kubernetes.io/zone",
+        ]
+    await world.below.delete(PODS, "web", namespace=world.super_namespace(space), grace_seconds=0)
+    async with world.syncer():
+        await gone(lambda: world.above.get(PODS, "web", namespace=space))
+
+
+async def test_an_unbound_twin_that_vanishes_is_made_again(synced: World):
+    space = await synced.namespace()
+    made = await synced.above.create(PODS, pod("web"), namespace=space)
+    first = await eventually(lambda: synced.twin(PODS, space, "web"))
+    await synced.below.delete(PODS, "web", namespace=synced.super_namespace(space))
+    second = await eventually(
+        lambda: synced.twin(PODS, space, "web"),
+        until=lambda body: body["metadata"]["uid"] != first["metadata"]["uid"],
+    )
+    assert second["metadata"]["annotations"][marks.UID] == made["metadata"]["uid"]
+
+
+async def test_a_finished_pod_stays(synced: World):
+    space, node = await synced.namespace(), await synced.super_node()
+    await synced.above.create(PODS, pod("job", restartPolicy="Never"), namespace=space)
+    await synced.start_pod(space, "job", node)
+    await synced.report(space, "job", phase="Succeeded")
+    await eventually(
+        lambda: synced.above.get(PODS, "job", namespace=space),
+        until=lambda body: body["status"]["phase"] == "Succeeded",
+    )
+    await synced.idle()
+    assert await synced.has_twin(PODS, space, "job")
+
+
+async def test_labels_and_images_follow_and_strange_keys_do_not(synced: World):
+    space = await synced.namespace()
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await eventually(lambda: synced.twin(PODS, space, "web"))
+    change = {
+        "metadata": {
+            "labels": {
+                "app": "other",
+                "tier": "front",
+                "sidecar.istio.io/inject": "true",
+                "app.kubernetes.io/name": "web",
+            },
+            "annotations": {"note": "x", f"{marks.DOMAIN}/vcuid": "forged"},
+        },
+        "spec": {"containers": [{"name": "main", "image": "registry.example/app:2"}]},
+    }
+    await synced.above.patch(PODS, "web", change, kind="strategic", namespace=space)
+    twin = await eventually(
+        lambda: synced.twin(PODS, space, "web"),
+        until=lambda body: body["spec"]["containers"][0]["image"].endswith(":2"),
+    )
+    labels, annotations = twin["metadata"]["labels"], twin["metadata"]["annotations"]
+    assert labels["tier"] == "front"
+    assert labels["app"] == "other"
+    assert labels["app.kubernetes.io/name"] == "web"
+    assert "sidecar.istio.io/inject" not in labels
+    assert annotations["note"] == "x"
+    assert annotations[marks.VC_UID] == synced.tenant.uid
+    await synced.above.patch(PODS, "web", {"metadata": {"labels": {"tier": None}}}, namespace=space)
+    await eventually(
+        lambda: synced.twin(PODS, space, "web"),
+        until=lambda body: "tier" not in body["metadata"]["labels"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "rule"),
+    [
+        ({"hostNetwork": True}, "host-namespace"),
+        ({"hostPID": True}, "host-namespace"),
+        (
+            {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]},
+            "volume-source",
+        ),
+        ({"priorityClassName": "system-node-critical"}, "priority-class"),
+        ({"nodeSelector": {"node-role.kubernetes.io/control-plane": ""}}, "node-label"),
+        (
+            {
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "registry.example/app:1",
+                        "securityContext": {"privileged": True},
+                    }
+                ]
+            },
+            "privileged",
+        ),
+    ],
+)
+async def test_what_is_not_offered_is_refused_with_an_event(synced: World, spec, rule):
+    space = await synced.namespace()
+    below = synced.mark("super")
+    await synced.above.create(PODS, pod("bad", **spec), namespace=space)
+    event = await eventually(
+        lambda: synced.above.list(EVENTS, namespace=space),
+        until=lambda found: any(rule in item["message"] for item in found["items"]),
+    )
+    told = next(item for item in event["items"] if rule in item["message"])
+    assert told["reason"] == "SyncRejected"
+    assert synced.tenant.root not in told["message"]
+    await asyncio.sleep(0.3)
+    assert [write for write in synced.writes("super", below) if write.name == "bad"] == []
+    assert len((await synced.above.list(EVENTS, namespace=space))["items"]) == 1
+
+
+async def test_a_foreign_pod_of_the_same_name_is_never_touched(synced: World):
+    space = await synced.namespace()
+    below = synced.super_namespace(space)
+    foreign = pod("web")
+    made = await synced.below.create(PODS, foreign, namespace=below)
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await eventually(
+        lambda: synced.above.list(EVENTS, namespace=space),
+        until=lambda found: any(item["reason"] == "NameTaken" for item in found["items"]),
+    )
+    await synced.above.delete(PODS, "web", namespace=space)
+    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+    await synced.idle()
+    still = await synced.below.get(PODS, "web", namespace=below)
+    assert still["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: World):
+    """The tenant deleted and made it anew while nobody looked: no force below on our own."""
+    async with world.syncer():
+        space, node = await world.namespace(), await world.super_node()
+        await world.above.create(PODS, pod("web"), namespace=space)
+        await world.start_pod(space, "web", node)
+        old = await world.twin(PODS, space, "web")
+    await world.above.delete(PODS, "web", namespace=space, grace_seconds=0)
+    new = await world.above.create(PODS, pod("web"), namespace=space)
+    async with world.syncer():
+        dying = await eventually(
+            lambda: world.twin(PODS, space, "web"),
+            until=lambda body: "deletionTimestamp" in body["metadata"],
+        )
+        assert dying["metadata"]["uid"] == old["metadata"]["uid"]
+        assert dying["metadata"]["deletionGracePeriodSeconds"] == 30
+        await world.remove_pod(space, "web")
+        twin = await eventually(
+            lambda: world.twin(PODS, space, "web"),
+            until=lambda body: body["metadata"]["uid"] != old["metadata"]["uid"],
+        )
+        assert twin["metadata"]["annotations"][marks.UID] == new["metadata"]["uid"]
+
+
+async def test_a_forced_delete_is_carried_down_as_such(synced: World):
+    space, node = await synced.namespace(), await synced.super_node()
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.start_pod(space, "web", node)
+    await synced.above.delete(PODS, "web", namespace=space, grace_seconds=0)
+    new = await synced.above.create(PODS, pod("web"), namespace=space)
+    await eventually(
+        lambda: synced.twin(PODS, space, "web"),
+        until=lambda body: body["metadata"]["annotations"][marks.UID] == new["metadata"]["uid"],
+        within=30,
+    )
