@@ -34,8 +34,12 @@ async def ready(
     told: set[str] = set()
     state = readiness.assess(body)
     try:
-        async with _limit(seconds), _ticking(progress):
-            async for current in follow.states(super_client, namespace, name):
+        async with (
+            _limit(seconds),
+            _ticking(progress),
+            follow.states(super_client, namespace, name) as states,
+        ):
+            async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
                     raise CliProblem(f"{shown} was deleted while it was set up; create it again")
                 state = readiness.assess(current)
@@ -66,8 +70,12 @@ async def gone(
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     left = "what it left in the super cluster"
     try:
-        async with _limit(seconds), _ticking(progress):
-            async for current in follow.states(super_client, namespace, name):
+        async with (
+            _limit(seconds),
+            _ticking(progress),
+            follow.states(super_client, namespace, name) as states,
+        ):
+            async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
                     return
                 left = _left(current) or left

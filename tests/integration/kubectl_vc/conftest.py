@@ -6,6 +6,7 @@ Nobody reconciles here: the tests write the conditions that the manager would wr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +16,9 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from kubectl_vc.app import app
 from kubeio import Object
 from kubeio.client import Client
 from tenancy import names
@@ -69,8 +72,8 @@ class Desk:
     environment: dict[str, str] = field(default_factory=dict)
 
     async def start(self, *words: str) -> Running:
-        """Start a command."""
-        environment = {**os.environ, "KUBECONFIG": str(self.folder / "super"), **self.environment}
+        """Start a command as a program of its own, to do something while it runs."""
+        environment = {**os.environ, **self._environment()}
         process = await asyncio.create_subprocess_exec(
             PROGRAM,
             *words,
@@ -83,8 +86,20 @@ class Desk:
         return Running(process)
 
     async def run(self, *words: str) -> Done:
-        """Run a command to its end."""
-        return await (await self.start(*words)).end()
+        """Run a command to its end, inside of this process, which is ten times as fast."""
+
+        def invoke() -> Done:
+            runner = CliRunner(env=self._environment())
+            with contextlib.chdir(self.folder):
+                done = runner.invoke(app, list(words), prog_name="kubectl vc")
+            if done.exception and not isinstance(done.exception, SystemExit):
+                raise done.exception
+            return Done(done.exit_code, done.stdout, done.stderr)
+
+        return await asyncio.to_thread(invoke)
+
+    def _environment(self) -> dict[str, str]:
+        return {"KUBECONFIG": str(self.folder / "super"), **self.environment}
 
     def become(self, user: str, group: str = "") -> None:
         """Let the following commands run as somebody else."""

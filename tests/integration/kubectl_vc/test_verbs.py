@@ -7,12 +7,26 @@ import stat
 import yaml
 
 from tenancy import marks, ownership
-from tenancy.resources import NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
+from tenancy.resources import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    VIRTUAL_CLUSTERS,
+)
 from tests.integration.kubectl_vc.conftest import Desk
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 WELL = ("True", "Ready", "all is well")
+HELD = {"metadata": {"finalizers": [marks.FINALIZER]}}
+FREE = {"metadata": {"finalizers": None}}
+
+
+async def is_going(desk: Desk) -> bool:
+    """Tell whether the VirtualCluster is being deleted."""
+    return "deletionTimestamp" in (await desk.fetch())["metadata"]
 
 
 async def test_lists_say_when_there_is_nothing(desk: Desk):
@@ -104,33 +118,39 @@ async def test_the_super_admin_sees_what_a_tenant_has_and_nothing_of_others(desk
     assert "other" not in done.out
 
 
+async def allow(desk: Desk, user: str, *verbs: str) -> None:
+    """Let somebody do something with the VirtualClusters of the namespace, and nothing else."""
+    rbac = "rbac.authorization.k8s.io"
+    body = {"apiVersion": f"{rbac}/v1", "metadata": {"name": user, "namespace": desk.namespace}}
+    rule = {"apiGroups": ["tenancy.x-k8s.io"], "resources": ["virtualclusters"], "verbs": verbs}
+    await desk.client.create(ROLES, {**body, "kind": "Role", "rules": [rule]})
+    grant = {
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": user},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
+    }
+    await desk.client.create(ROLE_BINDINGS, {**body, "kind": "RoleBinding", **grant})
+    desk.become(user)
+
+
 async def test_who_may_not_see_the_super_side_sees_the_rest(desk: Desk):
     await desk.make()
     await desk.report(Ready=WELL)
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "metadata": {"name": "reader", "namespace": desk.namespace},
-    }
-    from tenancy.resources import ROLE_BINDINGS, ROLES  # noqa: PLC0415 - only here
-
-    rules = [{"apiGroups": ["tenancy.x-k8s.io"], "resources": ["virtualclusters"],
-              "verbs": ["get"]}]  # fmt: skip
-    await desk.client.create(ROLES, {**role, "kind": "Role", "rules": rules})
-    rbac = "rbac.authorization.k8s.io"
-    await desk.client.create(
-        ROLE_BINDINGS,
-        {
-            **role,
-            "kind": "RoleBinding",
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "reader"},
-            "subjects": [{"apiGroup": rbac, "kind": "User", "name": "joe"}],
-        },
-    )
-    desk.become("joe")
+    await allow(desk, "joe", "get")
     done = await desk.run("get", "web", "-n", desk.namespace)
     assert done.code == 0
     assert "all is well" in done.out
     assert done.err.startswith("The super side is not shown: you (joe) may not list namespaces")
+
+
+async def test_who_may_not_watch_waits_all_the_same(desk: Desk):
+    await desk.make()
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", HELD, namespace=desk.namespace)
+    await allow(desk, "joe", "get", "delete")
+    running = await desk.start("delete", "web", "-n", desk.namespace)
+    await eventually(lambda: is_going(desk), within=20)
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", FREE, namespace=desk.namespace)
+    done = await running.end()
+    assert (done.code, done.out) == (0, "virtualcluster.tenancy.x-k8s.io/web deleted\n"), done
 
 
 async def test_one_that_is_not_there_is_an_error(desk: Desk):
@@ -179,34 +199,27 @@ async def test_a_kubeconfig_that_trusts_anybody_is_not_handed_out(desk: Desk):
 
 async def test_deletion_waits_until_nothing_is_left(desk: Desk):
     await desk.make()
-    hold = {"metadata": {"finalizers": [marks.FINALIZER]}}
-    await desk.client.patch(VIRTUAL_CLUSTERS, "web", hold, namespace=desk.namespace)
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", HELD, namespace=desk.namespace)
     running = await desk.start("delete", "web", "-n", desk.namespace)
 
-    async def is_going() -> bool:
-        return "deletionTimestamp" in (await desk.fetch())["metadata"]
-
-    await eventually(is_going, within=20)
+    await eventually(lambda: is_going(desk), within=20)
     await asyncio.sleep(0.5)
     assert running.process.returncode is None
-    free = {"metadata": {"finalizers": None}}
-    await desk.client.patch(VIRTUAL_CLUSTERS, "web", free, namespace=desk.namespace)
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", FREE, namespace=desk.namespace)
     done = await running.end()
     assert (done.code, done.out) == (0, "virtualcluster.tenancy.x-k8s.io/web deleted\n")
 
 
 async def test_deletion_that_takes_too_long_says_what_is_left(desk: Desk):
     await desk.make()
-    hold = {"metadata": {"finalizers": [marks.FINALIZER]}}
-    await desk.client.patch(VIRTUAL_CLUSTERS, "web", hold, namespace=desk.namespace)
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", HELD, namespace=desk.namespace)
     await desk.report(Ready=("False", "Deleting", "2 namespaces are left"))
     done = await desk.run("delete", "web", "-n", desk.namespace, "--timeout", "1s")
     assert done.code == 1
     assert "is not gone after 1.0s; it waits for 2 namespaces are left" in done.err
     quick = await desk.run("delete", "web", "-n", desk.namespace, "--no-wait")
     assert quick.out == "virtualcluster.tenancy.x-k8s.io/web is being deleted\n"
-    free = {"metadata": {"finalizers": None}}
-    await desk.client.patch(VIRTUAL_CLUSTERS, "web", free, namespace=desk.namespace)
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", FREE, namespace=desk.namespace)
     gone = await desk.run("delete", "web", "-n", desk.namespace, "--ignore-not-found")
     assert (gone.code, gone.out) == (0, "")
 
