@@ -70,6 +70,7 @@ class Transport:
             if session is not None:
                 await session.close()
         self._requests = self._watches = None
+        await asyncio.sleep(0)  # aborted sockets are closed by the loop's next turn
 
     async def request(
         self,
@@ -122,7 +123,10 @@ class Transport:
             yield events
         finally:
             await events.aclose()
-            answer.close()  # a release would read the rest of an endless body
+            # A polite end would wait for the server's part in it, which a dead one never says.
+            if answer.connection is not None and answer.connection.transport is not None:
+                answer.connection.transport.abort()
+            answer.close()
 
     def where(self, method: str, path: str) -> str:
         """Say in a message which request it was; the query stays out of it."""

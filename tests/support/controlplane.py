@@ -165,7 +165,8 @@ class ControlPlane:
         """Stop everything in order; `start` brings it back on the same port, store and keys."""
         for process in (self._manager, self._apiserver, self._etcd):
             if process is not None:
-                await process.stop()
+                # An API server waits for its watchers to leave, who wait for it to come back.
+                await process.stop(patience=1.0 if process is self._apiserver else 10.0)
         self._manager = self._apiserver = self._etcd = None
 
     def kill_apiserver(self) -> None:

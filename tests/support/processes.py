@@ -10,6 +10,7 @@ import asyncio
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,6 +51,9 @@ class Process:
     def pause(self) -> None:
         """Freeze the program: connections stay open and nothing answers."""
         self._popen.send_signal(signal.SIGSTOP)
+        threads = Path(f"/proc/{self._popen.pid}/task")
+        while any(_state(thread) not in "TZ" for thread in threads.iterdir()):
+            time.sleep(0.001)  # the kernel stops one thread after the other
 
     def resume(self) -> None:
         """Let a frozen program go on."""
@@ -70,3 +74,11 @@ class Process:
             if loop.time() > ends:
                 self._popen.kill()
             await asyncio.sleep(0.02)
+
+
+def _state(thread: Path) -> str:
+    """Return the kernel's letter for what a thread is doing."""
+    try:
+        return (thread / "stat").read_text().rpartition(") ")[2][0]
+    except FileNotFoundError:
+        return "Z"
