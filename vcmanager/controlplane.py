@@ -187,6 +187,8 @@ def _values(wish: Wish, slice_: Slice, release: versions.Release) -> dict[str, A
         "service_type": wish.version.service_type,
         "replicas": replicas,
         "controller_manager_replicas": 2 if replicas > 1 else 1,
+        # One pod of a StatefulSet is never two: it needs no lease that is renewed day and night.
+        "leader_elect": "true" if replicas > 1 else "false",
         "dns_replicas": 2 if replicas > 1 else 1,
         "etcd_servers": ",".join(members),
         "initial_cluster": upstream.initial_cluster("etcd", "etcd", replicas),

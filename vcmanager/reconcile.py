@@ -17,7 +17,7 @@ from tenancy.names import NameProblemError
 from tenancy.ownership import Tenant
 from tenancy.resources import CLUSTER_VERSIONS, NODES, SERVICES, VIRTUAL_CLUSTERS
 from tenancy.specs import SpecProblemError, parse_virtual_cluster
-from vcmanager import controlplane, endpoint, marking, protection, teardown
+from vcmanager import endpoint, marking, order, protection, teardown
 from vcmanager import status as statuses
 from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.credentials import Address
@@ -134,17 +134,6 @@ async def _write_status(means: Means, body: Object, report: Report) -> None:
         means.recorder.record(body, reason, message, kind=kind)
 
 
-def _comes_later(workload: Object, snapshot: Snapshot) -> bool:
-    """Tell whether a workload is first made when the API server is ready.
-
-    CoreDNS looks for its API with pauses that double: started with the others it finds it twenty
-    seconds late, started after it at once.
-    """
-    name = workload["metadata"]["name"]
-    is_new = snapshot.get(workload["kind"], name) is None
-    return name == controlplane.DNS and is_new and not tenant.may_enter(snapshot)
-
-
 class _Walk:
     """The phases of one reconcile, and what they have found out so far."""
 
@@ -233,7 +222,7 @@ class _Walk:
         workloads = [
             marking.marked(each, wish.tenant, contents)
             for each in plan.workloads
-            if each["kind"] != "ConfigMap" and not _comes_later(each, snapshot)
+            if each["kind"] != "ConfigMap" and order.may_be_made(each, snapshot)
         ]
         written += await objects.apply(means, workloads, snapshot)
         kept = [*fixed, *mounted, *workloads, *roots.made_once()]
@@ -278,7 +267,7 @@ class _Walk:
         secrets: tuple[Object, ...],
     ) -> None:
         """Go into the tenant as soon as its API server is ready. Raises Held."""
-        if not tenant.may_enter(self._snapshot):
+        if self._snapshot is None or not order.answers(self._snapshot):
             return
         name = f"{inventory.MANAGER}-kubeconfig"
         self._report.version = await tenant.act(

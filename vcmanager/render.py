@@ -31,19 +31,26 @@ def render(template: str, values: Mapping[str, Any], *, name: str, shape: Shape)
     """Return the objects that a template makes of the values.
 
     `name` is what messages call the template; `shape` is what it must make, no more and no less.
+    The objects are shared between calls with the same values: never change them.
     Raises TemplateProblemError.
     """
     try:
-        text = _environment().from_string(template).render(values)
+        text = _template(template).render(values)
     except jinja2.TemplateError as problem:
         raise TemplateProblemError(f"the template {name} cannot be rendered: {problem}") from None
+    return list(_parse(text, shape, name))
+
+
+@functools.lru_cache(maxsize=512)
+def _parse(text: str, shape: Shape, name: str) -> tuple[Manifest, ...]:
+    """Parse once what is rendered again and again: parsing takes ten times as long."""
     try:
         documents = list(yaml.load_all(text, Loader=_Loader))
     except yaml.YAMLError as problem:
         raise TemplateProblemError(f"the template {name} makes no YAML: {problem}") from None
     made = [document for document in documents if document is not None]
     _compare(made, shape, name)
-    return made
+    return tuple(made)
 
 
 def scalar(value: Any) -> str:
@@ -63,7 +70,7 @@ def shape_of(*pairs: tuple[str, str]) -> Shape:
     return frozenset(pairs)
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """A safe loader that refuses a key written twice, which YAML forbids and PyYAML allows."""
 
 
@@ -76,10 +83,16 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
                 None, None, f"the key {key!r} is there twice", where.start_mark
             )
         seen.add(key)
-    return loader.construct_mapping(node, deep=True)
+    made: dict[Any, Any] = loader.construct_mapping(node, deep=True)
+    return made
 
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+@functools.lru_cache(maxsize=64)
+def _template(text: str) -> jinja2.Template:
+    return _environment().from_string(text)
 
 
 @functools.cache

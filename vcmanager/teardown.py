@@ -5,13 +5,22 @@ a namespace goes only when label and annotation both name this VirtualCluster's 
 finalizer goes last, so that a crash at any point is followed by another try.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeio import Object, errors
 from tenancy import conditions, marks
 from tenancy.ownership import Tenant
-from tenancy.resources import LEASES, NAMESPACES, PERSISTENT_VOLUMES, VIRTUAL_CLUSTERS
+from tenancy.resources import (
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STATEFUL_SETS,
+    VIRTUAL_CLUSTERS,
+)
 from vcmanager import protection
 from vcmanager.held import Held
 from vcmanager.means import Means
@@ -20,6 +29,7 @@ from vcmanager.phases import root_namespace
 DISENGAGED = "Disengaged"
 """Reason of the condition Synced when the syncer has let go of a tenant."""
 _LOOK_AGAIN = 1.0
+_GRACE_SECONDS = 1
 _SHOWN = 3
 
 
@@ -101,8 +111,38 @@ async def _delete_root(means: Means, tenant: Tenant) -> None:
         return
     if not root_namespace.is_ours(namespace, tenant):
         return  # of the same name and somebody else's: never touched
+    if "deletionTimestamp" not in namespace["metadata"]:
+        await _stop_control_plane(means, tenant)
     await _delete_namespace(means, namespace)
     raise _deleting(f"waiting for namespaces to be gone: {leftovers([namespace])}")
+
+
+async def _stop_control_plane(means: Means, tenant: Tenant) -> None:
+    """End the pods first, and quickly: their data goes too, so that there is nothing to save.
+
+    A namespace that is deleted with pods in it is looked at again only when their grace is over.
+    """
+    for resource in (STATEFUL_SETS, DEPLOYMENTS, PODS):
+        page = await means.super_client.list(resource, namespace=tenant.root)
+        grace = _GRACE_SECONDS if resource is PODS else None
+        for found in page.get("items") or ():
+            metadata = found["metadata"]
+            if metadata.get("deletionGracePeriodSeconds", 1 + _GRACE_SECONDS) <= _GRACE_SECONDS:
+                continue
+            with contextlib.suppress(errors.NotFound):
+                await means.super_client.delete(
+                    resource,
+                    metadata["name"],
+                    namespace=tenant.root,
+                    uid=metadata["uid"],
+                    grace_seconds=grace,
+                    # Else the garbage collector would end the pods, with their whole grace.
+                    propagation="Orphan" if resource is STATEFUL_SETS else None,
+                )
+    pods = (await means.super_client.list(PODS, namespace=tenant.root)).get("items") or ()
+    if pods:
+        names = ", ".join(sorted(each["metadata"]["name"] for each in pods))
+        raise _deleting(f"waiting for pods of the control plane to end: {names}")
 
 
 async def _delete_namespace(means: Means, namespace: Object) -> None:

@@ -84,8 +84,10 @@ def trial(wish: Wish, whole: Network) -> None:
     """Plan with any slice, to find out whether a plan can be made. Raises Held."""
     try:
         slice_ = next(slices.candidates(whole, wish.tenant.uid, ()))
+        if wish.spec.service_cidr:
+            slice_ = slices.asked_for(wish.spec.service_cidr, whole, {})
     except slices.SliceProblemError as problem:
-        raise refused("NoServiceRange", str(problem)) from problem
+        raise refused("InvalidServiceCidr", str(problem)) from problem
     plan(wish, slice_)
 
 

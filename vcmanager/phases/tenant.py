@@ -6,12 +6,11 @@ goes wrong becomes a condition of this tenant and nothing more.
 
 from kubeio import Object, errors
 from tenancy import marks
-from vcmanager import bootstrap, controlplane
+from vcmanager import bootstrap
 from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.held import Held
 from vcmanager.means import Means
 from vcmanager.pki import bundles
-from vcmanager.snapshot import Snapshot
 
 _SOON = 0.5
 
@@ -53,9 +52,3 @@ async def act(
             again_after=_SOON,
         )
     return version
-
-
-def may_enter(snapshot: Snapshot | None) -> bool:
-    """Tell whether an API server is ready to answer."""
-    workload = snapshot.get("StatefulSet", controlplane.API_SERVER) if snapshot else None
-    return workload is not None and (workload.get("status") or {}).get("readyReplicas", 0) > 0
