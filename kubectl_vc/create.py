@@ -4,6 +4,7 @@ Owns the order: whatever can be refused is refused before anything is made. Haza
 check and the creation the world may change, so the API server has the last word each time.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +48,11 @@ async def run(
                 " fetched; nothing was created: leave -o out, and ask an administrator of the super"
                 " cluster for the file when the VirtualCluster is ready"
             )
-        if makes_version and manifest.cluster_version is not None:
-            await _make(connection, manifest.cluster_version, dry_run=False)
-            terminal.say(_made(manifest.cluster_version))
-        made = await _make(connection, wanted, dry_run=False)
-        terminal.say(_made(wanted))
+        given = manifest.cluster_version if makes_version else None
+        made = await _make_both(connection, given, wanted)
+        for body in (given, wanted):
+            if body is not None:
+                terminal.say(_made(body))
         if wishes.wait:
             await _finish(connection, terminal, made, wishes)
 
@@ -60,11 +61,11 @@ async def _finish(connection: Connection, terminal: Terminal, made: Object, wish
     metadata = made["metadata"]
     shown = problems.described(VIRTUAL_CLUSTERS, metadata["name"], metadata["namespace"])
     with terminal.progress() as progress:
-        body = await waiting.ready(
+        ready = await waiting.ready(
             connection.super_client, made, seconds=wishes.seconds, progress=progress
         )
         if wishes.kubeconfig is not None:
-            content = await kubeconfig.fetch(connection, body)
+            content = await kubeconfig.fetch(connection, ready)
             files.write_private(wishes.kubeconfig, content, force=wishes.force)
         progress.done(f"{shown} setup successfully")
     if wishes.kubeconfig is not None:
@@ -111,6 +112,23 @@ async def _unknown_version(connection: Connection, name: str) -> str:
     return f"spec.clusterVersionName: there is no ClusterVersion {name}; {choice}"
 
 
+async def _make_both(
+    connection: Connection, version: Mapping[str, Any] | None, wanted: Mapping[str, Any]
+) -> Object:
+    """Create a ClusterVersion, if one is given, and the VirtualCluster; or neither."""
+    if version is None:
+        return await _make(connection, wanted, dry_run=False)
+    made = await _make(connection, version, dry_run=False)
+    try:
+        return await _make(connection, wanted, dry_run=False)
+    except (CliProblem, errors.KubeError):
+        with contextlib.suppress(errors.KubeError):  # the first error is the one to tell
+            await connection.super_client.delete(
+                CLUSTER_VERSIONS, made["metadata"]["name"], uid=made["metadata"]["uid"]
+            )
+        raise
+
+
 async def _make(connection: Connection, body: Mapping[str, Any], *, dry_run: bool) -> Object:
     is_version = body["kind"] == CLUSTER_VERSIONS.kind
     resource = CLUSTER_VERSIONS if is_version else VIRTUAL_CLUSTERS
@@ -125,9 +143,10 @@ async def _make(connection: Connection, body: Mapping[str, Any], *, dry_run: boo
             dry_run=dry_run,
         )
     except errors.AlreadyExists as problem:
+        hint = f", or get its kubeconfig with `kubectl vc kubeconfig {name} -n {namespace}`"
         raise CliProblem(
-            f"{problems.described(resource, name, namespace)} exists already; choose another name,"
-            f" or get its kubeconfig with `kubectl vc kubeconfig {name} -n {namespace}`"
+            f"{problems.described(resource, name, namespace)} exists already; choose another name"
+            + ("" if is_version else hint)
         ) from problem
 
 

@@ -6,11 +6,56 @@ import stat
 
 import pytest
 
-from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_VERSIONS
+from kubeio import errors
+from tenancy.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CLUSTER_VERSIONS,
+    NAMESPACES,
+    VIRTUAL_CLUSTERS,
+    Resource,
+)
 from tests.integration.kubectl_vc.conftest import VERSION, Desk
+from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 WELL = ("True", "Ready", "well")
+ADMISSION = "admissionregistration.k8s.io"
+VALIDATING_POLICIES = Resource(
+    ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
+VALIDATING_BINDINGS = Resource(
+    *(ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+    namespaced=False,
+)
+POLICY = {
+    "apiVersion": f"{ADMISSION}/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "refuses-tenants"},
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["tenancy.x-k8s.io"],
+                    "apiVersions": ["*"],
+                    "operations": ["CREATE"],
+                    "resources": ["virtualclusters"],
+                }
+            ]
+        },
+        # A dry run passes, as it would while a quota still has room.
+        "validations": [{"expression": "request.dryRun", "message": "no more tenants here"}],
+    },
+}
+BINDING = {
+    "apiVersion": f"{ADMISSION}/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "spec": {
+        "policyName": "refuses-tenants",
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": {"matchLabels": {"refuses": "tenants"}}},
+    },
+}
 
 
 def version(name: str, **spec) -> dict:
@@ -196,6 +241,28 @@ async def test_a_good_version_is_not_made_for_a_bad_tenant(desk: Desk):
     )
     assert "the VirtualCluster web is not valid: spec.dns" in told
     assert '"managed", "tenant", "none"' in told
+
+
+async def test_a_version_goes_again_when_its_tenant_cannot_be_made(desk: Desk):
+    """Dry runs and the real request are apart: here a quota is used up between them."""
+    name = fresh_name("cv")
+    await desk.client.create(VALIDATING_POLICIES, POLICY)
+    binding = {**BINDING, "metadata": {"name": fresh_name("policy")}}
+    await desk.client.create(VALIDATING_BINDINGS, binding)
+    space = {"metadata": {"labels": {"refuses": "tenants"}}}
+    await desk.client.patch(NAMESPACES, desk.namespace, space)
+
+    async def is_refused() -> bool:
+        try:
+            await desk.client.create(VIRTUAL_CLUSTERS, desk.virtual_cluster("probe"))
+        except errors.ApiError:
+            return True
+        await desk.client.delete(VIRTUAL_CLUSTERS, "probe", namespace=desk.namespace)
+        return False
+
+    await eventually(is_refused, within=20)
+    told = await refused(desk, desk.virtual_cluster(clusterVersionName=name), version(name))
+    assert "no more tenants here" in told
 
 
 async def test_an_unknown_field_is_named(desk: Desk):
