@@ -121,11 +121,13 @@ async def _make_both(
     made = await _make(connection, version, dry_run=False)
     try:
         return await _make(connection, wanted, dry_run=False)
-    except (CliProblem, errors.KubeError):
-        with contextlib.suppress(errors.KubeError):  # the first error is the one to tell
-            await connection.super_client.delete(
-                CLUSTER_VERSIONS, made["metadata"]["name"], uid=made["metadata"]["uid"]
-            )
+    except (CliProblem, errors.ApiError) as problem:
+        # Without an answer, or with a server's own failure, the tenant may well be there.
+        if not isinstance(problem, errors.Unavailable):
+            with contextlib.suppress(errors.KubeError):  # the first error is the one to tell
+                await connection.super_client.delete(
+                    CLUSTER_VERSIONS, made["metadata"]["name"], uid=made["metadata"]["uid"]
+                )
         raise
 
 
