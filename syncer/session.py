@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 
 import structlog
 
-from kubeio import Object
+from kubeio import Object, errors
 from kubeio.endpoint import Endpoint
 from kubeio.queue import FairQueue
 from kubeio.reflector import Reflector
@@ -308,19 +308,34 @@ class Session:
 
     async def _watch_health(self) -> None:
         """Notice a tenant that cannot be followed any more, and its return."""
-        loop = asyncio.get_running_loop()
-        broken_since: float | None = None
+        silent_since: float | None = None
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            broken = next((r.problem for r in self._reflectors if r.problem), "")
-            if not broken:
-                broken_since = None
-            elif broken_since is None:
-                broken_since = loop.time()
-            is_long = broken_since is not None and loop.time() - broken_since >= UNREACHABLE_SECONDS
+            problem = await self._silence()
+            if not problem:
+                silent_since = None
+            elif silent_since is None:
+                silent_since = self.now()
+            is_long = silent_since is not None and self.now() - silent_since >= UNREACHABLE_SECONDS
             if is_long != bool(self.problem):
-                self.problem = broken if is_long else ""
+                self.problem = problem if is_long else ""
                 self.look_at_store()
+
+    async def _silence(self) -> str:
+        """Return why the tenant does not answer; asks only when a watch says that it is broken.
+
+        A watch of a quiet collection goes on saying so until its first event.
+        """
+        broken = next((r.problem for r in self._reflectors if r.problem), "")
+        if not broken:
+            return ""
+        try:
+            await self.tenant_client.version()
+        except Wait:
+            return broken
+        except errors.KubeError as problem:
+            return str(problem)
+        return ""
 
     def all_keys(self) -> Iterable[Key]:
         """Yield every key that may have work: of both sides, as neither alone knows all."""

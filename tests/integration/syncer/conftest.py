@@ -512,6 +512,8 @@ async def own_world(super_plane: ControlPlane, folder: Path) -> AsyncIterator[Wo
                 below=below,
                 above=above,
             )
+            with contextlib.suppress(NotFound):  # or every later syncer would call for it
+                await below.delete(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
     finally:
         await plane.stop()
 

@@ -13,7 +13,7 @@ from tests.integration.syncer.conftest import World, pod, running_status
 from tests.support.eventually import eventually
 
 
-async def gone(look) -> None:
+async def gone(look, within: float = 10.0) -> None:
     """Wait until a read answers 404."""
 
     async def is_gone() -> bool:
@@ -23,7 +23,7 @@ async def gone(look) -> None:
             return True
         return False
 
-    await eventually(is_gone)
+    await eventually(is_gone, within=within)
 
 
 async def test_a_pod_goes_down_runs_and_goes(synced: World):

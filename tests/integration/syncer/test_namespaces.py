@@ -1,0 +1,137 @@
+"""Namespaces: made at once, gone after their content, and never confused with an earlier one."""
+
+from __future__ import annotations
+
+from tenancy import marks, names
+from tenancy.resources import CONFIG_MAPS, EVENTS, NAMESPACES, PODS
+from tests.integration.syncer.conftest import World, pod
+from tests.integration.syncer.test_pods import gone
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+
+async def test_a_namespace_goes_after_its_pods(synced: World):
+    space, node = await synced.namespace(), await synced.super_node()
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.start_pod(space, "web", node)
+    await synced.above.delete(NAMESPACES, space)
+    await eventually(
+        lambda: synced.twin(PODS, space, "web"),
+        until=lambda body: "deletionTimestamp" in body["metadata"],
+    )
+    below = await synced.below.get(NAMESPACES, synced.super_namespace(space))
+    assert "deletionTimestamp" not in below["metadata"]
+    await synced.remove_pod(space, "web")
+    await gone(lambda: synced.above.get(NAMESPACES, space))
+    await gone(lambda: synced.below.get(NAMESPACES, synced.super_namespace(space)))
+
+
+async def test_a_very_long_name_is_mapped_and_carried(synced: World):
+    space = f"{fresh_name('long')}-{'x' * 50}"[:63]
+    await synced.namespace(space)
+    below = synced.super_namespace(space)
+    assert len(below) <= 63
+    assert below != f"{synced.tenant.root}-{space}"
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    twin = await eventually(lambda: synced.twin(PODS, space, "web"))
+    assert twin["metadata"]["annotations"][marks.NAMESPACE] == space
+
+
+async def test_a_namespace_made_anew_waits_until_the_old_one_is_gone_below(world: World):
+    async with world.syncer():
+        space = await world.namespace()
+        below = world.super_namespace(space)
+        # Something of the super cluster's own holds the old one.
+        await world.below.create(
+            CONFIG_MAPS,
+            {"metadata": {"name": "held", "finalizers": ["test/hold"]}},
+            namespace=below,
+        )
+        old = await world.below.get(NAMESPACES, below)
+        await world.above.delete(NAMESPACES, space)
+        await gone(lambda: world.above.get(NAMESPACES, space))
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
+        new = await world.above.create(NAMESPACES, body)
+        found = await eventually(
+            lambda: world.above.list(
+                EVENTS, namespace="default", field_selector=f"involvedObject.name={space}"
+            ),
+            until=lambda events: events["items"],
+        )
+        assert found["items"][0]["reason"] == "WaitingForDeletion"
+        await world.above.create(PODS, pod("web"), namespace=space)
+        still = await world.below.get(NAMESPACES, below)
+        assert still["metadata"]["uid"] == old["metadata"]["uid"]
+        await world.below.patch(
+            CONFIG_MAPS, "held", {"metadata": {"finalizers": None}}, namespace=below
+        )
+        twin = await eventually(
+            lambda: world.below.get(NAMESPACES, below),
+            until=lambda live: live["metadata"]["annotations"][marks.UID] == new["metadata"]["uid"],
+            within=20,
+        )
+        assert twin["metadata"]["labels"][marks.NAMESPACE] == space
+        await eventually(lambda: world.twin(PODS, space, "web"), within=20)
+
+
+async def test_a_foreign_namespace_is_never_touched(synced: World):
+    space = fresh_name("n")
+    below = synced.super_namespace(space)
+    made = await synced.below.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": below}}
+    )
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
+    await synced.above.create(NAMESPACES, body)
+    found = await eventually(
+        lambda: synced.above.list(
+            EVENTS, namespace="default", field_selector=f"involvedObject.name={space}"
+        ),
+        until=lambda events: events["items"],
+    )
+    assert found["items"][0]["reason"] == "NameTaken"
+    assert below not in found["items"][0]["message"]
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.above.delete(NAMESPACES, space)
+    await gone(lambda: synced.above.get(NAMESPACES, space))
+    await synced.idle()
+    still = await synced.below.get(NAMESPACES, below)
+    assert still["metadata"]["uid"] == made["metadata"]["uid"]
+    assert marks.VC_UID not in still["metadata"].get("labels", {})
+    assert not await synced.has_twin(PODS, space, "web")
+
+
+async def test_labels_of_a_super_namespace_are_put_back(synced: World):
+    space = await synced.namespace()
+    below = synced.super_namespace(space)
+    label = "pod-security.kubernetes.io/enforce"
+    await synced.below.patch(NAMESPACES, below, {"metadata": {"labels": {label: "privileged"}}})
+    await eventually(
+        lambda: synced.below.get(NAMESPACES, below),
+        until=lambda live: live["metadata"]["labels"][label] == "baseline",
+    )
+
+
+async def test_labels_of_a_tenant_namespace_never_arrive(synced: World):
+    space = fresh_name("n")
+    labels = {"istio-injection": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": space, "labels": {**labels, "team": "a"}},
+    }
+    await synced.above.create(NAMESPACES, body)
+    await synced.settled_namespace(space)
+    live = await synced.below.get(NAMESPACES, synced.super_namespace(space))
+    shown = set(live["metadata"]["labels"])
+    assert shown == {
+        marks.CONTROLLED,
+        marks.CLUSTER,
+        marks.NAMESPACE,
+        marks.VC_NAME,
+        marks.VC_NAMESPACE,
+        marks.VC_UID,
+        "kubernetes.io/metadata.name",
+        "pod-security.kubernetes.io/enforce",
+    }
+    assert live["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert names.WORKLOAD_ACCOUNT

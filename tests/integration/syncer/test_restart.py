@@ -1,0 +1,148 @@
+"""What the syncer does after it was away: nothing, when nothing happened."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tenancy import marks
+from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
+from tests.integration.syncer.conftest import World, pod
+from tests.integration.syncer.test_pods import gone
+from tests.support.eventually import eventually
+
+
+async def furnish(world: World) -> tuple[str, str]:
+    """Make one of everything and let it come to rest, the store's mark included."""
+    space, node = await world.namespace(), await world.super_node()
+    await world.above.create(
+        CONFIG_MAPS, {"metadata": {"name": "settings"}, "data": {"a": "1"}}, namespace=space
+    )
+    await world.above.create(
+        SECRETS, {"metadata": {"name": "keys"}, "stringData": {"k": "v"}}, namespace=space
+    )
+    port = {"port": 80, "nodePort": 0}
+    await world.above.create(
+        SERVICES,
+        {
+            "metadata": {"name": "web"},
+            "spec": {"type": "NodePort", "selector": {"app": "web"}, "ports": [port]},
+        },
+        namespace=space,
+    )
+    volumes = [
+        {"name": "settings", "configMap": {"name": "settings"}},
+        {"name": "keys", "secret": {"secretName": "keys"}},
+    ]
+    await world.above.create(PODS, pod("web", volumes=volumes), namespace=space)
+    await world.above.create(PODS, pod("refused", hostNetwork=True), namespace=space)
+    await world.start_pod(space, "web", node)
+    await eventually(lambda: world.twin(SERVICES, space, "web"))
+    await world.idle()
+    world.session.look_at_store()
+    await eventually(lambda: not world.session.brake.is_count_due)
+    await world.idle()
+    return space, node
+
+
+async def test_a_restart_with_nothing_changed_writes_nothing(world: World):
+    async with world.syncer():
+        await furnish(world)
+    below, above = world.mark("super"), world.mark("tenant")
+    async with world.syncer():
+        await asyncio.sleep(1.0)
+        await world.idle()
+    assert world.writes("super", below) == []
+    assert world.writes("tenant", above) == []
+
+
+async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(synced: World):
+    from syncer.patrol import Patrol  # noqa: PLC0415 - the one test of it
+
+    space, _ = await furnish(synced)
+    below, above = synced.mark("super"), synced.mark("tenant")
+    patrol = Patrol(synced.running[-1].tenants.sessions)
+    await patrol.look(synced.session)
+    await synced.idle()
+    assert synced.writes("super", below) == []
+    assert synced.writes("tenant", above) == []
+    # A change whose event got lost: the cache has it, no key was woken.
+    session = synced.session
+    session.is_ready = False
+    await synced.below.delete(CONFIG_MAPS, "settings", namespace=synced.super_namespace(space))
+    store = session.super_store("ConfigMap")
+    await eventually(lambda: store.get(synced.super_namespace(space), "settings") is None)
+    session.is_ready = True
+    await asyncio.sleep(0.2)
+    assert not await synced.has_twin(CONFIG_MAPS, space, "settings")
+    assert await patrol.look(session)
+    await eventually(lambda: synced.twin(CONFIG_MAPS, space, "settings"))
+
+
+async def test_what_happened_in_the_meantime_is_caught_up(world: World):
+    """A job finishes below, an object is deleted above, another is made: nothing is restarted."""
+    async with world.syncer():
+        space, node = await furnish(world)
+        await world.above.create(PODS, pod("job", restartPolicy="Never"), namespace=space)
+        await world.start_pod(space, "job", node)
+        await world.above.create(PODS, pod("going"), namespace=space)
+        await world.start_pod(space, "going", node)
+    before = await world.twin(PODS, space, "web")
+    await world.report(space, "job", phase="Succeeded")
+    await world.above.delete(PODS, "going", namespace=space, grace_seconds=0)
+    await world.above.delete(SERVICES, "web", namespace=space)
+    await world.above.create(PODS, pod("new"), namespace=space)
+    below = world.mark("super")
+    async with world.syncer():
+        await eventually(
+            lambda: world.above.get(PODS, "job", namespace=space),
+            until=lambda body: body["status"]["phase"] == "Succeeded",
+        )
+        await eventually(lambda: world.twin(PODS, space, "new"))
+        await gone(lambda: world.twin(SERVICES, space, "web"))
+        await world.remove_pod(space, "going")
+        await world.idle()
+        assert await world.has_twin(PODS, space, "job")
+    after = await world.twin(PODS, space, "web")
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    deletes = [write for write in world.writes("super", below) if write.verb == "delete"]
+    assert sorted((write.resource, write.name) for write in deletes) == [
+        ("pods", "going"),
+        ("services", "web"),
+    ]
+
+
+async def test_a_lost_answer_is_recognised_as_our_own_work(world: World):
+    """The twin was made, its answer was lost, and the cache has not shown it yet."""
+    async with world.syncer():
+        space = await world.namespace()
+        session = world.session
+        session.is_ready = False  # the syncer is about to be killed
+        await world.above.create(
+            CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"a": "1"}}, namespace=space
+        )
+        await world.above.create(
+            PODS,
+            pod("web", volumes=[{"name": "c", "configMap": {"name": "c"}}]),
+            namespace=space,
+        )
+    made = await world.above.get(CONFIG_MAPS, "c", namespace=space)
+    from tenancy import ownership  # noqa: PLC0415 - only here
+
+    await world.below.create(
+        CONFIG_MAPS,
+        {
+            "metadata": {
+                "name": "c",
+                "labels": ownership.labels(world.tenant, space),
+                "annotations": ownership.annotations(world.tenant, space, made["metadata"]["uid"]),
+            },
+            "data": {"a": "0"},
+        },
+        namespace=world.super_namespace(space),
+    )
+    async with world.syncer():
+        twin = await eventually(
+            lambda: world.twin(CONFIG_MAPS, space, "c"), until=lambda body: body["data"]["a"] == "1"
+        )
+        assert twin["metadata"]["annotations"][marks.UID] == made["metadata"]["uid"]
+        await eventually(lambda: world.twin(PODS, space, "web"))

@@ -1,0 +1,191 @@
+"""Services: equal IPs, node ports and load balancers up, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeio import Object
+from tenancy import marks
+from tenancy.resources import EVENTS, IP_ADDRESSES, PODS, SERVICES
+from tests.integration.syncer.conftest import World, pod
+from tests.integration.syncer.test_pods import gone
+from tests.support.eventually import eventually
+
+
+def service(name: str, **spec: Any) -> Object:
+    """Return a tenant Service."""
+    return {
+        "metadata": {"name": name},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80, "name": "http"}], **spec},
+    }
+
+
+async def test_the_same_cluster_ip_on_both_sides(synced: World):
+    space = await synced.namespace()
+    made = await synced.above.create(SERVICES, service("web"), namespace=space)
+    twin = await eventually(lambda: synced.twin(SERVICES, space, "web"))
+    assert twin["spec"]["clusterIP"] == made["spec"]["clusterIP"]
+    assert twin["spec"]["selector"] == {"app": "web"}
+    below = synced.mark("super")
+    await synced.idle()
+    assert synced.writes("super", below) == []
+
+
+async def test_headless_and_external_name(synced: World):
+    space = await synced.namespace()
+    await synced.above.create(SERVICES, service("bare", clusterIP="None"), namespace=space)
+    await synced.above.create(
+        SERVICES,
+        {
+            "metadata": {"name": "away"},
+            "spec": {"type": "ExternalName", "externalName": "example.org"},
+        },
+        namespace=space,
+    )
+    bare = await eventually(lambda: synced.twin(SERVICES, space, "bare"))
+    away = await eventually(lambda: synced.twin(SERVICES, space, "away"))
+    assert bare["spec"]["clusterIP"] == "None"
+    assert away["spec"]["externalName"] == "example.org"
+
+
+async def test_every_change_of_type_arrives(synced: World):
+    space = await synced.namespace()
+    await synced.above.create(SERVICES, service("web"), namespace=space)
+    await eventually(lambda: synced.twin(SERVICES, space, "web"))
+
+    async def become(kind: str, **spec: Any) -> None:
+        body = {"spec": {"type": kind, **spec}}
+        await synced.above.patch(SERVICES, "web", body, namespace=space)
+        await eventually(
+            lambda: synced.twin(SERVICES, space, "web"),
+            until=lambda twin: twin["spec"]["type"] == kind,
+        )
+        await synced.idle()
+        own = await synced.above.get(SERVICES, "web", namespace=space)
+        twin = await synced.twin(SERVICES, space, "web")
+        assert own["spec"].get("clusterIP") == twin["spec"].get("clusterIP")
+        ports = [port.get("nodePort") for port in own["spec"]["ports"]]
+        assert ports == [port.get("nodePort") for port in twin["spec"]["ports"]]
+
+    await become("NodePort")
+    await become("LoadBalancer")
+    await become("ClusterIP")
+    await become("ExternalName", externalName="example.org", clusterIP=None, clusterIPs=None)
+    await become("ClusterIP", externalName=None)
+
+
+async def test_a_node_port_that_is_taken_below_is_shown_as_given(synced: World):
+    space = await synced.namespace()
+    probe = await synced.above.create(SERVICES, service("probe", type="NodePort"), namespace=space)
+    number = probe["spec"]["ports"][0]["nodePort"] % 2000 + 30500
+    spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": number}]}
+    await synced.below.create(
+        SERVICES, {"metadata": {"name": f"squat-{number}"}, "spec": spec}, namespace="default"
+    )
+    wanted = service("web", type="NodePort")
+    wanted["spec"]["ports"][0]["nodePort"] = number
+    await synced.above.create(SERVICES, wanted, namespace=space)
+    twin = await eventually(lambda: synced.twin(SERVICES, space, "web"))
+    given = twin["spec"]["ports"][0]["nodePort"]
+    assert given != number
+    await eventually(
+        lambda: synced.above.get(SERVICES, "web", namespace=space),
+        until=lambda own: own["spec"]["ports"][0]["nodePort"] == given,
+    )
+
+
+async def test_a_load_balancers_address_goes_up(synced: World):
+    space = await synced.namespace()
+    await synced.above.create(SERVICES, service("web", type="LoadBalancer"), namespace=space)
+    await eventually(lambda: synced.twin(SERVICES, space, "web"))
+    ingress = {"loadBalancer": {"ingress": [{"ip": "198.51.100.7"}]}}
+    below = synced.super_namespace(space)
+    await synced.below.patch(
+        SERVICES, "web", {"status": ingress}, namespace=below, subresource="status"
+    )
+    await eventually(
+        lambda: synced.above.get(SERVICES, "web", namespace=space),
+        until=lambda own: "198.51.100.7" in str(own["status"]),
+    )
+
+
+async def test_provided_services_never_go_down(synced: World):
+    await synced.idle()
+    assert not await synced.has_twin(SERVICES, "default", "kubernetes")
+    found = await synced.above.list(SERVICES, namespace="kube-system")
+    if not found["items"]:
+        address = str(synced.session.view.slice[10])
+        await synced.above.create(
+            SERVICES, service("kube-dns", clusterIP=address), namespace="kube-system"
+        )
+    await synced.idle()
+    assert not await synced.has_twin(SERVICES, "kube-system", "kube-dns")
+
+
+async def test_an_address_taken_below_is_reserved_above_and_freed(synced: World):
+    space = await synced.namespace()
+    address = str(synced.session.view.slice[777])
+    await synced.below.create(
+        SERVICES,
+        {"metadata": {"name": "squatter"}, "spec": {"clusterIP": address, "ports": [{"port": 1}]}},
+        namespace="default",
+    )
+    reserved = await eventually(lambda: synced.above.get(IP_ADDRESSES, address))
+    assert reserved["metadata"]["labels"][marks.RESERVED_ADDRESS] == "true"
+    await synced.below.delete(SERVICES, "squatter", namespace="default")
+    await gone(lambda: synced.above.get(IP_ADDRESSES, address))
+    await synced.above.create(SERVICES, service("web", clusterIP=address), namespace=space)
+    await eventually(lambda: synced.twin(SERVICES, space, "web"))
+
+
+async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: World):
+    space = await synced.namespace()
+    address = str(synced.session.view.slice[778])
+    session = synced.session
+    session.is_ready = False  # the reservation comes too late
+    squatter = {"clusterIP": address, "ports": [{"port": 1}]}
+    await synced.below.create(
+        SERVICES, {"metadata": {"name": "late"}, "spec": squatter}, namespace="default"
+    )
+    await synced.above.create(SERVICES, service("web", clusterIP=address), namespace=space)
+    await eventually(lambda: session.super_cluster.addresses.get("", address))
+    session.is_ready = True
+    session.add(session.key("Service", space, "web"))
+    found = await eventually(
+        lambda: synced.above.list(EVENTS, namespace=space), until=lambda events: events["items"]
+    )
+    assert [item["reason"] for item in found["items"]] == ["ServiceIPUnavailable"]
+    assert not await synced.has_twin(SERVICES, space, "web")
+
+
+async def test_an_unknown_annotation_holds_a_service(synced: World):
+    space = await synced.namespace()
+    held = service("web")
+    held["metadata"]["annotations"] = {"cloud.example/internal": "true"}
+    await synced.above.create(SERVICES, held, namespace=space)
+    found = await eventually(
+        lambda: synced.above.list(EVENTS, namespace=space), until=lambda events: events["items"]
+    )
+    assert "cloud.example/internal" in found["items"][0]["message"]
+    assert not await synced.has_twin(SERVICES, space, "web")
+    body = {"metadata": {"annotations": {"cloud.example/internal": None}}}
+    await synced.above.patch(SERVICES, "web", body, namespace=space)
+    await eventually(lambda: synced.twin(SERVICES, space, "web"))
+
+
+async def test_a_pods_environment_knows_the_services_of_its_namespace(synced: World):
+    space = await synced.namespace()
+    made = await synced.above.create(SERVICES, service("my-db"), namespace=space)
+    store = synced.session.stores["Service"]
+    await eventually(lambda: store.get(space, "my-db"))
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.above.create(PODS, pod("quiet", enableServiceLinks=False), namespace=space)
+    twin = await eventually(lambda: synced.twin(PODS, space, "web"))
+    quiet = await eventually(lambda: synced.twin(PODS, space, "quiet"))
+    variables = {item["name"]: item["value"] for item in twin["spec"]["containers"][0]["env"]}
+    assert variables["MY_DB_SERVICE_HOST"] == made["spec"]["clusterIP"]
+    assert variables["MY_DB_SERVICE_PORT_HTTP"] == "80"
+    assert variables["KUBERNETES_SERVICE_HOST"] == str(synced.session.view.slice[1])
+    names = {item["name"] for item in quiet["spec"]["containers"][0]["env"]}
+    assert "MY_DB_SERVICE_HOST" not in names
+    assert "KUBERNETES_PORT_443_TCP_ADDR" in names

@@ -1,0 +1,206 @@
+"""The tenant's store is lost, goes back or stands still: nothing below is deleted by mistake."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kubeio.client import Client
+from syncer import brake
+from tenancy import conditions, marks
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VIRTUAL_CLUSTERS
+from tests.integration.syncer.conftest import World, grant, own_world, pod
+from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.test_services import service
+from tests.support.eventually import eventually
+
+
+@pytest.fixture
+async def own(super_plane, tmp_path: Path) -> AsyncIterator[World]:
+    """A tenant whose store the test may break."""
+    async with own_world(super_plane, tmp_path / "tenant") as world:
+        yield world
+
+
+async def held(world: World) -> str:
+    """Wait until deletes are held and return the condition's message."""
+    condition = await eventually(
+        lambda: world.condition(marks.DELETES_HELD),
+        until=lambda found: found is not None and found["status"] == "True",
+        within=60,
+    )
+    return condition["message"]
+
+
+async def released(world: World) -> None:
+    """Wait until deletes are no longer held."""
+    await eventually(
+        lambda: world.condition(marks.DELETES_HELD),
+        until=lambda found: found is not None and found["status"] == "False",
+        within=60,
+    )
+
+
+async def furnish(world: World) -> str:
+    """Have a running pod and a Service below, and the store marked after that."""
+    space, node = await world.namespace(), await world.super_node()
+    await world.above.create(SERVICES, service("web"), namespace=space)
+    await world.above.create(PODS, pod("web"), namespace=space)
+    await world.start_pod(space, "web", node)
+    await eventually(lambda: world.twin(SERVICES, space, "web"))
+    world.session.look_at_store()
+    await eventually(lambda: not world.session.brake.is_count_due)
+    await world.idle()
+    return space
+
+
+def deletes(world: World, since: int) -> list[object]:
+    """Return the deletes that the syncer sent below."""
+    return [write for write in world.writes("super", since) if write.verb == "delete"]
+
+
+async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World):
+    async with own.syncer():
+        space = await furnish(own)
+        since = own.mark("super")
+        await own.tenant_plane.restart_on_store("empty")
+        async with Client(own.tenant_plane.endpoint) as client:
+            from syncer.access import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+
+            await grant(client, TENANT_ACCESS)
+        message = await held(own)
+        new = await own.above.get(NAMESPACES, "kube-system")
+        assert conditions.named_store(message) == new["metadata"]["uid"]
+        assert f"kubectl vc confirm-deletes {own.tenant.name}" in message
+        await asyncio.sleep(1)
+        assert deletes(own, since) == []
+        assert await own.has_twin(PODS, space, "web")
+
+        confirm = {"metadata": {"annotations": {marks.CONFIRM_DELETES: new["metadata"]["uid"]}}}
+        await own.below.patch(
+            VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
+        )
+        below = own.super_namespace(space)
+        await gone(lambda: own.below.get(SERVICES, "web", namespace=below), within=60)
+        await eventually(lambda: own.twin(PODS, space, "web"))  # its kubelet lets it go in time
+        await released(own)
+        body = await own.below.get(
+            VIRTUAL_CLUSTERS, own.tenant.name, namespace=own.tenant.namespace
+        )
+        assert marks.CONFIRM_DELETES not in body["metadata"].get("annotations", {})
+        # The new store is followed like any.
+        space = await own.namespace()
+        await own.above.create(SERVICES, service("fresh"), namespace=space)
+        await eventually(lambda: own.twin(SERVICES, space, "fresh"))
+
+
+async def test_the_old_stores_return_ends_the_hold(own: World, monkeypatch):
+    monkeypatch.setattr("syncer.flows.store.LOOK_AGAIN_SECONDS", 0.5)
+    async with own.syncer():
+        space = await furnish(own)
+        since = own.mark("super")
+        await own.tenant_plane.restart_on_store("empty")
+        async with Client(own.tenant_plane.endpoint) as client:
+            from syncer.access import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+
+            await grant(client, TENANT_ACCESS)
+        await held(own)
+        await own.tenant_plane.restart_on_store("store")
+        await released(own)
+        assert deletes(own, since) == []
+        await own.above.delete(SERVICES, "web", namespace=space)
+        await gone(lambda: own.twin(SERVICES, space, "web"), within=60)
+
+
+async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: World):
+    """Its revision is lower; with it bumped, the epoch would still tell."""
+    async with own.syncer():
+        first = await furnish(own)
+    await own.tenant_plane.copy_store("backup")
+    async with own.syncer():
+        second = await furnish(own)
+    since = own.mark("super")
+    await own.tenant_plane.restart_on_store("backup")
+    async with own.syncer():
+        message = await held(own)
+        assert "older copy" in message
+        await asyncio.sleep(0.5)
+        assert deletes(own, since) == []
+        assert await own.has_twin(PODS, second, "web")
+        # Creates go on, and what both stores have is followed.
+        await own.above.create(SERVICES, service("late"), namespace=first)
+        await eventually(lambda: own.twin(SERVICES, first, "late"), within=30)
+
+
+async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: World):
+    async with own.syncer():
+        await furnish(own)
+    await own.tenant_plane.copy_store("backup")
+    async with own.syncer():
+        await furnish(own)
+    await own.tenant_plane.restart_on_store("backup")
+    # As after `etcdutl snapshot restore --bump-revision`: more writes than the record knows.
+    root = {"metadata": {"annotations": {marks.STORE_REVISION: "1"}}}
+    await own.below.patch(NAMESPACES, own.tenant.root, root)
+    async with own.syncer():
+        assert "epoch" in await held(own)
+
+
+async def test_a_removed_mark_holds_deletes(own: World):
+    async with own.syncer():
+        await furnish(own)
+    await own.above.delete(CONFIG_MAPS, brake.CONFIG_MAP, namespace="kube-system")
+    async with own.syncer():
+        assert f"kube-system/{brake.CONFIG_MAP} is gone" in await held(own)
+
+
+async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch):
+    monkeypatch.setattr("syncer.session.UNREACHABLE_SECONDS", 1.0)
+    monkeypatch.setattr("syncer.session._LOOK_SECONDS", 0.2)
+    async with own.syncer():
+        space = await furnish(own)
+        since = own.mark("super")
+        await own.tenant_plane.stop()
+        condition = await eventually(
+            lambda: own.condition(marks.SYNCED),
+            until=lambda found: found["status"] == "False",
+            within=30,
+        )
+        assert condition["reason"] == "TenantUnreachable"
+        await own.report(space, "web", phase="Running", message="still here")
+        await own.tenant_plane.start()
+        await eventually(
+            lambda: own.condition(marks.SYNCED),
+            until=lambda found: found["status"] == "True",
+            within=60,
+        )
+        await eventually(
+            lambda: own.above.get(PODS, "web", namespace=space),
+            until=lambda body: body["status"].get("message") == "still here",
+            within=60,
+        )
+        assert deletes(own, since) == []
+
+
+async def test_a_deleted_virtual_cluster_is_let_go_of(own: World):
+    async with own.syncer():
+        await furnish(own)
+        name, space = own.tenant.name, own.tenant.namespace
+        hold = {"metadata": {"finalizers": ["tenancy.x-k8s.io/vc-manager"]}}
+        await own.below.patch(VIRTUAL_CLUSTERS, name, hold, namespace=space)
+        await own.below.delete(VIRTUAL_CLUSTERS, name, namespace=space)
+        condition = await eventually(
+            lambda: own.condition(marks.SYNCED), until=lambda found: found["status"] == "False"
+        )
+        assert condition["reason"] == "Disengaged"
+        since = own.mark("super")
+        await own.above.create(PODS, pod("late"), namespace="default")
+        await asyncio.sleep(0.5)
+        assert own.writes("super", since) == []
+        assert own.tenant.uid not in own.running[-1].tenants.sessions
+        free = {"metadata": {"finalizers": None}}
+        await own.below.patch(VIRTUAL_CLUSTERS, name, free, namespace=space)
+        await gone(lambda: own.below.get(VIRTUAL_CLUSTERS, name, namespace=space))
