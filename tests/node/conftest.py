@@ -109,10 +109,11 @@ def make_tenant(
 
     def make(name: str, cluster_version: str = "v1.36") -> TenantCluster:
         kubeconfig: Path = tmp_path_factory.mktemp(name) / "kubeconfig"
-        output = super_cluster.kubectl.run(
-            *("vc", "create", name, "--cluster-version", cluster_version, "-o", str(kubeconfig)),
-            timeout=300,
-        )
+        if super_cluster.kubectl.exists("virtualcluster", name):  # kept from an earlier run
+            verb = ["kubeconfig", name]
+        else:
+            verb = ["create", name, "--cluster-version", cluster_version]
+        output = super_cluster.kubectl.run("vc", *verb, "-o", str(kubeconfig), timeout=300)
         root = super_cluster.virtual_cluster(name)["status"]["clusterNamespace"]
         tenant_kubectl = Kubectl(kubeconfig=kubeconfig, path=super_cluster.kubectl.path)
         return TenantCluster(name=name, root=root, kubectl=tenant_kubectl, output=output)
