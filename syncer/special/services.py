@@ -115,6 +115,13 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
 _KEPT = frozenset({"healthCheckNodePort", "ipFamilies", "ipFamilyPolicy"})
 
 
+def _changed(there: Any, wanted: Any) -> Any:
+    """Return a value of the patch; keys that a map no longer has are named, or they would stay."""
+    if isinstance(there, dict) and isinstance(wanted, dict):
+        return translate.merge_patch(there, wanted)
+    return wanted
+
+
 def _is_same(key: str, there: Any, wanted: Any) -> bool:
     if key != "ports" or not isinstance(there, list) or len(there) != len(wanted):
         return bool(there == wanted)
