@@ -1,0 +1,72 @@
+import pytest
+import yaml
+
+from clusterversions import catalog
+
+MINORS = catalog.minors()
+
+
+def test_minors_are_ordered_as_numbers():
+    assert tuple(sorted(MINORS, key=lambda m: [int(part) for part in m.split(".")])) == MINORS
+    assert "1.36" in MINORS
+
+
+def test_an_unknown_minor_names_the_known_ones():
+    with pytest.raises(catalog.UnknownMinorError, match=r"1\.36"):
+        catalog.versions("9.99")
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_the_versions_belong_to_the_minor(minor: str):
+    assert catalog.versions(minor).kubernetes.startswith(f"{minor}.")
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_each_controller_has_one_verdict_and_a_reason(minor: str):
+    rows = catalog.controllers(minor)
+    assert len({row.name for row in rows}) == len(rows)
+    assert [row.name for row in rows] == sorted(row.name for row in rows)
+    assert all(row.reason.strip() for row in rows)
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_controllers_that_would_harm_a_tenant_are_off(minor: str):
+    off = {row.name for row in catalog.controllers(minor) if not row.runs}
+    assert off >= {
+        "cloud-node-lifecycle-controller",
+        "node-ipam-controller",
+        "node-lifecycle-controller",
+        "node-route-controller",
+        "persistentvolume-attach-detach-controller",
+        "persistentvolume-binder-controller",
+        "persistentvolume-expander-controller",
+        "service-lb-controller",
+        "ttl-controller",
+    }
+    on = {row.name for row in catalog.controllers(minor) if row.runs}
+    assert on >= {
+        "disruption-controller",
+        "endpointslice-controller",
+        "ephemeral-volume-controller",
+        "pod-garbage-collector-controller",
+        "taint-eviction-controller",
+    }
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_the_flag_names_only_what_differs_from_the_default(minor: str):
+    words = catalog.controllers_flag(minor).split(",")
+    assert words[0] == "*"
+    rows = {row.name: row for row in catalog.controllers(minor)}
+    assert {word[1:] for word in words[1:] if word.startswith("-")} == {
+        name for name, row in rows.items() if row.by_default and not row.runs
+    }
+    assert {word for word in words[1:] if not word.startswith("-")} == {
+        name for name, row in rows.items() if row.runs and not row.by_default
+    }
+
+
+def test_the_sample_is_a_cluster_version_of_upstreams_shape():
+    sample = yaml.safe_load(catalog.sample("upstream-shape"))
+    assert sample["kind"] == "ClusterVersion"
+    assert set(sample["spec"]) == {"etcd", "apiServer", "controllerManager"}

@@ -1,0 +1,85 @@
+import pytest
+
+from vcmanager import endpoint
+from vcmanager.credentials import Address
+
+INTERNAL = Address(server="https://10.96.4.1:443")
+NAME = "apiserver-svc.root"
+
+
+def node(name, *, ready=True, deleting=False, **addresses):
+    metadata = {"name": name, **({"deletionTimestamp": "now"} if deleting else {})}
+    return {
+        "metadata": metadata,
+        "status": {
+            "addresses": [{"type": kind, "address": each} for kind, each in addresses.items()],
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+        },
+    }
+
+
+def service(kind, *, node_port=None, ingress=()):
+    return {
+        "spec": {"type": kind, "ports": [{"port": 6443, "nodePort": node_port}]},
+        "status": {"loadBalancer": {"ingress": list(ingress)}},
+    }
+
+
+def external(found, nodes=(), known=""):
+    return endpoint.external(found, internal=INTERNAL, server_name=NAME, nodes=nodes, known=known)
+
+
+def test_inside_only_is_the_first_address_of_the_slice():
+    assert external(service("ClusterIP")) == INTERNAL
+
+
+def test_a_node_port_is_at_a_node_whose_address_is_not_in_the_certificate():
+    nodes = [node("b", InternalIP="192.0.2.2"), node("a", InternalIP="192.0.2.1")]
+    found = external(service("NodePort", node_port=31000), nodes)
+    assert found == Address(server="https://192.0.2.1:31000", server_name=NAME)
+
+
+def test_an_external_address_is_preferred_and_a_ready_node():
+    nodes = [
+        node("a", ready=False, InternalIP="192.0.2.1"),
+        node("b", deleting=True, InternalIP="192.0.2.2"),
+        node("c", InternalIP="192.0.2.3", ExternalIP="198.51.100.3"),
+    ]
+    found = external(service("NodePort", node_port=31000), nodes)
+    assert found.server == "https://198.51.100.3:31000"
+
+
+def test_an_address_that_was_given_out_stays_while_it_is_right():
+    nodes = [node("a", InternalIP="192.0.2.1"), node("b", InternalIP="192.0.2.2")]
+    known = "https://192.0.2.2:31000"
+    assert external(service("NodePort", node_port=31000), nodes, known).server == known
+    moved = external(service("NodePort", node_port=31001), nodes, known)
+    assert moved.server == "https://192.0.2.1:31001"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [service("LoadBalancer"), service("NodePort"), service("LoadBalancer", ingress=[{}])],
+)
+def test_without_an_address_there_is_none(found):
+    assert (
+        external(
+            found,
+            [node("a", InternalIP="192.0.2.1")] if found["spec"]["type"] != "NodePort" else [],
+        )
+        is None
+    )
+
+
+def test_a_load_balancer_may_have_a_name_or_an_address():
+    assert external(service("LoadBalancer", ingress=[{"hostname": "lb.example"}])) == Address(
+        server="https://lb.example:6443", server_name=NAME
+    )
+    assert external(service("LoadBalancer", ingress=[{"ip": "fd00::1"}])).server == (
+        "https://[fd00::1]:6443"
+    )
+
+
+def test_only_addresses_of_version_six_are_bracketed():
+    assert endpoint.url_of("apiserver-svc.root", 6443) == "https://apiserver-svc.root:6443"
+    assert endpoint.url_of("::1", 443) == "https://[::1]:443"

@@ -1,0 +1,123 @@
+from ipaddress import ip_network
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.vcmanager.factories import TENANT, UID
+from vcmanager import slices
+from vcmanager.slices import Slice, SliceProblemError
+
+
+@pytest.mark.parametrize(
+    ("whole", "length"),
+    [
+        ("10.0.0.0/8", 22),
+        ("10.112.0.0/12", 22),
+        ("10.96.0.0/16", 22),
+        ("10.96.0.0/18", 24),
+        ("10.96.0.0/20", 26),
+        ("10.96.0.0/22", 28),
+        ("10.96.0.0/24", 28),
+        ("10.96.0.0/28", 28),
+        ("fd00:1::/108", 118),
+        ("fd00:1::/116", 122),
+        ("fd00:1::/124", 124),
+    ],
+)
+def test_a_slice_is_a_sixty_fourth_within_limits(whole: str, length: int):
+    assert slices.slice_length(ip_network(whole)) == length
+
+
+def test_a_range_too_small_for_one_slice_is_refused():
+    with pytest.raises(SliceProblemError, match=r"10\.96\.0\.0/29 is too small"):
+        slices.slice_length(ip_network("10.96.0.0/29"))
+
+
+def test_first_address_is_the_api_and_tenth_is_dns():
+    slice_ = Slice(ip_network("10.96.8.0/22"))
+    assert (slice_.api, slice_.dns, str(slice_)) == ("10.96.8.1", "10.96.8.10", "10.96.8.0/22")
+
+
+@settings(deadline=None)
+@given(uid=st.uuids().map(str), length=st.integers(16, 28))
+def test_every_slice_of_a_range_is_offered_once(uid: str, length: int):
+    whole = ip_network(f"10.96.0.0/{length}")
+    offered = [each.network for each in slices.candidates(whole, uid, ())]
+    assert sorted(offered) == list(whole.subnets(new_prefix=slices.slice_length(whole)))
+
+
+def test_tenants_start_at_different_places():
+    whole = ip_network("10.96.0.0/12")
+    firsts = {next(slices.candidates(whole, f"uid-{n}", ())).network for n in range(50)}
+    assert len(firsts) > 45
+
+
+def test_the_same_tenant_starts_at_the_same_place():
+    whole = ip_network("10.96.0.0/12")
+    assert next(slices.candidates(whole, UID, ())) == next(slices.candidates(whole, UID, ()))
+
+
+@settings(deadline=None)
+@given(taken=st.lists(st.integers(0, 63), max_size=63, unique=True))
+def test_taken_slices_are_never_offered(taken: list[int]):
+    whole = ip_network("10.96.0.0/16")
+    every = list(whole.subnets(new_prefix=22))
+    offered = {each.network for each in slices.candidates(whole, UID, [every[n] for n in taken])}
+    assert offered == set(every) - {every[n] for n in taken}
+
+
+def test_a_small_slice_of_another_tenant_takes_the_whole_one_around_it():
+    whole = ip_network("10.96.0.0/20")
+    inside = ip_network("10.96.0.80/28")
+    assert ip_network("10.96.0.64/26") not in {
+        each.network for each in slices.candidates(whole, UID, [inside])
+    }
+
+
+@pytest.mark.parametrize(
+    ("cidr", "sentence"),
+    [
+        ("nonsense", "is no network"),
+        ("10.96.0.1/24", "is no network"),
+        ("10.0.0.0/22", r"is no part of the super cluster's service range 10\.96\.0\.0/16"),
+        ("10.96.0.0/12", "is no part"),
+        ("10.0.0.0/8", "is no part"),
+        ("fd00::/112", "is no part"),
+        ("10.96.4.0/29", "too small"),
+        ("10.96.8.0/24", r"overlaps 10\.96\.8\.0/22, which root-a has"),
+        ("10.96.0.0/20", r"overlaps 10\.96\.8\.0/22"),
+    ],
+)
+def test_a_slice_asked_for_by_hand_is_judged(cidr: str, sentence: str):
+    whole = ip_network("10.96.0.0/16")
+    with pytest.raises(SliceProblemError, match=sentence) as caught:
+        slices.asked_for(cidr, whole, {"root-a": ip_network("10.96.8.0/22")})
+    assert "serviceCidr" in str(caught.value)
+
+
+def test_a_free_slice_asked_for_by_hand_is_given():
+    whole = ip_network("10.96.0.0/16")
+    found = slices.asked_for("10.96.12.0/24", whole, {"root-a": ip_network("10.96.8.0/22")})
+    assert str(found) == "10.96.12.0/24"
+
+
+def test_the_claim_can_be_read_back():
+    slice_ = Slice(ip_network("10.96.8.0/22"))
+    claim = slices.api_claim(TENANT.root, slice_, selector={"a": "b"}, port="api")
+    assert slices.claimed_by(claim) == slice_
+    assert claim["spec"]["clusterIP"] == "10.96.8.1"
+    assert claim["spec"]["selector"] == {"a": "b"}
+    assert [port["targetPort"] for port in claim["spec"]["ports"]] == ["api"]
+    assert slices.claimed_by(slices.dns_claim(TENANT.root, slice_)) is None
+
+
+@pytest.mark.parametrize("body", [{}, {"spec": {}}, {"spec": {"cidrs": []}}])
+def test_a_service_cidr_without_a_range_is_refused(body):
+    with pytest.raises(SliceProblemError):
+        slices.super_range(body)
+
+
+def test_the_first_range_counts_when_there_are_two():
+    body = {"spec": {"cidrs": ["10.96.0.0/16", "fd00::/112"]}}
+    assert slices.super_range(body) == ip_network("10.96.0.0/16")

@@ -1,0 +1,152 @@
+import pytest
+
+from tenancy import conditions, marks
+from vcmanager import status
+from vcmanager.status import Report
+
+THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+
+
+def report(*said, held=None, stalled=False, deleting=False, now=NOW, **more) -> Report:
+    made = Report(generation=2, now=now, **more)
+    for kind, state, reason, *failing in said:
+        made.say(kind, state, reason, f"{kind} {reason}", is_failure=bool(failing))
+    made.conclude(held=held, is_stalled=stalled, is_deleting=deleting)
+    return made
+
+
+def by_type(document):
+    return {each["type"]: each for each in document["conditions"]}
+
+
+READY = ((marks.CERTIFICATES_READY, "True", "Issued"), (marks.ETCD_READY, "True", "Ready"))
+STARTING = ((marks.CERTIFICATES_READY, "True", "Issued"), (marks.ETCD_READY, "False", "Starting"))
+
+
+def test_all_well_is_running_in_upstreams_words():
+    document = report(*READY, cluster_namespace="root").document({})
+    assert (document["phase"], document["reason"], document["message"]) == (
+        "Running",
+        "TenantControlPlaneRunning",
+        "tenant control plane is running",
+    )
+    assert by_type(document)[marks.READY]["status"] == "True"
+    assert not {status.RECONCILING, status.STALLED} & set(by_type(document))
+    assert document["observedGeneration"] == 2
+    assert document["clusterNamespace"] == "root"
+
+
+def test_the_first_thing_missing_is_the_summary():
+    document = report(*STARTING).document({})
+    ready = by_type(document)[marks.READY]
+    assert (ready["status"], ready["reason"]) == ("False", "Starting")
+    assert (document["phase"], document["reason"]) == ("Pending", "ClusterCreating")
+    assert by_type(document)[status.RECONCILING]["status"] == "True"
+
+
+def test_who_ran_once_stays_running_while_a_part_restarts():
+    document = report(*STARTING).document({"phase": "Running"})
+    assert (document["phase"], document["reason"]) == ("Running", "Starting")
+
+
+def test_what_needs_a_person_is_an_error_and_stalled():
+    document = report(held=("InvalidSpec", "spec.x is wrong"), stalled=True).document({})
+    assert (document["phase"], document["message"]) == ("Error", "spec.x is wrong")
+    assert by_type(document)[status.STALLED]["reason"] == "InvalidSpec"
+    assert status.RECONCILING not in by_type(document)
+
+
+def test_an_error_is_left_as_soon_as_it_is_mended():
+    old = report(held=("InvalidSpec", "wrong"), stalled=True).document({})
+    assert report(*READY).document(old)["phase"] == "Running"
+    assert report(*STARTING).document(old)["phase"] == "Pending"
+
+
+def test_deleting_says_so():
+    document = report(held=("Deleting", "waiting for x"), deleting=True).document(
+        {"phase": "Running"}
+    )
+    assert by_type(document)[status.RECONCILING]["reason"] == "Deleting"
+    assert by_type(document)[marks.READY]["message"] == "waiting for x"
+
+
+def test_an_ephemeral_store_does_not_keep_a_tenant_from_being_ready():
+    document = report((marks.STORE_EPHEMERAL, "True", "NoVolume"), *READY).document({})
+    assert by_type(document)[marks.READY]["status"] == "True"
+
+
+def test_the_first_word_about_a_condition_stays():
+    made = report(
+        (marks.API_SERVER_READY, "False", "Unreachable"), (marks.API_SERVER_READY, "True", "Ready")
+    )
+    assert by_type(made.document({}))[marks.API_SERVER_READY]["reason"] == "Unreachable"
+
+
+def test_times_stay_while_a_status_stays():
+    old = report(*STARTING, now=THEN).document({})
+    new = by_type(report(*READY).document(old))
+    assert new[marks.CERTIFICATES_READY]["lastTransitionTime"] == THEN
+    assert new[marks.ETCD_READY]["lastTransitionTime"] == NOW
+    assert new[marks.READY]["lastTransitionTime"] == NOW
+
+
+def test_what_is_known_stays_when_it_could_not_be_found_out_again():
+    old = {"endpoint": "https://e", "serviceCidr": "c", "version": "v", "clusterNamespace": "n"}
+    document = report(held=("X", "y")).document(old)
+    assert {key: document[key] for key in old} == old
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("Ready", "Ready"),
+        ("Err Image:Pull", "ErrImagePull"),
+        ("", "Unknown"),
+        ("1x", "x"),
+        ("é", "Unknown"),
+    ],
+)
+def test_reasons_of_others_become_ones_the_api_takes(reason, expected):
+    document = report((marks.ETCD_READY, "False", reason)).document({})
+    assert by_type(document)[marks.ETCD_READY]["reason"] == expected
+
+
+def test_nothing_is_written_when_all_of_it_is_there():
+    document = report(*READY, endpoint="https://e").document({})
+    synced = conditions.condition("Synced", "True", "r", "m", now=THEN, generation=1)
+    live = {**document, "conditions": [synced, *document["conditions"]], "other": "field"}
+    assert status.is_written(report(*READY, endpoint="https://e").document(live), live)
+    assert not status.is_written(report(*STARTING).document(live), live)
+
+
+def test_a_condition_that_is_no_longer_said_is_a_reason_to_write():
+    old = report(*STARTING).document({})
+    extra = conditions.condition(status.STALLED, "True", "r", "m", now=THEN, generation=1)
+    live = {**old, "conditions": [*old["conditions"], extra]}
+    assert not status.is_written(report(*STARTING).document(live), live)
+
+
+def news(new: Report, old: dict):
+    return list(status.news(new.document(old), old, new.failing))
+
+
+def test_becoming_ready_is_news_once():
+    first = report(*READY)
+    assert [(kind, reason) for kind, reason, _ in news(first, {})] == [
+        ("Normal", marks.READY),
+        ("Normal", marks.ETCD_READY),
+    ]
+    assert news(report(*READY), first.document({})) == []
+
+
+def test_starting_is_no_news_and_failing_is():
+    assert news(report(*STARTING), {}) == []
+    failing = report((marks.ETCD_READY, "False", "ImagePullBackOff", "failing"))
+    assert ("Warning", "ImagePullBackOff", "EtcdReady ImagePullBackOff") in news(failing, {})
+    again = report((marks.ETCD_READY, "False", "ImagePullBackOff", "failing"))
+    assert news(again, failing.document({})) == []
+
+
+def test_stalling_is_a_warning():
+    stalled = report(held=("InvalidSpec", "wrong"), stalled=True)
+    assert ("Warning", "InvalidSpec", "wrong") in news(stalled, {})

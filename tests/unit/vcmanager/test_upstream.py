@@ -1,0 +1,231 @@
+import copy
+
+import pytest
+import yaml
+
+from clusterversions import catalog
+from tenancy.specs import Bundle, SpecProblemError, parse_cluster_version
+from vcmanager import controlplane, upstream
+
+SAMPLE = yaml.safe_load(catalog.sample("upstream-shape"))
+ADDITIONS = upstream.Additions(
+    service_cidr="10.96.8.0/22",
+    node_ports="30000-32767",
+    kubelet_addresses=upstream.KUBELET_ADDRESSES,
+)
+
+
+def bundle(component: str) -> Bundle:
+    return controlplane.bundles_of(parse_cluster_version(SAMPLE))[component]
+
+
+def completed(component: str, given: Bundle | None = None):
+    made = upstream.complete(component, given or bundle(component), ADDITIONS)
+    return next(each for each in made if each["kind"] == "StatefulSet")
+
+
+def arguments(stateful_set) -> list[str]:
+    return stateful_set["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def last(flag: str, words: list[str]) -> str:
+    return [word.partition("=")[2] for word in words if word.startswith(f"{flag}=")][-1]
+
+
+@pytest.mark.parametrize("component", ["etcd", "apiserver", "controller-manager"])
+def test_a_template_is_only_added_to(component):
+    given = bundle(component).statefulset
+    made = completed(component)
+    before = copy.deepcopy(given)
+    first = made["spec"]["template"]["spec"]["containers"][0]
+    own = before["spec"]["template"]["spec"]["containers"][0]
+    assert first["args"][: len(own["args"])] == own["args"]
+    assert first["volumeMounts"][: len(own["volumeMounts"])] == own["volumeMounts"]
+    own["args"], own["volumeMounts"] = first["args"], first["volumeMounts"]
+    added = len(made["spec"]["template"]["spec"]["volumes"]) - len(
+        before["spec"]["template"]["spec"]["volumes"]
+    )
+    assert added == (0 if component == "etcd" else 1)
+    for volume in before["spec"]["template"]["spec"]["volumes"]:
+        if volume["name"] == "root-ca":
+            volume["secret"]["secretName"] = f"root-ca-{component}"
+    before["spec"]["template"]["spec"]["volumes"] += made["spec"]["template"]["spec"]["volumes"][
+        -added or len(made["spec"]["template"]["spec"]["volumes"]) :
+    ]
+    assert made == before
+
+
+def test_the_given_object_is_not_changed():
+    given = bundle("apiserver")
+    before = copy.deepcopy(given.statefulset)
+    upstream.complete("apiserver", given, ADDITIONS)
+    assert given.statefulset == before
+
+
+def test_the_api_server_gets_ranges_and_a_way_to_agents():
+    words = arguments(completed("apiserver"))
+    assert last("--service-cluster-ip-range", words) == "10.96.8.0/22"
+    assert last("--service-node-port-range", words) == "30000-32767"
+    assert last("--kubelet-client-certificate", words).startswith(upstream.FOLDER)
+    assert last("--kubelet-certificate-authority", words) == f"{upstream.FOLDER}/trust/agents.crt"
+    assert last("--kubelet-preferred-address-types", words) == "tenancy.x-k8s.io/agent,InternalIP"
+
+
+def test_each_flag_names_the_authority_it_means():
+    words = arguments(completed("apiserver"))
+    assert last("--client-ca-file", words) == "/etc/kubernetes/pki/root/tls.crt"
+    assert last("--etcd-cafile", words) == f"{upstream.FOLDER}/trust/etcd.crt"
+    assert last("--etcd-certfile", words) == f"{upstream.FOLDER}/etcd/tls.crt"
+    assert last("--etcd-keyfile", words) == f"{upstream.FOLDER}/etcd/tls.key"
+    assert (
+        last("--requestheader-client-ca-file", words) == f"{upstream.FOLDER}/trust/front-proxy.crt"
+    )
+    controller_manager = arguments(completed("controller-manager"))
+    assert last("--root-ca-file", controller_manager) == f"{upstream.FOLDER}/trust/serving.crt"
+    assert (
+        last("--cluster-signing-cert-file", controller_manager)
+        == "/etc/kubernetes/pki/root/tls.crt"
+    )
+
+
+def test_a_flag_with_a_file_of_the_templates_own_is_left_alone():
+    given = copy.deepcopy(bundle("apiserver"))
+    first = given.statefulset["spec"]["template"]["spec"]["containers"][0]
+    first["args"] = ["--etcd-cafile=/mine/ca.crt", "--etcd-certfile", "/mine/tls.crt"]
+    words = arguments(completed("apiserver", given))
+    assert last("--etcd-cafile", words) == "/mine/ca.crt"
+    assert not any(word.startswith("--etcd-certfile=") for word in words)
+
+
+def test_a_flag_written_as_two_words_is_understood():
+    given = copy.deepcopy(bundle("apiserver"))
+    first = given.statefulset["spec"]["template"]["spec"]["containers"][0]
+    first["args"] = []
+    first["command"] = ["kube-apiserver", "--etcd-cafile", "/etc/kubernetes/pki/root/tls.crt"]
+    assert last("--etcd-cafile", arguments(completed("apiserver", given))).startswith(
+        upstream.FOLDER
+    )
+
+
+def test_a_flag_that_adds_up_is_replaced():
+    given = copy.deepcopy(bundle("apiserver"))
+    first = given.statefulset["spec"]["template"]["spec"]["containers"][0]
+    first["args"].append("--kubelet-preferred-address-types=Hostname")
+    words = arguments(completed("apiserver", given))
+    assert [w for w in words if w.startswith("--kubelet-preferred")] == [
+        "--kubelet-preferred-address-types=tenancy.x-k8s.io/agent,InternalIP"
+    ]
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_the_store_knows_its_members(replicas):
+    given = copy.deepcopy(bundle("etcd"))
+    given.statefulset["spec"]["replicas"] = replicas
+    members = last("--initial-cluster", arguments(completed("etcd", given))).split(",")
+    assert members == [f"etcd-{n}=https://etcd-{n}.etcd:2380" for n in range(replicas)]
+
+
+def test_golden_vector_of_three_members():
+    assert upstream.initial_cluster("etcd", "etcd", 3) == (
+        "etcd-0=https://etcd-0.etcd:2380,etcd-1=https://etcd-1.etcd:2380,"
+        "etcd-2=https://etcd-2.etcd:2380"
+    )
+
+
+def test_a_store_without_a_volume_is_ephemeral():
+    given = bundle("etcd").statefulset
+    assert upstream.is_ephemeral(given)
+    template = copy.deepcopy(given)
+    template["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}}]
+    assert not upstream.is_ephemeral(template)
+    claimed = copy.deepcopy(given)
+    claimed["spec"]["template"]["spec"]["volumes"].append({"persistentVolumeClaim": {}})
+    assert not upstream.is_ephemeral(claimed)
+    empty = copy.deepcopy(given)
+    empty["spec"]["template"]["spec"]["volumes"].append({"emptyDir": {}})
+    assert upstream.is_ephemeral(empty)
+
+
+def test_a_projected_root_is_pointed_at_its_own_secret_too():
+    given = copy.deepcopy(bundle("apiserver"))
+    given.statefulset["spec"]["template"]["spec"]["volumes"].append(
+        {"name": "p", "projected": {"sources": [{"secret": {"name": "root-ca"}}]}}
+    )
+    volumes = completed("apiserver", given)["spec"]["template"]["spec"]["volumes"]
+    projected = next(volume for volume in volumes if volume["name"] == "p")
+    assert projected["projected"]["sources"] == [{"secret": {"name": "root-ca-apiserver"}}]
+
+
+def broken(component: str, *path: object, value: object) -> Bundle:
+    """Return the sample's bundle with one thing put in place of another."""
+    given = copy.deepcopy(bundle(component))
+    at = {"statefulset": given.statefulset, "service": given.service}
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return given
+
+
+FIRST = ("statefulset", "spec", "template", "spec", "containers", 0)
+POD = ("statefulset", "spec", "template", "spec")
+
+
+@pytest.mark.parametrize(
+    ("component", "path", "value", "sentence"),
+    [
+        ("etcd", ("statefulset", "kind"), "Deployment", "apiVersion apps/v1 and kind StatefulSet"),
+        ("etcd", ("statefulset", "apiVersion"), None, "apiVersion apps/v1"),
+        ("etcd", ("statefulset", "metadata"), None, "etcd.statefulset.metadata.name is missing"),
+        ("etcd", ("statefulset", "metadata", "name"), "x", "is 'x'; it must be etcd"),
+        ("etcd", ("statefulset", "metadata", "labels"), "x", "labels is no object"),
+        ("etcd", ("statefulset", "spec"), "no object", "statefulset.spec is missing or no object"),
+        ("etcd", ("statefulset", "spec", "template"), [], "spec.template is missing"),
+        ("apiserver", (*POD, "containers"), [], "apiServer.* has no container"),
+        ("apiserver", (*POD, "containers"), "x", "has no container"),
+        ("apiserver", (*FIRST, "args"), "x", "args of the first container must be a list"),
+        ("apiserver", (*FIRST, "args"), [1], "args of the first container must be a list"),
+        ("apiserver", (*FIRST, "command"), {}, "command of the first container|has no"),
+        ("apiserver", (*POD, "volumes"), {}, "volumes|has no"),
+        ("apiserver", (*POD, "volumes"), ["x"], "must be lists of objects"),
+        ("apiserver", (*POD, "volumes"), [{"name": "a", "secret": "x"}], "secret of volume a"),
+        (
+            "apiserver",
+            (*POD, "volumes"),
+            [{"name": "a", "projected": {"sources": ["x"]}}],
+            "sources of volume a",
+        ),
+        ("apiserver", (*FIRST, "volumeMounts"), [{"name": "x"}], "must be lists of objects"),
+        ("apiserver", ("statefulset", "spec", "replicas"), "1", "replicas is '1'"),
+        ("apiserver", ("service", "kind"), "Ingress", "apiVersion v1 and kind Service"),
+        ("apiserver", ("service", "spec"), None, "apiServer.service.spec is missing"),
+        ("apiserver", ("service", "spec", "ports"), "x", "needs ports and a selector"),
+        ("apiserver", ("service", "spec", "selector"), None, "needs ports and a selector"),
+    ],
+)
+def test_a_malformed_template_is_named(component, path, value, sentence):
+    given = broken(component, *path, value=value)
+    if value == {} and path[-1] in ("command", "volumes"):
+        upstream.check("mine", component, given)  # empty means the same as missing
+        return
+    with pytest.raises(SpecProblemError, match=sentence) as caught:
+        upstream.check("mine", component, given)
+    assert "ClusterVersion mine" in str(caught.value)
+    assert upstream.FIELDS[component] in str(caught.value)
+
+
+def test_another_name_of_the_bundle_is_refused():
+    given = Bundle(metadata={"name": "database"}, statefulset={}, service={})
+    with pytest.raises(SpecProblemError, match="'database'; it must be etcd"):
+        upstream.check("mine", "etcd", given)
+
+
+@pytest.mark.parametrize("component", ["etcd", "apiserver"])
+def test_a_missing_service_is_named(component):
+    given = Bundle(statefulset=bundle(component).statefulset)
+    with pytest.raises(SpecProblemError, match="has no service; add it"):
+        upstream.check("mine", component, given)
+
+
+@pytest.mark.parametrize("component", ["etcd", "apiserver", "controller-manager"])
+def test_the_sample_passes(component):
+    upstream.check("mine", component, bundle(component))

@@ -1,0 +1,69 @@
+import pytest
+
+from clusterversions import catalog
+from tenancy.specs import ClusterVersionSpec, ExtraArgs, SpecProblemError
+from vcmanager import versions
+
+
+def short(version: str, **more) -> ClusterVersionSpec:
+    return ClusterVersionSpec(kubernetes_version=version, **more)
+
+
+def test_a_minor_means_its_newest_known_release():
+    release = versions.resolve("v", short("1.36"))
+    assert release.minor == "1.36"
+    assert release.versions == catalog.versions("1.36")
+
+
+def test_a_release_is_taken_as_it_is_beside_the_minors_other_parts():
+    release = versions.resolve("v", short("1.36.99"))
+    known = catalog.versions("1.36")
+    assert release.versions.kubernetes == "1.36.99"
+    assert (release.versions.etcd, release.versions.coredns) == (known.etcd, known.coredns)
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        (short("1.9"), "1.9 is not known to this manager; known minors are 1.36"),
+        (short("1"), "neither a minor such as 1.36 nor a release"),
+        (short("v1.36"), "neither a minor"),
+        (short("1.36.4-rc.1"), "neither a minor"),
+        (short("1.36", replicas=2), "replicas is 2; it must be 1 or 3"),
+        (
+            short("1.36", extra_args=ExtraArgs(api_server={"--v": "2"})),
+            "extraArgs.apiServer has the flag '--v'; write flags without dashes",
+        ),
+        (
+            short("1.36", extra_args=ExtraArgs(etcd={"data-dir": "elsewhere"})),
+            "extraArgs.etcd sets data-dir, which the manager decides",
+        ),
+        (
+            short("1.36", extra_args=ExtraArgs(controller_manager={"controllers": "*"})),
+            "extraArgs.controllerManager sets controllers",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_named(spec, sentence):
+    with pytest.raises(SpecProblemError, match=sentence.replace(".", r"\.")) as caught:
+        versions.resolve("mine", spec)
+    assert "ClusterVersion mine" in str(caught.value)
+
+
+def test_extra_arguments_become_flags_in_a_stable_order():
+    given = ExtraArgs(api_server={"v": "2", "event-ttl": "2h"}, etcd={"snapshot-count": "5000"})
+    release = versions.resolve("v", short("1.36", extra_args=given))
+    assert release.extra_args["apiServer"] == ("--event-ttl=2h", "--v=2")
+    assert release.extra_args["etcd"] == ("--snapshot-count=5000",)
+    assert release.extra_args["controllerManager"] == ()
+
+
+@pytest.mark.parametrize(("registry", "prefix"), [("", ""), ("a/b", "a/b/"), ("a/b/", "a/b/")])
+def test_images_are_named_after_registry_and_version(registry, prefix):
+    parts = catalog.Versions(kubernetes="1.36.4", etcd="3.7.3", coredns="1.14.7")
+    assert versions.images(registry, parts) == {
+        "etcd": f"{prefix}etcd:3.7.3",
+        "apiserver": f"{prefix}kube-apiserver:v1.36.4",
+        "controller_manager": f"{prefix}kube-controller-manager:v1.36.4",
+        "coredns": f"{prefix}coredns:1.14.7",
+    }
