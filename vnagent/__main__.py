@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import sys
 
+import prometheus_client
 import uvloop
 
 from telemetry import logs
@@ -15,6 +16,7 @@ def main() -> int:
     """Run the agent until it is told to end."""
     given = settings.parse(sys.argv[1:], os.environ, _version())
     logs.configure(given.log_level)
+    prometheus_client.disable_created_metrics()  # twice the series for nothing
     uvloop.run(_run(given))
     return 0
 

@@ -23,7 +23,7 @@ from vnagent.session import Requests
 from vnagent.settings import DRAIN_SECONDS, Settings, StaticCertificate
 from vnagent.tls import TrustProblemError, server_context
 
-WAIT_SECONDS = 2.0
+WAIT_SECONDS = 1.0
 
 _log = structlog.get_logger(__name__)
 

@@ -144,6 +144,12 @@ class Channel(asyncio.BufferedProtocol):
         return not (self.is_lost or self._has_ended or self._inbox)
 
     @property
+    def source(self) -> str:
+        """The peer's address, empty when it is gone already."""
+        peer = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return str(peer[0]) if peer else ""
+
+    @property
     def peer_certificate(self) -> bytes:
         """The peer's verified certificate in DER, empty when it gave none."""
         return self._tls.getpeercert(binary_form=True) or b""

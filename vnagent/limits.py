@@ -1,7 +1,7 @@
-"""How many streams are open, per tenant and in all; pure.
+"""How many connections there are, per tenant or source and in all; pure.
 
 Must not know sockets. Hazard: a count that is not given back shuts a tenant out for ever, so a
-stream is counted by a context manager alone.
+place is held by a context manager alone.
 """
 
 from collections import Counter
@@ -12,10 +12,13 @@ from vnagent.refusals import Reason, RefusedError
 
 STREAMS_PER_TENANT = 256
 STREAMS = 1024
+STRANGERS_PER_SOURCE = 32
+STRANGERS = 256
+"""Connections in their handshake, whose tenant is not known yet."""
 
 
 class Streams:
-    """Counts streams and refuses one too many."""
+    """Counts the streams of tenants and refuses one too many."""
 
     def __init__(self, *, per_tenant: int = STREAMS_PER_TENANT, total: int = STREAMS) -> None:
         self._per_tenant = per_tenant
@@ -57,3 +60,32 @@ class Streams:
             self._open[vc_uid] -= 1
             if not self._open[vc_uid]:
                 del self._open[vc_uid]
+
+
+class Strangers:
+    """Counts connections by their source address."""
+
+    def __init__(self, *, per_source: int = STRANGERS_PER_SOURCE, total: int = STRANGERS) -> None:
+        self._per_source = per_source
+        self._total = total
+        self._open: Counter[str] = Counter()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._open.total()
+
+    def is_full(self, source: str) -> bool:
+        """Tell whether one more from this source is one too many."""
+        return self._open[source] >= self._per_source or self.count >= self._total
+
+    @contextmanager
+    def one(self, source: str) -> Iterator[None]:
+        """Hold a place until the handshake is over."""
+        self._open[source] += 1
+        try:
+            yield
+        finally:
+            self._open[source] -= 1
+            if not self._open[source]:
+                del self._open[source]

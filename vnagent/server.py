@@ -16,11 +16,10 @@ from cryptography import x509
 from vnagent import heads, metrics
 from vnagent.channel import Channel, ChannelLostError, ReceiveBuffer
 from vnagent.identity import Caller, IdentityProblemError, identify
+from vnagent.limits import Strangers
 from vnagent.session import Requests
 
 HANDSHAKE_SECONDS = 5.0
-MAX_STRANGERS = 256
-"""Connections in their handshake at once."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,7 +33,7 @@ class Server:
         self._context: ssl.SSLContext | None = None
         self._authorities: Sequence[x509.Certificate] = ()
         self._listener: asyncio.Server | None = None
-        self._strangers = 0
+        self.strangers = Strangers()
         self._connections: set[asyncio.Task[None]] = set()
 
     @property
@@ -70,7 +69,7 @@ class Server:
         return Channel(self._context, self._buffer, accepted=self._accept)
 
     def _accept(self, channel: Channel) -> None:
-        if self._strangers >= MAX_STRANGERS:
+        if self.strangers.is_full(channel.source):
             metrics.HANDSHAKES_REFUSED.inc()
             channel.abort()
             return
@@ -96,10 +95,10 @@ class Server:
         """Return who has connected; None when it is nobody whom we serve."""
         # The context of this handshake may be swapped while it goes on.
         authorities = self._authorities
-        self._strangers += 1
         try:
-            async with asyncio.timeout(HANDSHAKE_SECONDS):
-                await channel.opened()
+            with self.strangers.one(channel.source):
+                async with asyncio.timeout(HANDSHAKE_SECONDS):
+                    await channel.opened()
             return identify(channel.peer_certificate, authorities, datetime.now(UTC))
         except (ChannelLostError, TimeoutError) as error:
             tell = _log.info if getattr(error, "is_untrusted", False) else _log.debug
@@ -111,7 +110,5 @@ class Server:
             _log.warning("certificate refused", error=str(problem))
             channel.write(heads.write_answer(403, f"{problem}\n".encode()))
             channel.close()
-        finally:
-            self._strangers -= 1
         metrics.HANDSHAKES_REFUSED.inc()
         return None

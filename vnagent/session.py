@@ -63,14 +63,14 @@ class Requests:
             audit.record(session)
 
     async def _serve(self, channel: Channel, session: Session) -> None:
-        head = await _read_head(channel)
-        route = session.route = routes.parse(head.method, head.target)
-        if route.verb is Verb.HEALTH:
-            session.status, session.result = 200, End.COMPLETE.value
-            await _answer(channel, 200, "ok")
-            return
-        upgrade = _check_upgrade(route, heads.requested_upgrade(head))
         with self._streams.one(session.caller.vc_uid), metrics.OPEN_STREAMS.track_inprogress():
+            head = await _read_head(channel)
+            route = session.route = routes.parse(head.method, head.target)
+            upgrade = _check_upgrade(route, heads.requested_upgrade(head))
+            if route.verb is Verb.HEALTH:
+                session.status, session.result = 200, End.COMPLETE.value
+                await _answer(channel, 200, "ok")
+                return
             pod = await self._gate.admit(session.caller, route)
             opened = await self._open(channel, head, route, pod, upgrade)
             await self._stream(channel, opened, session, pod, upgrade)
@@ -78,7 +78,14 @@ class Requests:
     async def _open(
         self, channel: Channel, head: RequestHead, route: Route, pod: OwnedPod, upgrade: bytes
     ) -> Opened:
-        target = routes.render(route, super_namespace=pod.super_namespace, super_uid=pod.super_uid)
+        try:
+            target = routes.render(
+                route, super_namespace=pod.super_namespace, super_uid=pod.super_uid
+            )
+        except ValueError as error:
+            raise RefusedError(
+                502, Reason.KUBELET_ODD, "the node's kubelet lists the pod in an odd way"
+            ) from error
         headers = heads.upgrade_headers(head, upgrade) if upgrade else [(b"Connection", b"close")]
         opening = self._kubelet.open(route.method, target, headers)
         if not upgrade:

@@ -18,6 +18,7 @@ from tests.unit.vnagent.certificates import DAY, URI, VALID, named
 from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, FakeKubelet
 from vnagent import server as servers
 from vnagent import tls
+from vnagent.limits import Strangers
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -145,14 +146,14 @@ async def test_a_slow_handshake_is_not_waited_for(set_up, monkeypatch):
 
 async def test_strangers_are_few(set_up, monkeypatch):
     """SEC-15: connections that say nothing do not pile up, and tenants still get in after them."""
-    monkeypatch.setattr(servers, "MAX_STRANGERS", 5)
+    set_up.server.strangers = Strangers(per_source=5)
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 0.5)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(20):
             plain = socket.create_connection(("127.0.0.1", set_up.port))
             stack.callback(plain.close)
-        await eventually(lambda: set_up.server._strangers == 5)
-        await eventually(lambda: set_up.server._strangers == 0)
+        await eventually(lambda: set_up.server.strangers.count == 5)
+        await eventually(lambda: set_up.server.strangers.count == 0)
         assert await outcome(set_up, set_up.context()) == "200"
 
 

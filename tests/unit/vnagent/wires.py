@@ -116,6 +116,7 @@ def dial(
 ) -> ssl.SSLSocket:
     """Connect to loopback."""
     plain = socket.socket()
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as Go does
     if receive_buffer:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     plain.settimeout(PATIENCE_SECONDS)
