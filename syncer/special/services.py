@@ -101,7 +101,11 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
     would have filled in are there already, as the twin is made from its answer.
     """
     there, wanted = live.get("spec") or {}, twin["spec"]
-    spec = {key: value for key, value in wanted.items() if not _is_same(key, there.get(key), value)}
+    spec = {
+        key: _changed(there.get(key), value)
+        for key, value in wanted.items()
+        if not _is_same(key, there.get(key), value)
+    }
     for key in SERVICE_SPEC:
         if key in there and key not in wanted and key not in _KEPT:
             spec[key] = None
