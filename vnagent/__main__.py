@@ -16,7 +16,7 @@ def main() -> int:
     """Run the agent until it is told to end."""
     given = settings.parse(sys.argv[1:], os.environ, _version())
     logs.configure(given.log_level)
-    prometheus_client.disable_created_metrics()  # twice the series for nothing
+    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # noise
     uvloop.run(_run(given))
     return 0
 

@@ -104,11 +104,12 @@ class Agent:
 
     async def _file_changed(self, file: WatchedFile) -> None:
         _log.info("file changed", path=str(file.path))
-        if self._static is not None and file in self._static:
-            self._credential = _credential(self._static)
         if file is self._kubelet_authorities:
             self._kubelet.drop_warm()
-        self._trust()
+        if self._static is not None and file in self._static:
+            self._use(_credential(self._static))
+        elif file is self._client_authorities:
+            self._trust()
 
     def _trust(self) -> None:
         """Serve with the present certificate and authorities; what does not fit stays unused."""

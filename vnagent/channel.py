@@ -55,7 +55,7 @@ class ReceiveBuffer:
 
 
 class Channel(asyncio.BufferedProtocol):
-    """Use as the protocol of a plain TCP transport; see `connect` and the server."""
+    """Use as the protocol of a plain TCP transport; see `vnagent.origin` and the server."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def write(self, chunk: bytes) -> None:
         """Encrypt and send; what a lost connection was given is dropped."""
-        if self.is_lost or self._is_finished:
+        if self._is_finished or self._is_closing():
             return
         view = memoryview(chunk)
         try:
@@ -207,7 +207,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def finish(self) -> None:
         """Close our direction: the peer reads the end, and may go on sending."""
-        if self.is_lost or self._is_finished or self._transport is None:
+        if self._is_finished or self._transport is None or self._is_closing():
             return
         self._is_finished = True
         # WANT_READ is the rule: our goodbye is out, the peer's has not come.
@@ -243,7 +243,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def set_reading(self, is_wanted: bool) -> None:
         """Stop or go on reading: how a slow reader is felt by the writer."""
-        if self._transport is None or is_wanted == self._is_reading or self.is_lost:
+        if is_wanted == self._is_reading or self._is_closing() or self._transport is None:
             return
         self._is_reading = is_wanted
         if is_wanted:
@@ -304,6 +304,10 @@ class Channel(asyncio.BufferedProtocol):
             self.set_reading(True)
         return taken
 
+    def _is_closing(self) -> bool:
+        """Whether the transport would refuse to be used."""
+        return self.is_lost or self._transport is None or self._transport.is_closing()
+
     def _flush(self) -> None:
         if self._outgoing.pending and self._transport is not None:
             self._transport.write(self._outgoing.read())
@@ -343,30 +347,6 @@ class Channel(asyncio.BufferedProtocol):
                 raise self._error
             self._changed.clear()
             await self._changed.wait()
-
-
-async def connect(
-    host: str,
-    port: int,
-    *,
-    context: ssl.SSLContext,
-    buffer: ReceiveBuffer,
-    server_name: str,
-) -> Channel:
-    """Return an open channel to a server whose certificate names `server_name`.
-
-    Raises OSError when the server cannot be reached, ChannelLostError when it cannot be trusted.
-    """
-    loop = asyncio.get_running_loop()
-    _, channel = await loop.create_connection(
-        lambda: Channel(context, buffer, server_name=server_name), host, port
-    )
-    try:
-        await channel.opened()
-    except BaseException:
-        channel.abort()
-        raise
-    return channel
 
 
 def _keep_alive(transport: asyncio.Transport) -> None:

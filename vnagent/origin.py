@@ -11,7 +11,7 @@ import ssl
 from dataclasses import dataclass
 
 from vnagent import heads
-from vnagent.channel import Channel, ReceiveBuffer, connect
+from vnagent.channel import Channel, ReceiveBuffer
 from vnagent.reload import WatchedFile
 from vnagent.tls import TrustProblemError, client_context
 
@@ -42,6 +42,30 @@ class Answer:
 
     status: int
     body: bytes
+
+
+async def connect(
+    host: str,
+    port: int,
+    *,
+    context: ssl.SSLContext,
+    buffer: ReceiveBuffer,
+    server_name: str,
+) -> Channel:
+    """Return an open channel to a server whose certificate names `server_name`.
+
+    Raises OSError when the server cannot be reached, ChannelLostError when it cannot be trusted.
+    """
+    loop = asyncio.get_running_loop()
+    _, channel = await loop.create_connection(
+        lambda: Channel(context, buffer, server_name=server_name), host, port
+    )
+    try:
+        await channel.opened()
+    except BaseException:
+        channel.abort()
+        raise
+    return channel
 
 
 class Origin:

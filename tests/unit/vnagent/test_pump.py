@@ -15,7 +15,8 @@ import pytest
 import trustme
 
 from tests.unit.vnagent import wires
-from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES, Channel, ReceiveBuffer, connect
+from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES, Channel, ReceiveBuffer
+from vnagent.origin import connect
 from vnagent.pump import Deadlines, End, Pump
 
 QUICK = Deadlines(check_seconds=0.05)
