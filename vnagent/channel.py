@@ -9,19 +9,17 @@ stream holds more than one read and what its transport has buffered.
 
 import asyncio
 import contextlib
-import socket
 import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
+
+from vnagent.keepalive import keep_alive
 
 READ_BYTES = 64 * 1024
 HIGH_WATER_BYTES = 256 * 1024
 INBOX_BYTES = 128 * 1024
 LINGER_SECONDS = 10.0
 _RECORD_BYTES = 16 * 1024
-
-# A peer that vanished without a word is noticed within a minute: 20 + 4 * 10 seconds.
-_KEEPALIVE = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 4))
 
 
 class ChannelLostError(OSError):
@@ -92,7 +90,7 @@ class Channel(asyncio.BufferedProtocol):
         """Begin the handshake."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-        _keep_alive(self._transport)
+        keep_alive(self._transport)
         if self._accepted is not None:
             self._accepted(self)
         else:
@@ -347,13 +345,3 @@ class Channel(asyncio.BufferedProtocol):
                 raise self._error
             self._changed.clear()
             await self._changed.wait()
-
-
-def _keep_alive(transport: asyncio.Transport) -> None:
-    endpoint = transport.get_extra_info("socket")
-    if endpoint is None:
-        return
-    endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds in _KEEPALIVE:
-        endpoint.setsockopt(socket.IPPROTO_TCP, option, seconds)
