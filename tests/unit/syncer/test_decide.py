@@ -1,0 +1,178 @@
+"""Every combination of the two sides comes to rest, and nothing foreign is ever touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncer.decide import Decision, Grounds, SuperSide, TenantSide, Verdict, decide, is_owned
+from tenancy import marks
+
+VC = "vc-1"
+UIDS = ("uid-a", "uid-b")
+
+tenant_sides = st.none() | st.builds(TenantSide, st.sampled_from(UIDS), st.booleans())
+super_sides = st.none() | st.builds(
+    SuperSide, st.sampled_from((VC, "vc-2", "")), st.sampled_from((*UIDS, "")), st.booleans()
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Both sides, and an environment that finishes deletions."""
+
+    tenant_x: TenantSide | None
+    super_x: SuperSide | None
+    wanted: bool
+    follows_mark: bool
+
+    def decision(self) -> Decision:
+        return decide(
+            self.tenant_x,
+            self.super_x,
+            vc_uid=VC,
+            wanted=self.wanted,
+            follows_mark=self.follows_mark,
+        )
+
+    def apply(self, decision: Decision) -> Model:
+        """What the effect of a verdict makes of the world."""
+        match decision.verdict:
+            case Verdict.CREATE:
+                assert self.super_x is None
+                assert self.tenant_x is not None
+                return replace(self, super_x=SuperSide(VC, self.tenant_x.uid, deleting=False))
+            case Verdict.DELETE:
+                assert self.super_x is not None
+                return replace(self, super_x=replace(self.super_x, deleting=True))
+        return self
+
+    def environment(self) -> Model:
+        """A super object that is marked goes; a tenant object that is marked goes."""
+        super_x, tenant_x = self.super_x, self.tenant_x
+        if super_x is not None and super_x.deleting:
+            super_x = None
+        if tenant_x is not None and tenant_x.deleting:
+            tenant_x = None
+        return replace(self, super_x=super_x, tenant_x=tenant_x)
+
+
+models = st.builds(Model, tenant_sides, super_sides, st.booleans(), st.booleans())
+
+
+@given(models)
+def test_every_combination_converges_and_is_idempotent(model: Model):
+    for _ in range(6):
+        before = model
+        model = model.apply(model.decision()).environment()
+        if model == before:
+            break
+    else:
+        raise AssertionError(f"never came to rest: {model}")
+    last = model.decision()
+    assert model.apply(last) == model
+    tenant_x, super_x = model.tenant_x, model.super_x
+    if super_x is not None and super_x.vc_uid != VC:
+        return  # somebody else's, whatever it is
+    if tenant_x is not None and model.wanted:
+        assert super_x == SuperSide(VC, tenant_x.uid, deleting=False)
+    else:
+        assert super_x is None
+
+
+@given(models)
+def test_what_is_not_ours_is_never_touched(model: Model):
+    decision = model.decision()
+    if model.super_x is not None and model.super_x.vc_uid != VC:
+        assert decision.verdict in (Verdict.FOREIGN, Verdict.NOTHING)
+
+
+@given(models)
+def test_a_delete_is_always_of_a_living_object_of_ours_and_says_why(model: Model):
+    decision = model.decision()
+    assert (decision.verdict is Verdict.DELETE) == (decision.grounds is not None)
+    if decision.grounds is None:
+        return
+    assert model.super_x is not None
+    assert model.super_x.vc_uid == VC
+    assert not model.super_x.deleting
+    match decision.grounds:
+        case Grounds.ABSENT:
+            assert model.tenant_x is None
+        case Grounds.SUCCEEDED:
+            assert model.tenant_x is not None
+            assert model.tenant_x.uid != model.super_x.uid
+        case Grounds.MARKED:
+            assert model.tenant_x is not None
+            assert model.tenant_x.deleting
+        case Grounds.UNWANTED:
+            assert not model.wanted
+
+
+@given(models)
+def test_compare_needs_both_uids(model: Model):
+    if model.decision().verdict is Verdict.COMPARE:
+        assert model.tenant_x is not None
+        assert model.super_x == SuperSide(VC, model.tenant_x.uid, deleting=False)
+
+
+@pytest.mark.parametrize(
+    ("tenant_x", "super_x", "options", "expected"),
+    [
+        (None, None, {}, (Verdict.NOTHING, None)),
+        (TenantSide("uid-a", False), None, {}, (Verdict.CREATE, None)),
+        (TenantSide("uid-a", True), None, {}, (Verdict.NOTHING, None)),
+        (TenantSide("uid-a", False), None, {"wanted": False}, (Verdict.NOTHING, None)),
+        (None, SuperSide(VC, "uid-a", False), {}, (Verdict.DELETE, Grounds.ABSENT)),
+        (
+            TenantSide("uid-b", False),
+            SuperSide(VC, "uid-a", False),
+            {},
+            (Verdict.DELETE, Grounds.SUCCEEDED),
+        ),
+        (
+            TenantSide("uid-b", False),
+            SuperSide(VC, "uid-a", True),
+            {},
+            (Verdict.WAIT, None),
+        ),
+        (
+            TenantSide("uid-a", True),
+            SuperSide(VC, "uid-a", False),
+            {},
+            (Verdict.DELETE, Grounds.MARKED),
+        ),
+        (
+            TenantSide("uid-a", True),
+            SuperSide(VC, "uid-a", False),
+            {"follows_mark": False},
+            (Verdict.COMPARE, None),
+        ),
+        (
+            TenantSide("uid-a", False),
+            SuperSide("vc-2", "uid-a", False),
+            {},
+            (Verdict.FOREIGN, None),
+        ),
+        (
+            TenantSide("uid-a", False),
+            SuperSide("", "", False),
+            {},
+            (Verdict.FOREIGN, None),
+        ),
+    ],
+)
+def test_the_rules_one_by_one(tenant_x, super_x, options, expected):
+    assert decide(tenant_x, super_x, vc_uid=VC, **options) == Decision(*expected)
+
+
+def test_ownership_is_both_uids():
+    record = {marks.VC_UID: VC, marks.UID: "uid-a"}
+    assert is_owned({"annotations": record}, VC, "uid-a")
+    assert not is_owned({"annotations": record}, VC, "uid-b")
+    assert not is_owned({"annotations": record}, "vc-2", "uid-a")
+    assert not is_owned({"annotations": {marks.UID: "uid-a"}}, VC, "uid-a")
+    assert not is_owned({}, "", "")
