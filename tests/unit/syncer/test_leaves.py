@@ -1,0 +1,119 @@
+"""The walk copies only what a verdict names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncer.leaves import ALLOW, FREE, Drop, Each, Fields, Only, Refuse, Walk, Written, paths
+from syncer.special.pod_spec import POD_SPEC
+from tests.unit.syncer.test_translate import OBJECTS
+
+TABLE = {
+    "plain": ALLOW,
+    "free": FREE,
+    "only": Only(frozenset({"a", "b"}), "only-rule", "use a or b"),
+    "never": Refuse("never-rule", "leave it out"),
+    "dropped": Drop("because"),
+    "written": Written("elsewhere"),
+    "inner": Fields({"x": ALLOW}),
+    "list": Each({"x": ALLOW, "bad": Refuse("never-rule", "no")}),
+}
+
+
+def walk(value):
+    """Return the copy and the rules that were broken, with their places."""
+    found = Walk()
+    copied = found.fields(value, TABLE, "spec")
+    return copied, [(problem.rule, problem.path) for problem in found.problems]
+
+
+@pytest.mark.parametrize(
+    ("value", "copied", "problems"),
+    [
+        ({"plain": "x"}, {"plain": "x"}, []),
+        ({"plain": [1, "b", True]}, {"plain": [1, "b", True]}, []),
+        ({"plain": None}, {}, []),
+        ({"plain": {}}, {}, [("malformed", "spec.plain")]),
+        ({"free": {"cpu": "1"}}, {"free": {"cpu": "1"}}, []),
+        ({"free": {"cpu": {}}}, {}, [("malformed", "spec.free")]),
+        ({"only": "a"}, {"only": "a"}, []),
+        ({"only": ["a", "c"]}, {"only": ["a", "c"]}, [("only-rule", "spec.only")]),
+        ({"only": ""}, {}, []),
+        ({"never": False}, {}, []),
+        ({"never": 0}, {}, []),
+        ({"never": []}, {}, []),
+        ({"never": {}}, {}, [("never-rule", "spec.never")]),
+        ({"never": 1}, {}, [("never-rule", "spec.never")]),
+        ({"dropped": "x", "written": "y"}, {}, []),
+        ({"inner": {"x": 1}}, {"inner": {"x": 1}}, []),
+        ({"inner": []}, {"inner": {}}, [("malformed", "spec.inner")]),
+        (
+            {"list": [{"x": 1}, {"bad": 1}]},
+            {"list": [{"x": 1}, {}]},
+            [("never-rule", "spec.list[1].bad")],
+        ),
+        ({"list": {}}, {}, [("malformed", "spec.list")]),
+        ({"new": "x"}, {}, [("unknown-field", "spec.new")]),
+        ({"new": {}}, {}, [("unknown-field", "spec.new")]),
+        ({"new": ""}, {}, []),
+        ({"new": None}, {}, []),
+        ([], {}, [("malformed", "spec")]),
+    ],
+)
+def test_each_verdict(value, copied, problems):
+    assert walk(value) == (copied, problems)
+
+
+def test_the_copy_shares_nothing_with_the_original():
+    original = {"plain": ["a"], "free": {"k": "v"}, "list": [{"x": 1}]}
+    copied, _ = walk(original)
+    copied["plain"].append("b")
+    copied["free"]["k2"] = "v"
+    copied["list"][0]["x"] = 2
+    assert original == {"plain": ["a"], "free": {"k": "v"}, "list": [{"x": 1}]}
+
+
+def leaves_of(value, path):
+    """Yield the paths of a copied object in the spelling of the table."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves_of(inner, f"{path}.{key}")
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for item in value:
+            yield from leaves_of(item, f"{path}[]")
+    else:
+        yield path
+
+
+KNOWN = sorted({part for path, _ in paths(POD_SPEC, "spec") for part in path.split(".")[1:]})
+NAMES = st.sampled_from([name.removesuffix("[]") for name in KNOWN] + ["surprise"])
+PODS = st.recursive(
+    st.sampled_from(["x", 1, True, "", 0, False]),
+    lambda inner: st.dictionaries(NAMES, inner, max_size=4) | st.lists(inner, max_size=2),
+    max_leaves=30,
+)
+
+
+@given(st.dictionaries(NAMES, PODS, max_size=6))
+def test_no_leaf_outside_the_table_ever_gets_through(spec):
+    allowed = {
+        path for path, verdict in paths(POD_SPEC, "spec") if not isinstance(verdict, Drop | Written)
+    }
+    copied = Walk().fields(spec, POD_SPEC, "spec")
+    for path in leaves_of(copied, "spec"):
+        parents = {path.rsplit(".", depth)[0] for depth in range(1, path.count(".") + 1)}
+        is_known = path in allowed or any(parent in allowed for parent in parents)
+        is_container = any(known.startswith((f"{path}.", f"{path}[]")) for known in allowed)
+        assert is_known or is_container, path
+
+
+@given(OBJECTS)
+def test_nothing_unknown_with_a_value_is_silent(spec):
+    found = Walk()
+    found.fields(spec, {}, "spec")
+    told = {problem.path for problem in found.problems}
+    for key, value in spec.items():
+        is_empty = value is None or value is False or value in ("", 0) or value == []
+        assert (f"spec.{key}" in told) != is_empty

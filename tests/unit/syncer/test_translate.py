@@ -1,0 +1,192 @@
+"""Which keys pass, what is stamped, and that no super name goes up."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncer import policy, translate
+from syncer.rejections import RejectedError
+from tenancy import marks
+from tenancy.ownership import Tenant
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+KEYS = st.text("abcABC019./-_", max_size=40)
+VALUES = st.text(max_size=20)
+TABLES = st.dictionaries(KEYS, VALUES, max_size=8)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "app",
+        "pod-template-hash",
+        "app.kubernetes.io/name",
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-name",
+        "statefulset.kubernetes.io/pod-name",
+        "example.com/team",
+        "myk8s.io/x",
+        "notkubernetes.io/x",
+        "kubernetes.io.example.com/x",
+    ],
+)
+def test_labels_that_pass(key):
+    assert translate.passes_label(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kubernetes.io/hostname",
+        "k8s.io/x",
+        "node.kubernetes.io/x",
+        "pod-security.kubernetes.io/enforce",
+        "App.Kubernetes.IO.k8s.io/x",
+        "KUBERNETES.IO/x",
+        "sidecar.istio.io/inject",
+        "istio.io/rev",
+        "azure.workload.identity/use",
+        "aadpodidbinding",
+        "tenancy.x-k8s.io/vcuid",
+        "sub.tenancy.x-k8s.io/x",
+        "Tenancy.X-K8s.io/vcuid",
+    ],
+)
+def test_labels_that_stay_above(key):
+    assert not translate.passes_label(key)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "passes"),
+    [
+        ("Pod", "note", True),
+        ("Pod", "kubectl.kubernetes.io/default-container", True),
+        ("Pod", "kubectl.kubernetes.io/restartedAt", True),
+        ("Pod", policy.LAST_APPLIED, False),
+        ("Pod", "k8s.v1.cni.cncf.io/networks", False),
+        ("Pod", "cluster-autoscaler.kubernetes.io/safe-to-evict", False),
+        ("Pod", "container.apparmor.security.beta.kubernetes.io/main", False),
+        ("ConfigMap", "kubectl.kubernetes.io/restartedAt", False),
+        ("Service", "service.kubernetes.io/topology-mode", True),
+        ("Service", "tenancy.x-k8s.io/uid", False),
+    ],
+)
+def test_annotations_pass_by_exact_key_and_kind(kind, key, passes):
+    assert translate.passes_annotation(kind, key) is passes
+
+
+@pytest.mark.parametrize(
+    "key", ["cloud.example/internal", "service.beta.kubernetes.io/aws-load-balancer-internal"]
+)
+def test_an_unknown_annotation_holds_a_service(key):
+    metadata = {"name": "s", "namespace": "n", "uid": "u", "annotations": {key: "true"}}
+    with pytest.raises(RejectedError) as raised:
+        translate.super_metadata("Service", TENANT, metadata, super_namespace="below")
+    assert key in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "key", ["plain", policy.LAST_APPLIED, "meta.helm.sh/release-name", "prometheus.io/scrape"]
+)
+def test_a_harmless_annotation_holds_nothing(key):
+    assert translate.holding_annotation("Service", {key: "x"}) is None
+
+
+@given(labels=TABLES, annotations=TABLES, extra=st.dictionaries(KEYS, st.text(), max_size=3))
+def test_the_stamp_cannot_be_forged(labels, annotations, extra):
+    forged = {marks.VC_UID: "theirs", marks.UID: "theirs", marks.CONTROLLED: "false"}
+    metadata = {
+        "name": "x",
+        "namespace": "web",
+        "uid": "uid-1",
+        "labels": {**labels, **forged},
+        "annotations": {**annotations, **forged},
+        "finalizers": ["theirs/hold"],
+        "ownerReferences": [{"uid": "other", "controller": False, **extra}],
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+    }
+    found = translate.super_metadata("Pod", TENANT, metadata, super_namespace="below")
+    assert set(found) == {"name", "namespace", "labels", "annotations"}
+    assert found["namespace"] == "below"
+    assert found["labels"][marks.VC_UID] == TENANT.uid
+    assert found["labels"][marks.CONTROLLED] == "true"
+    assert found["annotations"][marks.UID] == "uid-1"
+    assert found["annotations"][marks.VC_UID] == TENANT.uid
+    ours = {k for k in found["labels"] if marks.is_reserved(k)}
+    assert all(translate.passes_label(k) for k in set(found["labels"]) - ours)
+
+
+def test_the_controller_is_recorded_in_few_bytes():
+    owner = {"kind": "ReplicaSet", "uid": "u", "name": "n" * 5000, "controller": True}
+    metadata = {"ownerReferences": [{"kind": "Other", "uid": "o"}, owner]}
+    assert json.loads(translate.owner_record(metadata)) == {"kind": "ReplicaSet", "uid": "u"}
+    assert translate.owner_record({"ownerReferences": [owner | {"kind": "K" * 600}]}) == ""
+    assert translate.owner_record({}) == ""
+
+
+def test_a_metadata_patch_restores_ours_and_leaves_theirs():
+    desired = {
+        "labels": {"app": "web", marks.VC_UID: "vc-uid"},
+        "annotations": {"note": "x", marks.STORE_REVISION: "9"},
+    }
+    live = {
+        "labels": {"app": "old", "gone": "1", "topology.kubernetes.io/zone": "a"},
+        "annotations": {"note": "x", "operator.example/seen": "1", marks.STORE_REVISION: "5"},
+    }
+    assert translate.metadata_patch("Pod", live, desired) == {
+        "labels": {"app": "web", "gone": None, marks.VC_UID: "vc-uid"}
+    }
+    assert translate.metadata_patch("Pod", desired, desired) == {}
+
+
+NAMES = st.sampled_from("abcd")
+JSON = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, "", "x"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(NAMES, JSON, max_size=3)
+
+
+def merged(old, patch):
+    """Merge as RFC 7386 says."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def without_nulls(value):
+    """Return a value as an API server keeps it: nothing is null."""
+    if isinstance(value, dict):
+        return {k: without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value if item is not None]
+    return value
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merge_patch_makes_the_old_the_new(old, new):
+    old, new = without_nulls(old), without_nulls(new)
+    patch = translate.merge_patch(old, new)
+    assert merged(old, patch) == new
+    assert (patch == {}) == (old == new)
+
+
+def test_super_names_are_scrubbed_from_every_text():
+    pairs = translate.names_of(TENANT, "default-abc123-vc-web", "web", ("below", "above"))
+    told = {
+        "message": "pod p_default-abc123-vc-web(below) in default-abc123-vc-o, default-abc123-vc",
+        "list": ["default-abc123-vc-web/x", 3],
+    }
+    shown = translate.scrub_all(told, pairs)
+    assert shown == {"message": "pod p_web(above) in o, ", "list": ["web/x", 3]}
