@@ -90,7 +90,7 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def misbehaving(handler: Handler) -> AsyncIterator[Server]:
+async def misbehaving(handler: Handler, port: int = 0) -> AsyncIterator[Server]:
     """Serve on loopback without TLS while the block runs."""
     running: set[asyncio.Task[None]] = set()
     problems: list[Exception] = []
@@ -115,7 +115,7 @@ async def misbehaving(handler: Handler) -> AsyncIterator[Server]:
             running.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", port)
     port = server.sockets[0].getsockname()[1]
     found = Server(Endpoint(server=f"http://127.0.0.1:{port}", name="faulty"))
     try:

@@ -9,12 +9,13 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kubeio.queue import LOW_SHARE, FairQueue, QueueClosed
 
 LIMIT = 2
-GROUPS = ("red", "green", "blue")
+GROUPS = ("red", "green")
+KEYS = st.sampled_from([f"{group}/{number}" for group in GROUPS for number in range(4)])
 
 
 class Clock:
@@ -43,8 +44,6 @@ def _drain(queue):
 class QueueMachine(RuleBasedStateMachine):
     """No wish is lost, no key has two workers, no group has more than its places."""
 
-    keys = Bundle("keys")
-
     def __init__(self):
         super().__init__()
         self.clock = Clock()
@@ -53,24 +52,20 @@ class QueueMachine(RuleBasedStateMachine):
         self.due = {}  # wished for later
         self.working = set()
 
-    @rule(target=keys, group=st.sampled_from(GROUPS), number=st.integers(0, 4))
-    def make(self, group, number):
-        return f"{group}/{number}"
-
     def _mature(self):
         for key, due in list(self.due.items()):
             if due <= self.clock.now:
                 del self.due[key]
                 self.wanted.add(key)
 
-    @rule(key=keys, low=st.booleans())
+    @rule(key=KEYS, low=st.booleans())
     def add(self, key, low):
         self._mature()
         self.queue.add(key, low=low)
         self.wanted.add(key)
         self.due.pop(key, None)
 
-    @rule(key=keys, seconds=st.integers(1, 20), low=st.booleans())
+    @rule(key=KEYS, seconds=st.integers(1, 20), low=st.booleans())
     def add_after(self, key, seconds, low):
         self.queue._promote()
         self._mature()
@@ -79,7 +74,7 @@ class QueueMachine(RuleBasedStateMachine):
             due = self.clock.now + seconds
             self.due[key] = min(self.due.get(key, due), due)
 
-    @rule(key=keys)
+    @rule(key=KEYS)
     def retry(self, key):
         self.queue._promote()
         self._mature()
@@ -89,7 +84,7 @@ class QueueMachine(RuleBasedStateMachine):
             due = self.clock.now + seconds
             self.due[key] = min(self.due.get(key, due), due)
 
-    @rule(key=keys)
+    @rule(key=KEYS)
     def forget(self, key):
         self.queue.forget(key)
         assert self.queue.failures(key) == 0
@@ -229,6 +224,27 @@ def test_a_greedy_group_has_its_places_and_no_more():
     assert queue.take() == "greedy/3"
 
 
+def test_a_full_group_stays_full_when_more_comes():
+    queue = _queue(in_flight=1)
+    queue.add("a/1")
+    assert queue.take() == "a/1"
+    queue.add("a/2")
+    queue.add("a/3", low=True)
+    assert queue.take() is None
+
+
+def test_what_became_urgent_while_worked_on_stays_urgent():
+    queue = _queue()
+    queue.add("a/1")
+    queue.take()
+    queue.add("a/1")
+    queue.add("a/1", low=True)
+    queue.add("b/1", low=True)
+    queue.add("b/2")
+    queue.done("a/1")
+    assert _drain(queue) == ["b/2", "a/1", "b/1"]
+
+
 def test_delays_double_per_key_until_forgotten():
     queue = _queue()
     assert [queue.retry("a/1") for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
@@ -247,6 +263,19 @@ def test_an_earlier_wish_replaces_a_later_one_and_not_the_other_way_round():
     assert _drain(queue) == ["a/1"]
     clock.now = 200.0
     assert _drain(queue) == []
+
+
+def test_a_delay_that_was_replaced_rings_no_more():
+    clock = Clock()
+    queue = _queue(clock)
+    queue.add_after("a/1", 100)
+    queue.add("a/1")
+    assert _drain(queue) == ["a/1"]
+    queue.add_after("a/1", 500)
+    clock.now = 100.0
+    assert _drain(queue) == []
+    clock.now = 500.0
+    assert _drain(queue) == ["a/1"]
 
 
 def test_working_on_a_key_ends_its_pending_delay():

@@ -12,6 +12,7 @@ from kubeio.client import Client
 from kubeio.endpoint import Endpoint
 from tenancy.resources import CONFIG_MAPS, NODES, PODS
 from tests.support.faults import misbehaving
+from tests.support.processes import free_port
 
 GOOD = {"kind": "Pod", "metadata": {"name": "a"}}
 
@@ -160,6 +161,27 @@ async def test_nobody_there_is_tried_again_even_for_a_create():
     async with Client(endpoint) as client:
         with pytest.raises(errors.NotSent, match=r"cannot connect to 127\.0\.0\.1:1"):
             await client.create(PODS, {"metadata": {"name": "a"}}, deadline=0.3)
+
+
+async def test_a_create_that_met_a_closed_door_is_tried_again():
+    port = free_port()
+
+    async def handler(request, answer):
+        await answer.json(GOOD)
+
+    async def open_late():
+        await asyncio.sleep(0.02)
+        async with misbehaving(handler, port):
+            await created.wait()
+
+    created = asyncio.Event()
+    async with (
+        asyncio.TaskGroup() as group,
+        Client(Endpoint(server=f"http://127.0.0.1:{port}")) as client,
+    ):
+        group.create_task(open_late())
+        assert await _post(client) == GOOD
+        created.set()
 
 
 async def test_redirects_are_not_followed():
