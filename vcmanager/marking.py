@@ -16,15 +16,24 @@ from tenancy.ownership import Tenant
 
 Manifest = dict[str, Any]
 Source = tuple[str, str]
-"""Kind and name of something that a pod mounts."""
+"""Kind and name of something that a pod mounts, or is made anew for."""
+
+STORE: Source = ("Store", "etcd")
+"""Stands for the store itself beside what a pod mounts."""
 
 _WORKLOADS = frozenset({"StatefulSet", "Deployment"})
 
 
-def marked(manifest: Manifest, tenant: Tenant, contents: Mapping[Source, str]) -> Manifest:
+def marked(
+    manifest: Manifest,
+    tenant: Tenant,
+    contents: Mapping[Source, str],
+    also: frozenset[Source] = frozenset(),
+) -> Manifest:
     """Return a manifest with labels, and for workloads the digest of what their pods mount.
 
-    `contents` has the digest of each Secret and ConfigMap of the root namespace.
+    `contents` has the digest of each Secret and ConfigMap of the root namespace; `also` names what
+    the pods are made anew for without mounting it.
     """
     made = copy.deepcopy(manifest)
     labels = ownership.labels(tenant, "")
@@ -35,7 +44,7 @@ def marked(manifest: Manifest, tenant: Tenant, contents: Mapping[Source, str]) -
         template = made["spec"]["template"]
         inner = template.setdefault("metadata", {})
         inner["labels"] = {**(inner.get("labels") or {}), **labels}
-        sources = sorted(mounted(template["spec"]))
+        sources = sorted(mounted(template["spec"]) | also)
         parts = [f"{kind}/{name}={contents.get((kind, name), '')}" for kind, name in sources]
         inner["annotations"] = {
             **(inner.get("annotations") or {}),

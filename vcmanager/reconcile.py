@@ -5,6 +5,7 @@ that waits would hold a worker; a phase says why it cannot go on and ends, and w
 wakes the key.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -17,9 +18,9 @@ from tenancy.names import NameProblemError
 from tenancy.ownership import Tenant
 from tenancy.resources import CLUSTER_VERSIONS, NODES, SERVICES, VIRTUAL_CLUSTERS
 from tenancy.specs import SpecProblemError, parse_virtual_cluster
-from vcmanager import endpoint, marking, order, protection, teardown
+from vcmanager import endpoint, marking, order, protection, store, teardown
 from vcmanager import status as statuses
-from vcmanager.controlplane import ControlPlane, Wish
+from vcmanager.controlplane import ControlPlane, Manifest, Wish
 from vcmanager.credentials import Address
 from vcmanager.held import Held
 from vcmanager.judgement import judge
@@ -134,6 +135,23 @@ async def _write_status(means: Means, body: Object, report: Report) -> None:
         means.recorder.record(body, reason, message, kind=kind)
 
 
+def _with_store(
+    workloads: Iterable[Manifest],
+    tenant_: Tenant,
+    contents: Mapping[marking.Source, str],
+    snapshot: Snapshot,
+) -> list[Manifest]:
+    """Return the workloads to be applied; those that read the store only while it is whole."""
+    identity = store.identity(snapshot)
+    contents = {**contents, marking.STORE: identity or ""}
+    readers = frozenset({marking.STORE})
+    return [
+        marking.marked(each, tenant_, contents, readers if reads else frozenset())
+        for each in workloads
+        if not (reads := each["metadata"]["name"] in store.READERS) or identity is not None
+    ]
+
+
 class _Walk:
     """The phases of one reconcile, and what they have found out so far."""
 
@@ -220,11 +238,13 @@ class _Walk:
             f"all certificates are valid; the next is renewed on {until}",
         )
         workloads = [
-            marking.marked(each, wish.tenant, contents)
+            each
             for each in plan.workloads
             if each["kind"] != "ConfigMap" and order.may_be_made(each, snapshot)
         ]
-        written += await objects.apply(means, workloads, snapshot)
+        written += await objects.apply(
+            means, _with_store(workloads, wish.tenant, contents, snapshot), snapshot
+        )
         kept = [*fixed, *mounted, *workloads, *roots.made_once()]
         handed_out = snapshot.get("Secret", f"{inventory.ADMIN}-kubeconfig")
         if handed_out is not None:

@@ -25,6 +25,7 @@ KINDS: Mapping[str, Resource] = {
         resources.STATEFUL_SETS,
         resources.DEPLOYMENTS,
         resources.PODS,
+        resources.PERSISTENT_VOLUME_CLAIMS,
     )
 }
 """What is read, by kind."""
