@@ -82,7 +82,9 @@ class FairQueue(Generic[K]):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self._closed = False
-        self._metrics = metrics.QueueMetrics(name, self.unfinished_seconds)
+        self._metrics = metrics.QueueMetrics(
+            name, depth=self.__len__, unfinished=self.unfinished_seconds
+        )
 
     # Putting keys in.
 
@@ -132,7 +134,6 @@ class FairQueue(Generic[K]):
         """Forget everything of a group; keys in the hands of workers end with their `done`."""
         group = self._groups.get(name)
         if group is not None:
-            self._metrics.depth.dec(len(group.high) + len(group.low))
             group.high.clear()
             group.low.clear()
             self._high.pop(name, None)
@@ -243,7 +244,6 @@ class FairQueue(Generic[K]):
         if joined is None:
             joined = self._clock()
             self._metrics.adds.inc()
-            self._metrics.depth.inc()
         elif not group.low:
             self._low.pop(group.name, None)
         (group.low if low else group.high)[key] = joined
@@ -273,7 +273,6 @@ class FairQueue(Generic[K]):
             group.row = 0
         now = self._clock()
         self._processing[key] = now
-        self._metrics.depth.dec()
         self._metrics.waited(now - joined)
         return key
 

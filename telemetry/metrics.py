@@ -59,17 +59,23 @@ EVENTS_DROPPED = Counter(
 class QueueMetrics:
     """The families of one queue, looked up once."""
 
-    def __init__(self, name: str, unfinished: Callable[[], float]) -> None:
-        """Read `unfinished`, a bound method, at each scrape for as long as its queue lives."""
-        self.depth = _QUEUE_DEPTH.labels(name)
+    def __init__(
+        self, name: str, *, depth: Callable[[], float], unfinished: Callable[[], float]
+    ) -> None:
+        """Read the bound methods at each scrape, for as long as their queue lives."""
         self.adds = _QUEUE_ADDS.labels(name)
         self.retries = _QUEUE_RETRIES.labels(name)
         self.waited = _QUEUE_WAIT.labels(name).observe
         self.worked = _QUEUE_WORK.labels(name).observe
-        weak = weakref.WeakMethod(unfinished)
+        _QUEUE_DEPTH.labels(name).set_function(_while_alive(depth))
+        _QUEUE_UNFINISHED.labels(name).set_function(_while_alive(unfinished))
 
-        def seconds() -> float:
-            method = weak()
-            return method() if method is not None else 0.0
 
-        _QUEUE_UNFINISHED.labels(name).set_function(seconds)
+def _while_alive(method: Callable[[], float]) -> Callable[[], float]:
+    weak = weakref.WeakMethod(method)
+
+    def value() -> float:
+        found = weak()
+        return found() if found is not None else 0.0
+
+    return value

@@ -50,12 +50,16 @@ class Queue:
     def unfinished(self):
         return 7.0
 
+    def __len__(self):
+        return 3
 
-def test_a_queue_that_is_gone_has_no_unfinished_work():
+
+def test_a_queue_is_looked_at_while_it_lives():
     queue = Queue()
-    metrics.QueueMetrics("gone", queue.unfinished)
+    metrics.QueueMetrics("gone", depth=queue.__len__, unfinished=queue.unfinished)
     labels = {"name": "gone"}
     assert REGISTRY.get_sample_value("workqueue_unfinished_work_seconds", labels) == 7.0
+    assert REGISTRY.get_sample_value("workqueue_depth", labels) == 3.0
     del queue
     gc.collect()
     assert REGISTRY.get_sample_value("workqueue_unfinished_work_seconds", labels) == 0.0
