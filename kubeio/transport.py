@@ -251,11 +251,15 @@ def _translated(where: str, seconds: float) -> Iterator[None]:
     try:
         yield
     except aiohttp.ConnectionTimeoutError as problem:
-        raise errors.NotSent(f"{where}: no connection within {seconds:.3g} s") from problem
+        raise errors.NotSent(f"{where}: no connection came about in time") from problem
     except TimeoutError as problem:
         raise errors.Timeout(f"{where}: no answer within {seconds:.3g} s") from problem
-    except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as problem:
-        raise errors.Untrusted(f"{where}: TLS failed: {problem}") from problem
+    except aiohttp.ClientConnectorCertificateError as problem:
+        cause = problem.certificate_error
+        detail = getattr(cause, "verify_message", "") or str(cause)
+        raise errors.Untrusted(f"{where}: TLS failed: {detail}") from problem
+    except aiohttp.ClientConnectorSSLError as problem:
+        raise errors.Untrusted(f"{where}: TLS failed: {problem.os_error}") from problem
     except aiohttp.ClientConnectorError as problem:
         number = problem.os_error.errno or 0
         # Numbers of name resolution are negative and have words of their own.

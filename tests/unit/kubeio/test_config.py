@@ -170,6 +170,16 @@ async def test_the_named_context_wins(tmp_path):
         await config.user_kubeconfig(str(tmp_path / "config"), "z")
 
 
+def test_contexts_and_their_namespaces_can_be_asked_for(tmp_path):
+    document = _document()
+    document["contexts"].append({"name": "y", "context": {"cluster": "c", "namespace": "ns"}})
+    (tmp_path / "config").write_bytes(_bytes(document))
+    path = str(tmp_path / "config")
+    assert config.contexts(path) == ["x", "y"]
+    assert config.context_namespace(path, "y") == "ns"
+    assert config.context_namespace(path) == ""
+
+
 async def test_the_environment_lists_files_and_the_first_to_name_something_wins(
     tmp_path, monkeypatch
 ):

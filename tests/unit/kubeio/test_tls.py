@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from kubeio import tls
 from kubeio.endpoint import Endpoint
@@ -39,6 +45,64 @@ def test_chain_and_host_are_always_checked():
 def test_strictness_is_the_endpoints(strict):
     flags = tls.context(_endpoint(strict=strict)).verify_flags
     assert bool(flags & ssl.VERIFY_X509_STRICT) is strict
+
+
+def _loose_chain():
+    """An authority and a server of the kind that old installers made: no key identifiers."""
+    now = datetime.now(UTC)
+
+    def build(subject, issuer, key, signer, extension):
+        name = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, n)]) for n in (subject, issuer)]
+        return (
+            x509.CertificateBuilder()
+            .subject_name(name[0])
+            .issuer_name(name[1])
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+            .sign(signer, hashes.SHA256())
+        )
+
+    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    ca = build("ca", "ca", ca_key, ca_key, x509.BasicConstraints(ca=True, path_length=None))
+    leaf = build("x", "ca", key, ca_key, x509.SubjectAlternativeName([x509.DNSName("x")]))
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return ca.public_bytes(pem), leaf.public_bytes(pem) + private
+
+
+def _shake_hands(client, server, name):
+    """Let two contexts talk in memory."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(down, up, server_hostname=name),
+        server.wrap_bio(up, down, server_side=True),
+    ]
+    for _ in range(4):
+        for end in ends:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    return ends[0].version()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_old_authorities_pass_where_the_endpoint_says_so_and_names_still_count(tmp_path, strict):
+    ca, pair = _loose_chain()
+    (tmp_path / "pair").write_bytes(pair)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "pair")
+    client = tls.context(_endpoint(ca=ca, strict=strict))
+    if strict:
+        with pytest.raises(ssl.SSLCertVerificationError, match="Missing"):
+            _shake_hands(client, server, "x")
+        return
+    assert _shake_hands(client, server, "x") == "TLSv1.3"
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        _shake_hands(client, server, "y")
 
 
 def test_only_the_given_authority_is_trusted():
@@ -79,8 +143,6 @@ def test_a_key_of_another_certificate_is_a_sentence():
 
 
 def test_an_encrypted_key_is_refused_and_asks_nobody():
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - only here
-
     key = serialization.load_pem_private_key(KEY, None)
     locked = key.private_bytes(
         serialization.Encoding.PEM,
