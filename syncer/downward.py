@@ -130,6 +130,7 @@ def stamp(twin: Object, tenant_x: Entry) -> None:
 def noted(key: Key, written: Object, tenant_x: Entry, session: Session) -> None:
     """Remember a write until its echo; and the store has to be marked once more."""
     session.expectations.wrote(Side.SUPER, key, written["metadata"]["resourceVersion"])
+    session.fuse.wrote(key)
     session.brake.wrote(tenant_x.resource_version)
     session.mark_store_soon()
 
@@ -200,9 +201,9 @@ async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
     if twin is None:
         return Done()  # frozen: what was let through before stays as it is
     live = pair.super_x.decode()
-    await change(kind, pair, live, twin, session)
-    await carry_up(kind, pair, live, session)
-    return Done()
+    if not await change(kind, pair, live, twin, session):
+        await carry_up(kind, pair, live, session)
+    return Done()  # after a change its echo wakes the key; what was live before is stale now
 
 
 async def carry_up(kind: Kind, pair: Pair, live: Object, session: Session) -> None:
@@ -211,13 +212,13 @@ async def carry_up(kind: Kind, pair: Pair, live: Object, session: Session) -> No
     await upward.carry(kind, pair.key, pair.tenant_x, live, session)
 
 
-async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Session) -> None:
-    """Write what differs from the twin, if anything does."""
+async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Session) -> bool:
+    """Write what differs from the twin; tells whether anything did."""
     assert kind.change is not None  # noqa: S101 - rows without are run by their own flow
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
     body = kind.change(live, twin)
     if body is None:
-        return
+        return False
     stamp(body, pair.tenant_x)
     if kind.method is Method.REPLACE:
         written = await session.super_client.replace(
@@ -233,6 +234,7 @@ async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Se
         )
     noted(pair.key, written, pair.tenant_x, session)
     _log.info("super.changed")
+    return True
 
 
 _STEPS: Mapping[Decided, Callable[[Kind, Pair, Session], Awaitable[Verdict]]] = {

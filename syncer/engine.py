@@ -6,7 +6,7 @@ dropped: engaging queues every key anew.
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from kubeio.worker import Done, Verdict
+from kubeio.worker import Again, Done, Verdict
 from syncer import downward, kinds
 from syncer.flows import addresses, events, namespaces, nodes, pods, services, store, tokens
 from syncer.keys import ADDRESS, EVENT, NODE, STORE, TOKEN, Key
@@ -39,6 +39,9 @@ class Engine:
         session = self._sessions.get(key.tenant)
         if session is None or not session.is_ready:
             return Done()
+        pause = session.fuse.pause(key)
+        if pause > 0:
+            return Again(pause)
         async with session.working():
             run = _BY_KEY.get(key.kind)
             if run is not None:

@@ -22,6 +22,7 @@ from syncer.brake import SETTLE_SECONDS, SYSTEM_NAMESPACE, Brake
 from syncer.breaker import TenantClient
 from syncer.deletion import Deletions
 from syncer.expectations import Expectations, Side, revision_of
+from syncer.fuse import Fuse
 from syncer.keys import ADDRESS, NODE, STORE, Key
 from syncer.notices import Notices
 from syncer.pod_index import PodIndex
@@ -114,6 +115,7 @@ class Session:
             for resource, labels, fields in WATCHED
         )
         self.expectations = Expectations()
+        self.fuse = Fuse()
         self.notices = Notices(self.tenant_client)
         self.brake = Brake(
             tenant=self.tenant,

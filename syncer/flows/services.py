@@ -62,6 +62,6 @@ async def _take_given(
 ) -> Verdict:
     """The twin keeps its ports; what else differs is written, and its ports go up."""
     twin = services.with_live_ports(twin, live)
-    await downward.change(kind, pair, live, twin, session)
-    await downward.carry_up(kind, pair, live, session)
+    if not await downward.change(kind, pair, live, twin, session):
+        await downward.carry_up(kind, pair, live, session)
     return Again(RETRY_SECONDS)

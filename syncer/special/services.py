@@ -131,8 +131,8 @@ def _is_same(key: str, there: Any, wanted: Any) -> bool:
         return bool(there == wanted)
     # A port that asks for no number keeps the one it was given.
     return all(
-        {**here, "nodePort": asked.get("nodePort", 0) or here.get("nodePort", 0)}
-        == {**asked, "nodePort": asked.get("nodePort", 0) or here.get("nodePort", 0)}
+        {**here, "nodePort": here.get("nodePort", 0)}
+        == {**asked, "nodePort": asked.get("nodePort") or here.get("nodePort", 0)}
         for here, asked in zip(there, wanted, strict=True)
     )
 

@@ -94,6 +94,21 @@ async def test_a_node_port_that_is_taken_below_is_shown_as_given(synced: World):
     )
 
 
+async def test_a_node_port_that_the_tenant_chooses_later_is_asked_for(synced: World):
+    space = await synced.namespace()
+    made = await synced.above.create(SERVICES, service("web", type="NodePort"), namespace=space)
+    await eventually(lambda: synced.twin(SERVICES, space, "web"))
+    ports = [{**made["spec"]["ports"][0], "nodePort": 32700}]
+    await synced.above.patch(SERVICES, "web", {"spec": {"ports": ports}}, namespace=space)
+    await eventually(
+        lambda: synced.twin(SERVICES, space, "web"),
+        until=lambda twin: twin["spec"]["ports"][0]["nodePort"] == 32700,
+    )
+    await synced.idle()
+    own = await synced.above.get(SERVICES, "web", namespace=space)
+    assert own["spec"]["ports"][0]["nodePort"] == 32700
+
+
 async def test_a_load_balancers_address_goes_up(synced: World):
     space = await synced.namespace()
     await synced.above.create(SERVICES, service("web", type="LoadBalancer"), namespace=space)

@@ -1,0 +1,128 @@
+"""The written rules of a pod's life, and that every life comes to its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncer.special import pod_status, pods
+from syncer.special.pod_life import PodSide, Step, TwinSide, step
+
+PLAIN = PodSide(
+    node="",
+    deleting=False,
+    grace_seconds=None,
+    is_terminal=False,
+    was_below=False,
+    is_lost=False,
+    has_controller=False,
+)
+TWIN = TwinSide(node="", deleting=False, grace_seconds=None)
+
+
+@pytest.mark.parametrize(
+    ("pod", "twin", "expected"),
+    [
+        (PLAIN, None, Step.CREATE),
+        (PLAIN, TWIN, Step.FOLLOW),
+        (PLAIN, replace(TWIN, node="n"), Step.FOLLOW),
+        (PLAIN, replace(TWIN, deleting=True), Step.WAIT),
+        (replace(PLAIN, node="n"), replace(TWIN, node="n", deleting=True), Step.EVICT),
+        (replace(PLAIN, node="n"), replace(TWIN, node="m"), Step.MISPLACED),
+        # Bound by the tenant itself, or lost before it began: made for the node it names.
+        (replace(PLAIN, node="n"), None, Step.CREATE),
+        (replace(PLAIN, node="n", was_below=True), None, Step.LOST),
+        (replace(PLAIN, is_terminal=True, was_below=True), None, Step.NOTHING),
+        (replace(PLAIN, node="n", is_lost=True, is_terminal=True), None, Step.NOTHING),
+        (
+            replace(PLAIN, node="n", is_lost=True, is_terminal=True, has_controller=True),
+            None,
+            Step.COLLECT,
+        ),
+        (
+            replace(PLAIN, node="n", is_terminal=True),
+            replace(TWIN, node="n", deleting=True),
+            Step.FOLLOW,
+        ),
+        (replace(PLAIN, deleting=True, grace_seconds=30), TWIN, Step.DELETE_TWIN),
+        (replace(PLAIN, deleting=True, grace_seconds=30), None, Step.FINISH),
+        (replace(PLAIN, deleting=True, grace_seconds=0), None, Step.NOTHING),
+        (
+            replace(PLAIN, deleting=True, grace_seconds=30),
+            replace(TWIN, deleting=True, grace_seconds=30),
+            Step.FOLLOW,
+        ),
+        (
+            replace(PLAIN, deleting=True, grace_seconds=5),
+            replace(TWIN, deleting=True, grace_seconds=30),
+            Step.DELETE_TWIN,
+        ),
+    ],
+)
+def test_the_rules(pod, twin, expected):
+    assert step(pod, twin) is expected
+
+
+graces = st.sampled_from([None, 0, 5, 30])
+pod_sides = st.builds(
+    PodSide,
+    node=st.sampled_from(["", "n", "m"]),
+    deleting=st.booleans(),
+    grace_seconds=graces,
+    is_terminal=st.booleans(),
+    was_below=st.booleans(),
+    is_lost=st.booleans(),
+    has_controller=st.booleans(),
+)
+twins = st.none() | st.builds(
+    TwinSide, node=st.sampled_from(["", "n", "m"]), deleting=st.booleans(), grace_seconds=graces
+)
+
+
+@given(pod_sides, twins)
+def test_a_twin_is_only_deleted_when_the_tenant_deletes(pod, twin):
+    if step(pod, twin) is Step.DELETE_TWIN:
+        assert pod.deleting
+
+
+@given(pod_sides, twins)
+def test_a_tenant_pod_is_only_let_go_without_a_twin(pod, twin):
+    if step(pod, twin) in (Step.FINISH, Step.LOST, Step.COLLECT):
+        assert twin is None
+
+
+@given(pod_sides, twins)
+def test_a_finished_pod_is_never_started_again(pod, twin):
+    if pod.is_terminal and not pod.deleting:
+        assert step(pod, twin) not in (Step.CREATE, Step.EVICT, Step.LOST)
+
+
+def test_the_facts_are_read_from_the_bodies():
+    body = {
+        "metadata": {
+            "name": "p",
+            "uid": "u",
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "deletionGracePeriodSeconds": 7200,
+            "ownerReferences": [{"kind": "Job", "uid": "j", "controller": True}],
+        },
+        "spec": {"nodeName": "n"},
+        "status": {"phase": "Failed", "reason": "SuperPodLost", "startTime": "x"},
+    }
+    side = pods.pod_side(body)
+    assert side == PodSide(
+        node="n",
+        deleting=True,
+        grace_seconds=7200,
+        is_terminal=True,
+        was_below=True,
+        is_lost=True,
+        has_controller=True,
+    )
+    assert pods.grace_down(side) == 600
+    assert pods.grace_down(replace(side, grace_seconds=0)) == 0
+    lost = pod_status.lost(body)["status"]
+    assert pods.pod_side({**body, "status": lost}).is_lost

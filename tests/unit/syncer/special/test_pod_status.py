@@ -1,0 +1,128 @@
+"""What of a status goes up, and which conditions go down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syncer.special import pod_status, pods
+from tenancy import marks
+from tenancy.ownership import Tenant
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+GATE = "example.com/ready"
+
+
+def sides(**status: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a tenant pod with a gate, and its twin with this status."""
+    own = {"type": GATE, "status": "True", "message": "m" * 5000}
+    pod = {
+        "metadata": {"name": "p", "namespace": "web", "uid": "up", "generation": 3},
+        "spec": {
+            "containers": [{"name": "main", "image": "i:1"}],
+            "readinessGates": [{"conditionType": GATE}],
+        },
+        "status": {"phase": "Pending", "qosClass": "BestEffort", "conditions": [own]},
+    }
+    twin = {
+        "metadata": {
+            "name": "p",
+            "namespace": f"{TENANT.root}-web",
+            "uid": "below",
+            "generation": 2,
+        },
+        "spec": {"containers": [{"name": "main", "image": "i:1"}, {"name": "sidecar"}]},
+        "status": {"phase": "Running", "qosClass": "Burstable", **status},
+    }
+    return pod, twin
+
+
+def up(pod: dict[str, Any], twin: dict[str, Any]) -> dict[str, Any]:
+    """Return the status that the tenant pod gets."""
+    return pod_status.status(pod, twin, pods.names_between(pod, twin, TENANT))
+
+
+def test_the_twins_status_goes_up_without_what_is_not_the_tenants():
+    below = [
+        {"type": "Ready", "status": "True"},
+        {"type": GATE, "status": "False"},
+        {"type": f"{marks.DOMAIN}/internal", "status": "True"},
+    ]
+    pod, twin = sides(
+        conditions=below,
+        containerStatuses=[{"name": "main", "ready": True}, {"name": "sidecar", "ready": False}],
+        nominatedNodeName="secret-node",
+        podIP="10.0.0.1",
+    )
+    found = up(pod, twin)
+    assert found["phase"] == "Running"
+    assert found["podIP"] == "10.0.0.1"
+    assert not {"qosClass", "nominatedNodeName"} & set(found)
+    assert [item["name"] for item in found["containerStatuses"]] == ["main"]
+    assert [item["type"] for item in found["conditions"]] == ["Ready", GATE]
+    assert found["conditions"][1]["status"] == "True"  # the tenant's own word
+
+
+def test_messages_lose_the_names_of_the_super_cluster():
+    message = f"back-off restarting failed container=main pod=p_{TENANT.root}-web(below)"
+    pod, twin = sides(
+        containerStatuses=[{"name": "main", "state": {"waiting": {"message": message}}}]
+    )
+    shown = up(pod, twin)["containerStatuses"][0]["state"]["waiting"]["message"]
+    assert shown == "back-off restarting failed container=main pod=p_web(up)"
+
+
+def test_observed_generations_count_as_the_tenants():
+    pod, twin = sides(observedGeneration=2, conditions=[{"type": "Ready", "observedGeneration": 1}])
+    found = up(pod, twin)
+    assert found["observedGeneration"] == 3
+    assert found["conditions"][0]["observedGeneration"] == 2
+
+
+def test_no_patch_when_nothing_differs_and_nulls_for_what_went():
+    pod, twin = sides(podIP="10.0.0.1")
+    names = pods.names_between(pod, twin, TENANT)
+    pod["status"] = {**up(pod, twin), "qosClass": "BestEffort"}
+    assert pod_status.status_patch(pod, twin, names) is None
+    del twin["status"]["podIP"]
+    patch = pod_status.status_patch(pod, twin, names)
+    assert patch == {"metadata": {"uid": "up"}, "status": {"podIP": None}}
+
+
+def test_a_fresh_pod_without_conditions_needs_no_write():
+    pod, twin = sides()
+    pod["spec"].pop("readinessGates")
+    pod["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
+    twin["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
+    assert pod_status.status_patch(pod, twin, []) is None
+
+
+def test_gate_conditions_go_down_once_and_short():
+    pod, twin = sides(conditions=[{"type": "Ready", "status": "False"}])
+    patch = pod_status.gate_patch(pod, twin)
+    assert patch is not None
+    assert patch["metadata"] == {"uid": "below"}
+    (condition,) = patch["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == (GATE, "True")
+    assert len(condition["message"]) == 1024
+    twin["status"]["conditions"].append(condition)
+    assert pod_status.gate_patch(pod, twin) is None
+
+
+def test_what_may_change_on_a_running_pod():
+    pod, twin = sides()
+    pod["metadata"]["labels"] = {"a": "1"}
+    pod["spec"]["containers"][0]["image"] = "i:2"
+    pod["spec"]["activeDeadlineSeconds"] = 9
+    tolerated = {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}
+    injected = {"key": "injected", "operator": "Exists"}
+    pod["spec"]["tolerations"] = [tolerated, {"key": "other", "operator": "Exists"}]
+    twin["spec"]["tolerations"] = [injected]
+    patch = pods.running_patch(pod, twin, TENANT)
+    assert patch is not None
+    assert patch["metadata"]["uid"] == "below"
+    assert patch["metadata"]["labels"]["a"] == "1"
+    assert patch["spec"] == {
+        "containers": [{"name": "main", "image": "i:2"}],
+        "activeDeadlineSeconds": 9,
+        "tolerations": [injected, tolerated],
+    }

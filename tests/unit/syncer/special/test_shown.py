@@ -1,0 +1,289 @@
+"""Services, nodes, Events and addresses as either side sees them."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from kubeio.store import Store, parse
+from syncer.rejections import RejectedError
+from syncer.special import addresses, events, nodes, services
+from syncer.view import TenantView
+from tenancy import marks, ownership
+from tenancy.ownership import Tenant
+from tenancy.specs import VirtualClusterSpec
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+KINDS = ("Namespace", "Service", "ConfigMap", "Secret", "Node", "Pod")
+
+
+def view(**spec: Any) -> TenantView:
+    """Return a look at a tenant with empty caches."""
+    return TenantView(
+        tenant=TENANT,
+        spec=VirtualClusterSpec(cluster_version_name="v", **spec),
+        slice=ipaddress.ip_network("10.96.8.0/22"),
+        stores={kind: Store() for kind in KINDS},
+    )
+
+
+def tenant_service(**spec: Any) -> dict[str, Any]:
+    """Return a Service as the tenant's API hands it out."""
+    return {
+        "metadata": {"name": "s", "namespace": "web", "uid": "u", "resourceVersion": "5"},
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": "10.96.8.9",
+            "clusterIPs": ["10.96.8.9"],
+            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
+            **spec,
+        },
+    }
+
+
+def live(twin: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return the twin as the super cluster's API hands it out."""
+    return {
+        "metadata": {**twin["metadata"], "uid": "below"},
+        "spec": {**twin["spec"], "ipFamilies": ["IPv4"], **spec},
+    }
+
+
+def test_a_twin_that_was_filled_in_needs_no_patch():
+    twin = services.service(tenant_service(), view())
+    assert services.patch(live(twin, healthCheckNodePort=31000), twin) is None
+
+
+def test_the_patch_names_what_went_from_a_map():
+    twin = services.service(tenant_service(selector={"a": "1"}), view())
+    body = services.patch(live(twin, selector={"a": "1", "b": "2"}), twin)
+    assert body == {"metadata": {"uid": "below"}, "spec": {"selector": {"b": None}}}
+
+
+def test_a_port_that_asks_for_no_number_keeps_its_own():
+    twin = services.service(tenant_service(type="NodePort"), view())
+    ports = [{**twin["spec"]["ports"][0], "nodePort": 30100}]
+    assert services.patch(live(twin, ports=ports), twin) is None
+    asked = services.service(
+        tenant_service(type="NodePort", ports=[{**ports[0], "nodePort": 30200}]), view()
+    )
+    assert services.patch(live(twin, ports=ports), asked) is not None
+    assert services.with_live_ports(asked, live(twin, ports=ports))["spec"]["ports"] == ports
+    assert "nodePort" not in services.without_node_ports(asked)["spec"]["ports"][0]
+
+
+def test_node_ports_and_load_balancers_go_up():
+    own = tenant_service(type="NodePort")
+    twin = services.service(own, view())
+    real = live(twin, ports=[{**twin["spec"]["ports"][0], "nodePort": 30100}])
+    body = services.ports_up(own, real)
+    assert body is not None
+    assert body["spec"]["ports"][0]["nodePort"] == 30100
+    assert body["metadata"] == {"uid": "u", "resourceVersion": "5"}
+    assert services.ports_up(tenant_service(ports=real["spec"]["ports"]), real) is None
+    real["status"] = {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}]}}
+    assert services.status_up(own, real) == {
+        "metadata": {"uid": "u"},
+        "status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}]}},
+    }
+    own["status"] = {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}]}}
+    assert services.status_up(own, real) is None
+    assert services.status_up(own, live(twin)) == {
+        "metadata": {"uid": "u"},
+        "status": {"loadBalancer": {"ingress": None}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "rule"),
+    [
+        ({"clusterIP": "10.0.0.1"}, "service-ip"),
+        ({"clusterIP": "not-an-ip"}, "service-ip"),
+        ({"externalIPs": ["192.0.2.1"]}, "external-ips"),
+        ({"loadBalancerIP": "192.0.2.1"}, "load-balancer"),
+        ({"surprise": "x"}, "unknown-field"),
+    ],
+)
+def test_services_that_are_refused(spec, rule):
+    with pytest.raises(RejectedError) as raised:
+        services.service(tenant_service(**spec), view())
+    assert [problem.rule for problem in raised.value.problems] == [rule]
+
+
+def test_which_services_are_provided():
+    assert view().is_provided("default", "kubernetes")
+    assert view().is_provided("kube-system", "kube-dns")
+    assert not view(dns="tenant").is_provided("kube-system", "kube-dns")
+    assert not view().is_provided("web", "kubernetes")
+
+
+@pytest.mark.parametrize(
+    ("field", "about"),
+    [
+        ("spec.ports[0].nodePort", "port"),
+        ("spec.clusterIPs", "address"),
+        ("spec.clusterIP", "address"),
+        ("spec.selector", ""),
+    ],
+)
+def test_what_a_refusal_is_about(field, about):
+    problem = errors.Invalid("x", details={"causes": [{"field": field}]})
+    assert services.refusal(problem) == about
+
+
+def super_node() -> dict[str, Any]:
+    """Return a node as a kubelet keeps it."""
+    return {
+        "metadata": {
+            "name": "n1",
+            "uid": "node-uid",
+            "labels": {
+                "kubernetes.io/hostname": "n1",
+                "node-role.kubernetes.io/control-plane": "",
+                "cloud.example/rack": "7",
+                "disk": "ssd",
+            },
+            "annotations": {"secret": "x"},
+        },
+        "spec": {
+            "podCIDR": "10.1.0.0/24",
+            "providerID": "aws:///i-123",
+            "taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "x"}],
+        },
+        "status": {
+            "addresses": [
+                {"type": "InternalIP", "address": "192.0.2.1"},
+                {"type": "ExternalIP", "address": "203.0.113.1"},
+            ],
+            "capacity": {"cpu": "4"},
+            "allocatable": {"cpu": "3"},
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "lastHeartbeatTime": "now",
+                    "lastTransitionTime": "then",
+                }
+            ],
+            "nodeInfo": {"machineID": "m", "systemUUID": "s", "kubeletVersion": "v1.36.4"},
+            "images": [{"names": ["secret"]}],
+            "declaredFeatures": ["A"],
+        },
+    }
+
+
+def test_a_virtual_node_shows_what_a_tenant_may_see():
+    shown, status = nodes.node(super_node()), nodes.status(super_node(), "10.2.0.5")
+    assert shown["metadata"]["labels"] == {
+        "kubernetes.io/hostname": "n1",
+        "disk": "ssd",
+        marks.VIRTUAL_NODE: "true",
+    }
+    assert shown["metadata"]["annotations"] == {marks.UID: "node-uid"}
+    assert shown["spec"] == {"taints": [{"key": "k", "effect": "NoExecute"}]}
+    assert status["addresses"] == [
+        {"type": "InternalIP", "address": "192.0.2.1"},
+        {"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"},
+    ]
+    assert status["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10550
+    assert status["declaredFeatures"] == ["A"]
+    assert status["nodeInfo"]["machineID"] == ""
+    assert status["nodeInfo"]["kubeletVersion"] == "v1.36.4"
+    for secret in ("secret", "aws", "203.0.113.1", "lastHeartbeatTime"):
+        assert secret not in str(shown) + str(status)
+
+
+def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
+    wanted, status = nodes.node(super_node()), nodes.status(super_node(), "10.2.0.5")
+    virtual = {
+        **wanted,
+        "metadata": {
+            **wanted["metadata"],
+            "labels": {**wanted["metadata"]["labels"], "mine": "1"},
+        },
+        "status": {
+            **status,
+            "conditions": [{**status["conditions"][0], "lastHeartbeatTime": None}],
+        },
+    }
+    assert nodes.is_node_shown(virtual, wanted)
+    assert nodes.is_status_shown(virtual, status)
+    changed = nodes.status(super_node(), "10.2.0.6")
+    assert not nodes.is_status_shown(virtual, changed)
+    tainted = {**virtual, "spec": {"taints": [*wanted["spec"]["taints"], {"key": "own"}]}}
+    assert not nodes.is_node_shown(tainted, wanted)
+
+
+def event(**about: Any) -> dict[str, Any]:
+    """Return a super Event about a twin."""
+    return {
+        "metadata": {"name": "p.17", "namespace": f"{TENANT.root}-web"},
+        "involvedObject": {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "namespace": f"{TENANT.root}-web",
+            "name": "p",
+            "uid": "below",
+            "fieldPath": "spec.containers{main}",
+            "resourceVersion": "7",
+            **about,
+        },
+        "reason": "BackOff",
+        "message": f"restarting failed container main in pod p_{TENANT.root}-web(below)",
+        "type": "Warning",
+        "count": 3,
+        "source": {"component": "kubelet", "host": "n1"},
+    }
+
+
+TWIN = {"uid": "below", "annotations": ownership.annotations(TENANT, "web", "above")}
+
+
+def test_an_event_is_told_about_the_tenants_object():
+    told = events.told(event(), TWIN, view())
+    assert told is not None
+    assert told["metadata"] == {"name": "p.17", "namespace": "web"}
+    assert told["involvedObject"] == {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "namespace": "web",
+        "name": "p",
+        "uid": "above",
+        "fieldPath": "spec.containers{main}",
+    }
+    assert told["message"] == "restarting failed container main in pod p_web(above)"
+    assert TENANT.root not in str(told)
+
+
+def test_an_event_about_another_object_of_the_name_stays_below():
+    assert events.told(event(uid="earlier"), TWIN, view()) is None
+    assert events.told(event(), {"uid": "below", "annotations": {}}, view()) is None
+
+
+def test_events_beyond_the_budget_are_dropped():
+    now = 0.0
+    budget = events.Budget(per_second=10, burst=3, clock=lambda: now)
+    assert [budget.take() for _ in range(5)] == [True, True, True, False, False]
+    now = 0.1
+    assert [budget.take() for _ in range(2)] == [True, False]
+
+
+def test_addresses_of_others_are_reserved():
+    look = view()
+    namespace = parse(b'{"metadata":{"name":"web","uid":"u"},"kind":"Namespace"}')
+    look.stores["Namespace"].put(namespace, live=True)
+
+    def held_in(name: str) -> dict[str, Any]:
+        return {"spec": {"parentRef": {"resource": "services", "namespace": name, "name": "s"}}}
+
+    assert addresses.is_taken_by_others(held_in("default"), look)
+    assert addresses.is_taken_by_others(held_in("other-tenant-web"), look)
+    assert not addresses.is_taken_by_others(held_in(f"{TENANT.root}-web"), look)
+    assert not addresses.is_taken_by_others(held_in(TENANT.root), look)
+    assert addresses.is_in_slice("10.96.8.77", look)
+    assert not addresses.is_in_slice("10.96.12.1", look)
+    assert not addresses.is_in_slice("fd00::1", look)
+    assert not addresses.is_in_slice("nonsense", look)
