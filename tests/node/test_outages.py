@@ -169,8 +169,9 @@ def test_a_lost_store_deletes_nothing_until_it_is_confirmed(
     )
     assert "confirm-deletes" in held["message"], held
     stays(lambda: super_pods(super_cluster, tenant) == before, "nothing is deleted", 30)
-    tenant.kubectl.apply(objects.sleeper("fresh"))
-    tenant.kubectl.run("wait", "--for=condition=Ready", "pod/fresh", "--timeout=90s")
+    tenant.kubectl.run("create", "namespace", "fresh")
+    tenant.kubectl.apply(objects.sleeper("new", namespace="fresh"))
+    tenant.kubectl.run("-n", "fresh", "wait", "--for=condition=Ready", "pod/new", "--timeout=90s")
     assert set(before) < set(super_pods(super_cluster, tenant)), "creates go on"
 
     super_cluster.kubectl.run("vc", "confirm-deletes", tenant.name)
@@ -181,7 +182,9 @@ def test_a_lost_store_deletes_nothing_until_it_is_confirmed(
     )
     condition = until(lambda: super_cluster.condition(tenant.name, "DeletesHeld"), "a condition")
     assert condition["status"] == "False"
-    assert tenant.kubectl.names("pods") == ["fresh"]
+    tenant.kubectl.apply(objects.sleeper("again"))
+    tenant.kubectl.run("wait", "--for=condition=Ready", "pod/again", "--timeout=90s")
+    assert tenant.kubectl.names("pods", "-A") == ["again", "new"]
     super_cluster.kubectl.run("vc", "delete", tenant.name, timeout=180)
 
 
