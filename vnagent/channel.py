@@ -1,10 +1,10 @@
 """One TLS connection as two directions of bytes, each of which ends on its own.
 
-Owns the handshake, decryption and the flow of one connection. Must not know HTTP or who talks.
-Hazard: the TLS transports of asyncio and uvloop close both directions when one ends, which would
-cut the output of a command whose input has ended. So TLS runs here, over a plain transport, in
-memory; and everything that arrives is passed on within the callback that brought it, so that no
-stream holds more than one read and what its transport has buffered.
+Owns the flow of one connection: a plain transport with a TLS engine on it. Must not know HTTP or
+who talks. Hazard: the TLS transports of asyncio and uvloop close both directions when one ends,
+which would cut the output of a command whose input has ended; hence our own. Everything that
+arrives is passed on within the callback that brought it, so that no stream holds more than one read
+and what its transport has buffered.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from vnagent.engine import Engine, TlsProblemError
 from vnagent.keepalive import keep_alive
 
 READ_BYTES = 64 * 1024
 HIGH_WATER_BYTES = 256 * 1024
 INBOX_BYTES = 128 * 1024
 LINGER_SECONDS = 10.0
-_RECORD_BYTES = 16 * 1024
 
 
 class ChannelLostError(OSError):
@@ -63,13 +63,7 @@ class Channel(asyncio.BufferedProtocol):
         server_name: str | None = None,
         accepted: Callable[["Channel"], None] | None = None,
     ) -> None:
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(
-            self._incoming,
-            self._outgoing,
-            server_side=accepted is not None,
-            server_hostname=server_name,
-        )
+        self._engine = Engine(context, server_name=server_name)
         self._buffer = buffer
         self._accepted = accepted
         self._transport: asyncio.Transport | None = None
@@ -102,11 +96,11 @@ class Channel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypt and pass on what was read."""
-        self._incoming.write(self._buffer.view[:nbytes])
+        self._engine.feed(self._buffer.view[:nbytes])
         if not self._is_open:
             self._shake_hands()
         if self._is_open:
-            self._decrypt()
+            self._receive()
 
     def eof_received(self) -> bool:
         """Keep our direction open; an end without a TLS goodbye may be a cut, so it is an error."""
@@ -150,7 +144,7 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def peer_certificate(self) -> bytes:
         """The peer's verified certificate in DER, empty when it gave none."""
-        return self._tls.getpeercert(binary_form=True) or b""
+        return self._engine.peer_certificate
 
     @property
     def unsent_bytes(self) -> int:
@@ -195,23 +189,19 @@ class Channel(asyncio.BufferedProtocol):
         """Encrypt and send; what a lost connection was given is dropped."""
         if self._is_finished or self._is_closing():
             return
-        view = memoryview(chunk)
         try:
-            while view:
-                view = view[self._tls.write(view) :]
-        except ssl.SSLError as error:
-            self._fail(ChannelLostError(f"TLS broke in writing: {error.reason}"))
+            self._engine.encrypt(chunk)
+        except TlsProblemError as problem:
+            self._fail(ChannelLostError(str(problem)))
         self._flush()
 
     def finish(self) -> None:
         """Close our direction: the peer reads the end, and may go on sending."""
         if self._is_finished or self._transport is None or self._is_closing():
             return
-        self._is_finished = True
-        # WANT_READ is the rule: our goodbye is out, the peer's has not come.
-        with contextlib.suppress(ssl.SSLError):
-            self._tls.unwrap()
+        self._engine.say_goodbye()
         self._flush()
+        self._is_finished = True
         self._transport.write_eof()
 
     def close(self) -> None:
@@ -253,47 +243,42 @@ class Channel(asyncio.BufferedProtocol):
 
     def _shake_hands(self) -> None:
         try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._flush()
-            return
-        except ssl.SSLError as error:
-            # Certificate problems carry a sentence, everything else a code.
-            sentence = getattr(error, "verify_message", "") or error.reason
+            self._is_open = self._engine.shake_hands()
+        except TlsProblemError as problem:
             self._flush()  # the alert that tells the peer why
-            lost = ChannelLostError(f"TLS handshake: {sentence}")
-            lost.is_untrusted = isinstance(error, ssl.SSLCertVerificationError)
+            lost = ChannelLostError(str(problem))
+            lost.is_untrusted = problem.is_untrusted
             self._fail(lost)
             return
-        self._is_open = True
         self._flush()
         self._changed.set()
 
-    def _decrypt(self) -> None:
-        try:
-            while (self._incoming.pending or self._tls.pending()) and not self._has_ended:
-                self._pass_on(self._tls.read(_RECORD_BYTES))
-        except ssl.SSLWantReadError:
-            pass
-        except ssl.SSLZeroReturnError:
-            self._pass_on(b"")
-        except ssl.SSLError as error:
-            self._fail(ChannelLostError(f"TLS broke in reading: {error.reason}"))
+    def _receive(self) -> None:
+        received = self._engine.decrypt()
+        if received.plain:
+            self._pass_on(received.plain)
+        if received.has_ended:
+            self._end()
+        if received.trouble:
+            self._fail(ChannelLostError(received.trouble))
         self._flush()  # answers to key updates and the like
 
     def _pass_on(self, chunk: bytes) -> None:
-        if not chunk:
-            self._has_ended = True
-            if self._sink is not None:
-                self._sink.ended()
-        elif self._sink is not None:
+        if self._sink is not None:
             self._sink.data(chunk)
             return
-        else:
-            self._inbox += chunk
-            if len(self._inbox) >= INBOX_BYTES:
-                self.set_reading(False)
+        self._inbox += chunk
+        if len(self._inbox) >= INBOX_BYTES:
+            self.set_reading(False)
         self._changed.set()
+
+    def _end(self) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._changed.set()
+        if self._sink is not None:
+            self._sink.ended()
 
     def _take(self, size: int) -> bytes:
         taken = bytes(self._inbox[:size])
@@ -307,8 +292,10 @@ class Channel(asyncio.BufferedProtocol):
         return self.is_lost or self._transport is None or self._transport.is_closing()
 
     def _flush(self) -> None:
-        if self._outgoing.pending and self._transport is not None:
-            self._transport.write(self._outgoing.read())
+        cipher_text = self._engine.take()
+        # After our end nothing can be sent, not even what TLS itself would like to say.
+        if cipher_text and self._transport is not None and not self._is_finished:
+            self._transport.write(cipher_text)
 
     def _set_writable(self, is_writable: bool) -> None:
         self._is_writable = is_writable

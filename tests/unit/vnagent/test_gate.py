@@ -107,7 +107,9 @@ def test_everybody_else_does_not(asked, who, reason):
 )
 def test_a_record_that_is_not_whole_is_nobodys(record):
     """SEC-06: a pod that a person made in the tenant's super namespace."""
-    assert refusal(read_pods(listed(pod(**record))), route()) is Reason.NOT_FOUND
+    table = read_pods(listed(pod(**record)))
+    assert refusal(table, route()) is Reason.NOT_FOUND
+    assert refusal(table, route(tenant_namespace="")) is Reason.NOT_FOUND
 
 
 def test_labels_are_no_record():
@@ -214,6 +216,20 @@ async def test_a_flood_of_misses_does_not_flood_the_kubelet(monkeypatch):
     answers = await asyncio.gather(*misses, return_exceptions=True)
     assert all(isinstance(answer, RefusedError) for answer in answers)
     assert kubelet.calls <= 2
+
+
+async def test_misses_one_after_the_other_keep_a_distance(monkeypatch):
+    """Each asks anew, but not at any speed."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.1)
+    kubelet = Kubelet(listed())
+    gate = Gate(kubelet.fetch)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for _ in range(4):
+        with pytest.raises(RefusedError):
+            await gate.admit(caller(), route())
+    assert kubelet.calls == 4
+    assert loop.time() - began >= 0.29
 
 
 async def test_a_miss_does_not_hold_up_who_is_found(monkeypatch):

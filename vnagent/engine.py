@@ -1,0 +1,104 @@
+"""TLS in memory: cipher text in, plain text out, and back; no sockets, no loop.
+
+Owns the TLS state of one connection. Hazard: OpenSSL can close one direction alone, but only while
+nothing waits to be decrypted; so whatever has arrived is decrypted before anything else is done.
+"""
+
+import contextlib
+import ssl
+from dataclasses import dataclass
+
+_RECORD_BYTES = 16 * 1024
+
+
+class TlsProblemError(Exception):
+    """The peer does not speak TLS as we want it; says how."""
+
+    def __init__(self, sentence: str, *, is_untrusted: bool = False) -> None:
+        super().__init__(sentence)
+        self.is_untrusted = is_untrusted
+        """Whether its certificate is the trouble."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What had arrived."""
+
+    plain: bytes
+    has_ended: bool
+    """The peer has said goodbye: nothing more will come."""
+    trouble: str
+    """What broke behind the plain text, empty when nothing did."""
+
+
+class Engine:
+    """One end of a TLS connection."""
+
+    def __init__(self, context: ssl.SSLContext, *, server_name: str | None) -> None:
+        """Be the client of `server_name`, or a server when there is none."""
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=server_name is None,
+            server_hostname=server_name,
+        )
+
+    @property
+    def peer_certificate(self) -> bytes:
+        """The peer's verified certificate in DER, empty when it gave none."""
+        return self._tls.getpeercert(binary_form=True) or b""
+
+    def feed(self, cipher_text: memoryview) -> None:
+        """Take what arrived."""
+        self._incoming.write(cipher_text)
+
+    def take(self) -> bytes:
+        """Return what has to be sent."""
+        return self._outgoing.read() if self._outgoing.pending else b""
+
+    def shake_hands(self) -> bool:
+        """Go on with the handshake; tell whether it is over. Raises TlsProblemError."""
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLCertVerificationError as error:
+            raise TlsProblemError(
+                f"TLS handshake: {error.verify_message}", is_untrusted=True
+            ) from error
+        except ssl.SSLError as error:
+            raise TlsProblemError(f"TLS handshake: {error.reason}") from error
+        return True
+
+    def decrypt(self) -> Received:
+        """Return all plain text that is there; small records come as one piece."""
+        pieces: list[bytes] = []
+        trouble = ""
+        has_ended = False
+        try:
+            while not has_ended and (self._incoming.pending or self._tls.pending()):
+                pieces.append(self._tls.read(_RECORD_BYTES))
+                has_ended = not pieces[-1]
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            has_ended = True
+        except ssl.SSLError as error:
+            trouble = f"TLS broke in reading: {error.reason}"
+        return Received(b"".join(pieces), has_ended, trouble)
+
+    def encrypt(self, plain: bytes) -> None:
+        """Make cipher text to be sent. Raises TlsProblemError."""
+        view = memoryview(plain)
+        try:
+            while view:
+                view = view[self._tls.write(view) :]
+        except ssl.SSLError as error:
+            raise TlsProblemError(f"TLS broke in writing: {error.reason}") from error
+
+    def say_goodbye(self) -> None:
+        """Close our direction; the peer's stays open."""
+        # WANT_READ is the rule: our goodbye is made, the peer's has not come.
+        with contextlib.suppress(ssl.SSLError):
+            self._tls.unwrap()
