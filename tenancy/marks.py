@@ -32,11 +32,11 @@ EXPIRES = f"{DOMAIN}/expires"
 """Annotation of a token Secret: when the token ends, RFC 3339."""
 ACCOUNT = f"{DOMAIN}/serviceaccount"
 """Annotation of a token Secret: name of the tenant ServiceAccount; its UID is in `UID`."""
-TOKEN_AUDIENCE = f"{DOMAIN}/token-audience"  # noqa: S105 - a key, not a credential
+TOKEN_AUDIENCE = f"{DOMAIN}/token-audience"
 """Annotation of a token Secret: the audience asked for; empty for the tenant's own API."""
-TOKEN_SECONDS = f"{DOMAIN}/token-seconds"  # noqa: S105 - a key, not a credential
+TOKEN_SECONDS = f"{DOMAIN}/token-seconds"
 """Annotation of a token Secret: the lifetime asked for."""
-TOKEN_POD = f"{DOMAIN}/token-pod"  # noqa: S105 - a key, not a credential
+TOKEN_POD = f"{DOMAIN}/token-pod"
 """Annotation of a token Secret: name and UID of the one tenant pod it is bound to, if any."""
 CONTROLLER = f"{DOMAIN}/controller"
 """Label of a super pod: UID of the tenant pod's controller, for spreading."""
