@@ -1,0 +1,259 @@
+"""What tenants are shown: nodes, Events, tokens and readiness gates."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+
+from kubeio.client import Client
+from kubeio.errors import Unauthorized
+from tenancy import marks, names
+from tenancy.resources import EVENTS, NODES, PODS, SECRETS
+from tests.integration.syncer.conftest import HOME, World, pod, running_status
+from tests.integration.syncer.test_pods import gone
+from tests.support.eventually import eventually
+
+
+async def running_pod(world: World) -> tuple[str, str]:
+    """Have a pod run on a node of its own."""
+    space, node = await world.namespace(), await world.super_node()
+    await world.above.create(PODS, pod("web"), namespace=space)
+    await world.start_pod(space, "web", node)
+    return space, node
+
+
+async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
+    _, node = await running_pod(synced)
+    await synced.idle()
+    since = synced.mark("tenant")
+
+    async def condition(**fields: str) -> None:
+        live = await synced.below.get(NODES, node)
+        ready = {**live["status"]["conditions"][0], **fields}
+        body = {"status": {"conditions": [ready]}}
+        await synced.below.patch(NODES, node, body, subresource="status")
+
+    await condition(lastHeartbeatTime="2026-02-02T00:00:00Z")
+    await asyncio.sleep(0.3)
+    await synced.idle()
+    assert synced.writes("tenant", since) == []
+    await condition(status="False", reason="KubeletNotReady")
+    shown = await eventually(
+        lambda: synced.above.get(NODES, node),
+        until=lambda body: body["status"]["conditions"][0]["status"] == "False",
+    )
+    assert shown["status"]["conditions"][0]["reason"] == "KubeletNotReady"
+    await synced.idle()
+    assert [write.verb for write in synced.writes("tenant", since)] == ["patch"]
+
+
+async def test_what_a_tenant_does_to_its_node(synced: World):
+    """Its own labels stay, its taints go, and a node that it deleted comes back."""
+    _, node = await running_pod(synced)
+    await synced.above.patch(NODES, node, {"metadata": {"labels": {"mine": "1"}}})
+    taint = {"key": "own", "effect": "NoExecute"}
+    await synced.above.patch(NODES, node, {"spec": {"taints": [taint]}})
+    shown = await eventually(
+        lambda: synced.above.get(NODES, node),
+        until=lambda body: "own" not in {item["key"] for item in body["spec"].get("taints", [])},
+    )
+    assert shown["metadata"]["labels"]["mine"] == "1"
+    await synced.idle()
+    since = synced.mark("tenant")
+    await asyncio.sleep(0.3)
+    assert synced.writes("tenant", since) == []
+    await synced.above.delete(NODES, node)
+    back = await eventually(
+        lambda: synced.above.get(NODES, node),
+        until=lambda body: body["metadata"]["uid"] != shown["metadata"]["uid"],
+    )
+    await eventually(
+        lambda: synced.above.get(NODES, node), until=lambda body: body["status"].get("addresses")
+    )
+    assert back["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
+
+
+async def test_a_node_goes_some_time_after_its_last_pod(synced: World):
+    space, node = await running_pod(synced)
+    await synced.above.delete(PODS, "web", namespace=space)
+    assert await synced.above.get(NODES, node)
+    await synced.remove_pod(space, "web")
+    await gone(lambda: synced.above.get(NODES, node))
+
+
+async def test_a_finished_pod_keeps_its_node(synced: World):
+    space, node = await running_pod(synced)
+    await synced.report(space, "web", phase="Succeeded")
+    await asyncio.sleep(0.6)  # longer than a node lingers here
+    await synced.idle()
+    assert await synced.above.get(NODES, node)
+
+
+async def test_a_super_node_that_is_gone_is_gone_here(synced: World):
+    _, node = await running_pod(synced)
+    await synced.below.delete(NODES, node)
+    await gone(lambda: synced.above.get(NODES, node))
+
+
+async def test_a_node_of_the_tenants_own_making_is_filled_only_when_it_runs_a_pod(synced: World):
+    node = await synced.super_node()
+    made = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node, "labels": {marks.VIRTUAL_NODE: "true"}},
+    }
+    await synced.above.create(NODES, made)
+    await asyncio.sleep(0.5)
+    await synced.idle()
+    live = await synced.above.get(NODES, node)
+    assert not live["status"].get("addresses")
+
+
+async def test_the_agents_address_follows_its_pod(synced: World):
+    _, node = await running_pod(synced)
+    agent = pod(f"agent-{node}")
+    agent["metadata"]["labels"] = {"app.kubernetes.io/name": "vn-agent"}
+    agent["spec"]["nodeName"] = node
+    agent["spec"]["serviceAccountName"] = "default"
+    await eventually(lambda: synced.below.create(PODS, agent, namespace=HOME))
+    status = {"status": {"podIP": "10.244.9.9", "podIPs": [{"ip": "10.244.9.9"}]}}
+    await synced.below.patch(PODS, f"agent-{node}", status, namespace=HOME, subresource="status")
+    await eventually(
+        lambda: synced.above.get(NODES, node),
+        until=lambda body: (
+            {"type": marks.AGENT_ADDRESS, "address": "10.244.9.9"} in body["status"]["addresses"]
+        ),
+    )
+
+
+async def test_events_about_a_pod_are_told_once_without_super_names(synced: World):
+    space, _ = await running_pod(synced)
+    twin = await synced.twin(PODS, space, "web")
+    own = await synced.above.get(PODS, "web", namespace=space)
+    below = synced.super_namespace(space)
+    event = {
+        "metadata": {"name": "web.1a2b", "namespace": below},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": below,
+            "name": "web",
+            "uid": twin["metadata"]["uid"],
+        },
+        "reason": "BackOff",
+        "message": f"restarting pod web_{below}({twin['metadata']['uid']})",
+        "type": "Warning",
+        "count": 1,
+        "source": {"component": "kubelet"},
+    }
+    since = synced.mark("tenant")
+    await synced.below.create(EVENTS, event)
+    told = await eventually(lambda: synced.above.get(EVENTS, "web.1a2b", namespace=space))
+    assert told["involvedObject"]["uid"] == own["metadata"]["uid"]
+    assert told["message"] == f"restarting pod web_{space}({own['metadata']['uid']})"
+    await synced.below.patch(EVENTS, "web.1a2b", {"count": 2}, namespace=below)
+    await asyncio.sleep(0.3)
+    await synced.idle()
+    assert len([w for w in synced.writes("tenant", since) if w.resource == "events"]) == 1
+
+
+def claims(secret: dict) -> dict:
+    """Return what a token Secret's token says."""
+    token = base64.b64decode(secret["data"]["token"]).decode()
+    payload = token.split(".")[1]
+    return json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+
+
+async def test_a_token_is_the_tenants_and_renewed_at_half(synced: World):
+    space = await synced.namespace()
+    source = {"audience": "vault", "expirationSeconds": 900, "path": "t"}
+    volume = {"name": "v", "projected": {"sources": [{"serviceAccountToken": source}]}}
+    await eventually(
+        lambda: synced.above.create(PODS, pod("web", volumes=[volume]), namespace=space)
+    )
+    await eventually(lambda: synced.twin(PODS, space, "web"))
+    found = await synced.below.list(SECRETS, namespace=synced.super_namespace(space))
+    by_audience = {
+        item["metadata"]["annotations"][marks.TOKEN_AUDIENCE]: item for item in found["items"]
+    }
+    shared, bound = by_audience[""], by_audience["vault"]
+    assert claims(bound)["aud"] == ["vault"]
+    assert claims(bound)["kubernetes.io"]["pod"]["name"] == "web"
+    assert "pod" not in claims(shared)["kubernetes.io"]
+    assert claims(shared)["exp"] - claims(shared)["iat"] == 7200
+
+    token = base64.b64decode(shared["data"]["token"]).decode()
+    review = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "SelfSubjectReview",
+    }
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    async with Client(synced.tenant_plane.endpoint_with_token(token=token)) as client:
+        answer = json.loads(await client.raw("POST", path, body=review))
+    user = answer["status"]["userInfo"]["username"]
+    assert user == f"system:serviceaccount:{space}:default"
+    async with Client(synced.super_plane.endpoint_with_token(token=token)) as client:
+        try:
+            await client.raw("POST", path, body=review)
+        except Unauthorized:
+            refused = True
+        else:
+            refused = False
+    assert refused
+
+    # Half of its life has passed, as far as the record says.
+    late = (datetime.now(UTC) + timedelta(seconds=3599)).isoformat()
+    await synced.below.patch(
+        SECRETS,
+        shared["metadata"]["name"],
+        {"metadata": {"annotations": {marks.EXPIRES: late}}},
+        namespace=synced.super_namespace(space),
+    )
+    renewed = await eventually(
+        lambda: synced.twin(SECRETS, space, shared["metadata"]["name"]),
+        until=lambda body: body["data"] != shared["data"],
+    )
+    assert renewed["metadata"]["uid"] == shared["metadata"]["uid"]
+    assert names.TOKEN_SECRET_PREFIX in renewed["metadata"]["name"]
+
+
+async def test_readiness_gates_go_down_and_stay_the_tenants(synced: World):
+    space, node = await synced.namespace(), await synced.super_node()
+    gate = "example.com/ready"
+    gated = pod("web", readinessGates=[{"conditionType": gate}])
+    await synced.above.create(PODS, gated, namespace=space)
+    await synced.start_pod(space, "web", node)
+    own = {"type": gate, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    await synced.above.patch(
+        PODS,
+        "web",
+        {"status": {"conditions": [own]}},
+        kind="strategic",
+        namespace=space,
+        subresource="status",
+    )
+    await eventually(
+        lambda: synced.twin(PODS, space, "web"),
+        until=lambda body: any(c["type"] == gate for c in body["status"]["conditions"]),
+    )
+    await synced.report(space, "web", **{**running_status("web"), "message": "news"})
+    shown = await eventually(
+        lambda: synced.above.get(PODS, "web", namespace=space),
+        until=lambda body: body["status"].get("message") == "news",
+    )
+    kinds = {item["type"]: item["status"] for item in shown["status"]["conditions"]}
+    assert kinds[gate] == "True"
+    assert kinds["Ready"] == "True"
+
+
+async def test_a_scheduling_gate_holds_a_pod_above(synced: World):
+    space = await synced.namespace()
+    gated = pod("web", schedulingGates=[{"name": "example.com/wait"}])
+    await synced.above.create(PODS, gated, namespace=space)
+    await asyncio.sleep(0.3)
+    await synced.idle()
+    assert not await synced.has_twin(PODS, space, "web")
+    await synced.above.patch(PODS, "web", {"spec": {"schedulingGates": None}}, namespace=space)
+    await eventually(lambda: synced.twin(PODS, space, "web"))
