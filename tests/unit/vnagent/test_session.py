@@ -307,7 +307,8 @@ async def test_a_silent_log_ends_with_its_caller(tmp_path, recorded):
                 with contextlib.suppress(OSError):
                     peer.recv(1)
 
-        await asyncio.to_thread(leave)
+        async with asyncio.timeout(wires.PATIENCE_SECONDS / 2):  # the gateway waits longer
+            await asyncio.to_thread(leave)
         await eventually(lambda: recorded)
         assert recorded[0].result == "caller_gone"
         assert set_up.streams.count == 0
