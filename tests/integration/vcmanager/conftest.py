@@ -1,0 +1,325 @@
+"""A super cluster's API with our CRDs, the manager under the rights that its table grants, and a
+hand that plays kubelet: pods run when a test says so.
+
+Hazard: the plane is shared; tests use VirtualClusters of their own and delete nothing of others.
+"""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubeio import Object, errors
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from kubeio.events import EventRecorder
+from kubeio.worker import Verdict
+from tenancy import names, resources
+from tests.support.controlplane import ControlPlane
+from tests.support.processes import free_port
+from vcmanager import keys
+from vcmanager.access import ACCESS
+from vcmanager.controlplane import Settings
+from vcmanager.keys import Key
+from vcmanager.means import Means
+from vcmanager.reconcile import reconcile
+
+CRDS = Path(__file__).parents[3] / "charts" / "virtual-cluster" / "files" / "crds"
+NAMESPACE = "vc-manager"
+USER = "vc-manager"
+NODE_ADDRESS = "192.0.2.11"
+CONTROLLERS = (
+    "serviceaccount-controller",
+    "statefulset-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+)
+_PATIENCE = 60.0
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The super cluster's API."""
+    made = ControlPlane(
+        tmp_path_factory.mktemp("super"),
+        name="super",
+        service_range="10.96.0.0/16",
+        controllers=CONTROLLERS,
+    )
+
+    async def start() -> None:
+        await made.start()
+        async with Client(made.endpoint) as client:
+            await _install(client)
+
+    asyncio.run(start())
+    yield made
+    asyncio.run(made.stop())
+
+
+@pytest.fixture(scope="session")
+def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """What stands for the API of every tenant: any slice's addresses are its own."""
+    made = ControlPlane(
+        tmp_path_factory.mktemp("inside"),
+        name="inside",
+        service_range="10.96.0.0/16",
+        controllers=("serviceaccount-controller",),
+    )
+    asyncio.run(made.start())
+    yield made
+    asyncio.run(made.stop())
+
+
+async def _install(client: Client) -> None:
+    for path in sorted(CRDS.glob("*.yaml")):
+        crd = yaml.safe_load(path.read_text())
+        await client.create(resources.CUSTOM_RESOURCE_DEFINITIONS, crd)
+    for resource in (resources.VIRTUAL_CLUSTERS, resources.CLUSTER_VERSIONS):
+        for _ in range(200):
+            try:
+                await client.list(resource)
+            except errors.NotFound:
+                await asyncio.sleep(0.05)
+            else:
+                break
+    await client.create(resources.NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    await client.create(resources.CLUSTER_VERSIONS, cluster_version("v1.36"))
+    await client.create(resources.NODES, {"metadata": {"name": "node-1"}})
+    status = {
+        "addresses": [{"type": "InternalIP", "address": NODE_ADDRESS}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    await client.patch(resources.NODES, "node-1", {"status": status}, subresource="status")
+    for kind, namespaced in (("ClusterRole", False), ("Role", True)):
+        rules = [
+            {
+                "apiGroups": [row.group],
+                "resources": list(row.resources),
+                "verbs": list(row.verbs),
+                **({"resourceNames": list(row.names)} if row.names else {}),
+            }
+            for row in ACCESS
+            if row.namespaced is namespaced
+        ]
+        metadata = {"name": USER, **({"namespace": NAMESPACE} if namespaced else {})}
+        role = resources.ROLES if namespaced else resources.CLUSTER_ROLES
+        binding = resources.ROLE_BINDINGS if namespaced else resources.CLUSTER_ROLE_BINDINGS
+        await client.create(role, {"metadata": metadata, "rules": rules})
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": USER}
+        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
+        await client.create(
+            binding, {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
+        )
+
+
+def cluster_version(name: str, **spec: Any) -> Object:
+    """Return a ClusterVersion, of the short form unless told otherwise."""
+    return {
+        "apiVersion": "tenancy.x-k8s.io/v1alpha1",
+        "kind": "ClusterVersion",
+        "metadata": {"name": name},
+        "spec": spec or {"kubernetesVersion": "1.36", "serviceType": "ClusterIP"},
+    }
+
+
+class Tenants:
+    """Stands where the clients of tenants are: all tenants are one ready-made plane."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.dropped: list[str] = []
+
+    async def get(self, _uid: str, kubeconfig: bytes, name: str) -> Client:  # noqa: ARG002
+        """Return the client of the one plane."""
+        assert b"client-key-data" in kubeconfig
+        return self.client
+
+    async def drop(self, uid: str) -> None:
+        """Remember who was dropped."""
+        self.dropped.append(uid)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """The manager, and what people and kubelets do around it."""
+
+    plane: ControlPlane
+    admin: Client
+    """The super admin."""
+    manager: Client
+    """The manager under its own rights."""
+    means: Means
+    tenants: Tenants
+    nowhere: Client
+    """A tenant that does not answer."""
+    woken: list[Key]
+
+    async def declare(self, name: str = "", **spec: Any) -> Object:
+        """Create a VirtualCluster in namespace default."""
+        body = {
+            "apiVersion": "tenancy.x-k8s.io/v1alpha1",
+            "kind": "VirtualCluster",
+            "metadata": {"name": name or f"t{next(_numbers)}", "namespace": "default"},
+            "spec": {"clusterVersionName": "v1.36", **spec},
+        }
+        return await self.admin.create(resources.VIRTUAL_CLUSTERS, body)
+
+    async def work(self, cluster: Object, times: int = 1) -> Verdict:
+        """Reconcile a VirtualCluster."""
+        metadata = cluster["metadata"]
+        key = keys.virtual_cluster(metadata["namespace"], metadata["name"])
+        for _ in range(times - 1):
+            await reconcile(self.means, key)
+        return await reconcile(self.means, key)
+
+    async def fresh(self, cluster: Object) -> Object:
+        """Return a VirtualCluster as it is now."""
+        metadata = cluster["metadata"]
+        return await self.admin.get(
+            resources.VIRTUAL_CLUSTERS, metadata["name"], namespace=metadata["namespace"]
+        )
+
+    async def condition(self, cluster: Object, kind: str) -> Object | None:
+        """Return a condition of a VirtualCluster."""
+        listed = (await self.fresh(cluster)).get("status", {}).get("conditions", [])
+        return next((each for each in listed if each["type"] == kind), None)
+
+    def root(self, cluster: Object) -> str:
+        """Return the root namespace of a VirtualCluster."""
+        metadata = cluster["metadata"]
+        return names.root_namespace(metadata["namespace"], metadata["name"], metadata["uid"])
+
+    async def names_of(self, resource: resources.Resource, cluster: Object) -> set[str]:
+        """Return the names of the objects of a kind in a root namespace."""
+        page = await self.admin.list(resource, namespace=self.root(cluster))
+        return {each["metadata"]["name"] for each in page.get("items") or ()}
+
+    async def secret(self, cluster: Object, name: str) -> Object:
+        """Return a Secret of a root namespace."""
+        return await self.admin.get(resources.SECRETS, name, namespace=self.root(cluster))
+
+    async def run_pods(self, cluster: Object) -> None:
+        """Play kubelet: every pod of a root namespace is bound, started and ready."""
+        root = self.root(cluster)
+        page = await self.admin.list(resources.PODS, namespace=root)
+        for pod in page.get("items") or ():
+            containers = [
+                {
+                    "name": each["name"],
+                    "image": each["image"],
+                    "imageID": each["image"],
+                    "containerID": f"test://{pod['metadata']['uid']}/{each['name']}",
+                    "ready": True,
+                    "started": True,
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                }
+                for each in pod["spec"]["containers"]
+            ]
+            ready = {"status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            status = {
+                "phase": "Running",
+                "podIP": "10.0.0.1",
+                "podIPs": [{"ip": "10.0.0.1"}],
+                "containerStatuses": containers,
+                "conditions": [
+                    {"type": kind, **ready} for kind in ("PodScheduled", "ContainersReady", "Ready")
+                ],
+            }
+            await self.admin.patch(
+                resources.PODS,
+                pod["metadata"]["name"],
+                {"status": status},
+                namespace=root,
+                subresource="status",
+            )
+
+    async def bring_up(self, cluster: Object) -> None:
+        """Work and run pods in turn until the VirtualCluster is ready."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _PATIENCE
+        while loop.time() < ends:
+            await self.work(cluster)
+            ready = await self.condition(cluster, "Ready")
+            if ready and ready["status"] == "True":
+                return
+            await self.run_pods(cluster)
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"never ready: {(await self.fresh(cluster))['status']}")
+
+    async def tear_down(self, cluster: Object) -> None:
+        """Delete a VirtualCluster and work until it is gone; pods end when asked to."""
+        metadata = cluster["metadata"]
+        await self.admin.delete(
+            resources.VIRTUAL_CLUSTERS, metadata["name"], namespace=metadata["namespace"]
+        )
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _PATIENCE
+        while loop.time() < ends:
+            await self.work(cluster)
+            try:
+                await self.fresh(cluster)
+            except errors.NotFound:
+                return
+            await self.end_pods(cluster)
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"never gone: {(await self.fresh(cluster))['status']}")
+
+    async def end_pods(self, cluster: Object) -> None:
+        """Play kubelet: pods that are asked to end are gone."""
+        page = await self.admin.list(resources.PODS, namespace=self.root(cluster))
+        for pod in page.get("items") or ():
+            if "deletionTimestamp" in pod["metadata"]:
+                await self.admin.delete(
+                    resources.PODS,
+                    pod["metadata"]["name"],
+                    namespace=pod["metadata"]["namespace"],
+                    grace_seconds=0,
+                )
+
+
+@pytest.fixture
+async def stage(plane: ControlPlane, inside: ControlPlane) -> AsyncIterator[Stage]:
+    async with (
+        Client(plane.endpoint) as admin,
+        Client(plane.endpoint_for(USER)) as manager,
+        Client(inside.endpoint) as tenant,
+        Client(Endpoint(server=f"https://127.0.0.1:{free_port()}")) as nowhere,
+    ):
+        with contextlib.suppress(errors.NotFound):  # another test's tenant had another slice
+            await tenant.delete(resources.SERVICES, "kube-dns", namespace="kube-system")
+        recorder = EventRecorder(manager, component="vc-manager")
+        posting = asyncio.ensure_future(recorder.run())
+        woken: list[Key] = []
+        tenants = Tenants(tenant)
+        means = Means(
+            super_client=manager,
+            settings=Settings(registry="registry.example/vc"),
+            namespace=NAMESPACE,
+            recorder=recorder,
+            now=lambda: datetime.now(UTC),
+            wake=woken.append,
+            tenants=tenants,  # type: ignore[arg-type]
+        )
+        yield Stage(
+            plane=plane,
+            admin=admin,
+            manager=manager,
+            means=means,
+            tenants=tenants,
+            nowhere=nowhere,
+            woken=woken,
+        )
+        posting.cancel()
+        await asyncio.wait([posting])

@@ -1,0 +1,134 @@
+"""What becomes of Secrets: roots are made once, leaves are kept, renewed and repaired."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tenancy import marks, resources
+from tests.integration.vcmanager.conftest import Stage
+from vcmanager.pki import bundles, inventory
+
+ROOTS = (*inventory.AUTHORITIES.values(), "serviceaccount-rsa")
+
+
+async def data(stage: Stage, cluster) -> dict[str, dict[str, str]]:
+    page = await stage.admin.list(resources.SECRETS, namespace=stage.root(cluster))
+    return {each["metadata"]["name"]: each["data"] for each in page["items"]}
+
+
+async def digest(stage: Stage, cluster, name: str) -> str:
+    found = await stage.admin.get(resources.STATEFUL_SETS, name, namespace=stage.root(cluster))
+    return found["spec"]["template"]["metadata"]["annotations"][marks.SECRETS_DIGEST]
+
+
+def later(stage: Stage, **of: float) -> Stage:
+    """Return the stage with a manager whose clock is ahead."""
+    means = replace(stage.means, now=lambda: datetime.now(UTC) + timedelta(**of))
+    return replace(stage, means=means)
+
+
+async def test_roots_and_leaves_stay_the_same_over_many_looks(stage: Stage):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    before = await data(stage, cluster)
+    await stage.work(cluster, times=5)
+    assert await data(stage, cluster) == before
+
+
+@pytest.mark.parametrize("name", ["apiserver-ca", "admin-kubeconfig", "apiserver-kubelet-client"])
+async def test_a_leaf_that_is_lost_is_made_anew_and_nothing_else(stage: Stage, name):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    before = await data(stage, cluster)
+    await stage.admin.delete(resources.SECRETS, name, namespace=stage.root(cluster))
+    await stage.work(cluster)
+    after = await data(stage, cluster)
+    assert {each for each in after if after[each] != before[each]} == {name}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+async def test_a_root_that_is_lost_holds_the_tenant_until_it_is_restored(stage: Stage, name):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    root = await stage.secret(cluster, name)
+    await stage.admin.delete(resources.SECRETS, name, namespace=stage.root(cluster))
+    await stage.work(cluster, times=2)
+    assert name not in await data(stage, cluster)
+    found = await stage.condition(cluster, "CertificatesReady")
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("False", "AuthorityLost")
+    assert name in found["message"]
+    restored = {key: root[key] for key in ("apiVersion", "kind", "type", "data")}
+    restored["metadata"] = {"name": name, "namespace": stage.root(cluster)}
+    await stage.admin.create(resources.SECRETS, restored)
+    await stage.work(cluster)
+    found = await stage.condition(cluster, "CertificatesReady")
+    assert found is not None
+    assert found["status"] == "True"
+
+
+async def test_a_broken_root_is_never_written_over(stage: Stage):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    broken = {"data": {"tls.key": "bm9uc2Vuc2U="}}
+    await stage.admin.patch(
+        resources.SECRETS, "etcd-authority", broken, namespace=stage.root(cluster)
+    )
+    await stage.work(cluster, times=2)
+    assert (await data(stage, cluster))["etcd-authority"]["tls.key"] == "bm9uc2Vuc2U="
+    found = await stage.condition(cluster, "CertificatesReady")
+    assert found is not None
+    assert found["reason"] == "AuthorityBroken"
+
+
+async def test_renewal_is_a_rollout_of_those_who_mount_it(stage: Stage):
+    cluster = await stage.declare()
+    await stage.bring_up(cluster)
+    names = ("etcd", "apiserver", "controller-manager")
+    before = await data(stage, cluster)
+    digests = [await digest(stage, cluster, name) for name in names]
+    await later(stage, days=59).work(cluster)
+    assert await data(stage, cluster) == before
+    assert [await digest(stage, cluster, name) for name in names] == digests
+    await later(stage, days=61).work(cluster)
+    after = await data(stage, cluster)
+    assert {each for each in after if after[each] == before[each]} == set(ROOTS)
+    assert not set(digests) & {await digest(stage, cluster, name) for name in names}
+
+
+async def test_the_next_look_is_when_a_certificate_is_due(stage: Stage):
+    cluster = await stage.declare(pkiExpireDays=1)
+    await stage.bring_up(cluster)
+    near = await later(stage, hours=15, minutes=55).work(cluster)
+    assert 1 <= near.after <= 300
+
+
+async def test_a_shorter_life_takes_effect_at_once(stage: Stage):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    before = await data(stage, cluster)
+    await stage.admin.patch(
+        resources.VIRTUAL_CLUSTERS,
+        cluster["metadata"]["name"],
+        {"spec": {"pkiExpireDays": 7}},
+        namespace="default",
+    )
+    await stage.work(cluster)
+    after = await data(stage, cluster)
+    assert {each for each in after if after[each] == before[each]} == set(ROOTS)
+
+
+async def test_agents_authorities_are_the_managers_own_and_published(stage: Stage):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    namespace = stage.means.namespace
+    published = await stage.admin.get(
+        resources.CONFIG_MAPS, marks.AGENT_CLIENT_TRUST, namespace=namespace
+    )
+    authority = await stage.admin.get(resources.SECRETS, "vn-agent-client-ca", namespace=namespace)
+    pair = bundles.pair_of(authority)
+    assert pair is not None
+    assert published["data"]["client-ca.crt"].encode() == pair.certificate
+    tenants = await data(stage, cluster)
+    assert not any(authority["data"]["tls.key"] in each.values() for each in tenants.values())

@@ -1,0 +1,127 @@
+"""Slices against the real allocator of the super cluster."""
+
+from ipaddress import ip_network
+
+import pytest
+
+from kubeio import errors
+from tenancy import resources
+from tests.integration.vcmanager.conftest import Stage
+from vcmanager import slices
+from vcmanager.slices import Slice
+
+WHOLE = ip_network("10.96.0.0/16")
+
+
+async def taken_by_somebody(stage: Stage, name: str, address: str) -> None:
+    body = {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"clusterIP": address, "ports": [{"port": 80}]},
+    }
+    await stage.admin.create(resources.SERVICES, body)
+
+
+async def addresses(stage: Stage, cluster) -> dict[str, str]:
+    page = await stage.admin.list(resources.SERVICES, namespace=stage.root(cluster))
+    return {each["metadata"]["name"]: each["spec"]["clusterIP"] for each in page["items"]}
+
+
+async def slice_of(stage: Stage, cluster) -> Slice:
+    return Slice(ip_network((await stage.fresh(cluster))["status"]["serviceCidr"]))
+
+
+async def test_the_first_and_tenth_address_are_the_tenants(stage: Stage):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    slice_, found = await slice_of(stage, cluster), await addresses(stage, cluster)
+    assert slice_.network.subnet_of(WHOLE)
+    assert slice_.network.prefixlen == 22
+    assert (found["kubernetes"], found["kube-dns"]) == (slice_.api, slice_.dns)
+
+
+async def test_two_tenants_never_share_an_address(stage: Stage):
+    clusters = [await stage.declare() for _ in range(5)]
+    for cluster in clusters:
+        await stage.work(cluster)
+    found = [(await slice_of(stage, each)).network for each in clusters]
+    assert not any(one.overlaps(other) for n, one in enumerate(found) for other in found[n + 1 :])
+
+
+async def test_a_slice_stays_for_life(stage: Stage):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    before = await slice_of(stage, cluster)
+    await stage.work(cluster, times=2)
+    assert await slice_of(stage, cluster) == before
+
+
+async def test_a_slice_whose_first_address_is_taken_is_passed_over(stage: Stage):
+    cluster = await stage.declare()
+    page = await stage.admin.list(resources.SERVICES)
+    others = [slices.claimed_by(each) for each in page["items"]]
+    choices = slices.candidates(
+        WHOLE, cluster["metadata"]["uid"], [each.network for each in others if each]
+    )
+    first, second = next(choices), next(choices)
+    await taken_by_somebody(stage, f"first-{cluster['metadata']['name']}", first.api)
+    await stage.work(cluster)
+    assert await slice_of(stage, cluster) == second
+
+
+async def test_a_slice_that_cannot_be_had_whole_is_given_back(stage: Stage):
+    cluster = await stage.declare()
+    page = await stage.admin.list(resources.SERVICES)
+    others = [slices.claimed_by(each) for each in page["items"]]
+    choices = slices.candidates(
+        WHOLE, cluster["metadata"]["uid"], [each.network for each in others if each]
+    )
+    first, second = next(choices), next(choices)
+    await taken_by_somebody(stage, f"tenth-{cluster['metadata']['name']}", first.dns)
+    await stage.work(cluster)
+    assert await slice_of(stage, cluster) == second
+    assert (await addresses(stage, cluster))["kubernetes"] == second.api
+
+
+async def test_a_slice_may_be_asked_for(stage: Stage):
+    cluster = await stage.declare(serviceCidr="10.96.250.64/27")
+    await stage.work(cluster)
+    assert (await addresses(stage, cluster))["kubernetes"] == "10.96.250.65"
+    assert (await stage.fresh(cluster))["status"]["serviceCidr"] == "10.96.250.64/27"
+
+
+async def test_a_slice_inside_another_tenants_is_refused(stage: Stage):
+    owner = await stage.declare(serviceCidr="10.96.252.0/24")
+    await stage.work(owner)
+    cluster = await stage.declare(serviceCidr="10.96.252.128/28")
+    await stage.work(cluster)
+    ready = await stage.condition(cluster, "Ready")
+    assert ready is not None
+    assert ready["reason"] == "InvalidServiceCidr"
+    assert f"overlaps 10.96.252.0/24, which {stage.root(owner)} has" in ready["message"]
+    assert await addresses(stage, cluster) == {}
+
+
+@pytest.mark.parametrize("address", ["10.96.253.1", "10.96.253.10"])
+async def test_a_slice_asked_for_whose_address_is_taken_is_refused(stage: Stage, address):
+    name = f"holder-{address.rpartition('.')[2]}"
+    await taken_by_somebody(stage, name, address)
+    cluster = await stage.declare(serviceCidr="10.96.253.0/28")
+    await stage.work(cluster)
+    ready = await stage.condition(cluster, "Ready")
+    assert ready is not None
+    assert ready["reason"] == "ServiceCidrTaken"
+    assert await addresses(stage, cluster) == {}
+    await stage.admin.delete(resources.SERVICES, name, namespace="default")
+    await stage.work(cluster)
+    assert "kubernetes" in await addresses(stage, cluster)
+    await stage.tear_down(cluster)
+
+
+async def test_the_slice_of_a_deleted_tenant_is_free_again(stage: Stage):
+    for _ in range(2):
+        cluster = await stage.declare(serviceCidr="10.96.254.0/27")
+        await stage.work(cluster)
+        assert (await addresses(stage, cluster))["kubernetes"] == "10.96.254.1"
+        await stage.tear_down(cluster)
+        with pytest.raises(errors.NotFound):
+            await stage.admin.get(resources.NAMESPACES, stage.root(cluster))
