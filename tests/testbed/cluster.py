@@ -114,6 +114,7 @@ class Cluster:
         with cache.locked(f"cluster-{self.name}"):
             if self.is_up():
                 progress.note(f"the cluster {self.name} is up already")
+                self._hand_out()  # another checkout may have brought it up
                 return
             if self.places.root.exists():
                 with progress.step("remove what an unfinished run left"):
@@ -135,9 +136,7 @@ class Cluster:
                 self._start_nodes(topology)
             with progress.step("DNS and storage"):
                 addons.wait(self.api, self._diagnosis)
-            cache.write_atomic(
-                self.kubeconfig, (self.places.pki / "admin.kubeconfig").read_bytes(), 0o600
-            )
+            self._hand_out()
             self._write_record({**(self._record() or {}), "up": True})
 
     def down(self, progress: Progress | None = None) -> None:
@@ -183,6 +182,10 @@ class Cluster:
         """Wait until the API answers and every node is Ready."""
         self._wait_for_api(seconds)
         self._wait_for_nodes(seconds)
+
+    def _hand_out(self) -> None:
+        made = (self.places.pki / "admin.kubeconfig").read_bytes()
+        cache.write_atomic(self.kubeconfig, made, 0o600)
 
     def _component(self, name: str) -> Component:
         components = self.components()
