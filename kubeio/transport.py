@@ -7,6 +7,7 @@ a request whose answer was lost may have taken effect; only what may be repeated
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -32,6 +33,8 @@ DEADLINE = 15.0
 """Seconds for one request with its repetitions, unless the call says otherwise."""
 SILENCE = 75.0
 """Seconds without a byte after which a watch is dead: servers send bookmarks each minute."""
+_LEAVES_TLS_OPEN = sys.version_info < (3, 12, 8)
+"""Older Pythons wait half a minute for the other side's part in ending TLS; aiohttp can help it."""
 _KEEP_IDLE = 60.0  # seconds; the server's own limit is 90, and who closes last is surprised
 
 
@@ -193,7 +196,11 @@ class Transport:
 
     def _session(self, limit: int) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
-            limit=limit, ssl=self._ssl or True, keepalive_timeout=_KEEP_IDLE, ttl_dns_cache=30
+            enable_cleanup_closed=_LEAVES_TLS_OPEN,
+            limit=limit,
+            ssl=self._ssl or True,
+            keepalive_timeout=_KEEP_IDLE,
+            ttl_dns_cache=30,
         )
         return aiohttp.ClientSession(
             connector=connector,

@@ -134,7 +134,10 @@ async def _read(reader: asyncio.StreamReader) -> Request:
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     first, *lines = head.rstrip().split("\r\n")
     method, target, _ = first.split(" ")
-    headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
+    headers: dict[str, str] = {}
+    for key, _, value in (line.partition(":") for line in lines):
+        before = headers.get(key.lower())
+        headers[key.lower()] = f"{before},{value.strip()}" if before else value.strip()
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     url = urlsplit(target)
     return Request(method, url.path, dict(parse_qsl(url.query)), headers, body)

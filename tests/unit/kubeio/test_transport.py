@@ -363,3 +363,21 @@ async def test_what_is_sent():
         b'{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"},'
         b'"gracePeriodSeconds":0,"propagationPolicy":"Background"}'
     )
+
+
+async def test_acting_as_somebody_else_is_said_in_headers():
+    async def handler(request, answer):
+        await answer.json(GOOD)
+
+    async with misbehaving(handler) as server:
+        endpoint = Endpoint(
+            server=server.endpoint.server, impersonate="me", impersonate_groups=("a", "b")
+        )
+        async with Client(endpoint) as client:
+            await _get(client)
+        async with Client(server.endpoint) as client:
+            await _get(client)
+    acting, plain = server.requests
+    assert acting.headers["impersonate-user"] == "me"
+    assert acting.headers["impersonate-group"] == "a,b"
+    assert not any("impersonate" in header for header in plain.headers)

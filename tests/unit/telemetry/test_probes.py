@@ -14,12 +14,12 @@ from telemetry.probes import Probes
 
 async def _ask(port: int, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request)
-    await writer.drain()
-    answer = await asyncio.wait_for(reader.read(), 10)
-    writer.close()
-    await writer.wait_closed()
-    return answer
+    try:
+        writer.write(request)
+        await writer.drain()
+        return await asyncio.wait_for(reader.read(), 10)
+    finally:
+        writer.transport.abort()
 
 
 async def _get(port: int, path: str) -> tuple[int, str]:
