@@ -175,7 +175,7 @@ async def delete(kind: Kind, pair: Pair, grounds: Grounds, session: Session) -> 
     if grounds is Grounds.UNWANTED:
         if is_used_below(pair, session):
             return Done()  # the end of the super pod wakes this key
-        left = session.left_to_linger(pair.key)
+        left = session.reminders.left_to_linger(pair.key)
         if left > 0:
             return Again(left)
     await session.deletions.delete(
@@ -196,7 +196,7 @@ def is_used_below(pair: Pair, session: Session) -> bool:
 
 async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
     assert pair.super_x is not None  # noqa: S101 - decided on it
-    session.is_needed(pair.key)
+    session.reminders.needed(pair.key)
     twin = await build(kind, pair, session)
     if twin is None:
         return Done()  # frozen: what was let through before stays as it is

@@ -7,28 +7,28 @@ are complete and its store has been judged; `is_ready` says so.
 
 import asyncio
 import contextlib
-from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Iterable
 
 import structlog
 
-from kubeio import Object, errors
+from kubeio import errors
+from kubeio.backoff import Backoff
 from kubeio.endpoint import Endpoint
 from kubeio.queue import FairQueue
 from kubeio.reflector import Reflector
 from kubeio.store import Entry, Store
 from kubeio.worker import Wait
 from syncer.brake import SETTLE_SECONDS, SYSTEM_NAMESPACE, Brake
-from syncer.breaker import TenantClient
+from syncer.breaker import DEADLINE_SECONDS, TenantClient
 from syncer.deletion import Deletions
 from syncer.expectations import Expectations, Side, revision_of
 from syncer.fuse import Fuse
 from syncer.keys import ADDRESS, NODE, STORE, Key
 from syncer.notices import Notices
 from syncer.pod_index import PodIndex
+from syncer.reminders import Reminders
 from syncer.special.addresses import is_in_slice
 from syncer.special.events import Budget
-from syncer.special.token_specs import TokenSpec
 from syncer.supercluster import SuperCluster
 from syncer.view import Slice, TenantView
 from tenancy import marks, ownership
@@ -46,10 +46,8 @@ from tenancy.resources import (
 from tenancy.specs import VirtualCluster
 
 USER_AGENT = "virtual-cluster-syncer"
-MAX_PENDING_EVENTS = 1000
-MAX_TOLD_EVENTS = 4096
-LINGER_SECONDS = 30.0
-"""How long configuration, tokens and nodes are kept after the last pod that needs them."""
+FIRST_ANSWER_SECONDS = 60.0
+"""How long a new tenant's API is waited for before the condition says so."""
 UNREACHABLE_SECONDS = 15.0
 """How long a watch may be broken before the condition says so."""
 _LOOK_SECONDS = 5.0
@@ -130,22 +128,13 @@ class Session:
             super_client=self.super_client,
             expectations=self.expectations,
         )
-        self.events: dict[Key, Object] = {}
-        """Super Events on their way up; bounded, the newest state of each."""
         self.event_budget = Budget()
-        self.token_demands: dict[Key, TokenSpec] = {}
-        """Token Secrets that pods wait for."""
-        self.node_demands: dict[Key, str] = {}
-        """Nodes that pods are about to be bound to, by the pod's key."""
-        self.linger_seconds = LINGER_SECONDS
-        self._unused: dict[Key, float] = {}
-        self._told_events: OrderedDict[Key, None] = OrderedDict()
+        self.reminders = Reminders(self.now)
         self.is_ready = False
         self.problem = ""
         """Why the tenant cannot be reached; empty while it can."""
         self.store_in_doubt = False
         """Whether something happened that another store would explain."""
-        self._waiting: defaultdict[Key, set[Key]] = defaultdict(set)
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -193,40 +182,15 @@ class Session:
         """Return the monotonic time."""
         return asyncio.get_running_loop().time()
 
-    def was_told(self, key: Key) -> bool:
-        """Tell whether a super Event has gone up."""
-        return key in self._told_events
-
-    def told(self, key: Key) -> None:
-        """Remember, for a while, that a super Event has gone up."""
-        self._told_events[key] = None
-        if len(self._told_events) > MAX_TOLD_EVENTS:
-            self._told_events.popitem(last=False)
-
-    def left_to_linger(self, key: Key) -> float:
-        """Return how long something that nobody needs any more is kept; 0 or less: it may go.
-
-        The last pod of a rollout or a CronJob goes a moment before the next one comes.
-        """
-        now = self.now()
-        left = self._unused.setdefault(key, now) + self.linger_seconds - now
-        if left <= 0:
-            self._unused.pop(key, None)
-        return left
-
-    def is_needed(self, key: Key) -> None:
-        """Take note that something is needed: its lingering starts anew when it is not."""
-        self._unused.pop(key, None)
-
     # Waiting and waking.
 
     def wait_for(self, dependency: Key, key: Key) -> None:
         """Have a key worked on again when something happens to another one."""
-        self._waiting[dependency].add(key)
+        self.reminders.wait_for(dependency, key)
 
     def wake(self, dependency: Key) -> None:
         """Have everybody look again who waits for a key."""
-        for key in self._waiting.pop(dependency, ()):
+        for key in self.reminders.waiting_for(dependency):
             self.queue.add(key)
 
     def add(self, key: Key, *, low: bool = False) -> None:
@@ -275,6 +239,7 @@ class Session:
     async def run(self) -> None:
         """Follow the tenant until cancelled; returns when a restart was asked for."""
         async with self.tenant_client, asyncio.TaskGroup() as group:
+            await self._first_answer()
             tasks = [
                 group.create_task(reflector.run(), name=f"{self.tenant.root}-{reflector.resource}")
                 for reflector in self._reflectors
@@ -291,6 +256,25 @@ class Session:
             await self.drained()
             for task in tasks:
                 task.cancel()
+
+    async def _first_answer(self) -> None:
+        """Wait for a control plane that is only starting; raises what is wrong after a while.
+
+        Eight watches that each back off would come in step long after the API is ready.
+        """
+        backoff = Backoff(base=0.2, ceiling=1.5)
+        gives_up = self.now() + FIRST_ANSWER_SECONDS
+        while True:
+            try:
+                # Also waits for our role in the tenant, and past the breaker on purpose.
+                path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}"
+                await self.tenant_client.raw("GET", path, deadline=DEADLINE_SECONDS)
+            except errors.KubeError:
+                if self.now() > gives_up:
+                    raise
+                await asyncio.sleep(backoff.next())
+            else:
+                return
 
     def _system_twin(self) -> str:
         """Return the UID of kube-system that its super namespace records, if there is one."""

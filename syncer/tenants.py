@@ -98,7 +98,7 @@ class Tenants:
 
     async def _keep(self, uid: str) -> None:
         """Keep one tenant engaged for as long as its VirtualCluster is there."""
-        backoff = Backoff(base=1.0, ceiling=60.0)
+        backoff = Backoff(base=1.0, ceiling=10.0)
         changed = self._changed[uid]
         while (entry := self._entry(uid)) is not None:
             changed.clear()

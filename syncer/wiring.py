@@ -14,7 +14,7 @@ from syncer.expectations import Side
 from syncer.keys import ADDRESS, EVENT, NODE, TOKEN, Key
 from syncer.pod_index import Changes
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, is_reserved_name, refs_of
-from syncer.session import MAX_PENDING_EVENTS, SYNCED_KINDS, Session
+from syncer.session import SYNCED_KINDS, Session
 from syncer.special import configuration, events
 from syncer.special.addresses import is_in_slice
 from syncer.supercluster import SuperCluster
@@ -175,9 +175,8 @@ class SuperWiring:
         event = new.decode()
         if events.regards(event)[0] not in events.KINDS or not session.event_budget.take():
             return
-        if len(session.events) < MAX_PENDING_EVENTS:
-            key = session.key(EVENT, owner.namespace, new.name)
-            session.events[key] = event
+        key = session.key(EVENT, owner.namespace, new.name)
+        if session.reminders.queue_event(key, event):
             session.add(key, low=True)
 
 

@@ -23,12 +23,12 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 async def reconcile(key: Key, session: Session) -> Verdict:
     """Tell one Event."""
-    event = session.events.pop(key, None)
+    event = session.reminders.events.pop(key, None)
     if event is None:
         return Done()
     twin = _twin(event, session)
     told = events.told(event, _metadata(twin), session.view) if twin is not None else None
-    if told is None or session.was_told(key):
+    if told is None or session.reminders.was_told(key):
         return Done()
     try:
         await session.tenant_client.create(EVENTS, told)
@@ -37,7 +37,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     except errors.ApiError as problem:
         _log.debug("event.dropped", problem=str(problem))
         return Done()
-    session.told(key)
+    session.reminders.told(key)
     return Done()
 
 

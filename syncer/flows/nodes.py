@@ -25,9 +25,9 @@ async def present(name: str, key: Key, session: Session) -> None:
     """Raise Wait until the tenant has a node that a pod is about to be bound to."""
     entry = session.stores[NODE].get("", name)
     if entry is not None and nodes.is_complete(entry.decode()):
-        session.node_demands.pop(key, None)
+        session.reminders.nodes.pop(key, None)
         return
-    session.node_demands[key] = name
+    session.reminders.nodes[key] = name
     node_key = session.key(NODE, "", name)
     session.wait_for(node_key, key)
     session.queue.add(node_key)
@@ -44,7 +44,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         return await _gone_below(key, shown, session)
     if not _is_wanted(key.name, session):
         return await _linger(key, shown, session)
-    session.is_needed(key)
+    session.reminders.needed(key)
     super_node = below.decode()
     virtual = shown.decode() if shown is not None else None
     await _show(key, super_node, virtual, session)
@@ -54,10 +54,10 @@ async def reconcile(key: Key, session: Session) -> Verdict:
 def _is_wanted(name: str, session: Session) -> bool:
     if session.pods.is_on_node(name):
         return True
-    for pod_key, node in list(session.node_demands.items()):
+    for pod_key, node in list(session.reminders.nodes.items()):
         pod = session.stores["Pod"].get(pod_key.namespace, pod_key.name)
         if pod is None or pod.deleting:
-            del session.node_demands[pod_key]
+            del session.reminders.nodes[pod_key]
         elif node == name:
             return True
     return False
@@ -86,7 +86,7 @@ async def _show(key: Key, super_node: Object, virtual: Object | None, session: S
 async def _linger(key: Key, shown: Entry | None, session: Session) -> Verdict:
     if shown is None or not nodes.is_ours(shown.decode()):
         return Done()
-    left = session.left_to_linger(key)
+    left = session.reminders.left_to_linger(key)
     if left > 0:
         return Again(left)
     await _remove(key, shown, session)

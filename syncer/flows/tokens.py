@@ -36,7 +36,7 @@ def demand(token: TokenSpec, session: Session) -> Key | None:
     entry = _below(key, session)
     if entry is not None and not entry.deleting and session.is_twin(entry, token.account_uid):
         return None
-    session.token_demands[key] = token
+    session.reminders.tokens[key] = token
     return key
 
 
@@ -51,12 +51,12 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         return Again(BEHIND_SECONDS)
     if entry is None:
         return await _make(key, session)
-    session.token_demands.pop(key, None)
+    session.reminders.tokens.pop(key, None)
     token = token_specs.spec_of_secret(entry.annotations)
     if token is None or entry.deleting or not session.is_twin(entry, token.account_uid):
         return Done()
     if not is_needed(token, session) and not _is_mounted(entry, session):
-        lingering = session.left_to_linger(key)
+        lingering = session.reminders.left_to_linger(key)
         if lingering > 0:
             return Again(lingering)
         await session.deletions.delete(
@@ -69,17 +69,17 @@ async def reconcile(key: Key, session: Session) -> Verdict:
             )
         )
         return Done()
-    session.is_needed(key)
+    session.reminders.needed(key)
     left = token_specs.seconds_to_renewal(entry.annotations, datetime.now(UTC))
     return Again(left) if left > 0 else await _write(key, token, entry, session)
 
 
 async def _make(key: Key, session: Session) -> Verdict:
-    token = session.token_demands.get(key)
+    token = session.reminders.tokens.get(key)
     if token is None:
         return Done()
     if not is_needed(token, session):
-        del session.token_demands[key]
+        del session.reminders.tokens[key]
         return Done()
     session.ready_namespace(key)
     return await _write(key, token, None, session)

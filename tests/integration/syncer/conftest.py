@@ -269,7 +269,7 @@ class World:
             try:
                 if engaged:
                     await eventually(lambda: self.is_engaged() or task.done(), within=30)
-                    self.session.linger_seconds = 0.2
+                    self.session.reminders.linger_seconds = 0.2
                     await self.idle()
                 yield syncer
             finally:
