@@ -188,8 +188,8 @@ def rig(below: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ri
     port, health_port = free_port(), free_port()
     agent = _start_agent(folder, addresses["InternalIP"], port, health_port)
     planes: list[ControlPlane] = []
+    tenants: list[Tenant] = []
     try:
-        tenants = []
         for name in ("one", "two"):
             tenant, plane = _make_tenant(name, folder, below, clients, port)
             planes.append(plane)
@@ -466,8 +466,10 @@ def test_exec_takes_input_to_its_end(rig, pods, leg):
 
 def test_exec_has_a_terminal(rig, pods, leg):
     """`-it` gives the command a terminal with the size of the caller's."""
+    # The size comes on a stream of its own, and so maybe after the command has begun.
+    command = "tty; until stty size | grep -w 33; do sleep 0.1; done; exit 7"
     done = rig.tenant.kubectl.terminal(
-        "stty rows 33 cols 111; kubectl exec -it tool -- sh -c 'tty; stty size; exit 7'"
+        f"stty rows 33 cols 111; timeout 20 kubectl exec -it tool -- sh -c '{command}'"
     )
     assert "/dev/pts/" in done.out
     assert "33 111" in done.out

@@ -1,0 +1,156 @@
+"""One connection before it is part of a pipe: reading heads, bounded memory, broken peers."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import trustme
+
+from tests.support.eventually import eventually
+from tests.unit.vnagent import wires
+from vnagent import channel as channels
+from vnagent.channel import INBOX_BYTES, READ_BYTES, Channel, ChannelLostError, ReceiveBuffer
+from vnagent.origin import connect
+
+
+@contextlib.asynccontextmanager
+async def dialled(
+    authority: trustme.CA, behave: Callable[[ssl.SSLSocket], None]
+) -> AsyncIterator[Channel]:
+    """Connect to a peer that behaves as told."""
+    context = wires.server_context(authority, "127.0.0.1")
+    with wires.serving(context, behave) as (port, _):
+        found = await connect(
+            "127.0.0.1",
+            port,
+            context=wires.client_context(authority),
+            buffer=ReceiveBuffer(),
+            server_name="127.0.0.1",
+        )
+        try:
+            async with asyncio.timeout(wires.PATIENCE_SECONDS):
+                yield found
+        finally:
+            found.abort()
+
+
+def send_then_wait(*parts: bytes) -> Callable[[ssl.SSLSocket], None]:
+    """Send some parts as records of their own, and stay until the other side has gone."""
+
+    def behave(peer: ssl.SSLSocket) -> None:
+        for part in parts:
+            peer.sendall(part)
+        with contextlib.suppress(OSError):
+            wires.read_all(peer)
+
+    return behave
+
+
+async def test_a_head_is_read_however_it_is_cut(authority):
+    """The mark may be cut in two, and what follows stays for the next reader."""
+    parts = [b"GET / HTTP/1.1\r", b"\n\r", b"\n", b"rest"]
+    async with dialled(authority, send_then_wait(*parts)) as found:
+        assert await found.read_until(b"\r\n\r\n", 1000) == b"GET / HTTP/1.1\r\n\r\n"
+        rest = b""
+        while rest != b"rest":
+            rest += await found.read()
+
+
+@pytest.mark.parametrize("sent", [b"x" * 50_000, b"x" * 990 + b"\r\n\r\n" + b"x" * 50])
+async def test_a_head_has_a_limit(authority, sent):
+    """With the mark behind the limit, or none at all."""
+    async with dialled(authority, send_then_wait(sent)) as found:
+        assert await found.read_until(b"\r\n\r\n", 990) is None
+
+
+async def test_an_end_in_mid_head_is_no_head(authority):
+    """Half a head is not a head."""
+
+    def hang_up(peer: ssl.SSLSocket) -> None:
+        peer.sendall(b"GET / HT")
+        wires.half_close(peer)
+        with contextlib.suppress(OSError):
+            wires.read_all(peer)
+
+    async with dialled(authority, hang_up) as found:
+        with pytest.raises(ChannelLostError, match="in mid-message"):
+            await found.read_until(b"\r\n\r\n", 1000)
+        await found.ended()
+        assert not found.is_lost  # our direction is still open
+
+
+async def test_what_nobody_reads_does_not_pile_up(authority):
+    """A caller that sends megabytes before it is answered is held back."""
+    sent = [0]
+
+    def flood(peer: ssl.SSLSocket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer.sendall(b"x" * 65536)
+                sent[0] += 65536
+
+    async with dialled(authority, flood) as found:
+        before = -1
+        while before != sent[0]:
+            before = sent[0]
+            await asyncio.sleep(0.3)
+        assert len(found._inbox) <= INBOX_BYTES + READ_BYTES
+        assert len(await found.read()) >= INBOX_BYTES
+        while sent[0] == before:  # what the kernel holds comes first
+            await found.read()
+
+
+async def test_a_peer_that_breaks_tls_is_lost(authority):
+    """Bytes that are no record end the connection, and whoever waits is told."""
+
+    def break_tls(peer: ssl.SSLSocket) -> None:
+        socket.socket.sendall(peer, b"\x17\x03\x03\x00\x20" + b"x" * 32)
+        with contextlib.suppress(OSError):
+            wires.read_all(peer)
+
+    async with dialled(authority, break_tls) as found:
+        with pytest.raises(ChannelLostError, match="TLS broke in reading"):
+            await found.read()
+        assert found.is_lost
+        found.write(b"into the void")
+        found.finish()
+        found.close()
+
+
+async def test_a_peer_that_vanishes_ends_all_waiting(authority):
+    """Each of several waiters."""
+
+    def vanish(peer: ssl.SSLSocket) -> None:
+        peer.recv(1)
+        socket.socket.shutdown(peer, socket.SHUT_RDWR)
+
+    async with dialled(authority, vanish) as found:
+        waiting = [asyncio.ensure_future(found.read()) for _ in range(3)]
+        gone = asyncio.ensure_future(found.ended())
+        await asyncio.sleep(0)
+        found.write(b"x")
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(answer, ChannelLostError) for answer in answers)
+        await gone
+
+
+async def test_closing_on_a_peer_that_never_reads_ends_at_last(authority, monkeypatch):
+    """A socket and its buffer are not kept for ever."""
+    monkeypatch.setattr(channels, "LINGER_SECONDS", 0.2)
+    over = threading.Event()
+
+    def never_read(_: ssl.SSLSocket) -> None:
+        over.wait(wires.PATIENCE_SECONDS)
+
+    async with dialled(authority, never_read) as found:
+        while not found.unsent_bytes:
+            found.write(b"x" * 1_000_000)
+            await asyncio.sleep(0)
+        found.close()
+        assert not found.is_lost
+        await eventually(lambda: found.is_lost)
+        over.set()
