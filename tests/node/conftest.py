@@ -88,7 +88,7 @@ class TenantCluster:
 
 @pytest.fixture(scope="session")
 def super_cluster() -> Iterator[SuperCluster]:
-    cluster = Cluster("test")
+    cluster = Cluster(os.environ.get("TEST_CLUSTER", "test"))
     cluster.up(Progress())
     chart.install(cluster, Progress())
     try:
