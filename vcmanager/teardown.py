@@ -16,6 +16,7 @@ from tenancy.resources import (
     DEPLOYMENTS,
     LEASES,
     NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
     STATEFUL_SETS,
@@ -118,16 +119,16 @@ async def _delete_root(means: Means, tenant: Tenant) -> None:
 
 
 async def _stop_control_plane(means: Means, tenant: Tenant) -> None:
-    """End the pods first, and quickly: their data goes too, so that there is nothing to save.
+    """End pods and volumes first, and quickly: there is nothing to save.
 
-    A namespace that is deleted with pods in it is looked at again only when their grace is over.
+    A namespace that is deleted with them in it is looked at again only when their grace is over.
     """
-    for resource in (STATEFUL_SETS, DEPLOYMENTS, PODS):
+    for resource in (STATEFUL_SETS, DEPLOYMENTS, PODS, PERSISTENT_VOLUME_CLAIMS):
         page = await means.super_client.list(resource, namespace=tenant.root)
         grace = _GRACE_SECONDS if resource is PODS else None
         for found in page.get("items") or ():
             metadata = found["metadata"]
-            if metadata.get("deletionGracePeriodSeconds", 1 + _GRACE_SECONDS) <= _GRACE_SECONDS:
+            if _is_ending(metadata):
                 continue
             with contextlib.suppress(errors.NotFound):
                 await means.super_client.delete(
@@ -139,10 +140,11 @@ async def _stop_control_plane(means: Means, tenant: Tenant) -> None:
                     # Else the garbage collector would end the pods, with their whole grace.
                     propagation="Orphan" if resource is STATEFUL_SETS else None,
                 )
-    pods = (await means.super_client.list(PODS, namespace=tenant.root)).get("items") or ()
-    if pods:
-        names = ", ".join(sorted(each["metadata"]["name"] for each in pods))
-        raise _deleting(f"waiting for pods of the control plane to end: {names}")
+    for resource, what in ((PODS, "pods"), (PERSISTENT_VOLUME_CLAIMS, "volume claims")):
+        left = (await means.super_client.list(resource, namespace=tenant.root)).get("items") or ()
+        if left:
+            names = ", ".join(sorted(each["metadata"]["name"] for each in left))
+            raise _deleting(f"waiting for {what} of the control plane to end: {names}")
 
 
 async def _delete_namespace(means: Means, namespace: Object) -> None:
@@ -163,6 +165,14 @@ async def _wait_for_volumes(means: Means, tenant: Tenant) -> None:
     ]
     if waiting:
         raise _deleting(f"waiting for volumes to be gone: {', '.join(sorted(waiting)[:_SHOWN])}")
+
+
+def _is_ending(metadata: Mapping[str, Any]) -> bool:
+    """Tell whether an object is being deleted, and a pod with no more grace than we give."""
+    return (
+        "deletionTimestamp" in metadata
+        and metadata.get("deletionGracePeriodSeconds", 0) <= _GRACE_SECONDS
+    )
 
 
 def _is_going(volume: Mapping[str, Any], tenant: Tenant) -> bool:

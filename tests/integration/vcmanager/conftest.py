@@ -42,6 +42,7 @@ CONTROLLERS = (
     "replicaset-controller",
     "garbage-collector-controller",
     "namespace-controller",
+    "persistentvolumeclaim-protection-controller",
 )
 _PATIENCE = 60.0
 _numbers = itertools.count(1)
