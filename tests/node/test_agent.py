@@ -212,9 +212,10 @@ def rig(below: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ri
         for plane in planes:
             asyncio.run(plane.stop())
         asyncio.run(agent.stop())
-        for namespace in (SPACE, *(tenant.super_namespace() for tenant in tenants)):
-            below.run("delete", "namespace", namespace, "--wait=false")
+        for tenant in tenants:
+            below.run("delete", "namespace", tenant.super_namespace(), "--wait=false")
         below.run("delete", "clusterrole,clusterrolebinding", SPACE)
+        below.run("delete", "namespace", SPACE)  # waits: its name is used again
 
 
 def _is_ready(health_port: int) -> bool:
