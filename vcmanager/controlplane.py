@@ -116,6 +116,7 @@ def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
     bundles = bundles_of(wish.version)
     for component, bundle in bundles.items():
         upstream.check(wish.version_name, component, bundle)
+    upstream.check_together(wish.version_name, bundles)
     additions = upstream.Additions(
         service_cidr=str(slice_),
         node_ports=wish.settings.node_ports,

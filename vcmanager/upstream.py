@@ -15,6 +15,7 @@ from typing import Any
 
 from tenancy import marks
 from tenancy.specs import Bundle, SpecProblemError
+from vcmanager import slices
 
 Manifest = dict[str, Any]
 
@@ -97,15 +98,34 @@ def check(name: str, component: str, bundle: Bundle) -> None:
             )
     _check_volumes(where, pod_spec, containers[0])
     replicas = stateful_set["spec"].get("replicas", 1)
-    if not isinstance(replicas, int) or replicas < 0:
+    if type(replicas) is not int or replicas < 0:
         raise SpecProblemError(f"{where}.statefulset.spec.replicas is {replicas!r}; give a number")
+    if component == ETCD and replicas == 0:
+        raise SpecProblemError(
+            f"{where}.statefulset.spec.replicas is 0; a tenant needs a store, so give 1 or 3"
+        )
     if bundle.service is not None:
-        _expect_object(f"{where}.service", bundle.service, "v1", "Service")
-        spec = _at(bundle.service, f"{where}.service", "spec")
-        if not _is_list_of_objects(spec.get("ports")) or not isinstance(spec.get("selector"), dict):
-            raise SpecProblemError(f"{where}.service.spec needs ports and a selector")
+        _check_service(f"{where}.service", bundle.service)
     elif component != CONTROLLER_MANAGER:
         raise SpecProblemError(f"{where} has no service; add it beside statefulset")
+
+
+def check_together(name: str, bundles: Mapping[str, Bundle]) -> None:
+    """Refuse bundles, each of which passed `check`, that cannot be side by side.
+
+    Raises SpecProblemError.
+    """
+    seen: dict[str, str] = {}
+    for component, bundle in bundles.items():
+        if bundle.service is None:
+            continue
+        service, field = bundle.service["metadata"]["name"], FIELDS[component]
+        if service in seen:
+            raise SpecProblemError(
+                f"ClusterVersion {name}: {seen[service]} and {field} both have a service named"
+                f" {service!r}; give one of them another name"
+            )
+        seen[service] = field
 
 
 def complete(component: str, bundle: Bundle, additions: Additions) -> list[Manifest]:
@@ -113,7 +133,9 @@ def complete(component: str, bundle: Bundle, additions: Additions) -> list[Manif
     stateful_set = copy.deepcopy(bundle.statefulset)
     pod_spec = stateful_set["spec"]["template"]["spec"]
     first = pod_spec["containers"][0]
-    given = [each for each in first.get("args") or [] if not each.startswith(_SLICED_FLAGS)]
+    given = _without(first.get("args") or [])
+    if first.get("command"):
+        first["command"] = _without(first["command"])
     words = [*(first.get("command") or []), *given]
     added = [
         *_own_arguments(component, bundle, additions),
@@ -181,6 +203,19 @@ def _value_of(flag: str, words: list[str]) -> str:
     return found
 
 
+def _without(words: list[str]) -> list[str]:
+    """Return words without the flags that add up, whether their value is a word of its own."""
+    kept: list[str] = []
+    is_value = False
+    for word in words:
+        flag, equals, _ = word.partition("=")
+        if is_value or flag in _SLICED_FLAGS:
+            is_value = not is_value and not equals
+            continue
+        kept.append(word)
+    return kept
+
+
 def _mounts(pod_spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, str]:
     """Return where the first container mounts each Secret."""
     secrets: dict[str, str] = {
@@ -232,6 +267,27 @@ def _mount(pod_spec: Manifest, container: Manifest, component: str) -> None:
 def _pair(secret: str, folder: str) -> Manifest:
     items = [{"key": key, "path": f"{folder}/{key}"} for key in ("tls.crt", "tls.key")]
     return {"secret": {"name": secret, "items": items}}
+
+
+def _check_service(where: str, service: Any) -> None:
+    _expect_object(where, service, "v1", "Service")
+    found = service["metadata"]["name"]
+    if found in (slices.API_SERVICE, slices.DNS_SERVICE):
+        raise SpecProblemError(
+            f"{where}.metadata.name is {found!r}, which the manager gives to a Service of its own;"
+            " choose another name"
+        )
+    spec = _at(service, where, "spec")
+    ports = spec.get("ports")
+    if not ports or not _is_list_of_objects(ports) or not isinstance(spec.get("selector"), dict):
+        raise SpecProblemError(f"{where}.spec needs ports and a selector")
+    for number, port in enumerate(ports):
+        if type(port.get("port")) is not int:
+            raise SpecProblemError(f"{where}.spec.ports[{number}].port is no number; give one")
+        if not isinstance(port.get("targetPort", ""), int | str):
+            raise SpecProblemError(
+                f"{where}.spec.ports[{number}].targetPort is neither a number nor a name"
+            )
 
 
 def _check_volumes(where: str, pod_spec: Manifest, container: Manifest) -> None:

@@ -1,11 +1,14 @@
 import copy
+from ipaddress import ip_network
 
 import pytest
 import yaml
 
 from clusterversions import catalog
 from tenancy.specs import Bundle, SpecProblemError, parse_cluster_version
+from tests.unit.vcmanager.factories import bundled
 from vcmanager import controlplane, upstream
+from vcmanager.slices import Slice
 
 SAMPLE = yaml.safe_load(catalog.sample("upstream-shape"))
 ADDITIONS = upstream.Additions(
@@ -117,6 +120,21 @@ def test_a_flag_that_adds_up_is_replaced():
     ]
 
 
+FLAG = "--kubelet-preferred-address-types"
+
+
+@pytest.mark.parametrize("field", ["args", "command"])
+@pytest.mark.parametrize("words", [[f"{FLAG}=Hostname"], [FLAG, "Hostname"]])
+def test_a_flag_that_adds_up_goes_however_it_is_written(field, words):
+    given = copy.deepcopy(bundle("apiserver"))
+    first = given.statefulset["spec"]["template"]["spec"]["containers"][0]
+    first[field] = ["before", *words, "--after", "word"]
+    made = completed("apiserver", given)["spec"]["template"]["spec"]["containers"][0]
+    assert made[field][:3] == ["before", "--after", "word"]
+    assert "Hostname" not in str(made)
+    assert sum(word.startswith(FLAG) for word in [*made["command"], *made["args"]]) == 1
+
+
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_the_store_knows_its_members(replicas):
     given = copy.deepcopy(bundle("etcd"))
@@ -199,6 +217,18 @@ POD = ("statefulset", "spec", "template", "spec")
         ("apiserver", ("service", "kind"), "Ingress", "apiVersion v1 and kind Service"),
         ("apiserver", ("service", "spec"), None, "apiServer.service.spec is missing"),
         ("apiserver", ("service", "spec", "ports"), "x", "needs ports and a selector"),
+        ("apiserver", ("service", "spec", "ports"), [], "needs ports and a selector"),
+        ("apiserver", ("service", "spec", "ports"), [{}], r"ports\[0\]\.port is no number"),
+        (
+            "apiserver",
+            ("service", "spec", "ports"),
+            [{"port": 1}, {"port": 2, "targetPort": []}],
+            r"ports\[1\]\.targetPort is neither",
+        ),
+        ("apiserver", ("service", "metadata", "name"), "kubernetes", "is 'kubernetes', which the"),
+        ("etcd", ("service", "metadata", "name"), "kube-dns", "is 'kube-dns', which the manager"),
+        ("etcd", ("statefulset", "spec", "replicas"), 0, "replicas is 0; a tenant needs a store"),
+        ("etcd", ("statefulset", "spec", "replicas"), True, "replicas is True"),
         ("apiserver", ("service", "spec", "selector"), None, "needs ports and a selector"),
     ],
 )
@@ -211,6 +241,24 @@ def test_a_malformed_template_is_named(component, path, value, sentence):
         upstream.check("mine", component, given)
     assert "ClusterVersion mine" in str(caught.value)
     assert upstream.FIELDS[component] in str(caught.value)
+
+
+def test_two_services_of_one_name_are_refused():
+    given = {
+        "etcd": bundle("etcd"),
+        "apiserver": broken("apiserver", "service", "metadata", "name", value="etcd"),
+    }
+    sentence = "ClusterVersion mine: etcd and apiServer both have a service named 'etcd'"
+    with pytest.raises(SpecProblemError, match=sentence):
+        upstream.check_together("mine", given)
+    upstream.check_together("mine", {**given, "apiserver": bundle("apiserver")})
+
+
+def test_a_plan_is_made_only_of_bundles_that_go_together():
+    sample = copy.deepcopy(SAMPLE)
+    sample["spec"]["apiServer"]["service"]["metadata"]["name"] = "etcd"
+    with pytest.raises(SpecProblemError, match="both have a service"):
+        controlplane.plan(bundled(sample), Slice(ip_network("10.96.8.0/22")))
 
 
 def test_another_name_of_the_bundle_is_refused():

@@ -50,6 +50,28 @@ def test_what_cannot_be_meant_is_named(spec, sentence):
     assert "ClusterVersion mine" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("part", "flag"),
+    [
+        *(("api_server", f"service-account-{word}") for word in ("key-file", "issuer")),
+        ("api_server", "service-account-extend-token-expiration"),
+        ("api_server", "authentication-config"),
+        ("api_server", "etcd-prefix"),
+        ("controller_manager", "requestheader-client-ca-file"),
+        *(
+            ("controller_manager", f"cluster-signing-{signer}-{kind}-file")
+            for signer in (
+                *("kubelet-serving", "kubelet-client", "kube-apiserver-client", "legacy-unknown"),
+            )
+            for kind in ("cert", "key")
+        ),
+    ],
+)
+def test_flags_that_carry_a_tenants_trust_are_the_managers(part, flag):
+    with pytest.raises(SpecProblemError, match=f"sets {flag}, which the manager decides"):
+        versions.resolve("v", short("1.36", extra_args=ExtraArgs(**{part: {flag: "x"}})))
+
+
 def test_extra_arguments_become_flags_in_a_stable_order():
     given = ExtraArgs(api_server={"v": "2", "event-ttl": "2h"}, etcd={"snapshot-count": "5000"})
     release = versions.resolve("v", short("1.36", extra_args=given))
