@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
-from tenancy import marks
+from tenancy import marks, names
 
 Network = IPv4Network | IPv6Network
 Manifest = dict[str, Any]
@@ -112,6 +112,12 @@ def asked_for(cidr: str, whole: Network, taken: Mapping[str, Network]) -> Slice:
             f"spec.serviceCidr {network} is too small; a tenant needs at least"
             f" {1 << NARROWEST_HOST_BITS} addresses"
         )
+    if network.max_prefixlen - network.prefixlen > WIDEST_HOST_BITS:
+        raise SliceProblemError(
+            f"spec.serviceCidr {network} is too wide; a tenant gets at most"
+            f" {1 << WIDEST_HOST_BITS} addresses, so choose a"
+            f" /{network.max_prefixlen - WIDEST_HOST_BITS} or a smaller part of it"
+        )
     for owner, other in sorted(taken.items()):
         if network.version == other.version and network.overlaps(other):
             raise SliceProblemError(
@@ -122,10 +128,27 @@ def asked_for(cidr: str, whole: Network, taken: Mapping[str, Network]) -> Slice:
 
 
 def claimed_by(service: Mapping[str, Any]) -> Slice | None:
-    """Return the slice that a Service claims, or None when it is no claim."""
+    """Return the slice that a Service claims, or None when it is no claim that can be read."""
     annotations = service["metadata"].get("annotations") or {}
-    cidr = annotations.get(marks.SERVICE_CIDR)
-    return Slice(ip_network(cidr)) if cidr else None
+    try:
+        network = ip_network(annotations.get(marks.SERVICE_CIDR, ""))
+    except ValueError:
+        return None
+    return Slice(network) if network.num_addresses >= 1 << NARROWEST_HOST_BITS else None
+
+
+def is_in_root(service: Mapping[str, Any]) -> bool:
+    """Tell whether a Service is in the root namespace of the tenant that its labels name.
+
+    Anybody may write our labels on a Service of his own, which then claims nothing.
+    """
+    metadata = service["metadata"]
+    labels = metadata.get("labels") or {}
+    who = [labels.get(mark, "") for mark in (marks.VC_NAMESPACE, marks.VC_NAME, marks.VC_UID)]
+    try:
+        return bool(metadata.get("namespace") == names.root_namespace(*who))
+    except names.NameProblemError:
+        return False
 
 
 def api_claim(

@@ -26,8 +26,10 @@ _RETRY = 30.0
 async def act(means: Means, wish: Wish, snapshot: Snapshot, whole: Network) -> Slice:
     """Return the tenant's slice, claimed when it had none. Raises Held."""
     own = snapshot.get("Service", slices.API_SERVICE)
-    claimed = slices.claimed_by(own) if own is not None else None
-    if claimed is not None:
+    if own is not None:
+        claimed = slices.claimed_by(own)
+        if claimed is None:
+            raise _unreadable(wish, slices.API_SERVICE, "does not say which slice it claims")
         await _complete(means, wish, claimed, snapshot)
         return claimed
     async with means.claiming:
@@ -68,7 +70,8 @@ async def _fetch_taken(means: Means, wish: Wish) -> dict[str, Network]:
     for service in page.get("items") or ():
         claimed = slices.claimed_by(service)
         namespace = service["metadata"]["namespace"]
-        if claimed is not None and namespace != wish.tenant.root:
+        is_other = namespace != wish.tenant.root and slices.is_in_root(service)
+        if claimed is not None and is_other:
             found[namespace] = claimed.network
     return found
 
@@ -84,15 +87,23 @@ async def _claim(means: Means, wish: Wish, slice_: Slice) -> bool:
         except (errors.Invalid, errors.AlreadyExists) as problem:
             if isinstance(problem, errors.Invalid) and not _is_address_taken(problem):
                 raise
-            for each in made:
-                await means.super_client.delete(
-                    SERVICES,
-                    each["metadata"]["name"],
-                    namespace=wish.tenant.root,
-                    uid=each["metadata"]["uid"],
-                )
+            await _give_back(means, wish, made)
+            if isinstance(problem, errors.AlreadyExists):
+                # The name is taken, not the address: no other slice would fare better.
+                name = manifest["metadata"]["name"]
+                raise _unreadable(wish, name, "is there without a claim") from problem
             return False
     return True
+
+
+async def _give_back(means: Means, wish: Wish, made: Iterable[Object]) -> None:
+    for each in made:
+        await means.super_client.delete(
+            SERVICES,
+            each["metadata"]["name"],
+            namespace=wish.tenant.root,
+            uid=each["metadata"]["uid"],
+        )
 
 
 async def _complete(means: Means, wish: Wish, slice_: Slice, snapshot: Snapshot) -> None:
@@ -123,6 +134,16 @@ def _claims(wish: Wish, slice_: Slice) -> list[Object]:
 
 def _is_address_taken(problem: errors.Invalid) -> bool:
     return any(cause.get("field", "").startswith("spec.clusterIP") for cause in problem.causes)
+
+
+def _unreadable(wish: Wish, name: str, what: str) -> Held:
+    return Held(
+        "ClaimUnreadable",
+        f"the Service {wish.tenant.root}/{name} {what}; delete it, and it is made anew with an"
+        " address of a free slice",
+        needs_person=True,
+        again_after=_RETRY,
+    )
 
 
 def _refuse_taken(slice_: Slice) -> NoReturn:

@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from kubeio import errors
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.specs import ClusterVersionSpec, VirtualClusterSpec, parse_cluster_version
 from vcmanager.controlplane import Settings, Wish
+from vcmanager.means import Means
 from vcmanager.pki.inventory import Facts
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -86,3 +88,88 @@ def pod(name: str, component: str, **status: Any) -> dict[str, Any]:
         "spec": {},
         "status": status,
     }
+
+
+class Recorder:
+    """Stands where the super cluster's client is: knows objects by name, remembers writes."""
+
+    def __init__(self, objects: dict[str, dict[str, Any]] | None = None) -> None:
+        self.objects = objects or {}
+        self.listed: list[dict[str, Any]] = []
+        """What every list answers."""
+        self.calls: list[tuple[str, str]] = []
+        """Verb and name of each write."""
+        self.bodies: list[dict[str, Any]] = []
+        self.problems: dict[tuple[str, str], Exception] = {}
+        """What a verb with a name raises."""
+
+    async def get(self, _resource: Any, name: str, **_: Any) -> dict[str, Any]:
+        """Return a known object."""
+        self._fail("get", name)
+        if name not in self.objects:
+            raise errors.NotFound(f"there is no {name}")
+        return self.objects[name]
+
+    async def list(self, resource: Any, **_: Any) -> dict[str, Any]:
+        """Return what there is."""
+        self._fail("list", resource.plural)
+        return {"items": self.listed}
+
+    async def create(self, _resource: Any, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Remember a creation."""
+        name = body["metadata"]["name"]
+        self._write("create", name, body)
+        return {**body, "metadata": {**body["metadata"], "uid": f"uid-{name}"}}
+
+    async def apply(self, _resource: Any, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Remember an apply."""
+        self._write("apply", body["metadata"]["name"], body)
+        return body
+
+    async def patch(self, _resource: Any, name: str, body: dict[str, Any], **_: Any) -> Any:
+        """Remember a patch."""
+        self._write("patch", name, body)
+        return body
+
+    async def replace(self, _resource: Any, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Remember a replacement."""
+        self._write("replace", body["metadata"]["name"], body)
+        return body
+
+    async def delete(self, _resource: Any, name: str, **_: Any) -> None:
+        """Remember a deletion."""
+        self._write("delete", name, {})
+
+    def _write(self, verb: str, name: str, body: dict[str, Any]) -> None:
+        self._fail(verb, name)
+        self.calls.append((verb, name))
+        self.bodies.append(body)
+
+    def _fail(self, verb: str, name: str) -> None:
+        if (verb, name) in self.problems:
+            raise self.problems[verb, name]
+
+
+def fake_means(super_client: Recorder, **more: Any) -> Means:
+    """Return means over a stand-in for the super cluster."""
+    return Means(
+        super_client=super_client,  # type: ignore[arg-type]
+        settings=Settings(registry="registry.example/vc"),
+        namespace="vc-manager",
+        recorder=more.pop("recorder", Notes()),
+        now=lambda: NOW,
+        wake=more.pop("wake", lambda _: None),
+        **more,
+    )
+
+
+class Notes:
+    """Stands where the recorder of Events is."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def record(self, _body: Any, reason: str, _message: str, *, kind: str) -> None:
+        """Remember the reason."""
+        assert kind in ("Normal", "Warning")
+        self.reasons.append(reason)

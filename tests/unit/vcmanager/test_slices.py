@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tenancy import marks, ownership
 from tests.unit.vcmanager.factories import TENANT, UID
 from vcmanager import slices
 from vcmanager.slices import Slice, SliceProblemError
@@ -86,7 +87,9 @@ def test_a_small_slice_of_another_tenant_takes_the_whole_one_around_it():
         ("fd00::/112", "is no part"),
         ("10.96.4.0/29", "too small"),
         ("10.96.8.0/24", r"overlaps 10\.96\.8\.0/22, which root-a has"),
-        ("10.96.0.0/20", r"overlaps 10\.96\.8\.0/22"),
+        ("10.96.8.0/22", r"overlaps 10\.96\.8\.0/22"),
+        ("10.96.16.0/21", "is too wide; a tenant gets at most 1024 addresses, so choose a /22"),
+        ("10.96.0.0/16", "is too wide"),
     ],
 )
 def test_a_slice_asked_for_by_hand_is_judged(cidr: str, sentence: str):
@@ -110,6 +113,24 @@ def test_the_claim_can_be_read_back():
     assert claim["spec"]["selector"] == {"a": "b"}
     assert [port["targetPort"] for port in claim["spec"]["ports"]] == ["api"]
     assert slices.claimed_by(slices.dns_claim(TENANT.root, slice_)) is None
+
+
+@pytest.mark.parametrize("cidr", ["nonsense", "10.96.8.1/22", "10.96.8.0/31", ""])
+def test_a_claim_that_cannot_be_read_is_none(cidr: str):
+    claim = slices.api_claim(
+        TENANT.root, Slice(ip_network("10.96.8.0/22")), selector={}, port="api"
+    )
+    claim["metadata"]["annotations"][marks.SERVICE_CIDR] = cidr
+    assert slices.claimed_by(claim) is None
+
+
+def test_only_a_service_in_its_tenants_root_namespace_counts():
+    labels = ownership.labels(TENANT, "")
+    assert slices.is_in_root({"metadata": {"namespace": TENANT.root, "labels": labels}})
+    assert not slices.is_in_root({"metadata": {"namespace": "default", "labels": labels}})
+    assert not slices.is_in_root({"metadata": {"namespace": "default"}})
+    other = {**labels, marks.VC_UID: "another"}
+    assert not slices.is_in_root({"metadata": {"namespace": TENANT.root, "labels": other}})
 
 
 @pytest.mark.parametrize("body", [{}, {"spec": {}}, {"spec": {"cidrs": []}}])
