@@ -11,7 +11,7 @@ from datetime import datetime
 
 from kubeio import Object, errors
 from kubeio.client import Client
-from kubeio.worker import Done, Verdict, Wait
+from kubeio.worker import Again, Verdict, Wait
 from tenancy import marks
 from tenancy.resources import CONFIG_MAPS, SECRETS
 from vcmanager.held import Held
@@ -24,6 +24,7 @@ CLIENT_SECRET = "vn-agent-client-ca"  # noqa: S105 - a name
 SERVING_SECRET = "vn-agent-serving-ca"  # noqa: S105 - a name
 CLIENT_KEY = "client-ca.crt"
 _RETRY = 60.0
+_RESYNC = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,15 @@ class AgentTrust:
 
 
 async def reconcile(means: Means, _key: Key) -> Verdict:
-    """Have the authorities there before the first tenant, as the agents wait for them."""
+    """Have the authorities there before the first tenant, as the agents wait for them.
+
+    Nobody watches what is published: it is looked at again, and put back when it was changed.
+    """
     try:
         await load(means.super_client, means.namespace, now=means.now)
     except Held as held:
         raise Wait(held.message, _RETRY) from held
-    return Done()
+    return Again(_RESYNC)
 
 
 async def load(super_client: Client, namespace: str, *, now: Callable[[], datetime]) -> AgentTrust:

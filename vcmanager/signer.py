@@ -30,6 +30,8 @@ _APP = "app.kubernetes.io/name"
 _LONGEST = timedelta(days=90)
 _USAGES = frozenset({"digital signature", "key encipherment", "server auth"})
 _RETRY = 30.0
+_SOON = 1.0
+"""Seconds until a pod is looked at again whose address its kubelet has not reported."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -39,6 +41,11 @@ class Refusal:
     """Why a request is denied."""
 
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A request cannot be judged yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +68,26 @@ def pod_named(request: Mapping[str, Any], namespace: str) -> str | Refusal:
     return str(names[0])
 
 
-def decide(request: Mapping[str, Any], pod: Mapping[str, Any] | None) -> Grant | Refusal:
-    """Judge a request of the agents' account; `pod` is the one that its token names."""
+def decide(request: Mapping[str, Any], pod: Mapping[str, Any] | None) -> Grant | Refusal | Later:
+    """Judge a request of the agents' account; `pod` is the one that its token names.
+
+    An agent knows its address before its kubelet has reported it, and a denial is for ever.
+    """
     spec = request["spec"]
     uids = (spec.get("extra") or {}).get(POD_UID) or []
     if pod is None or uids != [pod["metadata"]["uid"]]:
         return Refusal("the pod that the requester's token is bound to is gone")
-    trouble = _trouble_of(pod)
+    trouble = _trouble_of(pod) or _trouble_of_usages(set(spec.get("usages") or ()))
     if trouble:
         return Refusal(trouble)
-    if not set(spec.get("usages") or ()) <= _USAGES or "server auth" not in spec["usages"]:
-        return Refusal(f"usages must be server auth, with {', '.join(sorted(_USAGES))} at most")
     try:
         names = requests.names_of(bundles.decoded(spec.get("request", "")))
     except RequestProblemError as problem:
         return Refusal(str(problem))
-    own = {str(ip_address(each["ip"])) for each in pod["status"].get("podIPs") or ()}
+    status = pod.get("status") or {}
+    own = {str(ip_address(each["ip"])) for each in status.get("podIPs") or ()}
+    if not own:
+        return Later()
     if names.others or not names.addresses or not set(names.addresses) <= own:
         return Refusal("the certificate must be for the agent pod's own addresses and nothing else")
     seconds = spec.get("expirationSeconds")
@@ -93,6 +104,12 @@ def _trouble_of(pod: Mapping[str, Any]) -> str:
     return ""
 
 
+def _trouble_of_usages(usages: set[str]) -> str:
+    if usages <= _USAGES and "server auth" in usages:
+        return ""
+    return f"usages must be server auth, with {', '.join(sorted(_USAGES))} at most"
+
+
 async def reconcile(means: Means, key: Key) -> Verdict:
     """Approve and sign one request, or deny it with a reason."""
     try:
@@ -106,6 +123,8 @@ async def reconcile(means: Means, key: Key) -> Verdict:
     ):
         return Done()
     verdict = await _judge(means, request)
+    if isinstance(verdict, Later):
+        return Again(_SOON)
     if isinstance(verdict, Refusal):
         await _settle(means, request, "Denied", "NotTheAgent", verdict.message)
         _log.warning("request.denied", problem=verdict.message)
@@ -116,7 +135,7 @@ async def reconcile(means: Means, key: Key) -> Verdict:
     return await _sign(means, request, verdict)
 
 
-async def _judge(means: Means, request: Object) -> Grant | Refusal:
+async def _judge(means: Means, request: Object) -> Grant | Refusal | Later:
     name = pod_named(request, means.namespace)
     if isinstance(name, Refusal):
         return name

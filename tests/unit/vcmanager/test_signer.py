@@ -8,11 +8,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tests.unit.vcmanager.factories import NOW
+from kubeio.worker import Again
+from tenancy import marks
+from tests.unit.vcmanager.factories import NOW, Recorder, fake_means
 from vcmanager import signer
+from vcmanager.keys import Key
 from vcmanager.pki import authority, requests
 from vcmanager.pki.requests import RequestProblemError
-from vcmanager.signer import Grant, Refusal
+from vcmanager.signer import Grant, Later, Refusal
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 ACCOUNT = "system:serviceaccount:vc-manager:vn-agent"
@@ -95,12 +98,28 @@ def test_the_pod_is_the_one_that_the_token_names():
         pod(spec={"serviceAccountName": "default"}),
         pod(status={"phase": "Failed"}),
         pod(status={"phase": "Succeeded"}),
-        pod(status={"podIPs": []}),
         pod(status={"podIPs": [{"ip": "10.73.0.10"}]}),
     ],
 )
 def test_a_pod_that_is_not_the_living_agent_is_refused(found):
     assert isinstance(signer.decide(request(), found), Refusal)
+
+
+@pytest.mark.parametrize("status", [{"podIPs": []}, {"podIPs": None}])
+def test_an_agent_whose_address_is_not_reported_yet_is_judged_later(status):
+    assert signer.decide(request(), pod(status=status)) == Later()
+    assert isinstance(signer.decide(request(usages=["client auth"]), pod(status=status)), Refusal)
+    ended = pod(status={**status, "phase": "Failed"})
+    assert isinstance(signer.decide(request(), ended), Refusal)
+
+
+async def test_a_request_that_is_judged_later_is_looked_at_again_and_not_denied():
+    found = request(signerName=marks.AGENT_SERVING_SIGNER)
+    super_client = Recorder({"r": found, "vn-agent-x": pod(status={"podIPs": []})})
+    means = fake_means(super_client)
+    key = Key("CertificateSigningRequest", "", "r")
+    assert await signer.reconcile(means, key) == Again(1.0)
+    assert super_client.calls == []
 
 
 @pytest.mark.parametrize(
