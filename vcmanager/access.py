@@ -65,14 +65,14 @@ ACCESS: tuple[Access, ...] = (
     Access(
         "",
         ("persistentvolumeclaims",),
-        ("get", "list", "delete"),
+        ("list", "delete"),
         "The volumes of etcd go with the tenant.",
     ),
     Access(
         "",
         ("persistentvolumes",),
-        ("get", "list", "delete"),
-        "A deleted tenant is reported gone when its volumes are; retained ones are removed.",
+        ("list",),
+        "A deleted tenant is reported gone when its volumes are; retained ones are left alone.",
     ),
     Access(
         "",
@@ -96,7 +96,7 @@ ACCESS: tuple[Access, ...] = (
     Access(
         "coordination.k8s.io",
         ("leases",),
-        ("get", "create", "update", "patch"),
+        ("get", "create", "update"),
         "One manager works at a time; whether the syncer lives is read from its Lease.",
         namespaced=True,
     ),
@@ -109,7 +109,7 @@ ACCESS: tuple[Access, ...] = (
     Access(
         "certificates.k8s.io",
         ("certificatesigningrequests/approval", "certificatesigningrequests/status"),
-        ("update", "patch"),
+        ("update",),
         "Approves or denies with a reason, and writes the certificate.",
     ),
     Access(
