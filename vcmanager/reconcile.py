@@ -5,7 +5,6 @@ that waits would hold a worker; a phase says why it cannot go on and ends, and w
 wakes the key.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,17 +15,18 @@ from kubeio.worker import Again, Done, Verdict
 from tenancy import marks
 from tenancy.names import NameProblemError
 from tenancy.ownership import Tenant
-from tenancy.resources import CLUSTER_VERSIONS, NODES, SERVICES, VIRTUAL_CLUSTERS
+from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
 from tenancy.specs import SpecProblemError, parse_virtual_cluster
-from vcmanager import endpoint, marking, order, protection, store, teardown
+from vcmanager import endpoint, order, protection, teardown
 from vcmanager import status as statuses
-from vcmanager.controlplane import ControlPlane, Manifest, Wish
+from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.credentials import Address
 from vcmanager.held import Held
 from vcmanager.judgement import judge
 from vcmanager.keys import Key
 from vcmanager.means import Means
-from vcmanager.phases import certificates, claim, intake, objects, rollout, root_namespace, tenant
+from vcmanager.phases import certificates, claim, intake, rollout, root_namespace, tenant
+from vcmanager.phases.build import Build
 from vcmanager.pki import inventory
 from vcmanager.slices import Slice
 from vcmanager.snapshot import Snapshot, take
@@ -135,23 +135,6 @@ async def _write_status(means: Means, body: Object, report: Report) -> None:
         means.recorder.record(body, reason, message, kind=kind)
 
 
-def _with_store(
-    workloads: Iterable[Manifest],
-    tenant_: Tenant,
-    contents: Mapping[marking.Source, str],
-    snapshot: Snapshot,
-) -> list[Manifest]:
-    """Return the workloads to be applied; those that read the store only while it is whole."""
-    identity = store.identity(snapshot)
-    contents = {**contents, marking.STORE: identity or ""}
-    readers = frozenset({marking.STORE})
-    return [
-        marking.marked(each, tenant_, contents, readers if reads else frozenset())
-        for each in workloads
-        if not (reads := each["metadata"]["name"] in store.READERS) or identity is not None
-    ]
-
-
 class _Walk:
     """The phases of one reconcile, and what they have found out so far."""
 
@@ -210,26 +193,13 @@ class _Walk:
         """Write all objects and go inside; return when a certificate is due. Raises Held."""
         means, report = self._means, self._report
         snapshot = self._snapshot or Snapshot(namespace=namespace)
-        fixed = [marking.marked(each, wish.tenant, {}) for each in (*plan.services, *plan.claims)]
-        written = await objects.apply(means, fixed, snapshot)
-        service = await means.super_client.get(
-            SERVICES, plan.api_service, namespace=wish.tenant.root
-        )
-        address = service["spec"].get("clusterIP", "")
-        plan = replace(plan, facts=replace(plan.facts, service_address=address))
+        build = Build(means, wish, snapshot)
+        service = await build.services(plan)
+        plan = replace(plan, facts=replace(plan.facts, service_address=build.address_of(service)))
         roots = await certificates.create_roots(means, wish, plan, namespace, snapshot)
         external = await self._external(plan, service)
         material = certificates.material(means, wish, plan, roots, external)
-        config_maps = [each for each in plan.workloads if each["kind"] == "ConfigMap"]
-        contents = {
-            **marking.contents_of([*material.secrets, *roots.made_once()], "Secret"),
-            **marking.contents_of([material.trust, *config_maps], "ConfigMap"),
-        }
-        mounted = [
-            marking.marked(each, wish.tenant, {})
-            for each in (*material.secrets, material.trust, *config_maps)
-        ]
-        written += await objects.apply(means, mounted, snapshot)
+        await build.mounted(plan, material, roots)
         until = material.next_renewal.strftime("%Y-%m-%d")
         report.say(
             marks.CERTIFICATES_READY,
@@ -237,25 +207,15 @@ class _Walk:
             "Issued",
             f"all certificates are valid; the next is renewed on {until}",
         )
-        workloads = [
-            each
-            for each in plan.workloads
-            if each["kind"] != "ConfigMap" and order.may_be_made(each, snapshot)
-        ]
-        written += await objects.apply(
-            means, _with_store(workloads, wish.tenant, contents, snapshot), snapshot
-        )
-        kept = [*fixed, *mounted, *workloads, *roots.made_once()]
-        handed_out = snapshot.get("Secret", f"{inventory.ADMIN}-kubeconfig")
-        if handed_out is not None:
-            kept.append(handed_out)  # also while there is no address to put into it
-        await objects.prune(means, kept, snapshot)
-        if written or material.renewed:
+        await build.workloads(plan)
+        await build.prune()
+        if build.written or material.renewed:
             _log.info(
                 "tenant.written",
-                objects=written,
+                objects=build.written,
                 certificates=[f"{name}: {fault}" for name, fault in material.renewed],
             )
+        await self._enter(wish, plan, slice_, material.secrets)
         if external is None:
             raise Held(
                 "EndpointPending",
@@ -264,7 +224,6 @@ class _Walk:
                 again_after=5.0,
             )
         report.endpoint = external.server
-        await self._enter(wish, plan, slice_, material.secrets)
         return material.next_renewal
 
     async def _external(self, plan: ControlPlane, service: Object) -> Address | None:

@@ -1,0 +1,382 @@
+"""The manager's own certificates and flags, under the real programs: etcd, kube-apiserver and
+kube-controller-manager run on loopback with exactly the files that their pods would mount.
+
+What Go's verifier, etcd and the API server refuse, they refuse here.
+"""
+
+import asyncio
+import base64
+import contextlib
+import re
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from clusterversions import catalog
+from kubeio import Object, config, errors
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from tenancy import resources
+from tenancy.resources import Resource
+from tests.integration.vcmanager.conftest import Stage
+from tests.support.eventually import eventually
+from tests.support.processes import Process, free_port
+from tests.testbed import binaries
+from vcmanager import bootstrap
+from vcmanager.pki import bundles
+
+PROGRAMS = {
+    "etcd": "etcd",
+    "apiserver": "kube-apiserver",
+    "controller-manager": "kube-controller-manager",
+}
+REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostTenant:
+    """A tenant's control plane on loopback."""
+
+    stage: Stage
+    cluster: Object
+    api_port: int
+    etcd_port: int
+    processes: list[Process]
+
+    @property
+    def server(self) -> str:
+        """Where the API is."""
+        return f"https://127.0.0.1:{self.api_port}"
+
+    async def pair(self, secret: str):
+        """Return a certificate and its key."""
+        found = bundles.pair_of(await self.stage.secret(self.cluster, secret))
+        assert found is not None
+        return found
+
+    async def endpoint(self, credential: str) -> Endpoint:
+        """Return the API as one of the kubeconfigs shows it, but for the address."""
+        name = f"{credential}-kubeconfig"
+        secret = await self.stage.secret(self.cluster, name)
+        found = config.tenant_kubeconfig(bundles.data_of(secret, name))
+        assert found.strict
+        return replace(found, server=self.server, tls_server_name="")
+
+
+async def materialise(stage: Stage, root: str, stateful_set: Object, folder: Path) -> None:
+    """Write the files that the first container would see, where it would see them."""
+    pod_spec = stateful_set["spec"]["template"]["spec"]
+    mounts = {each["name"]: each["mountPath"] for each in pod_spec["containers"][0]["volumeMounts"]}
+    for volume in pod_spec["volumes"]:
+        if volume["name"] not in mounts:
+            continue
+        at = folder / mounts[volume["name"]].lstrip("/")
+        at.mkdir(parents=True, exist_ok=True)
+        for source in (volume.get("projected") or {}).get("sources") or [volume]:
+            for kind, resource in (
+                ("secret", resources.SECRETS),
+                ("configMap", resources.CONFIG_MAPS),
+            ):
+                if kind not in source:
+                    continue
+                name = source[kind].get("secretName") or source[kind]["name"]
+                found = await stage.admin.get(resource, name, namespace=root)
+                for item in source[kind].get("items") or [
+                    {"key": key, "path": key} for key in found["data"]
+                ]:
+                    value = found["data"][item["key"]]
+                    path = at / item["path"]
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(
+                        base64.b64decode(value) if kind == "secret" else value.encode()
+                    )
+
+
+def start(stateful_set: Object, folder: Path, **changes: str) -> Process:
+    """Start a program as its container would, with files in `folder` and other addresses."""
+    name = stateful_set["metadata"]["name"]
+    words = stateful_set["spec"]["template"]["spec"]["containers"][0]["args"]
+    words = [word for word in words if word.lstrip("-").partition("=")[0] not in changes]
+    words += [f"--{key}={value}" for key, value in changes.items()]
+    words = [re.sub(r"/etc/kubernetes", f"{folder}/etc/kubernetes", word) for word in words]
+    words = [re.sub(r"\$\((POD_NAME|HOSTNAME)\)", f"{name}-0", word) for word in words]
+    program = binaries.path(PROGRAMS[name])
+    return Process([str(program), *words], folder / f"{name}.log")
+
+
+@contextlib.asynccontextmanager
+async def on_host(stage: Stage, cluster: Object, folder: Path) -> AsyncIterator[HostTenant]:
+    await stage.bring_up(cluster)
+    root = stage.root(cluster)
+    sets = {
+        name: await stage.admin.get(resources.STATEFUL_SETS, name, namespace=root)
+        for name in PROGRAMS
+    }
+    for name, stateful_set in sets.items():
+        await materialise(stage, root, stateful_set, folder / name)
+    etcd_port, peer_port, api_port = free_port(), free_port(), free_port()
+    client, peer = f"https://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{peer_port}"
+    etcd = {
+        "data-dir": str(folder / "data"),
+        "listen-client-urls": client,
+        "advertise-client-urls": client,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": f"etcd-0={peer}",
+        "listen-metrics-urls": f"http://127.0.0.1:{free_port()}",
+    }
+    processes = [start(sets["etcd"], folder / "etcd", **etcd)]
+    api = {
+        "bind-address": "127.0.0.1",
+        "secure-port": str(api_port),
+        "etcd-servers": client,
+        "endpoint-reconciler-type": "none",
+    }
+    processes.append(start(sets["apiserver"], folder / "apiserver", **api))
+    kubeconfig = (
+        folder / "controller-manager/etc/kubernetes/kubeconfig/controller-manager-kubeconfig"
+    )
+    document = re.sub(
+        r"server: \S+", f"server: https://127.0.0.1:{api_port}", kubeconfig.read_text()
+    )
+    kubeconfig.write_text(document)
+    tenant = HostTenant(
+        stage=stage,
+        cluster=cluster,
+        api_port=api_port,
+        etcd_port=etcd_port,
+        processes=processes,
+    )
+    try:
+        async with Client(await tenant.endpoint("manager")) as manager:
+
+            async def is_ready():
+                for process in processes:
+                    if process.has_ended:
+                        raise RuntimeError(process.tail())
+                return await manager.raw("GET", "/readyz")
+
+            await eventually(is_ready, within=60)
+            controllers = {"secure-port": "0", "leader-elect": "false"}
+            processes.append(
+                start(sets["controller-manager"], folder / "controller-manager", **controllers)
+            )
+            slice_ = (await stage.fresh(cluster))["status"]["serviceCidr"]
+            assert slice_
+            await bootstrap.apply(manager, dns_address="")
+            await eventually(lambda: bootstrap.has_controllers(manager), within=60)
+            yield tenant
+    finally:
+        for process in reversed(processes):
+            await process.stop(patience=3.0)
+
+
+@pytest.fixture(params=["short", "upstream"])
+async def tenant(request, stage: Stage, tmp_path: Path) -> AsyncIterator[HostTenant]:
+    name = "v1.36"
+    if request.param == "upstream":
+        sample = yaml.safe_load(catalog.sample("upstream-shape"))
+        name = sample["metadata"]["name"] = "on-host"
+        await stage.admin.apply(resources.CLUSTER_VERSIONS, sample, field_manager="test")
+    cluster = await stage.declare(clusterVersionName=name, dns="none")
+    async with on_host(stage, cluster, tmp_path) as found:
+        yield found
+
+
+async def who(client: Client) -> Object:
+    answer = await client.create(
+        REVIEWS, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    )
+    return answer["status"]["userInfo"]
+
+
+async def minted(manager: Client, common_name: str) -> tuple[bytes, bytes]:
+    """Have the tenant's own controllers sign a certificate, as its admin can."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))
+        .sign(key, hashes.SHA256())
+    )
+    name = f"csr-{common_name}".replace(":", "-")
+    body = {
+        "metadata": {"name": name},
+        "spec": {
+            "signerName": "kubernetes.io/kube-apiserver-client",
+            "usages": ["client auth"],
+            "request": base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode(),
+        },
+    }
+    made = await manager.create(resources.CERTIFICATE_SIGNING_REQUESTS, body)
+    condition = {"type": "Approved", "status": "True", "reason": "Test", "message": "test"}
+    made["status"] = {"conditions": [condition]}
+    await manager.replace(resources.CERTIFICATE_SIGNING_REQUESTS, made, subresource="approval")
+
+    async def signed():
+        found = await manager.get(resources.CERTIFICATE_SIGNING_REQUESTS, name)
+        return found["status"].get("certificate")
+
+    certificate = await eventually(signed, within=30)
+    return base64.b64decode(certificate), key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+
+
+async def etcd_answers(tenant: HostTenant, certificate: bytes, key: bytes, folder: Path) -> bool:
+    """Tell whether etcd lets a client certificate in."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    context.load_verify_locations(cadata=(await tenant.pair("etcd-authority")).certificate.decode())
+    file = folder / "client.pem"
+    file.write_bytes(certificate + key)
+    context.load_cert_chain(file)
+    try:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", tenant.etcd_port, ssl=context, server_hostname="127.0.0.1"
+        )
+        writer.write(b"GET /version HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    except (ssl.SSLError, ConnectionError):
+        return False
+    return b" 200 OK" in answer
+
+
+async def test_the_certificates_work_and_open_only_what_they_are_for(
+    tenant: HostTenant, tmp_path: Path
+):
+    """One walk, because the programs take seconds to start."""
+    async with (
+        Client(await tenant.endpoint("admin")) as admin,
+        Client(await tenant.endpoint("manager")) as manager,
+        Client(await tenant.endpoint("syncer")) as syncer,
+    ):
+        # Who is who, over connections that are verified to the letter on both sides.
+        assert (await who(admin))["groups"] == ["tenancy:admins", "system:authenticated"]
+        assert (await who(syncer))["username"] == "tenancy:syncer"
+        assert "system:masters" in (await who(manager))["groups"]
+        await admin.create(resources.NAMESPACES, {"metadata": {"name": "mine"}})
+        with pytest.raises(errors.Forbidden):
+            await syncer.create(resources.CLUSTER_ROLES, {"metadata": {"name": "x"}, "rules": []})
+
+        # Access is taken back by taking the binding away.
+        await manager.delete(resources.CLUSTER_ROLE_BINDINGS, "tenancy:admins")
+
+        async def is_revoked():
+            with contextlib.suppress(errors.Forbidden):
+                await admin.list(resources.SECRETS)
+                return False
+            return True
+
+        await eventually(is_revoked)
+
+        # The pods' root is the serving authority, and nothing else.
+        published = await eventually(
+            lambda: manager.get(resources.CONFIG_MAPS, "kube-root-ca.crt", namespace="default"),
+            within=30,
+        )
+        serving = await tenant.pair("root-ca")
+        assert published["data"]["ca.crt"].strip() == serving.certificate.decode().strip()
+
+        # What a tenant's admin may have signed opens neither the store nor the front door.
+        certificate, key = await minted(manager, "front-proxy-client")
+        client_authority = await tenant.pair("client-authority")
+        x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(
+            x509.load_pem_x509_certificate(client_authority.certificate)
+        )
+        assert not await etcd_answers(tenant, certificate, key, tmp_path)
+        endpoint = await tenant.endpoint("admin")
+        assert not await etcd_answers(tenant, endpoint.client_cert, endpoint.client_key, tmp_path)
+        own = await tenant.pair("apiserver-etcd-client")
+        assert await etcd_answers(tenant, own.certificate, own.key, tmp_path)
+        assert await header_is_believed(tenant, certificate, key, tmp_path) == "front-proxy-client"
+        proxy = await tenant.pair("front-proxy-ca")
+        assert await header_is_believed(tenant, proxy.certificate, proxy.key, tmp_path) == "boss"
+
+
+async def header_is_believed(
+    tenant: HostTenant, certificate: bytes, key: bytes, folder: Path
+) -> str:
+    """Return who the API takes a caller for that says in a header to be somebody else."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=(await tenant.pair("root-ca")).certificate.decode())
+    file = folder / "proxy.pem"
+    file.write_bytes(certificate + key)
+    context.load_cert_chain(file)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", tenant.api_port, ssl=context, server_hostname="127.0.0.1"
+    )
+    body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
+    writer.write(
+        b"POST /apis/authentication.k8s.io/v1/selfsubjectreviews HTTP/1.1\r\nHost: api\r\n"
+        b"X-Remote-User: boss\r\nX-Remote-Group: system:authenticated\r\n"
+        b"Content-Type: application/json\r\nConnection: close\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    )
+    answer = await reader.read()
+    writer.close()
+    found = re.search(rb'"username":"([^"]+)"', answer)
+    assert found is not None, answer
+    return found[1].decode()
+
+
+STRANGERS_MAY = ("/livez", "/readyz", "/healthz")
+STRANGERS_MAY_NOT = (
+    "/",
+    "/api",
+    "/apis",
+    "/version",
+    "/metrics",
+    "/openapi/v3",
+    "/.well-known/openid-configuration",
+    "/openid/v1/jwks",
+    "/readyz/etcd",
+    "/livez/ping",
+    "/debug/pprof/",
+    "/logs/",
+    "/api/v1/nodes",
+    "/api/v1/namespaces/default/secrets",
+    "/api/v1/namespaces/kube-public/configmaps/cluster-info",
+)
+
+
+@pytest.mark.parametrize("tenant", ["short"], indirect=True)
+async def test_a_stranger_may_only_ask_whether_it_lives(tenant: HostTenant):
+    serving = await tenant.pair("root-ca")
+    stranger = Endpoint(server=tenant.server, ca=serving.certificate)
+    async with Client(stranger) as client:
+        for path in STRANGERS_MAY:
+            assert await client.raw("GET", path)
+        for path in STRANGERS_MAY_NOT:
+            with pytest.raises(errors.Unauthorized):
+                await client.raw("GET", path)
+
+
+@pytest.mark.parametrize("tenant", ["short"], indirect=True)
+async def test_tokens_name_the_tenants_own_issuer_and_end_when_they_say(tenant: HostTenant):
+    async with Client(await tenant.endpoint("manager")) as manager:
+        body: dict[str, Any] = {"spec": {"expirationSeconds": 3600}}
+        made = await manager.create(
+            resources.SERVICE_ACCOUNTS,
+            body,
+            namespace="default",
+            name="default",
+            subresource="token",
+        )
+        payload = made["status"]["token"].split(".")[1]
+        claims = yaml.safe_load(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        assert claims["iss"] == "https://kubernetes.default.svc.cluster.local"
+        assert claims["exp"] - claims["iat"] == 3600

@@ -1,0 +1,95 @@
+"""Writes the objects of a root namespace in the order in which they need each other.
+
+Owns what has been wanted and written in one reconcile. Hazard: what is wanted and not handed to
+`prune` is deleted by it; a kind that is left out for now (a workload that comes later) must not be
+there already.
+"""
+
+from typing import Any
+
+from kubeio import Object
+from tenancy import marks
+from tenancy.resources import SERVICES
+from vcmanager import marking, order, store
+from vcmanager.controlplane import ControlPlane, Manifest, Wish
+from vcmanager.credentials import Material
+from vcmanager.marking import Source
+from vcmanager.means import Means
+from vcmanager.phases import objects
+from vcmanager.phases.certificates import Roots
+from vcmanager.snapshot import Snapshot
+
+
+class Build:
+    """One pass over the objects of one tenant."""
+
+    def __init__(self, means: Means, wish: Wish, snapshot: Snapshot) -> None:
+        """Have written nothing yet."""
+        self.written = 0
+        self._means = means
+        self._wish = wish
+        self._snapshot = snapshot
+        self._wanted: list[Manifest] = []
+        self._contents: dict[Source, str] = {}
+
+    async def services(self, plan: ControlPlane) -> Object:
+        """Write the Services; return the one of the API server as it is now."""
+        await self._apply([self._marked(each) for each in (*plan.services, *plan.claims)])
+        return await self._means.super_client.get(
+            SERVICES, plan.api_service, namespace=self._wish.tenant.root
+        )
+
+    async def mounted(self, plan: ControlPlane, material: Material, roots: Roots) -> None:
+        """Write what pods mount."""
+        config_maps = [material.trust, *_only(plan, "ConfigMap")]
+        kept = roots.made_once()
+        self._contents = {
+            **marking.contents_of([*material.secrets, *kept], "Secret"),
+            **marking.contents_of(config_maps, "ConfigMap"),
+        }
+        self._wanted += kept
+        await self._apply([self._marked(each) for each in (*material.secrets, *config_maps)])
+
+    async def workloads(self, plan: ControlPlane) -> None:
+        """Write the workloads whose turn it is; those that read the store, while it is whole."""
+        identity = store.identity(self._snapshot)
+        contents = {**self._contents, marking.STORE: identity or ""}
+        due: list[Manifest] = []
+        for each in _only(plan, "StatefulSet", "Deployment"):
+            if not order.may_be_made(each, self._snapshot):
+                continue
+            reads = each["metadata"]["name"] in store.READERS
+            also = frozenset({marking.STORE}) if reads else frozenset()
+            made = marking.marked(each, self._wish.tenant, contents, also)
+            if reads and identity is None:
+                self._wanted.append(made)  # kept as it is
+            else:
+                due.append(made)
+        await self._apply(due)
+
+    async def prune(self) -> None:
+        """Delete what was made once and is not wanted any more."""
+        wanted = [*self._wanted]
+        # The handed-out kubeconfig stays while there is no address to put into it.
+        wanted += [
+            each
+            for each in self._snapshot.named("Secret").values()
+            if (each["metadata"].get("labels") or {}).get(marks.CREDENTIAL) == "admin"
+        ]
+        await objects.prune(self._means, wanted, self._snapshot)
+
+    @staticmethod
+    def address_of(service: Object) -> str:
+        """Return a Service's address in the super cluster."""
+        return str(service["spec"].get("clusterIP") or "")
+
+    async def _apply(self, manifests: list[Manifest]) -> None:
+        self._wanted += manifests
+        self.written += await objects.apply(self._means, manifests, self._snapshot)
+
+    def _marked(self, manifest: Manifest) -> Manifest:
+        return marking.marked(manifest, self._wish.tenant, {})
+
+
+def _only(plan: ControlPlane, *kinds: str) -> list[dict[str, Any]]:
+    return [each for each in plan.workloads if each["kind"] in kinds]
