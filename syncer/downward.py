@@ -21,6 +21,7 @@ from syncer.deletion import Target
 from syncer.expectations import Side
 from syncer.keys import Key
 from syncer.kinds import Kind, Method
+from syncer.references import is_reserved_name
 from syncer.rejections import REASON, Problem, RejectedError
 from syncer.session import Session
 from tenancy import marks, ownership
@@ -47,10 +48,17 @@ class Pair:
 
 
 def look(kind: Kind, key: Key, session: Session) -> Pair:
-    """Return both sides of a key."""
+    """Return both sides of a key.
+
+    What has a reserved name below is ours and no tenant object's twin; taken for one, it would be
+    deleted as that of an earlier object of the name.
+    """
     name = kind.resource.kind
     tenant_x = session.stores[name].get(key.namespace, key.name)
-    if kind.resource.namespaced:
+    super_x: Entry | None = None
+    if is_reserved_name(name, key.name):
+        pass
+    elif kind.resource.namespaced:
         below = session.view.super_namespace(key.namespace)
         super_x = session.super_store(name).get(below, kind.super_name(key.name))
     else:

@@ -2,8 +2,9 @@
 
 Owns the gathering of facts for the builder and the waiting for namespace, tokens and configuration,
 so that a kubelet never meets a pod whose mounts are still on their way. Objects that the tenant has
-not made are not waited for: the kubelet says so, as on any cluster. Hazard: whatever is waited for
-must wake the pod.
+not made are not waited for: the kubelet says so, as on any cluster. Hazards: whatever is waited for
+must wake the pod; and a name that the tenant has not got may be somebody else's below, whose data
+the pod would then be given.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Verdict, Wait
-from syncer import downward, kinds, policy
+from syncer import decide, downward, kinds, policy
 from syncer.downward import SYNC_FAILED, Pair
 from syncer.flows import tokens
 from syncer.keys import Key
@@ -23,10 +24,13 @@ from syncer.special import namespaces, pod_build, pod_env, token_specs
 from syncer.special.pod_build import Built, PodFacts
 from syncer.special.pod_scheduling import Placement
 from syncer.special.token_specs import TokenSpec
+from tenancy import ownership
 from tenancy.resources import PODS, SERVICE_ACCOUNTS
 
 ADJUSTED = "SyncAdjusted"
 """Reason of the Event that tells what was changed or left out."""
+STRANGER_SECONDS = 60.0
+"""How often a pod that refers to somebody else's object is looked at; nothing watches that one."""
 
 
 async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdict:
@@ -46,6 +50,7 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
         return downward.DONE
     await _tell_adjusted(pair.tenant_x, built, session)
     _wait_for_needs(pair.key, pod, wanted_tokens, session)
+    await _refuse_strangers(pair, pod, session)
     try:
         return await downward.post(kind, pair, built.pod, session)
     except (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge) as problem:
@@ -118,6 +123,40 @@ def _missing_objects(key: Key, pod: Object, session: Session) -> Iterator[Key]:
         needed = session.key(ref.kind, key.namespace, ref.name)
         if not _is_below(kind, needed, session):
             yield needed
+
+
+async def _refuse_strangers(pair: Pair, pod: Object, session: Session) -> None:
+    """Raise Wait while a name without a twin, of whatever reason, is somebody else's below."""
+    assert pair.tenant_x is not None  # noqa: S101 - the step says so
+    for ref in sorted(refs_of(pod["spec"])):
+        kind = kinds.BY_NAME[ref.kind]
+        key = session.key(ref.kind, pair.key.namespace, ref.name)
+        if _is_ours(downward.look(kind, key, session).super_x, session):
+            continue
+        try:
+            live = await session.super_client.get(
+                kind.resource,
+                kind.super_name(ref.name),
+                namespace=session.view.super_namespace(pair.key.namespace),
+                metadata_only=True,
+            )
+        except errors.NotFound:
+            continue
+        owner = ownership.owner_of(live["metadata"])
+        if owner is None or owner.vc_uid != session.tenant.uid:
+            message = (
+                f"a reference to {ref.kind} {ref.name}: the name is taken by an object that belongs"
+                " to somebody else; choose another name (rule name-taken)"
+            )
+            await session.notices.tell(
+                PODS, pair.tenant_x, reason=downward.NAME_TAKEN, message=message
+            )
+            raise Wait("a name that the pod refers to is somebody else's", STRANGER_SECONDS)
+
+
+def _is_ours(entry: Entry | None, session: Session) -> bool:
+    side = decide.super_side(entry)
+    return side is not None and side.vc_uid == session.tenant.uid
 
 
 def _is_below(kind: Kind, key: Key, session: Session) -> bool:

@@ -1,0 +1,174 @@
+"""A session of one tenant without any network: real caches, and clients that only write down."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import orjson
+
+from kubeio import errors
+from kubeio.endpoint import Endpoint
+from kubeio.queue import FairQueue
+from kubeio.store import Entry, parse
+from syncer.brake import Sight
+from syncer.keys import Key, group_of
+from syncer.session import Session
+from syncer.supercluster import SuperCluster
+from tenancy import marks, ownership
+from tenancy.ownership import Tenant
+from tenancy.resources import Resource
+from tenancy.specs import parse_virtual_cluster
+
+BODY = {
+    "apiVersion": "tenancy.x-k8s.io/v1alpha1",
+    "kind": "VirtualCluster",
+    "metadata": {"name": "vc", "namespace": "default", "uid": "vc-uid", "resourceVersion": "1"},
+    "spec": {"clusterVersionName": "v1.36"},
+    "status": {"serviceCidr": "10.96.8.0/22"},
+}
+CLUSTER = parse_virtual_cluster(BODY)
+TENANT: Tenant = CLUSTER.tenant
+STORE_UID = "7b0a5f0e-0000-4000-8000-000000000001"
+
+
+class Api:
+    """An API server's client that answers from `objects` and writes down every request."""
+
+    def __init__(self) -> None:
+        self.endpoint = Endpoint(server="https://api.example:6443")
+        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        self.asked: list[tuple[str, str, str]] = []
+        self.bodies: list[Any] = []
+        self.refusals: dict[str, Exception] = {}
+        """What a method raises, by its name or its name and kind."""
+        self.revision = 1000
+
+    def _ask(self, verb: str, kind: str, name: str, body: Any = None) -> None:
+        self.asked.append((verb, kind, name))
+        if verb != "get":
+            self.bodies.append(body)
+        problem = self.refusals.get(f"{verb} {kind}") or self.refusals.get(verb)
+        if problem is not None:
+            raise problem
+
+    def _written(self, body: Any) -> dict[str, Any]:
+        self.revision += 1
+        metadata = body.get("metadata", {}) if isinstance(body, dict) else {}
+        return {"metadata": {"uid": "new", **metadata, "resourceVersion": str(self.revision)}}
+
+    def writes(self, kind: str = "") -> list[tuple[str, str, str]]:
+        """Return the requests that change something."""
+        return [asked for asked in self.asked if asked[0] != "get" and kind in ("", asked[1])]
+
+    async def get(self, resource: Resource, name: str, **_: Any) -> dict[str, Any]:
+        self._ask("get", resource.kind, name)
+        found = self.objects.get((resource.kind, name))
+        if found is None:
+            raise errors.NotFound(f"no {name}")
+        return found
+
+    async def create(self, resource: Resource, body: Any, **options: Any) -> dict[str, Any]:
+        subresource = options.get("subresource", "")
+        name = options.get("name") or body.get("metadata", {}).get("name", "")
+        self._ask("create", f"{resource.kind}/{subresource}".rstrip("/"), name, body)
+        answer = self.objects.get((f"create {subresource}", name))
+        return answer or self._written(body)
+
+    async def replace(self, resource: Resource, body: Any, **_: Any) -> dict[str, Any]:
+        self._ask("replace", resource.kind, body["metadata"]["name"], body)
+        return self._written(body)
+
+    async def apply(self, resource: Resource, body: Any, **_: Any) -> dict[str, Any]:
+        self._ask("apply", resource.kind, body["metadata"]["name"], body)
+        return self._written(body)
+
+    async def patch(self, resource: Resource, name: str, body: Any, **_: Any) -> dict[str, Any]:
+        self._ask("patch", resource.kind, name, body)
+        return self._written(body)
+
+    async def delete(self, resource: Resource, name: str, **_: Any) -> dict[str, Any]:
+        self._ask("delete", resource.kind, name)
+        return {"kind": "Status"}
+
+
+class World:
+    """One session, its two clusters, and short ways to fill the caches."""
+
+    def __init__(self) -> None:
+        self.above, self.below = Api(), Api()
+        queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
+        self.super_cluster = SuperCluster(self.below, namespace="vc-manager")  # type: ignore[arg-type]
+        self.session = Session(
+            CLUSTER,
+            Endpoint(server="https://tenant.example:6443"),
+            tenant_slice=ipaddress.ip_network("10.96.8.0/22"),
+            super_cluster=self.super_cluster,
+            queue=queue,
+        )
+        session = self.session
+        session.tenant_client = self.above  # type: ignore[assignment]
+        session.notices._client = self.above  # type: ignore[assignment]
+        session.deletions._tenant_client = self.above  # type: ignore[assignment]
+        session.brake._tenant_client = self.above  # type: ignore[assignment]
+        session.brake._sight = Sight(uid=STORE_UID, revision=1, epoch=1, epoch_revision=10**9)
+        session.is_ready = True
+
+    def key(self, kind: str, namespace: str, name: str) -> Key:
+        """Return a key of the tenant."""
+        return self.session.key(kind, namespace, name)
+
+    def tenant_has(self, kind: str, name: str, namespace: str = "web", **fields: Any) -> Entry:
+        """Put a tenant object into its cache."""
+        metadata = {"name": name, "uid": f"{name}-uid", "resourceVersion": "50"}
+        if namespace:
+            metadata["namespace"] = namespace
+        metadata |= fields.pop("metadata", {})
+        entry = parse(orjson.dumps({"kind": kind, "metadata": metadata, **fields}))
+        old = self.session.stores[kind].get(namespace, name)
+        self.session.stores[kind].put(entry, live=True)
+        if kind == "Pod":
+            self.session.pods.set(old, entry)
+        return entry
+
+    def super_has(
+        self, kind: str, name: str, namespace: str = "web", *, uid: str = "", **fields: Any
+    ) -> Entry:
+        """Put one of our super objects, the twin of `uid`, into its cache."""
+        of = uid or f"{name}-uid"
+        metadata = {
+            "name": name,
+            "namespace": self.session.view.super_namespace(namespace),
+            "uid": f"{name}-below",
+            "resourceVersion": "60",
+            "labels": ownership.labels(TENANT, namespace),
+            "annotations": ownership.annotations(TENANT, namespace, of),
+        }
+        if kind == "Namespace":
+            metadata |= {"name": metadata.pop("namespace")}
+        extra = fields.pop("metadata", {})
+        annotations = {**metadata["annotations"], **extra.pop("annotations", {})}
+        metadata |= {**extra, "annotations": annotations}
+        entry = parse(orjson.dumps({"kind": kind, "metadata": metadata, **fields}))
+        self.super_cluster.stores[kind].put(entry, live=True)
+        return entry
+
+    def ready(self, namespace: str = "web") -> None:
+        """Have a namespace and its account there on both sides."""
+        self.tenant_has("Namespace", namespace, namespace="")
+        self.super_has("Namespace", namespace, namespace)
+        self.super_has("ServiceAccount", "vc-workload", namespace)
+
+    def declared(self, conditions: list[dict[str, Any]] | None = None) -> Entry:
+        """Put the VirtualCluster into the cache."""
+        status = {**BODY["status"], "conditions": conditions or []}  # type: ignore[dict-item]
+        entry = parse(orjson.dumps({**BODY, "status": status}))
+        self.super_cluster.virtual_clusters.put(entry, live=True)
+        return entry
+
+    def told(self) -> list[str]:
+        """Return the reasons of the Events that the tenant was told."""
+        return [body["reason"] for body in self.above.bodies if (body or {}).get("reason")]
+
+
+TOKEN_MARKS = {marks.TOKEN_SECONDS: "7200", marks.ACCOUNT: "robot"}
