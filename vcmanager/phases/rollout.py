@@ -1,38 +1,47 @@
-"""Replaces pods where the template leaves that to somebody: updateStrategy OnDelete.
+"""Replaces pods where nobody else does: updateStrategy OnDelete, and pods that never come up.
 
-Hazard: one pod at a time, and only when all are ready, or a renewed certificate would take a
-tenant's store below its quorum.
+A StatefulSet waits for a pod that is not ready before it goes on, and so never replaces one that a
+faulty template made. Hazard: one pod at a time, and a pod that works only when all do, or a renewed
+certificate would take a tenant's store below its quorum.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeio import Object, errors
-from tenancy import marks
 from tenancy.resources import PODS
 from vcmanager.means import Means
 from vcmanager.snapshot import Snapshot
 
+_REVISION = "controller-revision-hash"
+
 
 def next_pod(workload: Mapping[str, Any], pods: Iterable[Object]) -> Object | None:
-    """Return the pod to be replaced now, or None: the last one whose certificates are old."""
-    strategy = workload["spec"].get("updateStrategy") or {}
-    status = workload.get("status") or {}
+    """Return the pod to be replaced now, or None: the last one of an older template.
+
+    One that is not ready goes first, and whatever the strategy is: it serves nobody.
+    """
+    found, status = list(pods), workload.get("status") or {}
+    wanted = status.get("updateRevision")
     if (
-        strategy.get("type") != "OnDelete"
-        or status.get("readyReplicas", 0) < workload["spec"].get("replicas", 1)
+        not wanted
         or status.get("observedGeneration", 0) < workload["metadata"].get("generation", 0)
+        or any("deletionTimestamp" in pod["metadata"] for pod in found)
     ):
         return None
-    wanted = _digest(workload["spec"]["template"]["metadata"])
-    old = [pod for pod in pods if _digest(pod["metadata"]) != wanted]
-    if any("deletionTimestamp" in pod["metadata"] for pod in old):
-        return None
-    return max(old, key=lambda pod: str(pod["metadata"]["name"]), default=None)
+    strategy = workload["spec"].get("updateStrategy") or {}
+    if (strategy.get("rollingUpdate") or {}).get("partition"):
+        return None  # pods below the partition are old on purpose, and would come back old
+    old = [pod for pod in found if _revision(pod) != wanted]
+    broken = [pod for pod in old if not _is_ready(pod)]
+    if broken:
+        return _last(broken)
+    all_ready = status.get("readyReplicas", 0) >= workload["spec"].get("replicas", 1)
+    return _last(old) if strategy.get("type") == "OnDelete" and all_ready else None
 
 
 async def act(means: Means, snapshot: Snapshot) -> None:
-    """Replace at most one pod of each such StatefulSet."""
+    """Replace at most one pod of each StatefulSet."""
     for name, workload in snapshot.named("StatefulSet").items():
         pod = next_pod(workload, snapshot.pods_of(name))
         if pod is None:
@@ -46,5 +55,14 @@ async def act(means: Means, snapshot: Snapshot) -> None:
             continue
 
 
-def _digest(metadata: Mapping[str, Any]) -> str:
-    return str((metadata.get("annotations") or {}).get(marks.SECRETS_DIGEST, ""))
+def _last(pods: Iterable[Object]) -> Object | None:
+    return max(pods, key=lambda pod: str(pod["metadata"]["name"]), default=None)
+
+
+def _revision(pod: Object) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(_REVISION, ""))
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
