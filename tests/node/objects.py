@@ -31,7 +31,7 @@ def container(script: str, name: str = "main") -> dict[str, Any]:
 
 def sleeper(name: str, *, namespace: str = "default", words: str = "ready") -> dict[str, Any]:
     """Return a pod that prints one line and sleeps, and ends at once when told to."""
-    script = f"trap 'exit 0' TERM; echo {words}; while :; do sleep 0.2; done"
+    script = f"trap 'exit 0' TERM; echo {words}; sleep 2147483647 & wait"
     return pod(name, script, namespace=namespace)
 
 
