@@ -101,7 +101,7 @@ def record_of(root_namespace: Object, twin_uid: str) -> Record:
     return Record(
         uid=annotations.get(marks.STORE_UID) or twin_uid,
         revision=revision_of(annotations.get(marks.STORE_REVISION, "")),
-        epoch=int(epoch) if epoch.isdigit() else 0,
+        epoch=revision_of(epoch),
     )
 
 
@@ -132,6 +132,7 @@ class Brake:
         self._verified_at = float("-inf")
         self._record = Record()
         self._root_uid = ""
+        self._first_uid = ""
         self._sight: Sight | None = None
         self._newest = 0
         self.problem = ""
@@ -141,6 +142,14 @@ class Brake:
     def is_held(self) -> bool:
         """Tell whether downward deletes are held."""
         return bool(self.problem)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Tell whether the store is another one than at the beginning of the session.
+
+        Its watches may not notice: a new store's revision can be beyond where they stand.
+        """
+        return self._sight is not None and self._sight.uid != self._first_uid
 
     @property
     def message(self) -> str:
@@ -171,6 +180,7 @@ class Brake:
         self._record = record_of(root, twin_uid)
         self._newest = newest
         sight = await self._look()
+        self._first_uid = sight.uid
         if not self._record.uid:
             if not sight.uid:
                 raise Wait("the tenant has no kube-system yet")
@@ -306,6 +316,6 @@ async def look(tenant_client: Client) -> Sight:
     return Sight(
         uid=uid,
         revision=revision_of(found["metadata"]["resourceVersion"]),
-        epoch=int(epoch) if epoch.isdigit() else 0,
+        epoch=revision_of(epoch),
         epoch_revision=revision_of(items[0]["metadata"]["resourceVersion"]) if items else 0,
     )

@@ -62,6 +62,12 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def was_said(entry: Entry) -> bool:
+    """Tell whether a VirtualCluster carries the condition Synced."""
+    live = (entry.decode().get("status") or {}).get("conditions") or []
+    return conditions.find(live, marks.SYNCED) is not None
+
+
 def is_said(live: Sequence[Mapping[str, Any]], wanted: Sequence[Condition]) -> bool:
     """Tell whether conditions say this already, whenever they began to."""
     told = ("status", "reason", "message", "observedGeneration")

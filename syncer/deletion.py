@@ -8,6 +8,7 @@ the one we know after that. Hazard: any other delete of a super object bypasses 
 
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
@@ -40,6 +41,11 @@ class Target:
     """Whether a tenant object of the key's name stands behind it; a token Secret has none."""
 
 
+class _End(NamedTuple):
+    uid: str
+    forced: bool
+
+
 class Deletions:
     """Deletes the super objects of one tenant."""
 
@@ -55,11 +61,18 @@ class Deletions:
         self._tenant_client = tenant_client
         self._super_client = super_client
         self._expectations = expectations
-        self._gone: dict[Key, str] = {}
+        self._gone: dict[Key, _End] = {}
 
-    def saw_gone(self, key: Key, uid: str) -> None:
-        """Take note that a running watch showed the end of a tenant object."""
-        self._gone[key] = uid
+    def saw_gone(self, key: Key, uid: str, *, forced: bool = False) -> None:
+        """Take note that a running watch showed the end of a tenant object.
+
+        `forced`: a pod went at once although a node ran it, as its tenant had asked.
+        """
+        self._gone[key] = _End(uid, forced)
+
+    def was_forced(self, key: Key, uid: str) -> bool:
+        """Tell whether the tenant was seen to force the end of an object."""
+        return self._gone.get(key) == _End(uid, forced=True)
 
     def forget(self, key: Key) -> None:
         """Drop the note: the twin is gone, too."""
@@ -94,17 +107,16 @@ class Deletions:
             return False
         owner = ownership.owner_of({"annotations": target.entry.annotations})
         seen = self._gone.get(target.key)
-        return seen is None or owner is None or seen != owner.uid
+        return seen is None or owner is None or seen.uid != owner.uid
 
     async def _prove(self, target: Target) -> str:
         """Read both sides live; returns the super object's version, empty when it is gone."""
-        started = time.monotonic()
         owner = ownership.owner_of({"annotations": target.entry.annotations})
         if target.grounds in _RESTS_ON_ABSENCE and target.has_tenant_twin:
             tenant_uid = await self._tenant_uid(target)
             if owner is not None and tenant_uid == owner.uid:
                 raise Wait("the tenant object lives, the cache is behind", 1.0)
-        await self._brake.verify(started)
+        await self._brake.verify(time.monotonic())  # not before the tenant's answer was read
         try:
             live = await self._super_client.get(
                 target.resource,

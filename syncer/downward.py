@@ -14,7 +14,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
-from syncer import decide, upward
+from syncer import decide, translate, upward
 from syncer.decide import Grounds
 from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
@@ -33,6 +33,8 @@ DONE = Done()
 NAME_TAKEN = "NameTaken"
 WAITING = "WaitingForDeletion"
 SYNC_FAILED = "SyncFailed"
+
+REFUSALS = (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -125,6 +127,12 @@ async def post(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdic
         written = await session.super_client.create(kind.resource, twin, field_manager=marks.SYNCER)
     except errors.AlreadyExists:
         return await _look_live(kind, pair, twin, session)
+    except REFUSALS as problem:
+        if problem.has_cause("NamespaceTerminating"):
+            raise Wait("the super namespace is on its way out") from problem
+        if not kind.is_expected(problem):
+            await tell_failed(kind, tenant_x, problem, session)
+        raise
     noted(pair.key, written, tenant_x, session)
     _log.info("super.created")
     return Done()
@@ -141,6 +149,28 @@ def noted(key: Key, written: Object, tenant_x: Entry, session: Session) -> None:
     session.fuse.wrote(key)
     session.brake.wrote(tenant_x.resource_version)
     session.mark_store_soon()
+
+
+async def tell_refusal(
+    kind: Kind, tenant_x: Entry | None, refusal: errors.ApiError | None, session: Session
+) -> None:
+    """Tell of a refused change and raise it, once what the twin says has gone up all the same."""
+    if refusal is None:
+        return
+    if tenant_x is not None and not kind.is_expected(refusal):
+        await tell_failed(kind, tenant_x, refusal, session)
+    raise refusal
+
+
+async def tell_failed(
+    kind: Kind, tenant_x: Entry, problem: errors.ApiError, session: Session
+) -> None:
+    """Tell the tenant what the super cluster's admission said, without its names."""
+    said = str(problem).split(": ", 2)[-1]  # less which request it was
+    namespace = tenant_x.namespace or tenant_x.name
+    below = session.view.super_namespace(namespace)
+    message = translate.scrub(said, translate.names_of(session.tenant, below, namespace))
+    await session.notices.tell(kind.resource, tenant_x, reason=SYNC_FAILED, message=message)
 
 
 async def _look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
@@ -178,7 +208,15 @@ async def _wait(kind: Kind, pair: Pair, session: Session) -> Verdict:
     raise Wait("the twin of an earlier object is on its way out")
 
 
-async def delete(kind: Kind, pair: Pair, grounds: Grounds, session: Session) -> Verdict:
+async def delete(
+    kind: Kind,
+    pair: Pair,
+    grounds: Grounds,
+    session: Session,
+    *,
+    grace_seconds: int | None = None,
+) -> Verdict:
+    """Delete a twin when that is proved, and as far as nobody below still uses it."""
     assert pair.super_x is not None  # noqa: S101 - decided on it
     if grounds is Grounds.UNWANTED:
         if is_used_below(pair, session):
@@ -187,7 +225,8 @@ async def delete(kind: Kind, pair: Pair, grounds: Grounds, session: Session) -> 
         if left > 0:
             return Again(left)
     await session.deletions.delete(
-        Target(key=pair.key, resource=kind.resource, entry=pair.super_x, grounds=grounds)
+        Target(key=pair.key, resource=kind.resource, entry=pair.super_x, grounds=grounds),
+        grace_seconds=grace_seconds,
     )
     if pair.tenant_x is not None and pair.wanted and grounds is Grounds.SUCCEEDED:
         return await _wait(kind, pair, session)
@@ -209,8 +248,14 @@ async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
     if twin is None:
         return Done()  # frozen: what was let through before stays as it is
     live = pair.super_x.decode()
-    if not await change(kind, pair, live, twin, session):
+    refusal: errors.ApiError | None = None
+    try:
+        is_changed = await change(kind, pair, live, twin, session)
+    except REFUSALS as problem:
+        refusal, is_changed = problem, False
+    if not is_changed:
         await carry_up(kind, pair, live, session)
+    await tell_refusal(kind, pair.tenant_x, refusal, session)
     return Done()  # after a change its echo wakes the key; what was live before is stale now
 
 

@@ -14,6 +14,7 @@ from kubeio.store import Entry
 from syncer.keys import Key
 
 PATIENCE_SECONDS = 5.0
+_MAX_DIGITS = 19  # of 64 bits; a tenant may say anything, and Python refuses to read endless ones
 
 
 class Side(Enum):
@@ -25,7 +26,9 @@ class Side(Enum):
 
 def revision_of(resource_version: str) -> int:
     """Return a resourceVersion as the number it is; 0 for servers that use something else."""
-    return int(resource_version) if resource_version.isascii() and resource_version.isdigit() else 0
+    text = resource_version
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+    return int(text) if is_number else 0
 
 
 class _Echo(NamedTuple):

@@ -14,7 +14,7 @@ import structlog
 from syncer.keys import Key
 
 WRITES = 30
-"""Writes below that one key may make in a window."""
+"""Writes, on either side, that one key may make in a window."""
 WINDOW_SECONDS = 60.0
 PAUSE_SECONDS = 10.0
 """How long a key waits after each further write."""

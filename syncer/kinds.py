@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from kubeio import Object
+from kubeio import Object, errors
 from kubeio.store import Entry
 from syncer.special import configuration, namespaces, services
 from syncer.view import TenantView
@@ -65,6 +65,11 @@ def same_name(name: str) -> str:
     return name
 
 
+def never(_: errors.ApiError) -> bool:
+    """No refusal is expected."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One synced kind."""
@@ -84,6 +89,8 @@ class Kind:
     """The twin goes when the tenant object is marked, whatever finalizers hold that."""
     up_spec: Up | None = None
     up_status: Up | None = None
+    is_expected: Callable[[errors.ApiError], bool] = never
+    """Refusals of a create that the kind's own flow deals with."""
     waits_visibly: bool = False
     """The tenant is told while the old twin of a re-created object goes."""
 
@@ -133,6 +140,7 @@ KINDS: tuple[Kind, ...] = (
         build=services.service,
         change=services.patch,
         wants=services.wants,
+        is_expected=services.is_allocation,
         up_spec=services.ports_up,
         up_status=services.status_up,
     ),

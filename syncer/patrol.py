@@ -15,7 +15,7 @@ from syncer.decide import Verdict as Decided
 from syncer.downward import Pair
 from syncer.keys import ADDRESS, NODE, TOKEN, Key
 from syncer.kinds import Kind, Life
-from syncer.rejections import RejectedError
+from syncer.rejections import STUMBLES, RejectedError
 from syncer.session import Session
 from syncer.special import pod_life, pod_status, pods
 from syncer.special.pod_life import Step
@@ -49,7 +49,7 @@ class Patrol:
         for number, key in enumerate(list(session.all_keys())):
             if not session.is_ready:
                 break
-            if differs(key, session):
+            if _may_differ(key, session):
                 found += 1
                 session.add(key, low=True)
             if number % _SLICE == _SLICE - 1:
@@ -57,6 +57,17 @@ class Patrol:
         if found:
             _log.info("patrol.found", tenant=session.tenant.root, keys=found)
         return found
+
+
+def _may_differ(key: Key, session: Session) -> bool:
+    """Tell whether a key has work; one that cannot be read has: a worker says what is wrong."""
+    try:
+        return differs(key, session)
+    except STUMBLES as problem:
+        _log.warning(
+            "patrol.stumbled", tenant=session.tenant.root, key=str(key), problem=repr(problem)
+        )
+        return True
 
 
 def differs(key: Key, session: Session) -> bool:

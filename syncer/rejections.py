@@ -9,6 +9,21 @@ REASON = "SyncRejected"
 """Reason of the Event that tells the tenant."""
 
 
+STUMBLES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What code raises that meets an object of a shape that no honest API hands out.
+
+Whatever runs for all tenants catches it, so that one tenant's object ends nobody else's work.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong with an object, or was changed on its way down."""

@@ -244,8 +244,7 @@ class Session:
                 group.create_task(reflector.run(), name=f"{self.tenant.root}-{reflector.resource}")
                 for reflector in self._reflectors
             ]
-            for reflector in self._reflectors:
-                await reflector.wait_synced()
+            await self._first_lists()
             await self.brake.engage(twin_uid=self._system_twin(), newest=self._newest_written())
             self.is_ready = True
             for key in self.all_keys():
@@ -295,9 +294,13 @@ class Session:
     async def _watch_health(self) -> None:
         """Notice a tenant that cannot be followed any more, and its return."""
         silent_since: float | None = None
+        breaks = 0
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            problem = await self._silence()
+            breaks, before = sum(r.restarts for r in self._reflectors), breaks
+            if breaks > before:
+                self.doubt_store()  # behind the same address there may be another store now
+            problem = self._silence()
             if not problem:
                 silent_since = None
             elif silent_since is None:
@@ -307,21 +310,21 @@ class Session:
                 self.problem = problem if is_long else ""
                 self.look_at_store()
 
-    async def _silence(self) -> str:
-        """Return why the tenant does not answer; asks only when a watch says that it is broken.
+    def _silence(self) -> str:
+        """Return why the tenant cannot be followed: one broken watch is enough."""
+        return next((r.problem for r in self._reflectors if r.problem), "")
 
-        A watch of a quiet collection goes on saying so until its first event.
-        """
-        broken = next((r.problem for r in self._reflectors if r.problem), "")
-        if not broken:
-            return ""
-        try:
-            await self.tenant_client.version()
-        except Wait:
-            return broken
-        except errors.KubeError as problem:
-            return str(problem)
-        return ""
+    async def _first_lists(self) -> None:
+        """Wait until all caches are complete; raises what is wrong when that takes long."""
+        for reflector in self._reflectors:
+            while not reflector.synced:
+                try:
+                    async with asyncio.timeout(UNREACHABLE_SECONDS):
+                        await reflector.wait_synced()
+                except TimeoutError:
+                    problem = self._silence()
+                    if problem:
+                        raise errors.Unavailable(problem) from None
 
     def all_keys(self) -> Iterable[Key]:
         """Yield every key that may have work: of both sides, as neither alone knows all."""

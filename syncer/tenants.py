@@ -9,6 +9,7 @@ Must not know what a session does. Hazard: a tenant whose VirtualCluster is bein
 import asyncio
 import base64
 import binascii
+import contextlib
 import hashlib
 import ipaddress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from kubeio.store import Entry
 from kubeio.worker import Wait
 from syncer import conditions, wiring
 from syncer.keys import Key
+from syncer.rejections import STUMBLES
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
 from tenancy import marks
@@ -30,6 +32,9 @@ from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluste
 
 KUBECONFIG = "syncer-kubeconfig"
 """Name of the Secret, and of its key, with the syncer's own credential for a tenant."""
+
+STEADY_SECONDS = 60.0
+"""A session that lasted this long is no failure; shorter ones follow each other ever slower."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -102,22 +107,36 @@ class Tenants:
         changed = self._changed[uid]
         while (entry := self._entry(uid)) is not None:
             changed.clear()
-            if entry.deleting and not await self._say_disengaged(entry):
+            try:
+                await self._keep_once(entry, changed, backoff)
+            except STUMBLES as problem:  # or one VirtualCluster would end the work for all
+                _log.error("tenant.stumbled", uid=uid, exc_info=problem)
                 await _first(changed, backoff.next())
-                continue
-            plan = self._plan(entry)
-            if plan is None:
-                await changed.wait()
-                continue
-            problem = await self._engage(uid, plan)
-            if not problem:
-                backoff.reset()
-                continue
-            _log.warning("tenant.not_engaged", tenant=plan.cluster.tenant.root, problem=problem)
-            await self._say_unreachable(uid, problem)
-            await _first(changed, backoff.next())
         self._changed.pop(uid, None)
         self._keepers.pop(uid, None)
+
+    async def _keep_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
+        """Say how things are and have one session, or wait until there can be one."""
+        uid = entry.uid
+        if entry.deleting and not await self._say_disengaged(entry):
+            await _first(changed, backoff.next())
+            return
+        plan = self._plan(entry)
+        if plan is None:
+            is_said = await self._say_not_followed(entry)
+            await (changed.wait() if is_said else _first(changed, backoff.next()))
+            return
+        began = asyncio.get_running_loop().time()
+        problem = await self._engage(uid, plan)
+        if asyncio.get_running_loop().time() - began >= STEADY_SECONDS:
+            backoff.reset()
+        if problem:
+            _log.warning("tenant.not_engaged", tenant=plan.cluster.tenant.root, problem=problem)
+            await self._say_unreachable(uid, problem)
+        # Our own words are a change of the VirtualCluster, too; only another plan ends the pause.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(backoff.next()):
+                await self._until_changed(uid, plan.digest())
 
     def _plan(self, entry: Entry) -> Plan | None:
         """Return what a tenant's session is made of, or None while it cannot have one."""
@@ -183,6 +202,16 @@ class Tenants:
         entry = self._entry(uid)
         if entry is not None and not entry.deleting:
             await self._say(entry, reason=conditions.UNREACHABLE, message=problem)
+
+    async def _say_not_followed(self, entry: Entry) -> bool:
+        """Correct what was said of a tenant that was followed before; tells whether it is said."""
+        if entry.deleting or not conditions.was_said(entry):
+            return True
+        message = (
+            f"The tenant is not followed: its slice or a usable Secret {KUBECONFIG} of its root"
+            " namespace is missing."
+        )
+        return await self._say(entry, reason=conditions.UNREACHABLE, message=message)
 
     async def _say(self, entry: Entry, *, reason: str, message: str) -> bool:
         """Write the condition Synced; tells whether that worked."""

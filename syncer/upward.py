@@ -42,4 +42,5 @@ async def write(
         field_manager=marks.SYNCER,
     )
     session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
+    session.fuse.wrote(key)
     _log.debug("tenant.changed", part=subresource or "spec")

@@ -15,7 +15,7 @@ from syncer.keys import ADDRESS, EVENT, NODE, TOKEN, Key
 from syncer.pod_index import Changes
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, is_reserved_name, refs_of
 from syncer.session import SYNCED_KINDS, Session
-from syncer.special import configuration, events
+from syncer.special import configuration, events, pods
 from syncer.special.addresses import is_in_slice
 from syncer.supercluster import SuperCluster
 from tenancy import marks, ownership
@@ -54,7 +54,8 @@ def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -
     if old is None:
         return
     if live:
-        session.deletions.saw_gone(key, old.uid)
+        forced = key.kind == "Pod" and pods.was_forced(old.decode())
+        session.deletions.saw_gone(key, old.uid, forced=forced)
     else:
         session.doubt_store()  # absence from a list: perhaps it is another store
 

@@ -34,6 +34,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         except errors.AlreadyExists:
             return Done()  # a Service of the tenant has it; its own key tells
         session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
+        session.fuse.wrote(key)
         _log.info("address.reserved", address=key.name)
     elif reserved is not None and not taken:
         try:
@@ -41,5 +42,6 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         except errors.NotFound:
             return Done()
         session.expectations.deleted(Side.TENANT, key, reserved)
+        session.fuse.wrote(key)
         _log.info("address.freed", address=key.name)
     return Done()

@@ -31,14 +31,16 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
     if live is None:
         try:
             await session.super_client.create(SERVICE_ACCOUNTS, wanted, field_manager=marks.SYNCER)
+            session.fuse.wrote(key)
         except errors.AlreadyExists:
-            return await _take_over(wanted, session)
+            return await _take_over(key, wanted, session)
     elif not namespaces.is_same_account(live.decode()):
-        return await _take_over(wanted, session)
+        return await _take_over(key, wanted, session)
     return Done()
 
 
-async def _take_over(wanted: dict[str, object], session: Session) -> Verdict:
+async def _take_over(key: Key, wanted: dict[str, object], session: Session) -> Verdict:
     """Put the account back to powerless; the namespace is ours, so its accounts are, too."""
     await session.super_client.apply(SERVICE_ACCOUNTS, wanted, field_manager=marks.SYNCER)
+    session.fuse.wrote(key)
     return Done()

@@ -69,6 +69,7 @@ async def _show(key: Key, super_node: Object, virtual: Object | None, session: S
     if virtual is None or not nodes.is_node_shown(virtual, wanted):
         written = await client.apply(NODES, wanted, field_manager=marks.SYNCER)
         session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
+        session.fuse.wrote(key)
         _log.info("node.shown", node=key.name)
     status = nodes.status(super_node, session.super_cluster.agent_address(key.name))
     if virtual is None or not nodes.is_status_shown(virtual, status):
@@ -80,6 +81,7 @@ async def _show(key: Key, super_node: Object, virtual: Object | None, session: S
         }
         written = await client.apply(NODES, body, field_manager=marks.SYNCER, subresource="status")
         session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
+        session.fuse.wrote(key)
         _log.debug("node.status_shown", node=key.name)
 
 

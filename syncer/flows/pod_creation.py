@@ -13,14 +13,14 @@ from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Verdict, Wait
 from syncer import decide, downward, kinds, policy
-from syncer.downward import SYNC_FAILED, Pair
+from syncer.downward import Pair
 from syncer.flows import tokens
 from syncer.keys import Key
 from syncer.kinds import Kind
 from syncer.references import refs_of, token_sources
 from syncer.rejections import Problem, RejectedError
 from syncer.session import Session
-from syncer.special import namespaces, pod_build, pod_env, token_specs
+from syncer.special import pod_build, pod_env, token_specs
 from syncer.special.pod_build import Built, PodFacts
 from syncer.special.pod_scheduling import Placement
 from syncer.special.token_specs import TokenSpec
@@ -51,13 +51,7 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
     await _tell_adjusted(pair.tenant_x, built, session)
     _wait_for_needs(pair.key, pod, wanted_tokens, session)
     await _refuse_strangers(pair, pod, session)
-    try:
-        return await downward.post(kind, pair, built.pod, session)
-    except (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge) as problem:
-        if isinstance(problem, errors.Forbidden) and problem.has_cause("NamespaceTerminating"):
-            raise Wait("the super namespace is on its way out") from problem
-        await _tell_failed(pair.tenant_x, problem, session)
-        raise
+    return await downward.post(kind, pair, built.pod, session)
 
 
 async def _tokens(pod: Object, session: Session) -> list[TokenSpec]:
@@ -82,7 +76,9 @@ def _facts(
     pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
 ) -> PodFacts:
     view, namespace = session.view, pod["metadata"]["namespace"]
-    links = pod["spec"].get("enableServiceLinks", True)
+    spec = pod["spec"]
+    links = spec.get("enableServiceLinks", True)
+    is_choosy = bool(spec.get("affinity") or spec.get("nodeName"))
     return PodFacts(
         tenant=session.tenant,
         super_namespace=super_namespace.name,
@@ -92,8 +88,8 @@ def _facts(
             vc_uid=session.tenant.uid,
             namespace=namespace,
             super_namespace=view.super_namespace,
-            namespaces=view.namespace_labels(),
-            nodes=view.nodes(),
+            namespaces=view.namespace_labels() if is_choosy else {},
+            nodes=view.nodes() if is_choosy else (),
         ),
         variables=pod_env.service_variables(view.services(namespace), namespace, links=links),
         account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
@@ -177,10 +173,3 @@ async def _tell_adjusted(tenant_x: Entry, built: Built, session: Session) -> Non
     if built.notices:
         message = "; ".join(str(problem) for problem in built.notices)
         await session.notices.tell(PODS, tenant_x, reason=ADJUSTED, message=message)
-
-
-async def _tell_failed(tenant_x: Entry, problem: errors.ApiError, session: Session) -> None:
-    """Tell the tenant what the super cluster's admission said, without its names."""
-    said = str(problem).split(": ", 2)[-1]  # less which request it was
-    message = namespaces.scrubbed(said, session.view, tenant_x.namespace)
-    await session.notices.tell(PODS, tenant_x, reason=SYNC_FAILED, message=message)

@@ -95,12 +95,20 @@ async def _apart(kind: Kind, pair: Pair, session: Session) -> Verdict:
     )
     match decision.verdict, decision.grounds:
         case Decided.DELETE, Grounds() as grounds:
-            return await downward.delete(kind, pair, grounds, session)
+            forced = session.deletions.was_forced(pair.key, _recorded(pair))
+            grace = 0 if forced else None
+            return await downward.delete(kind, pair, grounds, session, grace_seconds=grace)
         case Decided.FOREIGN, _:
             return await downward.name_taken(kind, pair, session)
         case Decided.WAIT, _:
             raise Wait("the twin of an earlier pod is on its way out")
     return Done()
+
+
+def _recorded(pair: Pair) -> str:
+    """Return the UID of the tenant pod that a super pod records."""
+    side = decide.super_side(pair.super_x)
+    return side.uid if side is not None else ""
 
 
 # --- the steps ------------------------------------------------------------------------------------
@@ -122,13 +130,18 @@ async def _wait(_: Both) -> Verdict:
 
 async def _follow(both: Both) -> Verdict:
     twin, session = both.twin, both.session
+    refusal: errors.ApiError | None = None
     assert twin is not None  # noqa: S101 - the step says so
     node = twin["spec"].get("nodeName") or ""
     if not both.side.deleting:
         if node and not both.side.node:
             await _bind(both, node)
-        await _carry_down(both, twin)
+        try:
+            await _carry_down(both, twin)
+        except downward.REFUSALS as problem:
+            refusal = problem
     await _carry_up(both, twin, session)
+    await downward.tell_refusal(both.kind, both.tenant_x, refusal, session)
     return Done()
 
 

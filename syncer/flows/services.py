@@ -7,7 +7,7 @@ cannot be had gets no twin at all, because one with another IP would be worse th
 import structlog
 
 from kubeio import Object, errors
-from kubeio.worker import Again, Verdict
+from kubeio.worker import Again, Verdict, Wait
 from syncer import downward
 from syncer.downward import Pair
 from syncer.keys import Key
@@ -15,6 +15,8 @@ from syncer.kinds import Kind
 from syncer.session import Session
 from syncer.special import services
 
+TELL_AFTER = 4
+"""Tries after which the tenant is told; an address that was just freed is had again sooner."""
 RETRY_SECONDS = 30.0
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -39,10 +41,11 @@ async def _refused(kind: Kind, key: Key, problem: errors.Invalid, session: Sessi
             f"spec.clusterIP {address} is in use outside this cluster, so the Service has no"
             " endpoints yet; it is tried again, or delete it and create it anew"
         )
-        await session.notices.tell(
-            kind.resource, pair.tenant_x, reason=services.IP_UNAVAILABLE, message=message
-        )
-        return Again(RETRY_SECONDS)
+        if session.queue.failures(key) >= TELL_AFTER:
+            await session.notices.tell(
+                kind.resource, pair.tenant_x, reason=services.IP_UNAVAILABLE, message=message
+            )
+        raise Wait("the address is in use outside of the tenant")
     return await _without_own_port(kind, pair, session)
 
 

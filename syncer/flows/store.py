@@ -23,29 +23,50 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 async def reconcile(_: Key, session: Session) -> Verdict:
     """Judge the store if there is a doubt, and say how things are."""
     brake = session.brake
-    tenant = session.tenant
     was_held = brake.is_held
     if session.problem:
         await _say(session)
         return Done()  # the tenant's return wakes this key
-    if session.store_in_doubt or was_held:
-        session.store_in_doubt = False
-        await brake.look()
+    try:
+        goes_on = await _judge(session)
+    finally:
+        await _say(session)  # whatever the tenant's API refuses: how things are is known
+    if not goes_on:
+        session.restart()
+        return Done()
+    if was_held and not brake.is_held:
+        for key in session.all_keys():
+            session.add(key, low=True)
+    return Again(LOOK_AGAIN_SECONDS) if brake.is_held else Done()
+
+
+async def _judge(session: Session) -> bool:
+    """Judge the store and mark it; tells whether the session's caches are still of that store."""
+    brake, tenant = session.brake, session.tenant
+    if session.store_in_doubt or brake.is_held:
+        await _look(session)
+    if brake.is_replaced:
+        return False
     entry = session.super_cluster.virtual_clusters.get(tenant.namespace, tenant.name)
     confirmed = entry.annotations.get(marks.CONFIRM_DELETES, "") if entry is not None else ""
     if confirmed and entry is not None:
         taken = await brake.confirm(confirmed)
         await _use_up(entry, confirmed, session)
         if taken:
-            session.restart()
-            return Done()
+            return False
     if brake.is_count_due:
         await brake.count_up()
-    await _say(session)
-    if was_held and not brake.is_held:
-        for key in session.all_keys():
-            session.add(key, low=True)
-    return Again(LOOK_AGAIN_SECONDS) if brake.is_held else Done()
+    return True
+
+
+async def _look(session: Session) -> None:
+    """Look at the store; the doubt stays until that worked."""
+    session.store_in_doubt, is_judged = False, False
+    try:
+        await session.brake.look()
+        is_judged = True
+    finally:
+        session.store_in_doubt |= not is_judged
 
 
 async def _use_up(entry: Entry, confirmed: str, session: Session) -> None:

@@ -109,10 +109,12 @@ async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Sessi
         )
     except errors.NotFound:
         return Again(ACCOUNT_GONE_SECONDS)  # account or pod; what is mounted ends with its time
-    status = answer["status"]
+    status, now = answer["status"], datetime.now(UTC)
     expires = datetime.fromisoformat(status["expirationTimestamp"])
     namespace = session.view.super_namespace(key.namespace)
-    secret = token_specs.secret_of(token, session.tenant, namespace, status["token"], expires)
+    secret = token_specs.secret_of(
+        token, session.tenant, namespace, status["token"], expires=expires, now=now
+    )
     secret["metadata"]["name"] = key.name  # an account made anew keeps its pods' Secret
     if entry is None:
         try:
@@ -123,9 +125,6 @@ async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Sessi
         secret["metadata"] |= {"uid": entry.uid, "resourceVersion": entry.resource_version}
         written = await session.super_client.replace(SECRETS, secret, field_manager=marks.SYNCER)
     session.expectations.wrote(Side.SUPER, key, written["metadata"]["resourceVersion"])
+    session.fuse.wrote(key)
     _log.info("token.written", expires=expires.isoformat(), renewed=entry is not None)
-    annotations = secret["metadata"]["annotations"]
-    left = token_specs.seconds_to_renewal(annotations, datetime.now(UTC))
-    # A tenant that gives shorter tokens than were asked for is not asked again and again.
-    remaining = (expires - datetime.now(UTC)).total_seconds()
-    return Again(left if left > 0 else max(remaining / 2, ACCOUNT_GONE_SECONDS))
+    return Again(token_specs.seconds_to_renewal(secret["metadata"]["annotations"], now))

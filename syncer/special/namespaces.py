@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeio import Object
-from syncer import policy, translate
+from syncer import policy
 from syncer.view import TenantView
 from tenancy import names, ownership
 
@@ -67,11 +67,3 @@ def workload_account(view: TenantView, tenant_namespace: Mapping[str, Any]) -> O
 def is_same_account(live: Mapping[str, Any]) -> bool:
     """Tell whether an account is still powerless: nothing of it reaches a pod by itself."""
     return live.get("automountServiceAccountToken") is False
-
-
-def scrubbed(text: str, view: TenantView, tenant_namespace: str) -> str:
-    """Return a text about something in a namespace without names of the super cluster."""
-    pairs = translate.names_of(
-        view.tenant, view.super_namespace(tenant_namespace), tenant_namespace
-    )
-    return translate.scrub(text, pairs)

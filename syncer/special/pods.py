@@ -48,9 +48,22 @@ def is_held(pod: Mapping[str, Any]) -> bool:
     return bool(pod["spec"].get("schedulingGates"))
 
 
+def was_forced(last: Mapping[str, Any]) -> bool:
+    """Tell, from a pod's last state, whether it went at once although a node ran it.
+
+    A pod without a node always goes at once; that asks for nothing.
+    """
+    spec = last.get("spec")
+    is_bound = isinstance(spec, dict) and bool(spec.get("nodeName"))
+    return is_bound and last["metadata"].get("deletionGracePeriodSeconds") == 0
+
+
 def grace_down(pod: PodSide) -> int | None:
-    """Return the grace that the twin is deleted with: the tenant's, within the limit."""
-    if pod.grace_seconds is None:
+    """Return the grace that the twin is deleted with: the tenant's, within the limit.
+
+    None stands for the twin's own: a pod without a node goes at once whatever was asked.
+    """
+    if pod.grace_seconds is None or not pod.node:
         return None
     return min(pod.grace_seconds, policy.MAX_GRACE_SECONDS)
 

@@ -160,6 +160,11 @@ def with_live_ports(twin: Object, live: Mapping[str, Any]) -> Object:
     return bare
 
 
+def is_allocation(problem: errors.ApiError) -> bool:
+    """Tell whether a refusal is about an address or a node port that somebody else has."""
+    return isinstance(problem, errors.Invalid) and bool(refusal(problem))
+
+
 def refusal(problem: errors.Invalid) -> str:
     """Return which allocation a refusal is about: `address`, `port`, or empty for neither."""
     fields = [str(cause.get("field", "")) for cause in problem.causes]

@@ -18,6 +18,8 @@ from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant
 
 DATA_KEY = "token"
+MIN_RENEWAL_SECONDS = 60.0
+"""A tenant that gives shorter tokens than were asked for is asked no more often than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +87,25 @@ def wanted_of(source: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def secret_of(
-    token: TokenSpec, tenant: Tenant, super_namespace: str, text: str, expires: datetime
+    token: TokenSpec,
+    tenant: Tenant,
+    super_namespace: str,
+    text: str,
+    *,
+    expires: datetime,
+    now: datetime,
 ) -> Object:
     """Return the super Secret that carries a token."""
+    # Half of the life that was really given, which is the tenant's to choose.
+    life = min((expires - now).total_seconds(), float(token.seconds))
+    renewal = now + timedelta(seconds=max(life / 2, MIN_RENEWAL_SECONDS))
     record = {
         **ownership.annotations(tenant, token.namespace, token.account_uid),
         marks.ACCOUNT: token.account,
         marks.EXPIRES: expires.isoformat(),
         marks.TOKEN_AUDIENCE: token.audience,
         marks.TOKEN_SECONDS: str(token.seconds),
+        marks.TOKEN_RENEW: renewal.isoformat(),
     }
     if token.pod:
         record[marks.TOKEN_POD] = f"{token.pod}/{token.pod_uid}"
@@ -130,10 +142,8 @@ def spec_of_secret(annotations: Mapping[str, str]) -> TokenSpec | None:
 
 
 def seconds_to_renewal(annotations: Mapping[str, str], now: datetime) -> float:
-    """Return how long a token Secret is good for before its half-life; 0 or less: renew now."""
+    """Return how long until the next token is asked for; 0 or less: now."""
     try:
-        expires = datetime.fromisoformat(annotations[marks.EXPIRES])
-        lifetime = int(annotations[marks.TOKEN_SECONDS])
-        return (expires - timedelta(seconds=lifetime / 2) - now).total_seconds()
+        return (datetime.fromisoformat(annotations[marks.TOKEN_RENEW]) - now).total_seconds()
     except (KeyError, ValueError, TypeError):
         return 0.0

@@ -49,6 +49,8 @@ SLICE = "10.96.8.0/22"
 HOME = "vc-manager"
 _NAMESPACES = "namespace-controller"
 _ROOT_CA = "root-ca-certificate-publisher-controller"
+LINGER = 0.2
+"""Seconds that unneeded objects are kept in these tests."""
 _WRITES = frozenset({"create", "update", "patch", "delete"})
 
 
@@ -269,7 +271,7 @@ class World:
             try:
                 if engaged:
                     await eventually(lambda: self.is_engaged() or task.done(), within=30)
-                    self.session.reminders.linger_seconds = 0.2
+                    await asyncio.sleep(1.5 * LINGER)  # what earlier tests left goes now
                     await self.idle()
                 yield syncer
             finally:
@@ -439,6 +441,11 @@ async def declare(
         },
     )
     return tenant
+
+
+@pytest.fixture(autouse=True)
+def _short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("syncer.reminders.LINGER_SECONDS", LINGER)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import asyncio
 
 from tenancy import marks
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
-from tests.integration.syncer.conftest import World, pod
+from tests.integration.syncer.conftest import LINGER, World, pod
 from tests.integration.syncer.test_pods import gone
 from tests.support.eventually import eventually
 
@@ -40,6 +40,8 @@ async def furnish(world: World) -> tuple[str, str]:
     await world.idle()
     world.session.look_at_store()
     await eventually(lambda: not world.session.brake.is_count_due)
+    await world.idle()
+    await asyncio.sleep(2 * LINGER)
     await world.idle()
     return space, node
 
@@ -104,7 +106,10 @@ async def test_what_happened_in_the_meantime_is_caught_up(world: World):
         assert await world.has_twin(PODS, space, "job")
     after = await world.twin(PODS, space, "web")
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
-    deletes = [write for write in world.writes("super", below) if write.verb == "delete"]
+    writes = [
+        w for w in world.writes("super", below) if w.namespace == world.super_namespace(space)
+    ]
+    deletes = [write for write in writes if write.verb == "delete"]
     assert sorted((write.resource, write.name) for write in deletes) == [
         ("pods", "going"),
         ("services", "web"),

@@ -171,6 +171,8 @@ async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: W
     )
     assert [item["reason"] for item in found["items"]] == ["ServiceIPUnavailable"]
     assert not await synced.has_twin(SERVICES, space, "web")
+    await synced.below.delete(SERVICES, "late", namespace="default")
+    await eventually(lambda: synced.twin(SERVICES, space, "web"), within=30)
 
 
 async def test_an_unknown_annotation_holds_a_service(synced: World):

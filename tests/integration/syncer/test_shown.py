@@ -204,11 +204,11 @@ async def test_a_token_is_the_tenants_and_renewed_at_half(synced: World):
     assert refused
 
     # Half of its life has passed, as far as the record says.
-    late = (datetime.now(UTC) + timedelta(seconds=3599)).isoformat()
+    late = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
     await synced.below.patch(
         SECRETS,
         shared["metadata"]["name"],
-        {"metadata": {"annotations": {marks.EXPIRES: late}}},
+        {"metadata": {"annotations": {marks.TOKEN_RENEW: late}}},
         namespace=synced.super_namespace(space),
     )
     renewed = await eventually(

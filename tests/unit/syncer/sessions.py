@@ -112,6 +112,7 @@ class World:
         session.deletions._tenant_client = self.above  # type: ignore[assignment]
         session.brake._tenant_client = self.above  # type: ignore[assignment]
         session.brake._sight = Sight(uid=STORE_UID, revision=1, epoch=1, epoch_revision=10**9)
+        session.brake._first_uid = STORE_UID
         session.is_ready = True
 
     def key(self, kind: str, namespace: str, name: str) -> Key:

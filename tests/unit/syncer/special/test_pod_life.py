@@ -124,5 +124,16 @@ def test_the_facts_are_read_from_the_bodies():
     )
     assert pods.grace_down(side) == 600
     assert pods.grace_down(replace(side, grace_seconds=0)) == 0
+    assert pods.grace_down(replace(side, grace_seconds=0, node="")) is None
+    assert pods.grace_down(replace(side, grace_seconds=None)) is None
     lost = pod_status.lost(body)["status"]
     assert pods.pod_side({**body, "status": lost}).is_lost
+
+
+@pytest.mark.parametrize(
+    ("spec", "grace", "forced"),
+    [({"nodeName": "n"}, 0, True), ({"nodeName": "n"}, 30, False), ({}, 0, False)],
+)
+def test_only_a_pod_with_a_node_can_have_been_forced_away(spec, grace, forced):
+    last = {"metadata": {"deletionGracePeriodSeconds": grace}, "spec": spec}
+    assert pods.was_forced(last) is forced

@@ -132,7 +132,7 @@ BOUND = TokenSpec(
 @pytest.mark.parametrize("token", [SHARED, BOUND])
 def test_a_token_secret_says_all_that_its_renewal_needs(token):
     expires = NOW + timedelta(seconds=token.seconds)
-    secret = token_specs.secret_of(token, TENANT, "below", "the-token", expires)
+    secret = token_specs.secret_of(token, TENANT, "below", "the-token", expires=expires, now=NOW)
     annotations = secret["metadata"]["annotations"]
     assert token_specs.spec_of_secret(annotations) == token
     assert secret["metadata"]["name"] == token.secret_name
@@ -144,7 +144,16 @@ def test_a_token_secret_says_all_that_its_renewal_needs(token):
 def test_what_is_no_token_secret_is_none():
     assert token_specs.spec_of_secret({}) is None
     assert token_specs.spec_of_secret({marks.TOKEN_SECONDS: "7200", marks.ACCOUNT: "a"}) is None
-    assert token_specs.seconds_to_renewal({marks.EXPIRES: "never"}, NOW) == 0
+    assert token_specs.seconds_to_renewal({marks.TOKEN_RENEW: "never"}, NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "wait"), [(600, 300), (7200, 3600), (31536000, 3600), (30, 60), (-5, 60)]
+)
+def test_a_token_is_renewed_at_half_the_life_that_the_tenant_gave_it(given, wait):
+    expires = NOW + timedelta(seconds=given)
+    secret = token_specs.secret_of(SHARED, TENANT, "below", "t", expires=expires, now=NOW)
+    assert token_specs.seconds_to_renewal(secret["metadata"]["annotations"], NOW) == wait
 
 
 def test_what_is_asked_of_the_tenant():
