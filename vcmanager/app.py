@@ -140,7 +140,6 @@ class _Manager:
             working = group.create_task(worker.run())
             self._queue.add(AGENT_TRUST)
             async with operator.watching(self._endpoint, self._queue.add) as failed:
-                _stop_on_signals(self._stop)  # kopf has just taken the signals for itself
                 _log.info("manager.started", version=self._options.version)
                 stopped = group.create_task(self._stop.wait())
                 either: list[asyncio.Future[Any]] = [stopped, failed]

@@ -2,14 +2,16 @@
 
 Owns which kinds are watched and by which selectors. Must not decide anything. Hazard: kopf would
 write its own annotations and finalizers, post its log lines as Events, take over the process's
-signals and, at its end, cancel every task in the loop; with event handlers alone and its tasks in
-our hands it does none of that.
+signals and, at its end, cancel every task it finds in its loop. With event handlers alone, and a
+thread and a loop of its own, it does none of that to us.
 """
 
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import aiohttp
@@ -39,35 +41,48 @@ IN_ROOT_NAMESPACES = f"{marks.CONTROLLED}=true,!{marks.NAMESPACE}"
 KOPF_FINALIZER = f"{marks.DOMAIN}/not-used"
 """What kopf may put on and take off; nothing else writes it, and it never does either."""
 
-_STOP_SECONDS = 5.0
+_STOP_SECONDS = 7.0
+_LOGGERS = {
+    "kopf": logging.WARNING,
+    "kopf.objects": logging.ERROR,
+    "kopf._core.reactor.running": logging.ERROR,  # it misses the signals that are not its own
+}
 
 
 @contextlib.asynccontextmanager
 async def watching(endpoint: Endpoint, wake: Wake) -> AsyncIterator[asyncio.Future[None]]:
     """Watch while the block runs; gives a future that ends when watching has failed."""
-    logging.getLogger("kopf.objects").setLevel(logging.ERROR)
-    logging.getLogger("kopf").setLevel(logging.WARNING)
-    tasks = await kopf.spawn_tasks(
-        registry=_registry(endpoint, wake),
-        settings=_settings(),
-        clusterwide=True,
-        standalone=True,
-    )
-    failed = asyncio.ensure_future(_first_end(list(tasks)))
+    loop = asyncio.get_running_loop()
+    stop = threading.Event()
+
+    def wake_there(key: Key) -> None:
+        loop.call_soon_threadsafe(wake, key)
+
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kopf")
+    ended = asyncio.ensure_future(loop.run_in_executor(pool, _run, endpoint, wake_there, stop))
     try:
-        yield failed
+        yield ended
     finally:
-        failed.cancel()
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait([*tasks, failed], timeout=_STOP_SECONDS)
+        stop.set()
+        await asyncio.wait([ended], timeout=_STOP_SECONDS)
+        pool.shutdown(wait=False)
 
 
-async def _first_end(tasks: list["asyncio.Task[Any]"]) -> None:
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        task.result()
-    raise RuntimeError("the watches ended")
+def _run(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> None:
+    """Run kopf in this thread until told to stop."""
+    for name, level in _LOGGERS.items():
+        logging.getLogger(name).setLevel(level)
+    asyncio.run(
+        kopf.operator(
+            registry=_registry(endpoint, wake),
+            settings=_settings(),
+            clusterwide=True,
+            standalone=True,
+            stop_flag=stop,
+        )
+    )
+    if not stop.is_set():
+        raise RuntimeError("the watches ended")
 
 
 def _settings() -> kopf.OperatorSettings:

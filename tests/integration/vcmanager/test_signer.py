@@ -1,0 +1,203 @@
+"""Requests of agents, with real accounts and tokens bound to real pods."""
+
+import base64
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kubeio import Object
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from tenancy import marks, resources
+from tests.integration.vcmanager.conftest import NAMESPACE, Stage
+from tests.support.names import fresh_name
+from vcmanager import signer
+from vcmanager.keys import Key
+from vcmanager.pki import bundles
+
+IP = "10.73.0.9"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """An agent pod and its credential."""
+
+    stage: Stage
+    pod: Object
+
+    async def client(self, *, account: str = "vn-agent", bound: bool = True) -> Client:
+        """Return a client with a token of an account, bound to the pod or not."""
+        spec: Object = {"expirationSeconds": 3600}
+        if bound:
+            metadata = self.pod["metadata"]
+            spec["boundObjectRef"] = {
+                "kind": "Pod",
+                "apiVersion": "v1",
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            }
+        made = await self.stage.admin.create(
+            resources.SERVICE_ACCOUNTS,
+            {"spec": spec},
+            namespace=NAMESPACE,
+            name=account,
+            subresource="token",
+        )
+        plane = self.stage.plane
+        return Client(Endpoint(server=plane.server, ca=plane.ca, token=made["status"]["token"]))
+
+    async def ask(self, client: Client, address: str = IP) -> Object:
+        """Ask for a certificate and have the manager judge."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        request = (
+            x509.CertificateSigningRequestBuilder()
+            .subject_name(x509.Name([]))
+            .add_extension(
+                x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False
+            )
+            .sign(key, hashes.SHA256())
+            .public_bytes(serialization.Encoding.PEM)
+        )
+        name = fresh_name("csr")
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "signerName": marks.AGENT_SERVING_SIGNER,
+                "usages": ["digital signature", "server auth"],
+                "request": base64.b64encode(request).decode(),
+            },
+        }
+        await client.create(resources.CERTIFICATE_SIGNING_REQUESTS, body)
+        await signer.reconcile(self.stage.means, Key("CertificateSigningRequest", "", name))
+        return await self.stage.admin.get(resources.CERTIFICATE_SIGNING_REQUESTS, name)
+
+
+@pytest.fixture
+async def agent(stage: Stage) -> AsyncIterator[Agent]:
+    rbac = "rbac.authorization.k8s.io"
+    for account in ("vn-agent", "other"):
+        await stage.admin.apply(
+            resources.SERVICE_ACCOUNTS,
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": account, "namespace": NAMESPACE},
+            },
+            field_manager="test",
+        )
+    rule = {
+        "apiGroups": ["certificates.k8s.io"],
+        "resources": ["certificatesigningrequests"],
+        "verbs": ["create"],
+    }
+    group = {"apiGroup": rbac, "kind": "Group", "name": f"system:serviceaccounts:{NAMESPACE}"}
+    for resource, kind, more in (
+        (resources.CLUSTER_ROLES, "ClusterRole", {"rules": [rule]}),
+        (
+            resources.CLUSTER_ROLE_BINDINGS,
+            "ClusterRoleBinding",
+            {
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "ask"},
+                "subjects": [group],
+            },
+        ),
+    ):
+        body = {"apiVersion": f"{rbac}/v1", "kind": kind, "metadata": {"name": "ask"}, **more}
+        await stage.admin.apply(resource, body, field_manager="test")
+    pod = await stage.admin.create(
+        resources.PODS,
+        {
+            "metadata": {
+                "name": fresh_name("vn-agent"),
+                "namespace": NAMESPACE,
+                "labels": {"app.kubernetes.io/name": "vn-agent"},
+            },
+            "spec": {
+                "serviceAccountName": "vn-agent",
+                "containers": [{"name": "vn-agent", "image": "x"}],
+            },
+        },
+    )
+    await stage.admin.patch(
+        resources.PODS,
+        pod["metadata"]["name"],
+        {"status": {"phase": "Running", "podIP": IP, "podIPs": [{"ip": IP}]}},
+        namespace=NAMESPACE,
+        subresource="status",
+    )
+    yield Agent(stage=stage, pod=pod)
+    await stage.admin.delete(
+        resources.PODS, pod["metadata"]["name"], namespace=NAMESPACE, grace_seconds=0
+    )
+
+
+def verdict(request: Object) -> str:
+    return next(iter(request["status"].get("conditions") or [{"type": "none"}]))["type"]
+
+
+async def test_the_living_agent_gets_its_certificate(agent: Agent):
+    async with await agent.client() as client:
+        request = await agent.ask(client)
+    assert verdict(request) == "Approved"
+    made = x509.load_pem_x509_certificate(base64.b64decode(request["status"]["certificate"]))
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.IPAddress) == [ip_address(IP)]
+    secret = await agent.stage.admin.get(
+        resources.SECRETS, "vn-agent-serving-ca", namespace=NAMESPACE
+    )
+    authority = bundles.pair_of(secret)
+    assert authority is not None
+    made.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
+
+
+async def test_another_address_is_denied_with_a_reason(agent: Agent):
+    async with await agent.client() as client:
+        request = await agent.ask(client, "10.73.0.10")
+    assert verdict(request) == "Denied"
+    assert "own addresses" in request["status"]["conditions"][0]["message"]
+    assert "certificate" not in request["status"]
+
+
+async def test_a_token_that_is_bound_to_no_pod_is_denied(agent: Agent):
+    async with await agent.client(bound=False) as client:
+        request = await agent.ask(client)
+    assert verdict(request) == "Denied"
+
+
+async def test_another_account_is_denied(agent: Agent):
+    async with await agent.client(account="other", bound=False) as client:
+        request = await agent.ask(client)
+    assert verdict(request) == "Denied"
+
+
+async def test_even_the_super_admin_is_denied(agent: Agent):
+    request = await agent.ask(agent.stage.admin)
+    assert verdict(request) == "Denied"
+
+
+async def test_a_pod_that_is_no_longer_there_is_denied(agent: Agent):
+    async with await agent.client() as client:
+        await agent.stage.admin.patch(
+            resources.PODS,
+            agent.pod["metadata"]["name"],
+            {"metadata": {"labels": {"app.kubernetes.io/name": "something-else"}}},
+            namespace=NAMESPACE,
+        )
+        request = await agent.ask(client)
+    assert verdict(request) == "Denied"
+
+
+async def test_a_request_is_judged_once(agent: Agent):
+    async with await agent.client() as client:
+        request = await agent.ask(client)
+    key = Key("CertificateSigningRequest", "", request["metadata"]["name"])
+    await signer.reconcile(agent.stage.means, key)
+    again = await agent.stage.admin.get(
+        resources.CERTIFICATE_SIGNING_REQUESTS, request["metadata"]["name"]
+    )
+    assert again["metadata"]["resourceVersion"] == request["metadata"]["resourceVersion"]

@@ -1,0 +1,91 @@
+"""kopf's watches wake the right keys and write nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tenancy import marks, ownership, resources
+from tenancy.ownership import Tenant
+from tests.integration.vcmanager.conftest import USER, Stage, cluster_version
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+from vcmanager import keys, operator
+from vcmanager.keys import Key
+
+
+@pytest.fixture
+async def woken(stage: Stage) -> AsyncIterator[list[Key]]:
+    """The keys that the watches have woken, since all of them stand."""
+    found: list[Key] = []
+    marker = await stage.declare()
+    metadata = marker["metadata"]
+    async with operator.watching(stage.plane.endpoint_for(USER), found.append) as failed:
+        key = keys.virtual_cluster(metadata["namespace"], metadata["name"])
+        await eventually(lambda: key in found, within=30)
+        yield found
+        assert not failed.done()
+
+
+def of(cluster) -> Key:
+    return keys.virtual_cluster(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
+
+
+async def test_a_virtual_cluster_wakes_itself_and_keeps_our_finalizer(stage: Stage, woken):
+    cluster = await stage.declare(clusterVersionName="nope")
+    await eventually(lambda: of(cluster) in woken)
+    woken.clear()
+    await stage.admin.patch(
+        resources.VIRTUAL_CLUSTERS,
+        cluster["metadata"]["name"],
+        {"metadata": {"finalizers": [marks.FINALIZER]}},
+        namespace="default",
+    )
+    await eventually(lambda: of(cluster) in woken)
+    for number in range(3):
+        woken.clear()
+        await stage.admin.patch(
+            resources.VIRTUAL_CLUSTERS,
+            cluster["metadata"]["name"],
+            {"metadata": {"labels": {"n": str(number)}}},
+            namespace="default",
+        )
+        await eventually(lambda: of(cluster) in woken)
+    found = await stage.fresh(cluster)
+    assert found["metadata"]["finalizers"] == [marks.FINALIZER]
+    assert set(found["metadata"].get("annotations") or {}) == set()
+    assert "kopf" not in (found.get("status") or {})
+
+
+async def test_a_cluster_version_wakes_itself(stage: Stage, woken):
+    name = fresh_name("v")
+    await stage.admin.create(resources.CLUSTER_VERSIONS, cluster_version(name))
+    await eventually(lambda: Key("ClusterVersion", "", name) in woken)
+
+
+async def test_what_is_in_a_root_namespace_wakes_its_virtual_cluster(stage: Stage, woken):
+    tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
+    key = keys.virtual_cluster("default", tenant.name)
+    body = {"metadata": {"name": tenant.name, "labels": ownership.labels(tenant, "")}}
+    await stage.admin.create(resources.SECRETS, body, namespace="default")
+    await eventually(lambda: key in woken)
+    woken.clear()
+    await stage.admin.delete(resources.SECRETS, tenant.name, namespace="default")
+    await eventually(lambda: key in woken)
+
+
+async def test_what_is_a_tenants_own_wakes_nobody(stage: Stage, woken):
+    tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
+    body = {"metadata": {"name": tenant.name, "labels": ownership.labels(tenant, "default")}}
+    await stage.admin.create(resources.SECRETS, body, namespace="default")
+    later = await stage.declare(clusterVersionName="nope")  # its event comes after the other's
+    await eventually(lambda: of(later) in woken)
+    await asyncio.sleep(0.3)
+    assert keys.virtual_cluster("default", tenant.name) not in woken
+
+
+async def test_kopf_leaves_no_task_and_no_connection_behind(stage: Stage):
+    before = asyncio.all_tasks()
+    async with operator.watching(stage.plane.endpoint_for(USER), [].append):
+        await asyncio.sleep(0.5)
+    await eventually(lambda: not asyncio.all_tasks() - before)
