@@ -26,6 +26,7 @@ PAGE = 500
 _SLICE = 256  # entries taken in before others get a turn on the loop
 _WATCH_SECONDS = (300, 600)  # the server ends a watch after a random time in between
 _LIST_DEADLINE = 60.0
+_MAX_DIGITS = 19  # of 64 bits; Python refuses to read endless ones
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -194,6 +195,7 @@ class Reflector:
             silence=self._silence,
             metadata_only=self._metadata_only,
         ) as events:
+            self.problem = ""  # the server follows, however long its next event takes
             async for event in events:
                 if found is None:
                     self._take(event)
@@ -249,6 +251,7 @@ class Reflector:
         self.store.retain(found.keys())
         self._count()
         self._in_doubt = False
+        self.problem = ""
         self.store.synced = True
         self._synced.set()
         self._logger.debug("watch.listed", objects=len(found), revision=self.position)
@@ -287,7 +290,9 @@ class Reflector:
 
 def _number(resource_version: str) -> int:
     """Return a resourceVersion as the number it is; 0 for servers that use something else."""
-    return int(resource_version) if resource_version.isascii() and resource_version.isdigit() else 0
+    text = resource_version
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+    return int(text) if is_number else 0
 
 
 def _collect(found: dict[Key, Entry], event: stream.Event) -> None:

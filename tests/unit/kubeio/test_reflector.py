@@ -242,6 +242,27 @@ async def test_a_cut_watch_resumes_where_it_stood():
         assert script.lists == 1  # the look whether the server's store is still the same
 
 
+async def test_a_watch_that_stands_again_has_no_problem_however_quiet_it_is():
+    async def cut(answer):
+        answer.cut()
+
+    script = Script(_scene(_pod("a", 5), version=10, then=cut), version=10)
+    async with _running(script) as run:
+        await eventually(lambda: script.watched == ["list", "10"] and not run.reflector.problem)
+        assert run.reflector.restarts == 1
+
+
+async def test_a_revision_without_end_is_no_number():
+    async def then(answer):
+        await answer.event("BOOKMARK", _bookmark("9" * 5000))
+        await answer.hang()
+
+    script = Script(_scene(_pod("a", 5), version=10, then=then), _scene(version=11))
+    async with _running(script) as run:
+        await eventually(lambda: run.names == [])
+        assert run.reflector.position == 11
+
+
 async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
     async def gone(answer):
         status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}

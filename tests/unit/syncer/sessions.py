@@ -10,7 +10,7 @@ import orjson
 from kubeio import errors
 from kubeio.endpoint import Endpoint
 from kubeio.queue import FairQueue
-from kubeio.store import Entry, parse
+from kubeio.store import Entry, Store, parse
 from syncer.brake import Sight
 from syncer.keys import Key, group_of
 from syncer.session import Session
@@ -32,6 +32,9 @@ TENANT: Tenant = CLUSTER.tenant
 STORE_UID = "7b0a5f0e-0000-4000-8000-000000000001"
 
 
+_READS = ("get", "list")
+
+
 class Api:
     """An API server's client that answers from `objects` and writes down every request."""
 
@@ -46,7 +49,7 @@ class Api:
 
     def _ask(self, verb: str, kind: str, name: str, body: Any = None) -> None:
         self.asked.append((verb, kind, name))
-        if verb != "get":
+        if verb not in _READS:
             self.bodies.append(body)
         problem = self.refusals.get(f"{verb} {kind}") or self.refusals.get(verb)
         if problem is not None:
@@ -59,7 +62,7 @@ class Api:
 
     def writes(self, kind: str = "") -> list[tuple[str, str, str]]:
         """Return the requests that change something."""
-        return [asked for asked in self.asked if asked[0] != "get" and kind in ("", asked[1])]
+        return [asked for asked in self.asked if asked[0] not in _READS and kind in ("", asked[1])]
 
     async def get(self, resource: Resource, name: str, **_: Any) -> dict[str, Any]:
         self._ask("get", resource.kind, name)
@@ -67,6 +70,10 @@ class Api:
         if found is None:
             raise errors.NotFound(f"no {name}")
         return found
+
+    async def list(self, resource: Resource, **_: Any) -> dict[str, Any]:
+        self._ask("list", resource.kind, "")
+        return {"metadata": {"resourceVersion": "5000"}, "items": []}
 
     async def create(self, resource: Resource, body: Any, **options: Any) -> dict[str, Any]:
         subresource = options.get("subresource", "")
@@ -90,6 +97,13 @@ class Api:
     async def delete(self, resource: Resource, name: str, **_: Any) -> dict[str, Any]:
         self._ask("delete", resource.kind, name)
         return {"kind": "Status"}
+
+
+def put(store: Store, body: dict[str, Any]) -> Entry:
+    """Put an object into a cache."""
+    entry = parse(orjson.dumps(body))
+    store.put(entry, live=True)
+    return entry
 
 
 class World:

@@ -218,6 +218,29 @@ async def test_a_confirmation_of_an_intact_store_does_nothing():
     assert not await found.confirm(STORE)
 
 
+@pytest.mark.parametrize("epoch", ["\u00b2", "9" * 5000, "x"])
+async def test_an_epoch_that_is_no_number_is_none(epoch):
+    found, _, _, _ = watched(KNOWN, sight(epoch=epoch))
+    await found.engage(twin_uid=STORE, newest=0)
+    assert "is gone" in found.problem
+    root = {"metadata": {"annotations": {marks.STORE_EPOCH: epoch}}}
+    assert record_of(root, STORE) == Record(uid=STORE)
+
+
+async def test_another_store_behind_the_same_address_is_noticed_for_good():
+    found, tenant, _, _ = watched(KNOWN, sight())
+    await found.engage(twin_uid=STORE, newest=0)
+    assert not found.is_replaced
+    tenant.seen = sight(revision=121)
+    await found.look()
+    assert not found.is_replaced
+    tenant.seen = sight(uid=OTHER, revision=900, epoch=9)
+    await found.look()
+    assert found.is_replaced
+    await found.look()
+    assert found.is_replaced
+
+
 KEY = Key(TENANT.uid, HOME, "ConfigMap", "web", "c")
 
 
@@ -260,6 +283,21 @@ async def test_absence_is_proved_live_on_both_sides_and_the_store_after_it():
     deletions, _, _, log = await deleting()
     await deletions.delete(target(Grounds.ABSENT))
     assert log == ["tenant", "look", "super", "delete below-uid 55"]
+
+
+async def test_a_look_before_the_tenants_answer_proves_nothing():
+    deletions, tenant, _, log = await deleting()
+    answer = tenant.get
+
+    async def while_another_key_looks(resource: Any, name: str, **options: Any) -> dict[str, Any]:
+        if resource is CONFIG_MAPS:
+            tenant.get = answer  # type: ignore[method-assign]
+            await deletions._brake.look()
+        return await answer(resource, name, **options)
+
+    tenant.get = while_another_key_looks  # type: ignore[method-assign]
+    await deletions.delete(target(Grounds.ABSENT))
+    assert log == ["look", "tenant", "look", "super", "delete below-uid 55"]
 
 
 async def test_an_end_that_was_seen_needs_its_uid_only():

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 
-from kubeio.worker import Wait
-from syncer import downward, kinds
-from syncer.flows import pods
-from tenancy import names
-from tests.unit.syncer.sessions import TOKEN_MARKS, World
+from kubeio import errors
+from kubeio.worker import Again, Wait
+from syncer import downward, kinds, upward
+from syncer.brake import Record
+from syncer.flows import addresses, namespaces, nodes, pods, services, store, tokens
+from syncer.fuse import WRITES
+from syncer.patrol import Patrol
+from syncer.references import ACCOUNT_TOKEN, Ref
+from syncer.special.token_specs import TokenSpec
+from tenancy import marks, names
+from tests.unit.syncer.sessions import STORE_UID, TOKEN_MARKS, World, put
 
 CONTAINERS = [{"name": "main", "image": "i"}]
 
@@ -68,3 +77,172 @@ async def test_a_pod_that_names_what_nobody_has_is_the_kubelets_to_judge():
     pod_with(world, volumes=MOUNT)
     await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
     assert [(verb, kind) for verb, kind, _ in world.below.writes()] == [("create", "Pod")]
+
+
+async def test_a_short_lived_token_is_renewed_at_half_its_life_and_not_at_its_echo():
+    world = World()
+    world.ready()
+    session = world.session
+    token = TokenSpec(namespace="web", account="robot", account_uid="robot-uid")
+    session.pods.references.set("web", "p", {Ref(ACCOUNT_TOKEN, "robot")})
+    key = tokens.demand(token, session)
+    assert key is not None
+    ends = (datetime.now(UTC) + timedelta(seconds=600)).isoformat()
+    answer = {"status": {"token": "t", "expirationTimestamp": ends}}
+    world.above.objects["create token", "robot"] = answer
+    made = await tokens.reconcile(key, session)
+    assert isinstance(made, Again)
+    assert 290 < made.after <= 300
+    annotations = world.below.bodies[-1]["metadata"]["annotations"]
+    metadata = {"annotations": annotations, "resourceVersion": "1001"}
+    world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata)
+    echoed = await tokens.reconcile(key, session)
+    assert isinstance(echoed, Again)
+    assert 290 < echoed.after <= 300
+    assert len(world.below.writes()) == 1
+    for _ in range(WRITES):
+        session.fuse.wrote(key)
+    assert session.fuse.pause(key) > 0  # the token's own write was counted, too
+
+
+async def test_the_patrol_leaves_what_it_cannot_read_to_a_worker():
+    world = World()
+    world.ready()
+    world.tenant_has("Pod", "p", spec=None, status={})
+    world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status={})
+    world.tenant_has("Pod", "q", spec={"containers": CONTAINERS}, status={})
+    assert await Patrol({}).look(world.session) >= 2
+
+
+# --- a store that is not what it was --------------------------------------------------------------
+
+
+def doubted(uid: str) -> World:
+    """Return a world whose session is to look at a store."""
+    world = World()
+    world.declared()
+    world.above.objects["Namespace", "kube-system"] = {"metadata": {"uid": uid}}
+    world.session.brake._record = Record(uid=STORE_UID, revision=1)
+    world.session.doubt_store()
+    return world
+
+
+def said(world: World, kind: str) -> dict[str, Any]:
+    """Return the last condition of a type that was written."""
+    body = world.below.bodies[-1]
+    found = next(c for c in body["status"]["conditions"] if c["type"] == kind)
+    return {key: found[key] for key in ("status", "reason")}
+
+
+async def test_a_store_that_is_another_one_ends_the_session():
+    world = doubted("another-uid")
+    await store.reconcile(world.key("Store", "", ""), world.session)
+    assert world.session._restart.is_set()
+    assert said(world, marks.DELETES_HELD)["status"] == "True"
+
+
+async def test_a_store_that_is_the_same_does_not():
+    world = doubted(STORE_UID)
+    await store.reconcile(world.key("Store", "", ""), world.session)
+    assert not world.session._restart.is_set()
+    assert not world.session.store_in_doubt
+    assert said(world, marks.SYNCED)["status"] == "True"
+
+
+async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
+    world = doubted(STORE_UID)
+    world.above.refusals["list"] = errors.Forbidden("no")
+    with pytest.raises(errors.Forbidden):
+        await store.reconcile(world.key("Store", "", ""), world.session)
+    assert said(world, marks.SYNCED)["reason"] == "Engaged"
+    assert world.session.store_in_doubt  # it was not looked at
+
+
+# --- a change that is refused below ---------------------------------------------------------------
+
+
+async def test_a_refused_change_of_a_pod_is_told_and_its_status_goes_up_all_the_same():
+    world = World()
+    world.ready()
+    spec = {"containers": [{**CONTAINERS[0], "image": "new"}], "nodeName": "n"}
+    twin = {"containers": CONTAINERS, "nodeName": "n"}
+    world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
+    world.super_has("Pod", "p", spec=twin, status={"phase": "Running"})
+    world.below.refusals["patch"] = errors.Forbidden("where: admission says no (403)")
+    with pytest.raises(errors.Forbidden):
+        await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    assert ("patch", "Pod", "p") in world.above.writes()
+    assert world.told() == [downward.SYNC_FAILED]
+
+
+async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all_the_same():
+    world = World()
+    world.ready()
+    given = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
+    port = {"port": 80, "protocol": "TCP", "targetPort": 80}
+    spec = {"clusterIP": "10.96.8.9", "ports": [port], "type": "LoadBalancer"}
+    world.tenant_has("Service", "s", spec={**spec, "selector": {"a": "new"}}, status={})
+    world.super_has("Service", "s", spec=spec, status=given)
+    world.below.refusals["patch"] = errors.Forbidden("where: admission says no (403)")
+    key = world.key("Service", "web", "s")
+    with pytest.raises(errors.Forbidden):
+        await services.reconcile(kinds.BY_NAME["Service"], key, world.session)
+    assert ("patch", "Service", "s") in world.above.writes()
+    assert world.told() == [downward.SYNC_FAILED]
+
+
+# --- every write counts ---------------------------------------------------------------------------
+
+
+def is_counted(world: World, key: Any, times: int) -> bool:
+    """Tell whether exactly so many writes of a key were counted."""
+    for _ in range(WRITES - times):
+        world.session.fuse.wrote(key)
+    before = world.session.fuse.pause(key)
+    world.session.fuse.wrote(key)
+    return before == 0 and world.session.fuse.pause(key) > 0
+
+
+async def test_writes_of_a_node_are_counted():
+    world = World()
+    name = {"name": "n", "uid": "n", "resourceVersion": "3"}
+    put(world.super_cluster.nodes, {"metadata": name, "spec": {}, "status": {}})
+    world.tenant_has("Pod", "p", spec={"nodeName": "n", "containers": CONTAINERS})
+    key = world.key("Node", "", "n")
+    await nodes.reconcile(key, world.session)
+    assert len(world.above.writes("Node")) == 2
+    assert is_counted(world, key, 2)
+
+
+async def test_writes_of_an_address_are_counted():
+    world = World()
+    below = {"metadata": {"name": "10.96.8.77", "uid": "i", "resourceVersion": "3"}}
+    reference = {"group": "", "resource": "services", "namespace": "other", "name": "s"}
+    put(world.super_cluster.addresses, {**below, "spec": {"parentRef": reference}})
+    key = world.key("IPAddress", "", "10.96.8.77")
+    await addresses.reconcile(key, world.session)
+    assert len(world.above.writes("IPAddress")) == 1
+    assert is_counted(world, key, 1)
+
+
+async def test_writes_of_a_namespaces_account_are_counted():
+    world = World()
+    key = world.key("Namespace", "", "web")
+    world.tenant_has("Namespace", "web", namespace="")
+    kind = kinds.BY_NAME["Namespace"]
+    assert kind.build is not None
+    twin = kind.build(world.session.stores["Namespace"].list()[0].decode(), world.session.view)
+    put(
+        world.super_cluster.stores["Namespace"],
+        twin | {"metadata": {**twin["metadata"], "uid": "b", "resourceVersion": "60"}},
+    )
+    await namespaces.reconcile(kind, key, world.session)
+    assert world.below.writes() == [("create", "ServiceAccount", names.WORKLOAD_ACCOUNT)]
+    assert is_counted(world, key, 1)
+
+
+async def test_writes_upward_are_counted():
+    world = World()
+    key = world.key("Pod", "web", "p")
+    await upward.write(kinds.BY_NAME["Pod"], key, {"status": {}}, world.session)
+    assert is_counted(world, key, 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kubeio.store import Entry, parse
 from kubeio.worker import Wait
 from syncer.breaker import FAILURES, Breaker
-from syncer.expectations import PATIENCE_SECONDS, Expectations, Side
+from syncer.expectations import PATIENCE_SECONDS, Expectations, Side, revision_of
 from syncer.fuse import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
 from syncer.keys import HOME, Key, group_of
 from syncer.pod_index import PodIndex
@@ -87,6 +87,14 @@ def test_an_echo_that_never_comes_is_given_up():
     awaited.wrote(Side.SUPER, KEY, "10")
     clock.now += PATIENCE_SECONDS
     assert not awaited.is_behind(Side.SUPER, KEY, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "number"), [("12", 12), ("", 0), ("\u00b2", 0), ("x", 0), ("9" * 19, 10**19 - 1)]
+)
+def test_a_revision_is_a_number_of_64_bits_or_none(said, number):
+    assert revision_of(said) == number
+    assert revision_of("9" * 5000) == 0
 
 
 def test_silence_opens_the_breaker_and_one_probe_at_a_time_passes():
