@@ -12,7 +12,7 @@ from clusterversions import catalog
 from tenancy import marks
 from tenancy.ownership import Tenant
 from tenancy.specs import Bundle, ClusterVersionSpec, VirtualClusterSpec
-from vcmanager import dns, render, slices, upstream, versions
+from vcmanager import admission, dns, render, slices, upstream, versions
 from vcmanager.pki.inventory import Facts
 from vcmanager.slices import Slice
 
@@ -115,8 +115,8 @@ def _short(wish: Wish, slice_: Slice) -> ControlPlane:
 def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
     bundles = bundles_of(wish.version)
     for component, bundle in bundles.items():
-        upstream.check(wish.version_name, component, bundle)
-    upstream.check_together(wish.version_name, bundles)
+        admission.check(wish.version_name, component, bundle)
+    admission.check_together(wish.version_name, bundles)
     additions = upstream.Additions(
         service_cidr=str(slice_),
         node_ports=wish.settings.node_ports,

@@ -9,13 +9,12 @@ one counts).
 
 import copy
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tenancy import marks
-from tenancy.specs import Bundle, SpecProblemError
-from vcmanager import slices
+from tenancy.specs import Bundle
 
 Manifest = dict[str, Any]
 
@@ -70,64 +69,6 @@ def root_secret(component: str) -> str:
     return f"root-ca-{component}"
 
 
-def check(name: str, component: str, bundle: Bundle) -> None:
-    """Refuse a bundle that could not be completed. Raises SpecProblemError."""
-    where = f"ClusterVersion {name}: {FIELDS[component]}"
-    named = bundle.metadata.get("name", component)
-    if named != component:
-        raise SpecProblemError(f"{where}.metadata.name is {named!r}; it must be {component}")
-    stateful_set = bundle.statefulset
-    _expect_object(f"{where}.statefulset", stateful_set, "apps/v1", "StatefulSet")
-    found = stateful_set["metadata"]["name"]
-    if found != component:
-        raise SpecProblemError(
-            f"{where}.statefulset.metadata.name is {found!r}; it must be {component}"
-        )
-    pod_spec = _at(stateful_set, f"{where}.statefulset", "spec", "template", "spec")
-    containers = pod_spec.get("containers")
-    if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
-        raise SpecProblemError(
-            f"{where}.statefulset.spec.template.spec.containers has no container; the first one"
-            f" must run {component}"
-        )
-    for field in ("args", "command"):
-        words = containers[0].get(field) or []
-        if not isinstance(words, list) or not all(isinstance(each, str) for each in words):
-            raise SpecProblemError(
-                f"{where}: {field} of the first container must be a list of strings"
-            )
-    _check_volumes(where, pod_spec, containers[0])
-    replicas = stateful_set["spec"].get("replicas", 1)
-    if type(replicas) is not int or replicas < 0:
-        raise SpecProblemError(f"{where}.statefulset.spec.replicas is {replicas!r}; give a number")
-    if component == ETCD and replicas == 0:
-        raise SpecProblemError(
-            f"{where}.statefulset.spec.replicas is 0; a tenant needs a store, so give 1 or 3"
-        )
-    if bundle.service is not None:
-        _check_service(f"{where}.service", bundle.service)
-    elif component != CONTROLLER_MANAGER:
-        raise SpecProblemError(f"{where} has no service; add it beside statefulset")
-
-
-def check_together(name: str, bundles: Mapping[str, Bundle]) -> None:
-    """Refuse bundles, each of which passed `check`, that cannot be side by side.
-
-    Raises SpecProblemError.
-    """
-    seen: dict[str, str] = {}
-    for component, bundle in bundles.items():
-        if bundle.service is None:
-            continue
-        service, field = bundle.service["metadata"]["name"], FIELDS[component]
-        if service in seen:
-            raise SpecProblemError(
-                f"ClusterVersion {name}: {seen[service]} and {field} both have a service named"
-                f" {service!r}; give one of them another name"
-            )
-        seen[service] = field
-
-
 def complete(component: str, bundle: Bundle, additions: Additions) -> list[Manifest]:
     """Return the bundle's objects with what the manager adds."""
     stateful_set = copy.deepcopy(bundle.statefulset)
@@ -136,7 +77,8 @@ def complete(component: str, bundle: Bundle, additions: Additions) -> list[Manif
     given = _without(first.get("args") or [])
     if first.get("command"):
         first["command"] = _without(first["command"])
-    words = [*(first.get("command") or []), *given]
+    first["args"] = given
+    words = words_of(stateful_set)
     added = [
         *_own_arguments(component, bundle, additions),
         *_meant(component, words, _mounts(pod_spec, first)),
@@ -188,18 +130,26 @@ def _meant(component: str, words: list[str], mounts: Mapping[str, str]) -> Itera
     for secret, flags in _MEANT.get(component, {}).items():
         folder = mounts.get(secret)
         for flag, file in flags.items():
-            value = _value_of(flag, words)
+            value = value_of(flag, words)
             if folder and value and posixpath.normpath(value).startswith(f"{folder}/"):
                 yield f"{flag}={FOLDER}/{file}"
 
 
-def _value_of(flag: str, words: list[str]) -> str:
+def words_of(stateful_set: Mapping[str, Any]) -> list[str]:
+    """Return command and arguments of the first container."""
+    first = stateful_set["spec"]["template"]["spec"]["containers"][0]
+    return [*(first.get("command") or []), *(first.get("args") or [])]
+
+
+def value_of(flag: str, words: Iterable[str]) -> str:
+    """Return the value that a flag has among words, empty when it has none; the last one counts."""
     found = ""
-    for number, word in enumerate(words):
+    told = list(words)
+    for number, word in enumerate(told):
         if word.startswith(f"{flag}="):
             found = word.removeprefix(f"{flag}=")
-        elif word == flag and number + 1 < len(words):
-            found = words[number + 1]
+        elif word == flag and number + 1 < len(told):
+            found = told[number + 1]
     return found
 
 
@@ -267,79 +217,3 @@ def _mount(pod_spec: Manifest, container: Manifest, component: str) -> None:
 def _pair(secret: str, folder: str) -> Manifest:
     items = [{"key": key, "path": f"{folder}/{key}"} for key in ("tls.crt", "tls.key")]
     return {"secret": {"name": secret, "items": items}}
-
-
-def _check_service(where: str, service: Any) -> None:
-    _expect_object(where, service, "v1", "Service")
-    found = service["metadata"]["name"]
-    if found in (slices.API_SERVICE, slices.DNS_SERVICE):
-        raise SpecProblemError(
-            f"{where}.metadata.name is {found!r}, which the manager gives to a Service of its own;"
-            " choose another name"
-        )
-    spec = _at(service, where, "spec")
-    ports = spec.get("ports")
-    if not ports or not _is_list_of_objects(ports) or not isinstance(spec.get("selector"), dict):
-        raise SpecProblemError(f"{where}.spec needs ports and a selector")
-    for number, port in enumerate(ports):
-        if type(port.get("port")) is not int:
-            raise SpecProblemError(f"{where}.spec.ports[{number}].port is no number; give one")
-        if not isinstance(port.get("targetPort", ""), int | str):
-            raise SpecProblemError(
-                f"{where}.spec.ports[{number}].targetPort is neither a number nor a name"
-            )
-
-
-def _check_volumes(where: str, pod_spec: Manifest, container: Manifest) -> None:
-    volumes, mounts = pod_spec.get("volumes") or [], container.get("volumeMounts") or []
-    if not _is_list_of_objects(volumes, "name") or not _is_list_of_objects(
-        mounts, "name", "mountPath"
-    ):
-        raise SpecProblemError(
-            f"{where}: volumes and the first container's volumeMounts must be lists of objects with"
-            " a name, mounts with a mountPath too"
-        )
-    for volume in volumes:
-        for kind in ("secret", "configMap", "projected"):
-            if not isinstance(volume.get(kind) or {}, dict):
-                raise SpecProblemError(f"{where}: {kind} of volume {volume['name']} is no object")
-        sources = (volume.get("projected") or {}).get("sources") or []
-        if not _is_list_of_objects(sources) or not all(
-            isinstance(source.get(kind) or {}, dict)
-            for source in sources
-            for kind in ("secret", "configMap")
-        ):
-            raise SpecProblemError(
-                f"{where}: the sources of volume {volume['name']} are no list of objects"
-            )
-
-
-def _is_list_of_objects(value: Any, *texts: str) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, dict) and all(isinstance(each.get(text), str) for text in texts)
-        for each in value
-    )
-
-
-def _expect_object(where: str, value: Any, api_version: str, kind: str) -> None:
-    if not isinstance(value, dict):
-        raise SpecProblemError(f"{where} is no object; give a whole {kind}")
-    if value.get("apiVersion") != api_version or value.get("kind") != kind:
-        raise SpecProblemError(f"{where} must have apiVersion {api_version} and kind {kind}")
-    metadata = value.get("metadata")
-    if not isinstance(metadata, dict) or not metadata.get("name"):
-        raise SpecProblemError(f"{where}.metadata.name is missing")
-    for field in ("labels", "annotations"):
-        if not isinstance(metadata.get(field) or {}, dict):
-            raise SpecProblemError(f"{where}.metadata.{field} is no object")
-
-
-def _at(value: Mapping[str, Any], where: str, *path: str) -> Manifest:
-    found: Any = value
-    for number, key in enumerate(path):
-        found = found.get(key)
-        if not isinstance(found, dict):
-            raise SpecProblemError(
-                f"{where}.{'.'.join(path[: number + 1])} is missing or no object"
-            )
-    return dict(found)
