@@ -5,6 +5,7 @@ that waits would hold a worker; a phase says why it cannot go on and ends, and w
 wakes the key.
 """
 
+import contextlib
 from dataclasses import replace
 from datetime import datetime
 
@@ -17,7 +18,7 @@ from tenancy.names import NameProblemError
 from tenancy.ownership import Tenant
 from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
 from tenancy.specs import SpecProblemError, parse_virtual_cluster
-from vcmanager import endpoint, order, protection, teardown
+from vcmanager import endpoint, membership, order, protection, teardown
 from vcmanager import status as statuses
 from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.credentials import Address
@@ -37,6 +38,8 @@ RESYNC = 600.0
 _UNREADY = 10.0
 """Seconds until a tenant that is not ready is looked at again, for Events that wake nobody."""
 _FORBIDDEN = 30.0
+_SURPRISES = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+"""What code raises that meets a template of a shape it did not expect."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -52,8 +55,39 @@ async def reconcile(means: Means, key: Key) -> Verdict:
         generation=body["metadata"].get("generation", 0),
         now=means.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
-    if "deletionTimestamp" in body["metadata"]:
-        return await _delete(means, body, report)
+    act = _delete if "deletionTimestamp" in body["metadata"] else _keep
+    try:
+        return await act(means, body, report)
+    except errors.Conflict:
+        raise  # somebody else wrote meanwhile: the next try sees it
+    except errors.KubeError as problem:
+        unreachable = isinstance(problem, errors.Unavailable) and not isinstance(
+            problem, errors.ApiError
+        )
+        reason = "SuperClusterUnavailable" if unreachable else "SuperClusterRefuses"
+        await _say_why(means, body, report, reason, str(problem))
+        raise
+    except _SURPRISES as problem:
+        message = (
+            "the template cannot be used: the VirtualCluster or its ClusterVersion has a shape"
+            f" that the manager does not know ({type(problem).__name__}); its log says where"
+        )
+        await _say_why(means, body, report, "InternalError", message)
+        raise
+
+
+async def _say_why(means: Means, body: Object, report: Report, reason: str, message: str) -> None:
+    """Say why a reconcile failed, to those who do not see our log; the failure itself goes on."""
+    old = body.get("status") or {}
+    report.repeat(old)
+    report.failing.add(marks.READY)
+    is_deleting = "deletionTimestamp" in body["metadata"]
+    report.conclude(held=(reason, message), is_stalled=False, is_deleting=is_deleting)
+    with contextlib.suppress(errors.KubeError):
+        await _write_status(means, body, report)
+
+
+async def _keep(means: Means, body: Object, report: Report) -> Verdict:
     walk = _Walk(means, body, report)
     held: Held | None = None
     verdict: Verdict = Done()
@@ -171,7 +205,6 @@ class _Walk:
                 "the etcd template has no volume: a lost pod is a lost tenant",
             )
         renewal = await self._make(wish, plan, namespace, slice_)
-        await rollout.act(means, snapshot)
         return min(RESYNC, max(1.0, (renewal - means.now()).total_seconds()))
 
     async def judge(self) -> None:
@@ -193,6 +226,7 @@ class _Walk:
         """Write all objects and go inside; return when a certificate is due. Raises Held."""
         means, report = self._means, self._report
         snapshot = self._snapshot or Snapshot(namespace=namespace)
+        membership.check(plan, snapshot, wish.version_name)
         build = Build(means, wish, snapshot)
         service = await build.services(plan)
         plan = replace(plan, facts=replace(plan.facts, service_address=build.address_of(service)))
@@ -209,6 +243,8 @@ class _Walk:
         )
         await build.workloads(plan)
         await build.prune()
+        # Before anything that may be waited for: what is waited for may need these new pods.
+        await rollout.act(means, snapshot)
         if build.written or material.renewed:
             _log.info(
                 "tenant.written",
@@ -255,4 +291,5 @@ class _Walk:
             plan,
             secret=next(each for each in secrets if each["metadata"]["name"] == name),
             dns_address=slice_.dns if plan.facts.has_dns else "",
+            again_after=tenant.pause(self._body, self._means.now()),
         )

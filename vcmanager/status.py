@@ -27,6 +27,7 @@ OURS = (
     RECONCILING,
     STALLED,
 )
+_SUMMARIES = frozenset({marks.READY, RECONCILING, STALLED})
 _LONGEST_MESSAGE = 4096
 _NO_REASON = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
 """What the API allows in no reason; reasons of pods and Events come from elsewhere."""
@@ -67,6 +68,15 @@ class Report:
             now=self.now,
             generation=self.generation,
         )
+
+    def repeat(self, old: Mapping[str, Any]) -> None:
+        """Say again what was said before of what was not looked at this time.
+
+        What is left out of a server-side apply is gone, and would look as if it had never been.
+        """
+        for each in old.get("conditions") or ():
+            if each.get("type") in OURS and each["type"] not in _SUMMARIES:
+                self.say(each["type"], each["status"], each["reason"], each["message"])
 
     def conclude(
         self, *, held: tuple[str, str] | None, is_stalled: bool, is_deleting: bool

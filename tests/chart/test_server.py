@@ -99,12 +99,21 @@ async def test_the_first_install_makes_the_versions_too(server, client):
 
 async def test_an_upgrade_adopts_changes_and_leaves_the_identity(server, client):
     before = await client.get(CLUSTER_VERSIONS, "v1.36")
-    value = "clusterVersions.items.v1\\.36.replicas=3"
+    value = "clusterVersions.items.v1\\.36.serviceType=ClusterIP"
     server.helm("upgrade", RELEASE, str(CHART), "--set", value)
     after = await client.get(CLUSTER_VERSIONS, "v1.36")
-    assert after["spec"]["replicas"] == 3
+    assert after["spec"]["serviceType"] == "ClusterIP"
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     server.helm("upgrade", RELEASE, str(CHART))
+
+
+async def test_the_members_of_a_store_are_for_life(client):
+    made = await client.create(CLUSTER_VERSIONS, cluster_version(kubernetesVersion="1.36"))
+    name = made["metadata"]["name"]
+    same = {"spec": {"replicas": 1, "serviceType": "NodePort"}}
+    await client.patch(CLUSTER_VERSIONS, name, same)
+    with pytest.raises(Invalid, match="replicas cannot be changed"):
+        await client.patch(CLUSTER_VERSIONS, name, {"spec": {"replicas": 3}})
 
 
 async def test_removal_keeps_tenants_and_a_new_install_takes_them_over(server, client):

@@ -4,8 +4,12 @@ Hazard: a tenant may be slow or hostile on purpose; every request has a short de
 goes wrong becomes a condition of this tenant and nothing more.
 """
 
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
 from kubeio import Object, errors
-from tenancy import marks
+from tenancy import conditions, marks
 from vcmanager import bootstrap
 from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.held import Held
@@ -13,14 +17,46 @@ from vcmanager.means import Means
 from vcmanager.pki import bundles
 
 _SOON = 0.5
+_FIRST_START = timedelta(minutes=5)
+"""For how long a tenant that never ran is waited for with short pauses."""
+_SHORTEST, _LONGEST = 1.0, 30.0
+_UNREACHABLE, _FAILED, _IDLE = "Unreachable", "BootstrapFailed", "ControllersIdle"
+
+
+def pause(cluster: Mapping[str, Any], now: datetime) -> float:
+    """Return in how many seconds to try again: soon at the first start, then ever more rarely.
+
+    It is the tenant who decides whether a try works, so it must not decide how often we try.
+    """
+    status = cluster.get("status") or {}
+    made = datetime.fromisoformat(cluster["metadata"]["creationTimestamp"])
+    has_run = status.get("phase") == "Running" or status.get("version")
+    if not has_run and now - made < _FIRST_START:
+        return _SOON
+    failing = [
+        datetime.fromisoformat(found["lastTransitionTime"])
+        for kind in (marks.API_SERVER_READY, marks.CONTROLLER_MANAGER_READY)
+        if (found := conditions.find(status.get("conditions"), kind)) is not None
+        and found["status"] == "False"
+        and found["reason"] in (_UNREACHABLE, _FAILED, _IDLE)
+    ]
+    elapsed = (now - min(failing, default=now)).total_seconds()
+    return min(_LONGEST, max(_SHORTEST, elapsed))
 
 
 async def act(
-    means: Means, wish: Wish, plan: ControlPlane, *, secret: Object, dns_address: str
+    means: Means,
+    wish: Wish,
+    plan: ControlPlane,
+    *,
+    secret: Object,
+    dns_address: str,
+    again_after: float,
 ) -> str:
     """Apply our objects; return the version that runs. Raises Held.
 
-    `secret` keeps the manager's own kubeconfig for this tenant.
+    `secret` keeps the manager's own kubeconfig for this tenant; `again_after` is the pause before
+    the next try.
     """
     kubeconfig = bundles.data_of(secret, secret["metadata"]["name"])
     client = await means.tenants.get(
@@ -30,25 +66,25 @@ async def act(
         version = await client.version()
         await bootstrap.apply(client, dns_address=dns_address)
         works = not plan.has_controller_manager or await bootstrap.has_controllers(client)
-    except errors.Unavailable as problem:
+    except errors.ApiError as problem:  # first: an answer of 5xx is an Unavailable as well
         raise Held(
-            "Unreachable",
-            f"the tenant's API does not answer yet: {problem}",
-            condition=marks.API_SERVER_READY,
-            again_after=_SOON,
-        ) from problem
-    except errors.ApiError as problem:
-        raise Held(
-            "BootstrapFailed",
+            _FAILED,
             f"the tenant's API refuses our own objects: {problem}",
             condition=marks.API_SERVER_READY,
-            again_after=5.0,
+            again_after=again_after,
+        ) from problem
+    except errors.Unavailable as problem:
+        raise Held(
+            _UNREACHABLE,
+            f"the tenant's API does not answer yet: {problem}",
+            condition=marks.API_SERVER_READY,
+            again_after=again_after,
         ) from problem
     if not works:
         raise Held(
-            "Starting",
+            _IDLE,
             "the tenant's controllers have not made the first account yet",
             condition=marks.CONTROLLER_MANAGER_READY,
-            again_after=_SOON,
+            again_after=again_after,
         )
     return version

@@ -1,0 +1,115 @@
+from datetime import timedelta
+from ipaddress import ip_network
+
+import pytest
+
+from kubeio import errors
+from tenancy import marks
+from tests.unit.vcmanager.factories import NOW, Recorder, fake_means, wish
+from vcmanager import controlplane
+from vcmanager.held import Held
+from vcmanager.phases import tenant
+from vcmanager.pki import bundles
+from vcmanager.slices import Slice
+
+
+def stamp(seconds):
+    return (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def cluster(age=10.0, **status):
+    return {"metadata": {"creationTimestamp": stamp(age)}, "status": status}
+
+
+def failing(seconds, kind=marks.API_SERVER_READY, reason="BootstrapFailed"):
+    return [
+        {"type": kind, "status": "False", "reason": reason, "lastTransitionTime": stamp(seconds)}
+    ]
+
+
+def test_the_first_start_is_waited_for_with_short_pauses():
+    assert tenant.pause(cluster(), NOW) == 0.5
+    assert tenant.pause(cluster(phase="Pending", conditions=failing(100)), NOW) == 0.5
+
+
+@pytest.mark.parametrize(
+    "old",
+    [{"age": 301.0}, {"phase": "Running"}, {"phase": "Error", "version": "v1.36.4"}],
+    ids=["for too long", "it runs", "it ran"],
+)
+@pytest.mark.parametrize("reason", ["Unreachable", "BootstrapFailed", "ControllersIdle"])
+def test_a_tenant_cannot_keep_us_busy(old, reason):
+    for kind in (marks.API_SERVER_READY, marks.CONTROLLER_MANAGER_READY):
+        pauses = [
+            tenant.pause(cluster(**old, conditions=failing(seconds, kind, reason)), NOW)
+            for seconds in (0, 1, 8, 30, 9000)
+        ]
+        assert pauses == [1, 1, 8, 30, 30]
+    assert tenant.pause(cluster(**old), NOW) == 1
+    started = failing(9000, reason="CrashLoopBackOff")
+    assert tenant.pause(cluster(**old, conditions=started), NOW) == 1
+
+
+class Inside:
+    """Stands for a tenant's client."""
+
+    def __init__(self, **problems):
+        self.problems = problems
+
+    async def version(self):
+        return self._answer("version", "v1.36.4")
+
+    async def apply(self, _resource, body, **_):
+        return self._answer("apply", body)
+
+    async def get(self, *_, **__):
+        return self._answer("get", {})
+
+    def _answer(self, verb, answer):
+        if verb in self.problems:
+            raise self.problems[verb]
+        return answer
+
+
+class Tenants:
+    def __init__(self, client):
+        self.client = client
+
+    async def get(self, *_, **__):
+        return self.client
+
+
+async def enter(**problems):
+    secret = {
+        "metadata": {"name": "manager-kubeconfig"},
+        "data": {"manager-kubeconfig": bundles.encoded(b"x")},
+    }
+    return await tenant.act(
+        fake_means(Recorder(), tenants=Tenants(Inside(**problems))),
+        wish(),
+        controlplane.plan(wish(), Slice(ip_network("10.96.8.0/22"))),
+        secret=secret,
+        dns_address="10.96.8.10",
+        again_after=7.0,
+    )
+
+
+async def test_a_tenant_that_takes_our_objects_says_its_version():
+    assert await enter() == "v1.36.4"
+
+
+@pytest.mark.parametrize(
+    ("problems", "condition", "reason"),
+    [
+        ({"version": errors.NotSent("no")}, marks.API_SERVER_READY, "Unreachable"),
+        ({"version": errors.Timeout("no")}, marks.API_SERVER_READY, "Unreachable"),
+        ({"apply": errors.ServerProblem("webhook")}, marks.API_SERVER_READY, "BootstrapFailed"),
+        ({"apply": errors.Forbidden("webhook")}, marks.API_SERVER_READY, "BootstrapFailed"),
+        ({"get": errors.NotFound("no")}, marks.CONTROLLER_MANAGER_READY, "ControllersIdle"),
+    ],
+)
+async def test_what_a_tenant_refuses_is_said_and_tried_again_when_told(problems, condition, reason):
+    with pytest.raises(Held) as caught:
+        await enter(**problems)
+    held = caught.value
+    assert (held.condition, held.reason, held.again_after) == (condition, reason, 7.0)
