@@ -93,6 +93,7 @@ class Reflector:
         self._backoff = backoff or Backoff(base=0.5, ceiling=30.0)
         self._sleep = sleep
         self._resume = ""
+        self._told = ""
         self._in_doubt = False
         self._synced = asyncio.Event()
         self._restarts_metric = metrics.WATCH_RESTARTS.labels(side, resource.plural)
@@ -140,8 +141,9 @@ class Reflector:
         self.restarts += 1
         self._restarts_metric.inc()
         delay = self._backoff.next()
-        known, self.problem = self.problem, problem
-        # The same words again say nothing new; they stay in `problem` for whoever asks.
+        known, self._told = self._told, problem
+        self.problem = problem
+        # The same words again say nothing new, also when the watch stood for a moment.
         self._logger.log(
             logging.DEBUG if known == problem else level,
             "watch.broken",
@@ -269,7 +271,7 @@ class Reflector:
             self._events_metric.inc()
             self._count()
         self._backoff.reset()
-        self.problem = ""
+        self.problem = self._told = ""
 
     def _advance(self, resource_version: str, *, restart: bool = False) -> None:
         if not resource_version:

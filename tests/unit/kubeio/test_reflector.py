@@ -259,8 +259,8 @@ async def test_a_revision_without_end_is_no_number():
 
     script = Script(_scene(_pod("a", 5), version=10, then=then), _scene(version=11))
     async with _running(script) as run:
-        await eventually(lambda: run.names == [])
-        assert run.reflector.position == 11
+        await eventually(lambda: run.reflector.position == 11)
+        assert run.names == []
 
 
 async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
@@ -301,7 +301,7 @@ async def test_silence_ends_a_watch():
     async with _running(script, silence=0.1) as run:
         await eventually(lambda: len(script.watched) >= 2)
         assert script.watched[:2] == ["list", "10"]
-        assert "no answer within" in run.reflector.problem
+        assert run.reflector.restarts >= 1
 
 
 async def test_a_store_that_went_back_is_listed_anew():
