@@ -46,16 +46,20 @@ async def act(means: Means, body: Object, tenant: Tenant | None) -> None:
         await _delete_super_namespaces(means, tenant)
         await _delete_root(means, tenant)
         await _wait_for_volumes(means, tenant)
+        # Once more: a syncer that died in the middle may have made one after it was last looked.
+        await _delete_super_namespaces(means, tenant)
         await means.tenants.drop(tenant.uid)
     await protection.release(means, VIRTUAL_CLUSTERS, body)
 
 
 def has_let_go(status: Mapping[str, Any]) -> bool:
-    """Tell whether the syncer says that it holds nothing of a tenant, or never held anything."""
-    synced = conditions.find(status.get("conditions"), marks.SYNCED)
-    return synced is None or (
-        synced.get("status") == "False" and synced.get("reason") == DISENGAGED
-    )
+    """Tell whether the syncer says that it holds nothing of a tenant.
+
+    Silence says nothing: a session may be about to begin. A syncer that is there says it of every
+    VirtualCluster that is being deleted, also of one that it never held.
+    """
+    synced = conditions.find(status.get("conditions"), marks.SYNCED) or {}
+    return synced.get("status") == "False" and synced.get("reason") == DISENGAGED
 
 
 def is_theirs(namespace: Mapping[str, Any], tenant: Tenant) -> bool:

@@ -1,6 +1,8 @@
 """The end of a tenant: everything of it goes, nothing of others does."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -78,6 +80,16 @@ async def hold_lease(stage: Stage, holder: str) -> None:
     await stage.admin.apply(resources.LEASES, body, field_manager="test")
 
 
+@contextlib.asynccontextmanager
+async def leased(stage: Stage) -> AsyncIterator[None]:
+    """Have a syncer in the world, and nobody after that: other tests' tenants would wait for it."""
+    await hold_lease(stage, "somebody")
+    try:
+        yield
+    finally:
+        await hold_lease(stage, "")
+
+
 async def test_all_namespaces_of_a_tenant_go_and_the_rest_stays(stage: Stage):
     cluster, other = await stage.declare(), await stage.declare()
     for each in (cluster, other):
@@ -118,21 +130,38 @@ async def test_it_waits_for_the_syncer_to_let_go(stage: Stage):
     cluster = await stage.declare()
     await stage.work(cluster)
     await say_synced(stage, cluster, "True", "Synced")
-    await hold_lease(stage, "somebody")
-    await stage.admin.delete(
-        resources.VIRTUAL_CLUSTERS, cluster["metadata"]["name"], namespace="default"
-    )
-    await stage.work(cluster, times=3)
-    root = await stage.admin.get(resources.NAMESPACES, stage.root(cluster))
-    assert "deletionTimestamp" not in root["metadata"]
-    ready = await stage.condition(cluster, "Ready")
-    assert ready is not None
-    assert (ready["reason"], ready["message"]) == (
-        "Deleting",
-        "the syncer has not let go of the tenant yet",
-    )
-    await say_synced(stage, cluster, "False", "Disengaged")
-    await finish(stage, cluster)
+    async with leased(stage):
+        await stage.admin.delete(
+            resources.VIRTUAL_CLUSTERS, cluster["metadata"]["name"], namespace="default"
+        )
+        await stage.work(cluster, times=3)
+        root = await stage.admin.get(resources.NAMESPACES, stage.root(cluster))
+        assert "deletionTimestamp" not in root["metadata"]
+        ready = await stage.condition(cluster, "Ready")
+        assert ready is not None
+        assert (ready["reason"], ready["message"]) == (
+            "Deleting",
+            "the syncer has not let go of the tenant yet",
+        )
+        await say_synced(stage, cluster, "False", "Disengaged")
+        await finish(stage, cluster)
+
+
+async def test_it_waits_for_a_syncer_that_never_said_a_word_of_it(stage: Stage):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    late = await super_namespace(stage, cluster, "late")
+    async with leased(stage):
+        await stage.admin.delete(
+            resources.VIRTUAL_CLUSTERS, cluster["metadata"]["name"], namespace="default"
+        )
+        await stage.work(cluster, times=3)
+        kept = await stage.admin.get(resources.NAMESPACES, late)
+        assert "deletionTimestamp" not in kept["metadata"]
+        assert await is_there(stage, stage.root(cluster))
+        await say_synced(stage, cluster, "False", "Disengaged")
+        await finish(stage, cluster)
+    assert not await is_there(stage, late)
 
 
 async def test_it_does_not_wait_for_a_syncer_that_is_not_there(stage: Stage):

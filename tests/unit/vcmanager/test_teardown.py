@@ -1,8 +1,9 @@
 import pytest
 
 from tenancy import marks, ownership
-from tests.unit.vcmanager.factories import TENANT
+from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means
 from vcmanager import teardown
+from vcmanager.held import Held
 
 
 def synced(status, reason):
@@ -12,22 +13,76 @@ def synced(status, reason):
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ({}, True),
-        ({"conditions": [{"type": "Ready", "status": "True"}]}, True),
+        ({}, False),
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, False),
         (synced("False", "Disengaged"), True),
         (synced("True", "Synced"), False),
         (synced("False", "CachesIncomplete"), False),
         (synced("Unknown", "Disengaged"), False),
     ],
 )
-def test_the_syncer_has_let_go_when_it_says_so_or_never_held(status, expected):
+def test_the_syncer_has_let_go_when_it_says_so(status, expected):
     assert teardown.has_let_go(status) is expected
+
+
+def deleted(status=None):
+    metadata = {
+        "name": TENANT.name,
+        "namespace": TENANT.namespace,
+        "uid": TENANT.uid,
+        "resourceVersion": "1",
+        "finalizers": [marks.FINALIZER],
+    }
+    return {"metadata": metadata, "status": status or {}}
+
+
+def lease(holder):
+    return {"spec": {"holderIdentity": holder, "renewTime": "now", "leaseDurationSeconds": 15}}
+
+
+@pytest.mark.parametrize("status", [{}, synced("True", "Engaged")])
+async def test_nothing_goes_while_a_syncer_works_and_has_not_let_go(status):
+    super_client = Recorder({marks.SYNCER: lease("somebody")})
+    super_client.listed = [namespace()]
+    with pytest.raises(Held, match="the syncer has not let go"):
+        await teardown.act(fake_means(super_client), deleted(status), TENANT)
+    assert super_client.calls == []
+
+
+@pytest.mark.parametrize(
+    ("status", "objects"),
+    [
+        ({}, {}),
+        ({}, {marks.SYNCER: lease("")}),
+        (synced("True", "Engaged"), {}),
+        (synced("False", "Disengaged"), {marks.SYNCER: lease("somebody")}),
+    ],
+    ids=["no lease", "nobody holds it", "engaged by one that is gone", "it says so"],
+)
+async def test_a_syncer_that_is_gone_or_has_let_go_is_not_waited_for(status, objects):
+    super_client = Recorder(objects)
+    await teardown.act(fake_means(super_client), deleted(status), TENANT)
+    assert super_client.calls == [("patch", TENANT.name)]
+    assert super_client.bodies[0]["metadata"]["finalizers"] == []
+
+
+async def test_a_namespace_that_was_made_meanwhile_holds_the_finalizer(monkeypatch):
+    super_client = Recorder()
+
+    async def wait_for_volumes(*_):
+        super_client.listed = [namespace("late")]
+
+    monkeypatch.setattr(teardown, "_wait_for_volumes", wait_for_volumes)
+    with pytest.raises(Held, match="waiting for namespaces to be gone: late"):
+        await teardown.act(fake_means(super_client), deleted(), TENANT)
+    assert super_client.calls == [("delete", "late")]
 
 
 def namespace(name="x-default", labels=None, annotations=None):
     return {
         "metadata": {
             "name": name,
+            "uid": f"uid-{name}",
             "labels": ownership.labels(TENANT, "default") if labels is None else labels,
             "annotations": ownership.annotations(TENANT, "default", "u")
             if annotations is None
