@@ -133,7 +133,7 @@ class Reflector:
         except (errors.ApiError, errors.Unavailable, errors.CredentialsProblem) as problem:
             self._in_doubt = True
             await self._pause(str(problem), logging.WARNING)
-        except msgspec.DecodeError as problem:
+        except (msgspec.MsgspecError, ValueError, LookupError, RecursionError) as problem:
             self._resume = ""
             await self._pause(f"an object cannot be read: {problem}", logging.WARNING)
 

@@ -19,7 +19,7 @@ it was read; `verify` therefore takes the time of the read.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -169,17 +169,17 @@ class Brake:
             return False
         return self._newest > sight.epoch_revision or self._record.epoch < sight.epoch
 
-    async def engage(self, *, twin_uid: str, newest: int) -> None:
+    async def engage(self, *, twin_uid: str, stamps: Iterable[int]) -> None:
         """Read the record and look at the store for the first time.
 
-        `newest` is the highest tenant revision that a super object records. It only tells whether
-        a count is due: after a confirmed loss it may be higher than the new store will be for long.
+        `stamps` are the tenant revisions that super objects record. They only tell whether a count
+        is due. Those beyond the store's own are of an earlier one, whose loss was confirmed.
         """
         root = await self._super_client.get(NAMESPACES, self._tenant.root)
         self._root_uid = root["metadata"]["uid"]
         self._record = record_of(root, twin_uid)
-        self._newest = newest
         sight = await self._look()
+        self._newest = max((stamp for stamp in stamps if stamp <= sight.revision), default=0)
         self._first_uid = sight.uid
         if not self._record.uid:
             if not sight.uid:

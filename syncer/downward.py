@@ -162,11 +162,24 @@ async def tell_refusal(
     raise refusal
 
 
+def _without_names(problem: errors.ApiError) -> str:
+    """Return what may be told of a refusal; which quota or webhook refused is not the tenant's."""
+    said = problem.said
+    if not isinstance(problem, errors.Forbidden):
+        return said
+    _, found, why = said.partition("violates PodSecurity ")
+    if found:
+        return f"{found}{why}"
+    if "exceeded quota" in said:
+        return "the space that this cluster has is used up; ask whoever runs it"
+    return "what this cluster runs on refuses it; ask whoever runs that"
+
+
 async def tell_failed(
     kind: Kind, tenant_x: Entry, problem: errors.ApiError, session: Session
 ) -> None:
     """Tell the tenant what the super cluster's admission said, without its names."""
-    said = str(problem).split(": ", 2)[-1]  # less which request it was
+    said = _without_names(problem)
     namespace = tenant_x.namespace or tenant_x.name
     below = session.view.super_namespace(namespace)
     message = translate.scrub(said, translate.names_of(session.tenant, below, namespace))

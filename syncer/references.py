@@ -50,7 +50,7 @@ def needs_of(pod: Mapping[str, Any]) -> frozenset[Ref]:
                 needs.add(Ref(POD_TOKEN, pod["metadata"]["uid"]))
             else:
                 needs.add(Ref(ACCOUNT_TOKEN, spec.get("serviceAccountName") or "default"))
-    except (AttributeError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         pass  # as above
     return frozenset(needs)
 

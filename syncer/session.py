@@ -245,7 +245,7 @@ class Session:
                 for reflector in self._reflectors
             ]
             await self._first_lists()
-            await self.brake.engage(twin_uid=self._system_twin(), newest=self._newest_written())
+            await self.brake.engage(twin_uid=self._system_twin(), stamps=self._stamps())
             self.is_ready = True
             for key in self.all_keys():
                 self.queue.add(key, low=True)
@@ -282,11 +282,10 @@ class Session:
         owner = ownership.owner_of({"annotations": entry.annotations}) if entry else None
         return owner.uid if owner is not None and owner.vc_uid == self.tenant.uid else ""
 
-    def _newest_written(self) -> int:
-        """Return the highest tenant revision that a super object records."""
-        owned = self.super_cluster.owned_by(self.tenant.uid)
-        revisions = (entry.annotations.get(marks.STORE_REVISION, "") for _, entry in owned)
-        return max(map(revision_of, revisions), default=0)
+    def _stamps(self) -> Iterable[int]:
+        """Yield the tenant revisions that super objects record."""
+        for _, entry in self.super_cluster.owned_by(self.tenant.uid):
+            yield revision_of(entry.annotations.get(marks.STORE_REVISION, ""))
 
     def _highest_revision(self) -> int:
         return max(reflector.revision for reflector in self._reflectors)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from kubeio.store import Entry
+from syncer import downward, kinds
 from syncer.expectations import Side
 from syncer.keys import ADDRESS, EVENT, NODE, TOKEN, Key
 from syncer.pod_index import Changes
@@ -54,6 +55,9 @@ def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -
     if old is None:
         return
     if live:
+        kind = kinds.BY_NAME[key.kind]
+        if not session.is_twin(downward.look(kind, key, session).super_x, old.uid):
+            return  # nothing below to forget the note by; live reads prove what comes late
         forced = key.kind == "Pod" and pods.was_forced(old.decode())
         session.deletions.saw_gone(key, old.uid, forced=forced)
     else:

@@ -41,6 +41,13 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
 
 async def _take_over(key: Key, wanted: dict[str, object], session: Session) -> Verdict:
     """Put the account back to powerless; the namespace is ours, so its accounts are, too."""
-    await session.super_client.apply(SERVICE_ACCOUNTS, wanted, field_manager=marks.SYNCER)
+    powerless = {**wanted, "secrets": None, "imagePullSecrets": None}
+    await session.super_client.patch(
+        SERVICE_ACCOUNTS,
+        names.WORKLOAD_ACCOUNT,
+        powerless,
+        namespace=session.view.super_namespace(key.name),
+        field_manager=marks.SYNCER,
+    )
     session.fuse.wrote(key)
     return Done()

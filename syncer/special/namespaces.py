@@ -66,4 +66,5 @@ def workload_account(view: TenantView, tenant_namespace: Mapping[str, Any]) -> O
 
 def is_same_account(live: Mapping[str, Any]) -> bool:
     """Tell whether an account is still powerless: nothing of it reaches a pod by itself."""
-    return live.get("automountServiceAccountToken") is False
+    given = live.get("secrets") or live.get("imagePullSecrets")
+    return live.get("automountServiceAccountToken") is False and not given

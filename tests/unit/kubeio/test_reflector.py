@@ -263,6 +263,18 @@ async def test_a_revision_without_end_is_no_number():
         assert run.names == []
 
 
+async def test_an_object_without_bottom_ends_no_reflector():
+    async def deep(answer):
+        nested = b"[" * 100_000 + b"]" * 100_000
+        await answer.chunk(b'{"type":"ADDED","object":{"metadata":{"name":"b"},"x":' + nested)
+        await answer.chunk(b"}}\n")
+        await answer.hang()
+
+    script = Script(_scene(_pod("a", 5), version=10, then=deep), _scene(version=11))
+    async with _running(script) as run:
+        await eventually(lambda: run.reflector.position == 11)
+
+
 async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
     async def gone(answer):
         status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}

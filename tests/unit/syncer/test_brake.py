@@ -157,21 +157,21 @@ def watched(record: Record, seen: Sight, revision: int = 0) -> tuple[Brake, Tena
 
 async def test_the_first_engagement_marks_the_store():
     found, _, _, log = watched(Record(), sight(epoch=0, epoch_revision=0))
-    await found.engage(twin_uid="", newest=0)
+    await found.engage(twin_uid="", stamps=(0,))
     assert log == ["look", "look", "create epoch 1", "mirror 1"]
     assert not found.is_held
 
 
 async def test_a_restart_with_nothing_new_writes_nothing():
     found, _, _, log = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, newest=80)
+    await found.engage(twin_uid=STORE, stamps=(80,))
     assert log == ["look"]
     assert not found.is_count_due
 
 
 async def test_something_newer_than_the_mark_makes_a_count_due():
     found, _, _, log = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, newest=95)
+    await found.engage(twin_uid=STORE, stamps=(95,))
     assert found.is_count_due
     await found.count_up()
     assert log[-2:] == ["epoch 4", "mirror 4"]
@@ -182,9 +182,15 @@ async def test_something_newer_than_the_mark_makes_a_count_due():
     assert found.is_count_due
 
 
+async def test_stamps_of_an_earlier_store_make_no_count_due():
+    found, _, _, _ = watched(KNOWN, sight())
+    await found.engage(twin_uid=STORE, stamps=(80, 90000))
+    assert not found.is_count_due
+
+
 async def test_a_count_whose_mirror_was_lost_is_only_mirrored():
     found, _, _, log = watched(KNOWN, sight(epoch=4))
-    await found.engage(twin_uid=STORE, newest=0)
+    await found.engage(twin_uid=STORE, stamps=(0,))
     assert found.is_count_due
     await found.count_up()
     assert log[-1] == "mirror 4"
@@ -193,7 +199,7 @@ async def test_a_count_whose_mirror_was_lost_is_only_mirrored():
 
 async def test_the_watches_remember_a_higher_revision():
     found, _, _, log = watched(KNOWN, sight(revision=120), revision=130)
-    await found.engage(twin_uid=STORE, newest=0)
+    await found.engage(twin_uid=STORE, stamps=(0,))
     assert found.is_held
     assert "judged" in log
     with pytest.raises(Wait):
@@ -203,7 +209,7 @@ async def test_the_watches_remember_a_higher_revision():
 
 async def test_only_the_store_that_was_named_is_confirmed():
     found, _, _, log = watched(KNOWN, sight(uid=OTHER, revision=7, epoch=0, epoch_revision=0))
-    await found.engage(twin_uid=STORE, newest=0)
+    await found.engage(twin_uid=STORE, stamps=(0,))
     assert found.is_held
     assert not await found.confirm(STORE)
     assert found.is_held
@@ -214,14 +220,14 @@ async def test_only_the_store_that_was_named_is_confirmed():
 
 async def test_a_confirmation_of_an_intact_store_does_nothing():
     found, _, _, _ = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, newest=0)
+    await found.engage(twin_uid=STORE, stamps=(0,))
     assert not await found.confirm(STORE)
 
 
 @pytest.mark.parametrize("epoch", ["\u00b2", "9" * 5000, "x"])
 async def test_an_epoch_that_is_no_number_is_none(epoch):
     found, _, _, _ = watched(KNOWN, sight(epoch=epoch))
-    await found.engage(twin_uid=STORE, newest=0)
+    await found.engage(twin_uid=STORE, stamps=(0,))
     assert "is gone" in found.problem
     root = {"metadata": {"annotations": {marks.STORE_EPOCH: epoch}}}
     assert record_of(root, STORE) == Record(uid=STORE)
@@ -229,7 +235,7 @@ async def test_an_epoch_that_is_no_number_is_none(epoch):
 
 async def test_another_store_behind_the_same_address_is_noticed_for_good():
     found, tenant, _, _ = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, newest=0)
+    await found.engage(twin_uid=STORE, stamps=(0,))
     assert not found.is_replaced
     tenant.seen = sight(revision=121)
     await found.look()
@@ -265,7 +271,7 @@ def twin_metadata(uid: str = "c-uid") -> dict[str, Any]:
 async def deleting(seen: Sight | None = None) -> tuple[Deletions, Tenancy, Below, list[str]]:
     """Return deletions of an engaged tenant."""
     found, tenant, below, log = watched(KNOWN, seen or sight())
-    await found.engage(twin_uid=STORE, newest=0)
+    await found.engage(twin_uid=STORE, stamps=(0,))
     below.live = {"metadata": twin_metadata()}
     log.clear()
     deletions = Deletions(

@@ -9,7 +9,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.worker import Again, Wait
-from syncer import downward, kinds, upward
+from syncer import downward, kinds, upward, wiring
 from syncer.brake import Record
 from syncer.flows import addresses, namespaces, nodes, pods, services, store, tokens
 from syncer.fuse import WRITES
@@ -189,6 +189,65 @@ async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all
         await services.reconcile(kinds.BY_NAME["Service"], key, world.session)
     assert ("patch", "Service", "s") in world.above.writes()
     assert world.told() == [downward.SYNC_FAILED]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('pods "p" is forbidden: exceeded quota: gold, used: cpu=9', "is used up"),
+        ('admission webhook "secret.example" denied the request: no', "refuses it"),
+        (
+            'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces',
+            'violates PodSecurity "baseline:latest": host namespaces',
+        ),
+    ],
+)
+async def test_a_refusal_is_told_without_what_refused(said, told):
+    world = World()
+    entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})
+    problem = errors.Forbidden(f"POST: {said} (403)", said=said)
+    await downward.tell_failed(kinds.BY_NAME["Pod"], entry, problem, world.session)
+    message = world.above.bodies[-1]["message"]
+    assert told in message
+    assert not any(name in message for name in ("gold", "secret.example"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"automountServiceAccountToken": True},
+        {"secrets": [{"name": "s"}]},
+        {"imagePullSecrets": [{"name": "s"}]},
+    ],
+)
+async def test_an_account_that_was_given_something_is_put_back(given):
+    world = World()
+    world.ready()
+    powerless = {"automountServiceAccountToken": False, "metadata": {"resourceVersion": "61"}}
+    key, kind = world.key("Namespace", "", "web"), kinds.BY_NAME["Namespace"]
+    world.super_has("ServiceAccount", names.WORKLOAD_ACCOUNT, **powerless)
+    await namespaces.reconcile(kind, key, world.session)
+    assert not world.below.writes("ServiceAccount")
+    world.session.expectations.forget()  # of the namespace itself
+    changed = {**powerless, "metadata": {"resourceVersion": "62"}, **given}
+    world.super_has("ServiceAccount", names.WORKLOAD_ACCOUNT, **changed)
+    await namespaces.reconcile(kind, key, world.session)
+    assert world.below.writes("ServiceAccount") == [
+        ("patch", "ServiceAccount", names.WORKLOAD_ACCOUNT)
+    ]
+    body = world.below.bodies[-1]
+    assert body["automountServiceAccountToken"] is False
+    assert body["secrets"] is body["imagePullSecrets"] is None
+
+
+async def test_the_end_of_what_has_no_twin_is_not_remembered():
+    world = World()
+    wiring.wire_tenant(world.session)
+    world.super_has("ConfigMap", "twin")
+    for name in ("twin", "other"):
+        entry = world.tenant_has("ConfigMap", name)
+        world.session.stores["ConfigMap"].discard(entry, live=True)
+    assert list(world.session.deletions._gone) == [world.key("ConfigMap", "web", "twin")]
 
 
 # --- every write counts ---------------------------------------------------------------------------

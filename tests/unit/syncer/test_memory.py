@@ -192,6 +192,9 @@ def test_every_place_that_names_an_object_is_walked():
 @pytest.mark.parametrize("spec", [{"volumes": "none"}, {"containers": [3]}, {"containers": {}}])
 def test_a_malformed_pod_needs_nothing(spec):
     assert refs_of(spec) == frozenset()
+    sources = [{"serviceAccountToken": {"audience": "vault"}}]
+    bound = {"volumes": [{"projected": {"sources": sources}}]}
+    assert needs_of({"metadata": {}, "spec": bound}) == frozenset()
     assert needs_of({"metadata": {"uid": "u"}, "spec": spec}) == frozenset()
 
 
