@@ -68,12 +68,7 @@ def service(tenant_service: Mapping[str, Any], view: TenantView) -> Object:
     spec = walk.fields(tenant_service.get("spec") or {}, SERVICE_SPEC, "spec")
     if walk.problems:
         raise RejectedError(*walk.problems)
-    address = spec.get("clusterIP")
-    if address and address != "None" and not _is_in_slice(address, view):
-        text = (
-            f"{address} is outside {view.slice}, the range of this cluster; make the Service anew"
-        )
-        raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
+    _refuse_addresses(spec, view)
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -85,6 +80,21 @@ def service(tenant_service: Mapping[str, Any], view: TenantView) -> Object:
         ),
         "spec": spec,
     }
+
+
+def _refuse_addresses(spec: Mapping[str, Any], view: TenantView) -> None:
+    """Refuse an address outside the slice, and none at all: the super cluster would pick one."""
+    address = spec.get("clusterIP") or ""
+    others = spec.get("clusterIPs") or ()
+    if not address and spec.get("type") != "ExternalName":
+        text = "is empty; make the Service anew, so that it gets an address"
+        raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
+    for each in (address, *others):
+        if each and each != "None" and not _is_in_slice(each, view):
+            text = (
+                f"{each} is outside {view.slice}, the range of this cluster; make the Service anew"
+            )
+            raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
 
 
 def _is_in_slice(address: str, view: TenantView) -> bool:

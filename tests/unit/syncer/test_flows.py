@@ -250,6 +250,26 @@ async def test_the_end_of_what_has_no_twin_is_not_remembered():
     assert list(world.session.deletions._gone) == [world.key("ConfigMap", "web", "twin")]
 
 
+@pytest.mark.parametrize(
+    ("spec", "goes_down"),
+    [
+        ({"clusterIP": "10.96.8.9", "clusterIPs": ["10.96.8.9"]}, True),
+        ({"clusterIP": "None", "clusterIPs": ["None"]}, True),
+        ({"type": "ExternalName", "externalName": "x.example"}, True),
+        ({"type": "ClusterIP"}, False),
+        ({"clusterIP": "10.96.8.9", "clusterIPs": ["10.96.8.9", "10.96.0.1"]}, False),
+        ({"clusterIP": "10.96.0.1"}, False),
+    ],
+)
+async def test_a_service_goes_down_with_addresses_of_the_slice_only(spec, goes_down):
+    world = World()
+    world.ready()
+    world.tenant_has("Service", "s", spec=spec, status={})
+    key = world.key("Service", "web", "s")
+    await services.reconcile(kinds.BY_NAME["Service"], key, world.session)
+    assert bool(world.below.writes("Service")) == goes_down
+
+
 # --- every write counts ---------------------------------------------------------------------------
 
 
