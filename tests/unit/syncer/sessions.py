@@ -111,6 +111,7 @@ class World:
 
     def __init__(self) -> None:
         self.above, self.below = Api(), Api()
+        self.declarations = 0
         queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
         self.super_cluster = SuperCluster(self.below, namespace="vc-manager")  # type: ignore[arg-type]
         self.session = Session(
@@ -177,7 +178,9 @@ class World:
     def declared(self, conditions: list[dict[str, Any]] | None = None) -> Entry:
         """Put the VirtualCluster into the cache."""
         status = {**BODY["status"], "conditions": conditions or []}  # type: ignore[dict-item]
-        entry = parse(orjson.dumps({**BODY, "status": status}))
+        self.declarations += 1
+        metadata = {**BODY["metadata"], "resourceVersion": str(self.declarations)}  # type: ignore[dict-item]
+        entry = parse(orjson.dumps({**BODY, "metadata": metadata, "status": status}))
         self.super_cluster.virtual_clusters.put(entry, live=True)
         return entry
 
