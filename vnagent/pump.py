@@ -7,12 +7,13 @@ has gone must end at once, because a silent container would never tell.
 """
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
 
 from vnagent.channel import Channel, ChannelLostError
 
-_LAST_BYTES_SECONDS = 0.25
+_LAST_BYTES_SECONDS = 0.05
 
 
 class End(StrEnum):
@@ -56,7 +57,7 @@ class _Flow:
     def ended(self) -> None:
         self.has_ended = True
         self._target.finish()
-        self._pump.look()
+        self._pump.stir()
 
     def lost(self, error: ChannelLostError) -> None:
         del error
@@ -92,7 +93,7 @@ class Pump:
         self._up = way_up(self, caller, kubelet, End.CALLER_GONE)
         self._down = _Flow(self, kubelet, caller, End.KUBELET_LOST)
         self._end: End | None = None
-        self._stopped = asyncio.Event()
+        self._stirred = asyncio.Event()
 
     @property
     def bytes_up(self) -> int:
@@ -113,7 +114,6 @@ class Pump:
         self._kubelet.pour_into(self._down)
         try:
             while not await self._has_stopped():
-                self.look()
                 now = loop.time()
                 if (progress := self._progress()) != seen:
                     seen, moved_at = progress, now
@@ -126,11 +126,9 @@ class Pump:
             self._close(end)
         return end
 
-    def look(self) -> None:
-        """Stop when no direction is left open and each side has been sent all of it."""
-        has_ended = self._down.has_ended and (self._up.has_ended or not self._is_two_way)
-        if has_ended and not (self._caller.unsent_bytes or self._kubelet.unsent_bytes):
-            self.stop(End.COMPLETE)
+    def stir(self) -> None:
+        """Have the ends looked at soon: what was just written is not out yet."""
+        self._stirred.set()
 
     def stop(self, end: End) -> None:
         """End the stream; the first reason stays."""
@@ -138,17 +136,21 @@ class Pump:
             # What breaks after the kubelet's orderly end breaks nothing: all was said.
             is_late = self._down.has_ended and not self._caller.unsent_bytes
             self._end = End.COMPLETE if is_late else end
-            self._stopped.set()
+            self._stirred.set()
 
     async def _has_stopped(self) -> bool:
+        """Wait a while or until something is stirred; tell whether the stream is over."""
         # The last bytes are on their way to the caller: nothing but a look tells when they are out.
         pause = _LAST_BYTES_SECONDS if self._down.has_ended else self._deadlines.check_seconds
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(pause, self._deadlines.check_seconds)):
-                await self._stopped.wait()
-        except TimeoutError:
-            return False
-        return True
+                await self._stirred.wait()
+        self._stirred.clear()
+        # When no direction is open and each side has been sent all of it.
+        has_ended = self._down.has_ended and (self._up.has_ended or not self._is_two_way)
+        if has_ended and not (self._caller.unsent_bytes or self._kubelet.unsent_bytes):
+            self.stop(End.COMPLETE)
+        return self._end is not None
 
     def _patience(self) -> float:
         is_half_open = self._up.has_ended or self._down.has_ended

@@ -8,7 +8,7 @@ connection carries one request only, so that nothing can hide behind it.
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from vnagent import audit, heads, metrics, routes
 from vnagent.audit import Session
@@ -25,8 +25,6 @@ from vnagent.routes import Route, Verb
 HEAD_SECONDS = 10.0
 DRAINED = "drained"
 """How a session is recorded that the agent's own end has cut off."""
-
-_Found = TypeVar("_Found")
 
 
 class CallerGoneError(Exception):
@@ -156,19 +154,28 @@ def _check_upgrade(route: Route, upgrade: bytes) -> bytes:
     return upgrade
 
 
-async def _unless_gone(channel: Channel, opening: Coroutine[Any, Any, _Found]) -> _Found:
+async def _unless_gone(channel: Channel, opening: Coroutine[Any, Any, Opened]) -> Opened:
     """Wait for the kubelet as long as the caller does: a silent log may have no head for hours."""
     opened = asyncio.ensure_future(opening)
     gone = asyncio.ensure_future(channel.ended())
     try:
         await asyncio.wait({opened, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not opened.done():
-            raise CallerGoneError
-        return opened.result()
+    except asyncio.CancelledError:
+        opened.add_done_callback(_drop)
+        raise
     finally:
         for waiting in (opened, gone):
-            waiting.cancel()
+            waiting.cancel()  # does nothing to one that is done
         await asyncio.gather(opened, gone, return_exceptions=True)
+    if opened.cancelled():
+        raise CallerGoneError
+    return opened.result()
+
+
+def _drop(opened: asyncio.Future[Opened]) -> None:
+    """Close what was opened for nobody."""
+    if not opened.cancelled() and opened.exception() is None:
+        opened.result().channel.abort()
 
 
 async def _answer(channel: Channel, status: int, sentence: str, extra: heads.Headers = ()) -> None:

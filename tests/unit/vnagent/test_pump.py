@@ -213,6 +213,24 @@ async def test_a_log_ends_at_once_when_its_reader_has_gone(authority):
                 await ended.wait()
 
 
+async def test_a_log_is_over_with_its_last_byte(authority):
+    """Whether or not the reader closes: nobody waits for the next look at the deadlines."""
+
+    def speak(peer: ssl.SSLSocket) -> None:
+        peer.sendall(b"all of it" * 30_000)
+        wires.half_close(peer)
+        _wait_for_end(peer)
+
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), speak) as (port, _):
+        async with relay(authority, port, is_two_way=False, deadlines=Deadlines()) as found:
+            peer = await asyncio.to_thread(wires.dial, found.port, wires.client_context(authority))
+            with peer:
+                heard = await asyncio.to_thread(wires.read_all, peer)
+                assert heard == b"all of it" * 30_000
+                async with asyncio.timeout(5):
+                    assert await found.end() is End.COMPLETE
+
+
 async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
     """REL-89: the caller gets what came, and no TLS goodbye after it."""
 
