@@ -58,8 +58,7 @@ integration: .venv/ready ## tests with real etcd and API servers
 node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenants
 	@$(PYTEST) -m 'not slow' tests/node
 
-test: .venv/ready ## unit, integration and node tests
-	@$(PYTEST) -m 'not slow' tests
+test: unit integration node ## unit, integration and node tests
 
 slow: .venv/ready ## tests that take long
 	@$(PYTEST) -m slow tests
