@@ -11,11 +11,11 @@ from tests.node import objects
 from tests.node.conftest import SuperCluster, TenantCluster
 from tests.node.kubectl import stays, until
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
-ABSENCE_SECONDS = float(os.environ.get("ABSENCE_SECONDS", "60"))
-SETTLE_SECONDS = 20
+ABSENCE_SECONDS = float(os.environ.get("ABSENCE_SECONDS", "45"))
+SETTLE_SECONDS = 15
 
 
 def super_pods(super_cluster: SuperCluster, tenant: TenantCluster) -> dict[str, dict[str, str]]:

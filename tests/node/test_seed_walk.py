@@ -9,7 +9,7 @@ from tests.node import objects
 from tests.node.conftest import SuperCluster, TenantCluster
 from tests.node.kubectl import Kubectl, until
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
 OWN_NAMESPACES = ["default", "kube-node-lease", "kube-public", "kube-system"]
 

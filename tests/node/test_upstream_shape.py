@@ -10,7 +10,7 @@ import yaml
 from tests.node import objects
 from tests.node.conftest import SuperCluster, TenantCluster
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
 SAMPLE = Path(__file__).parents[2] / "clusterversions" / "samples" / "upstream-shape.yaml"
 

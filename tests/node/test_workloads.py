@@ -8,7 +8,7 @@ from tests.node import objects
 from tests.node.conftest import SuperCluster, TenantCluster
 from tests.node.kubectl import until
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
