@@ -470,7 +470,7 @@ def test_exec_has_a_terminal(rig, pods, leg):
     # The size comes on a stream of its own, and so maybe after the command has begun.
     command = "tty; until stty size | grep -w 33; do sleep 0.1; done; exit 7"
     done = rig.tenant.kubectl.terminal(
-        f"stty rows 33 cols 111; timeout 20 kubectl exec -it tool -- sh -c '{command}'"
+        f"stty rows 33 cols 111; timeout --foreground 20 kubectl exec -it tool -- sh -c '{command}'"
     )
     assert "/dev/pts/" in done.out
     assert "33 111" in done.out
