@@ -335,7 +335,7 @@ def running_status(name: str) -> Object:
     }
 
 
-def _rules(rows: Sequence[Access]) -> list[Object]:
+def rules_of(rows: Sequence[Access]) -> list[Object]:
     return [
         {
             "apiGroups": [row.group],
@@ -354,7 +354,7 @@ async def grant(client: Client, rows: Sequence[Access]) -> None:
         "apiVersion": f"{kind}/v1",
         "kind": "ClusterRole",
         "metadata": {"name": SYNCER},
-        "rules": _rules(rows),
+        "rules": rules_of(rows),
     }
     binding = {
         "apiVersion": f"{kind}/v1",
