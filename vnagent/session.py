@@ -23,6 +23,8 @@ from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
 
 HEAD_SECONDS = 10.0
+SWITCH_SECONDS = 60.0
+"""For a kubelet to switch protocols; a node that vanished without a word would keep a caller."""
 DRAINED = "drained"
 """How a session is recorded that the agent's own end has cut off."""
 
@@ -88,8 +90,14 @@ class Requests:
         opening = self._kubelet.open(route.method, target, headers)
         if not upgrade:
             return await _unless_gone(channel, opening)
-        with metrics.FIRST_BYTE_SECONDS.time():
-            return await _unless_gone(channel, opening)
+        try:
+            with metrics.FIRST_BYTE_SECONDS.time():
+                async with asyncio.timeout(SWITCH_SECONDS):
+                    return await _unless_gone(channel, opening)
+        except TimeoutError as error:
+            raise RefusedError(
+                504, Reason.KUBELET_DOWN, "the node's kubelet did not answer in time"
+            ) from error
 
     async def _stream(
         self, channel: Channel, opened: Opened, session: Session, pod: OwnedPod, upgrade: bytes

@@ -315,6 +315,19 @@ async def test_a_silent_log_ends_with_its_caller(tmp_path, recorded):
         gateway.open()
 
 
+async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
+    """A node that vanishes in between says nothing; a log may be silent, an exec may not."""
+    monkeypatch.setattr(session, "SWITCH_SECONDS", 0.2)
+    gateway = stage.Gateway()
+    async with stage.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
+        silent = asyncio.ensure_future(set_up.send(LOGS))
+        got = await set_up.send(EXEC)
+        assert (status_of(got), b"did not answer in time" in got) == (504, True)
+        assert set_up.streams.count == 1
+        gateway.open()
+        assert status_of(await silent) == 200
+
+
 async def test_one_stream_too_many_is_told_why(tmp_path):
     """SEC-15: 429 for the greedy tenant, 200 for the other."""
     gateway = stage.Gateway()
