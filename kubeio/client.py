@@ -6,6 +6,7 @@ finds out by reading.
 """
 
 import contextlib
+import re
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Literal, Self
@@ -16,6 +17,7 @@ import orjson
 from kubeio import Object, errors, stream
 from kubeio.endpoint import Endpoint
 from kubeio.transport import DEADLINE, JSON, SILENCE, Body, Operations, Params, Transport
+from kubeio.wire import Fence
 from tenancy.resources import Resource
 
 PatchKind = Literal["merge", "strategic", "json"]
@@ -28,6 +30,8 @@ _PATCH_TYPES: Mapping[PatchKind, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "json": "application/json-patch+json",
 }
+_IS_PLAIN = re.compile(r"(?:[a-z0-9][-a-z0-9.]*)?").fullmatch
+"""Whether a name needs no quoting; most do not."""
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML; the server takes it
 
 
@@ -41,13 +45,23 @@ class Client:
         user_agent: str = "virtual-cluster",
         connections: int = 32,
         deadline: float = DEADLINE,
+        fence: Fence | None = None,
     ) -> None:
-        """Take at most `connections` for requests; watches have connections of their own."""
+        """Take at most `connections` for requests; watches have connections of their own.
+
+        `fence` is asked before each write, and raises errors.Fenced when none may be sent.
+        """
         self.endpoint = endpoint
+        self.user_agent = user_agent
+        self.fence = fence
         self.supports_streamed_lists = True
         """Set to False by a reflector once the server has refused one."""
         self._transport = Transport(
-            endpoint, user_agent=user_agent, connections=connections, deadline=deadline
+            endpoint,
+            user_agent=user_agent,
+            connections=connections,
+            deadline=deadline,
+            fence=fence,
         )
 
     async def __aenter__(self) -> Self:
@@ -349,10 +363,12 @@ class Client:
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
     """Return the URL path; whatever a name holds, it stays one segment of it."""
-    for part in (namespace, name):
-        if part in (".", ".."):
-            raise ValueError(f"{part!r} is no name")
-    return resource.path(quote(namespace, safe=""), quote(name, safe=":"), subresource)
+    if not (_IS_PLAIN(namespace) and _IS_PLAIN(name)):
+        for part in (namespace, name):
+            if part in (".", ".."):
+                raise ValueError(f"{part!r} is no name")
+        namespace, name = quote(namespace, safe=""), quote(name, safe=":")
+    return resource.path(namespace, name, subresource)
 
 
 def _given(name: str) -> str:

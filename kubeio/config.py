@@ -235,8 +235,10 @@ def _user_files(path: str) -> list[Path]:
     else:
         present = [file for file in [Path("~/.kube/config").expanduser()] if file.exists()]
     if not present:
+        named = f"; KUBECONFIG names {listed}, which is not there" if listed else ""
         raise CredentialsProblem(
-            "there is no kubeconfig: give --kubeconfig FILE, set KUBECONFIG, or make ~/.kube/config"
+            "there is no kubeconfig: give --kubeconfig FILE, set KUBECONFIG, or make"
+            f" ~/.kube/config{named}"
         )
     return present
 

@@ -23,6 +23,10 @@ class CredentialsProblem(KubeError):
     """A kubeconfig or a mounted credential cannot be used; the message says why and what to do."""
 
 
+class Fenced(KubeError):
+    """Nothing may be written: the Lease was not renewed in time, and another may have it."""
+
+
 class Terminal(KubeError):
     """Raised by a reconcile: trying again changes nothing until somebody changes the object."""
 

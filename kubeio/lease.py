@@ -1,9 +1,10 @@
 """Hold a Lease, run something only while it is held, and give it back on the way out.
 
 Owns acquiring, renewing and fencing: the scope is cancelled before anybody else could take the
-lease. Times are the local monotonic clock; the wall clock is only written for people. Hazard: a
-scope that does not end within `duration - renew_deadline` seconds of its cancellation overlaps with
-the next holder.
+lease, and a process that was frozen meanwhile is told so by `fence` before its first write. Times
+are the machine's own clock, which goes on while it is suspended; the wall clock is only written for
+people. Hazard: a write that was sent in time and is answered late overlaps with the next holder;
+preconditions are for that. The lease's own client must have no fence.
 """
 
 import asyncio
@@ -23,12 +24,16 @@ from tenancy.resources import LEASES
 
 T = TypeVar("T")
 
-DURATION = 15.0
+DURATION = 7.0
 """Seconds after the last renewal that was seen until others may take the lease."""
-RENEW_DEADLINE = 10.0
+RENEW_DEADLINE = 5.5
 """Seconds after the last renewal that was sent until the holder stops by itself."""
-PERIOD = 2.0
-"""Seconds between two looks."""
+PERIOD = 1.25
+"""Seconds between two renewals."""
+LOOK = 0.75
+"""Seconds between two looks of one who waits, and up to a fifth more."""
+HAND_OVER = DURATION + 2 * 1.2 * LOOK
+"""Seconds until a holder that vanished is followed: seen late, believed in full, looked at late."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -37,10 +42,15 @@ class LeaseLost(Exception):  # noqa: N818 - says what is so
     """The scope was cancelled because the lease could not be renewed, or somebody took it."""
 
 
+def awake() -> float:
+    """Return seconds of a clock that nothing stops, not even the suspension of the machine."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Observer:
     """Watches how a lease is renewed, from outside and without trusting any wall clock."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = awake) -> None:
         """Have seen nothing yet."""
         self._clock = clock
         self._record: tuple[Any, ...] | None = None
@@ -78,7 +88,8 @@ class Lease:
         duration: float = DURATION,
         renew_deadline: float = RENEW_DEADLINE,
         period: float = PERIOD,
-        clock: Callable[[], float] = time.monotonic,
+        look: float = LOOK,
+        clock: Callable[[], float] = awake,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -89,7 +100,8 @@ class Lease:
         self.is_held = False
         self._client = client
         self._namespace, self._name = namespace, name
-        self._duration, self._renew_deadline, self._period = duration, renew_deadline, period
+        self._duration, self._renew_deadline = duration, renew_deadline
+        self._period, self._look = period, look
         self._clock, self._sleep, self._now = clock, sleep, now
         self._observer = Observer(clock)
         self._lease: Object | None = None
@@ -118,6 +130,18 @@ class Lease:
             self._set_held(held=False)
             await self._release()
 
+    def fence(self) -> None:
+        """Raise Fenced unless the lease is certainly ours at this moment: ask before each write.
+
+        A process that was frozen wakes in the middle of whatever it did, long before anything can
+        cancel it; only the clock tells at once.
+        """
+        if not self.is_held or self._clock() >= self._renewed_at + self._renew_deadline:
+            raise errors.Fenced(
+                f"nothing is written: the lease {self._namespace}/{self._name} was not renewed in"
+                " time, and another process may hold it"
+            )
+
     async def _ended(self, task: "asyncio.Future[Any]") -> None:
         """Cancel a task and wait for its end, whatever that is."""
         if task.done():
@@ -141,7 +165,7 @@ class Lease:
                     self._logger.info("lease.waiting", holder=holder)
             except errors.KubeError as problem:
                 self._logger.warning("lease.unreachable", problem=str(problem))
-            await self._sleep(self._period * random.uniform(1.0, 1.2))  # noqa: S311 - jitter
+            await self._sleep(self._look * random.uniform(1.0, 1.2))  # noqa: S311 - jitter
 
     async def _try(self) -> bool:
         """Look once, and take the lease if nobody holds it."""
@@ -234,15 +258,25 @@ class Lease:
         return bool((lease.get("spec") or {}).get("holderIdentity") == self.identity)
 
     async def _release(self) -> None:
-        """Say that nobody holds it, so that the next one need not wait; best effort."""
+        """Say that nobody holds it, so that the next one need not wait; best effort.
+
+        A renewal that was cut off may have got through, so a conflict is looked into once.
+        """
+        with contextlib.suppress(errors.KubeError):
+            try:
+                await self._give_back()
+            except errors.Conflict:
+                self._lease = await self._read()
+                await self._give_back()
+
+    async def _give_back(self) -> None:
         if self._lease is None or not self._is_ours(self._lease):
             return
         spec = dict(self._lease["spec"])
         spec |= {"holderIdentity": "", "leaseDurationSeconds": 1}
         body = {**self._lease, "spec": spec}
-        with contextlib.suppress(errors.KubeError):
-            await self._client.replace(LEASES, body, deadline=self._period)
-            self._logger.info("lease.released")
+        await self._client.replace(LEASES, body, deadline=self._period)
+        self._logger.info("lease.released")
 
     def _set_held(self, *, held: bool) -> None:
         self.is_held = held

@@ -73,6 +73,7 @@ class FairQueue(Generic[K]):
         self._low: _Ring[K] = OrderedDict()
         self._highs_in_a_row = 0
         self._processing: dict[K, float] = {}
+        self._arrived: dict[K, float] = {}  # since when a key in work, or failing, is wanted
         self._again: dict[K, bool] = {}  # dirty while processing -> low lane?
         self._due: dict[K, tuple[float, int, bool]] = {}  # when, which heap entry, low lane?
         self._heap: list[tuple[float, int, K]] = []
@@ -83,7 +84,10 @@ class FairQueue(Generic[K]):
         self._timer_due = 0.0
         self._closed = False
         self._metrics = metrics.QueueMetrics(
-            name, depth=self.__len__, unfinished=self.unfinished_seconds
+            name,
+            depth=self.__len__,
+            unfinished=self.unfinished_seconds,
+            longest=self.longest_seconds,
         )
 
     # Putting keys in.
@@ -129,6 +133,21 @@ class FairQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Let the next delay of a key be the smallest again."""
         self._failures.pop(key, None)
+        if key not in self._processing:
+            self._arrived.pop(key, None)
+
+    def hurry(self, name: str, *, limit: int | None = None, forget: bool = False) -> int:
+        """Have keys of a group that wait for another try tried now; returns how many.
+
+        `forget` lets their next delays begin anew: what made them fail is over.
+        """
+        waiting = [k for k in self._failures if k in self._due and self._group_of(k) == name]
+        for key in waiting[:limit]:
+            failures = self._failures.pop(key)
+            if not forget:
+                self._failures[key] = failures  # at the end: the next time it is others' turn
+            self.add(key, low=True)
+        return len(waiting[:limit])
 
     def drop_group(self, name: str) -> None:
         """Forget everything of a group; keys in the hands of workers end with their `done`."""
@@ -143,6 +162,9 @@ class FairQueue(Generic[K]):
         for table in (self._again, self._due, self._failures):
             for key in [key for key in table if self._group_of(key) == name]:
                 del table[key]
+        for key in [key for key in self._arrived if self._group_of(key) == name]:
+            if key not in self._processing:
+                del self._arrived[key]
 
     # Taking keys out.
 
@@ -162,6 +184,8 @@ class FairQueue(Generic[K]):
         """Give a key back; if it was wanted meanwhile, it queues again."""
         started = self._processing.pop(key)
         self._metrics.worked(self._clock() - started)
+        if key not in self._failures:
+            del self._arrived[key]
         group = self._groups[self._group_of(key)]
         group.in_flight -= 1
         low = self._again.pop(key, None)
@@ -205,6 +229,10 @@ class FairQueue(Generic[K]):
         """Count the keys that wait for a turn; not the delayed, nor those being worked on."""
         return sum(len(group.high) + len(group.low) for group in self._groups.values())
 
+    def in_hand(self) -> int:
+        """Count the keys being worked on."""
+        return len(self._processing)
+
     def snapshot(self) -> dict[str, Any]:
         """Return what is going on, for the debug endpoint."""
         now = self._clock()
@@ -230,6 +258,15 @@ class FairQueue(Generic[K]):
         """Return how long the keys in work have been there, added up."""
         now = self._clock()
         return sum(now - started for started in self._processing.values())
+
+    def longest_seconds(self) -> float:
+        """Return how long the key has been in work that has been there for longest."""
+        return self._clock() - min(self._processing.values(), default=self._clock())
+
+    def age(self, key: K) -> float | None:
+        """Return for how many seconds a key in work has been wanted, its failed tries included."""
+        arrived = self._arrived.get(key)
+        return None if arrived is None else self._clock() - arrived
 
     # Inside.
 
@@ -273,6 +310,7 @@ class FairQueue(Generic[K]):
             group.row = 0
         now = self._clock()
         self._processing[key] = now
+        self._arrived.setdefault(key, joined)
         self._metrics.waited(now - joined)
         return key
 

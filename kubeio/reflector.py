@@ -23,8 +23,14 @@ from telemetry import metrics
 from tenancy.resources import Resource
 
 PAGE = 500
+_PAGE_OF_LARGE = 25
+"""Of objects of which only a part is kept: a page is in memory as a whole."""
 _SLICE = 256  # entries taken in before others get a turn on the loop
+_IN_A_ROW = 16  # events of one watch taken in before others get a turn: thousands come at once
 _WATCH_SECONDS = (300, 600)  # the server ends a watch after a random time in between
+_UNMARKED_SECONDS = (120, 180)
+_UNMARKED_SILENCE = 210.0
+"""Where a server has no bookmarks to send, only the end of the watch tells that it lives."""
 _LIST_DEADLINE = 60.0
 _MAX_DIGITS = 19  # of 64 bits; Python refuses to read endless ones
 
@@ -69,12 +75,18 @@ class Reflector:
         label_selector: str = "",
         field_selector: str = "",
         metadata_only: bool = False,
+        reduce: Callable[[Entry], Entry] | None = None,
         side: str = "",
         silence: float = SILENCE,
+        has_bookmarks: bool = True,
         backoff: Backoff | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Make nothing happen yet; `side` is the bounded metric label, `super` or `tenant`."""
+        """Make nothing happen yet; `side` is the bounded metric label, `super` or `tenant`.
+
+        `reduce` returns what of an entry is kept, where that is not all. `has_bookmarks` is False
+        for Events, which API servers keep out of their watch cache: silence means nothing then.
+        """
         self.store = store
         self.resource = resource
         self.revision = 0
@@ -89,7 +101,9 @@ class Reflector:
         self._labels = label_selector
         self._fields = field_selector
         self._metadata_only = metadata_only
-        self._silence = silence
+        self._reduce = reduce
+        self._silence = silence if has_bookmarks else _UNMARKED_SILENCE
+        self._seconds = _WATCH_SECONDS if has_bookmarks else _UNMARKED_SECONDS
         self._backoff = backoff or Backoff(base=0.5, ceiling=30.0)
         self._sleep = sleep
         self._resume = ""
@@ -183,7 +197,7 @@ class Reflector:
         The streamed list ends with a marked bookmark, and the same stream goes on as the watch.
         """
         loop = asyncio.get_running_loop()
-        seconds = random.randint(*_WATCH_SECONDS)  # noqa: S311 - spreads reconnects, no secret
+        seconds = random.randint(*self._seconds)  # noqa: S311 - spreads reconnects, no secret
         started = loop.time()
         found: dict[Key, Entry] | None = {} if initial else None
         async with self._client.watch(
@@ -198,11 +212,15 @@ class Reflector:
             metadata_only=self._metadata_only,
         ) as events:
             self.problem = ""  # the server follows, however long its next event takes
+            taken = 0
             async for event in events:
+                taken += 1
+                if taken % _IN_A_ROW == 0:
+                    await asyncio.sleep(0)
                 if found is None:
                     self._take(event)
                 elif event.type != "BOOKMARK":
-                    _collect(found, event)
+                    self._collect(found, event)
                 else:
                     mark = _BOOKMARK.decode(event.raw).metadata
                     if stream.INITIAL_EVENTS_END in (mark.annotations or {}):
@@ -219,9 +237,9 @@ class Reflector:
         found: dict[Key, Entry] = {}
         token = ""
         while True:
-            page = await self._page(token, limit=PAGE)
+            page = await self._page(token, limit=PAGE if self._reduce is None else _PAGE_OF_LARGE)
             for number, item in enumerate(page.items or ()):
-                entry = parse(item, api_version=self.resource.api_version, kind=self.resource.kind)
+                entry = self._kept(item)
                 found[entry.key] = entry
                 if number % _SLICE == _SLICE - 1:
                     await asyncio.sleep(0)
@@ -262,7 +280,7 @@ class Reflector:
         if event.type == "BOOKMARK":
             self._advance(_BOOKMARK.decode(event.raw).metadata.resource_version)
         else:
-            entry = parse(event.raw)
+            entry = self._kept(event.raw)
             self._advance(entry.resource_version)
             if event.type == "DELETED":
                 self.store.discard(entry, live=True)
@@ -272,6 +290,21 @@ class Reflector:
             self._count()
         self._backoff.reset()
         self.problem = self._told = ""
+
+    def _kept(self, raw: bytes | msgspec.Raw) -> Entry:
+        """Return what of an object is kept."""
+        resource = self.resource
+        entry = parse(raw, api_version=resource.api_version, kind=resource.kind)
+        return entry if self._reduce is None else self._reduce(entry)
+
+    def _collect(self, found: dict[Key, Entry], event: stream.Event) -> None:
+        if not self.store.keeps:
+            return  # what was there before is no news, and nobody would hold it
+        entry = self._kept(event.raw)
+        if event.type == "DELETED":
+            found.pop(entry.key, None)
+        else:
+            found[entry.key] = entry
 
     def _advance(self, resource_version: str, *, restart: bool = False) -> None:
         if not resource_version:
@@ -295,11 +328,3 @@ def _number(resource_version: str) -> int:
     text = resource_version
     is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
     return int(text) if is_number else 0
-
-
-def _collect(found: dict[Key, Entry], event: stream.Event) -> None:
-    entry = parse(event.raw)
-    if event.type == "DELETED":
-        found.pop(entry.key, None)
-    else:
-        found[entry.key] = entry

@@ -33,6 +33,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     annotations: Mapping[str, str]
     body: bytes
     """The object as JSON, without `metadata.managedFields`."""
+    said: int = 0
+    """Digest of the metadata but for its version, within this process.
+
+    With `generation` in it, it tells for kinds that have one whether anything but the status is
+    another.
+    """
 
     def __repr__(self) -> str:
         """Show the identity; the body may be a Secret's."""
@@ -69,12 +75,22 @@ class _Metadata(msgspec.Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    managed_fields: msgspec.Raw = msgspec.Raw()
 
 
+class _Object(msgspec.Struct, gc=False):
+    metadata: msgspec.Raw
+    kind: str = ""
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METADATA = msgspec.json.Decoder(_Metadata)
 _ENCODER = msgspec.json.Encoder()
 _NOTHING: Mapping[str, str] = {}
+_HEAD = b'"metadata":{'
+_MANAGED = b',"managedFields":'
+_VERSION = b'"resourceVersion":'
 
 
 def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") -> Entry:
@@ -83,21 +99,27 @@ def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") ->
     Items of a list lack apiVersion and kind; given here they are added, so that every body can
     stand alone. Raises msgspec.DecodeError when this is no object with metadata.
     """
-    fields = _FIELDS.decode(raw)
-    metadata_raw = fields.get("metadata", msgspec.Raw(b"{}"))
-    metadata = _METADATA.decode(metadata_raw)
-    inner = _FIELDS.decode(metadata_raw)
-    bare = inner.pop("managedFields", None) is None and "kind" in fields
-    if bare:
-        body = bytes(raw)
-    else:
-        fields["metadata"] = msgspec.Raw(_ENCODER.encode(inner))
-        if "kind" not in fields and kind:
-            head = {"apiVersion": api_version, "kind": kind}
-            fields = {key: msgspec.Raw(orjson.dumps(text)) for key, text in head.items()} | fields
+    found = _OBJECT.decode(raw)
+    metadata = _METADATA.decode(found.metadata)
+    text, body = bytes(found.metadata), bytes(raw)
+    managed = bytes(metadata.managed_fields)
+    if managed:
+        slim = _cut(text, _MANAGED, managed)
+        if slim is None:  # not as API servers write it
+            slim = _without_managed_fields(found.metadata)
+        begin = body.find(_HEAD) + len(_HEAD) - 1
+        if body[begin : begin + len(text)] == text:
+            body = body[:begin] + slim + body[begin + len(text) :]
+        else:
+            body = body.replace(text, slim, 1)
+        text = slim
+    if not found.kind and kind:
+        head = {"apiVersion": api_version, "kind": kind}
+        fields = {key: msgspec.Raw(orjson.dumps(value)) for key, value in head.items()}
         # The encoder's own result sits in a larger block than it needs; a copy is exact.
-        body = bytes(memoryview(_ENCODER.encode(fields)))
+        body = bytes(memoryview(_ENCODER.encode(fields | _FIELDS.decode(body))))
     annotations = metadata.annotations or _NOTHING
+    version = f'"{metadata.resource_version}"'.encode()
     return Entry(
         namespace=sys.intern(metadata.namespace),
         name=metadata.name,
@@ -108,14 +130,36 @@ def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") ->
         labels=metadata.labels or _NOTHING,
         annotations={k: v for k, v in annotations.items() if len(v) <= MAX_PARSED_ANNOTATION},
         body=body,
+        said=hash(_cut(text, _VERSION, version) or text),
     )
+
+
+def _cut(text: bytes, field: bytes, value: bytes) -> bytes | None:
+    """Return a JSON text without one field, or None when that is not plain to see."""
+    begin = text.find(field)
+    end = begin + len(field) + len(value)
+    if begin < 0 or begin != text.rfind(field) or text[begin + len(field) : end] != value:
+        return None
+    return text[:begin] + text[end:]
+
+
+def _without_managed_fields(metadata: msgspec.Raw) -> bytes:
+    fields = _FIELDS.decode(metadata)
+    del fields["managedFields"]
+    return _ENCODER.encode(fields)
 
 
 class Store:
     """Entries by namespace and name, with named indexes."""
 
-    def __init__(self, indexes: Mapping[str, IndexFunction] | None = None) -> None:
-        """Take the functions of the named indexes: each gives the values an entry stands under."""
+    def __init__(
+        self, indexes: Mapping[str, IndexFunction] | None = None, *, keeps: bool = True
+    ) -> None:
+        """Take the functions of the named indexes: each gives the values an entry stands under.
+
+        One that does not keep tells of each entry that comes by, as of a new one, and holds none.
+        """
+        self.keeps = keeps
         self.synced = False
         """True after the first complete list; set by the reflector."""
         self._namespaces: dict[str, dict[str, Entry]] = {}
@@ -155,6 +199,9 @@ class Store:
 
     def put(self, entry: Entry, *, live: bool) -> None:
         """Take an entry in; nobody is told when it is the very version that is there."""
+        if not self.keeps:
+            self._tell(None, entry, live=live)
+            return
         names = self._namespaces.setdefault(entry.namespace, {})
         old = names.get(entry.name)
         if _is_same(old, entry):

@@ -1,8 +1,9 @@
 """Newline-separated JSON out of a chunked body, and the events of a watch; pure.
 
-Owns framing and the meaning of event types. There is no limit on a line's length: Secrets and CRDs
-exceed every default buffer. Hazard: a stream that ends inside a line was cut, and what it said last
-must be treated as never said.
+Owns framing and the meaning of event types. Secrets and CRDs exceed every default buffer, so a line
+may be long; an endless one, which a tenant's API may send, is refused before it fills the memory
+that all tenants share. Hazard: a stream that ends inside a line was cut, and what it said last must
+be treated as never said.
 """
 
 from typing import Literal, get_args
@@ -11,6 +12,9 @@ import msgspec
 import orjson
 
 from kubeio import Object, errors
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""Ten times what etcd takes in one object."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends a streamed list."""
@@ -45,13 +49,18 @@ class Lines:
     def __init__(self) -> None:
         """Have nothing pending."""
         self._pending: list[bytes] = []
+        self._size = 0
 
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that this chunk completes."""
+    def feed(self, chunk: bytes, where: str = "") -> list[bytes]:
+        """Return the lines that this chunk completes. Raises Unavailable when one is endless."""
         head, *following = chunk.split(b"\n")
+        self._size += len(head)
+        if self._size > MAX_LINE_BYTES:
+            raise errors.Unavailable(f"{where}: a line of more than {MAX_LINE_BYTES} bytes")
         self._pending.append(head)
         if not following:
             return []
+        self._size = len(following[-1])
         complete = [b"".join(self._pending), *following[:-1]]
         self._pending = [following[-1]]
         return [line for line in complete if line]

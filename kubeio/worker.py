@@ -6,15 +6,17 @@ Hazard: a cancelled reconcile may have written; the next one starts from what it
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 import structlog
 
 from kubeio import errors
 from kubeio.queue import FairQueue, QueueClosed
-from telemetry import metrics
+from telemetry import logs, metrics
 
 K = TypeVar("K", bound=Hashable)
 
@@ -68,6 +70,7 @@ class Worker(Generic[K]):
         self._queue = queue
         self._reconcile = reconcile
         self._name = name
+        self._metrics = metrics.ReconcileMetrics(name, workers=count, busy=queue.in_hand)
         self._count = count
         self._fields = fields or (lambda key: {"key": str(key)})
         self._deadline = deadline
@@ -92,15 +95,18 @@ class Worker(Generic[K]):
 
     async def work(self, key: K) -> None:
         """Reconcile one key and settle what becomes of it."""
-        with structlog.contextvars.bound_contextvars(**self._fields(key)):
-            try:
-                async with asyncio.timeout(self._deadline):
-                    verdict = await self._reconcile(key)
-            except Exception as problem:  # noqa: BLE001 - the one place, see the module's docstring
-                result = self._failed(key, problem)
-            else:
-                result = self._succeeded(key, verdict)
-        metrics.RECONCILES.labels(self._name, result).inc()
+        started = time.monotonic()
+        subject = logs.SUBJECT.set(partial(self._fields, key))
+        try:
+            async with asyncio.timeout(self._deadline):
+                verdict = await self._reconcile(key)
+        except Exception as problem:  # noqa: BLE001 - the one place, see the module's docstring
+            result = self._failed(key, problem)
+        else:
+            result = self._succeeded(key, verdict)
+        finally:
+            logs.SUBJECT.reset(subject)
+        self._metrics.ended(result, time.monotonic() - started)
 
     def _succeeded(self, key: K, verdict: Verdict) -> str:
         self._queue.forget(key)

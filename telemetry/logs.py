@@ -8,6 +8,8 @@ usual names of secrets and raw bytes, and is no licence to pass them.
 import json
 import logging
 import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 import orjson
@@ -18,6 +20,9 @@ _SECRET_WORDS = ("token", "password", "authorization", "secret_data", "private_k
 _CHATTY = ("asyncio", "aiohttp", "kubernetes", "urllib3")
 """Libraries whose information is noise to us."""
 
+SUBJECT: ContextVar[Callable[[], Mapping[str, str]] | None] = ContextVar("subject", default=None)
+"""Names what is worked on, for every line of a task; asked only when a line is written."""
+
 
 def configure(
     level: str = "INFO", *, console: bool | None = None, stream: TextIO | None = None
@@ -27,7 +32,7 @@ def configure(
     if console is None:
         console = out.isatty()
     shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
+        with_subject,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -35,12 +40,12 @@ def configure(
     ]
     structlog.configure(
         processors=[
-            structlog.stdlib.filter_by_level,
             *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        # Lines below the level cost next to nothing: their methods do nothing.
+        wrapper_class=structlog.make_filtering_bound_logger(level.lower()),
         cache_logger_on_first_use=True,
     )
     formatter = structlog.stdlib.ProcessorFormatter(
@@ -54,6 +59,12 @@ def configure(
     root.setLevel(level.upper())
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def with_subject(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Add what is worked on; what the line itself says of it stays."""
+    subject = SUBJECT.get()
+    return event if subject is None else {**subject(), **event}
 
 
 def without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -5,11 +5,14 @@ are bounded: never the name of an object. Hazard: a label value made from input 
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
 _FAST = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_LAG = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 REQUESTS = Counter(
     "rest_client_requests",
@@ -45,22 +48,88 @@ _QUEUE_WORK = Histogram(
 _QUEUE_UNFINISHED = Gauge(
     "workqueue_unfinished_work_seconds", "Age of the keys in work, added up.", ["name"]
 )
-RECONCILES = Counter(
+_QUEUE_LONGEST = Gauge(
+    "workqueue_longest_running_processor_seconds",
+    "Age of the key that has been in work for longest.",
+    ["name"],
+)
+_RECONCILES = Counter(
     "controller_runtime_reconcile",
     "Reconciles by controller and result: success, requeue_after, wait, conflict, requeue, error.",
     ["controller", "result"],
 )
+_RECONCILE_ERRORS = Counter(
+    "controller_runtime_reconcile_errors",
+    "Reconciles that ended with an error, by controller.",
+    ["controller"],
+)
+_RECONCILE_TIME = Histogram(
+    "controller_runtime_reconcile_time_seconds",
+    "How long a reconcile took.",
+    ["controller"],
+    buckets=_FAST,
+)
+_RECONCILERS = Gauge(
+    "controller_runtime_max_concurrent_reconciles", "Workers there are.", ["controller"]
+)
+_RECONCILERS_BUSY = Gauge(
+    "controller_runtime_active_workers", "Workers that have a key in hand.", ["controller"]
+)
 LEADER = Gauge("leader_election_master_status", "1 while this process holds the Lease.", ["name"])
+_SYNC_LAG = Histogram(
+    "vc_sync_lag_seconds",
+    "From an event's arrival to the answer of the write it led to, retries and waits included.",
+    ["direction", "kind"],
+    buckets=_LAG,
+)
+_DRIFT = Counter(
+    "vc_drift_repaired",
+    "Writes that undid what somebody else had done to an object, by the side of the object.",
+    ["side", "kind"],
+)
+_TENANTS = Gauge(
+    "vc_tenants",
+    "Tenants of which a condition is true: declared, engaged, unreachable, refusing, deletes_held.",
+    ["condition"],
+)
+_CERTIFICATE_EXPIRY = Gauge(
+    "vc_certificate_expiry_timestamp_seconds",
+    "When the first certificate of this name ends, of all tenants or of the component itself.",
+    ["certificate"],
+)
+_CERTIFICATE_RENEWAL = Gauge(
+    "vc_certificate_renewal_timestamp_seconds",
+    "When the first certificate of this name is due for renewal; authorities are not renewed.",
+    ["certificate"],
+)
+LOOP_LATENESS = Histogram(
+    "vc_event_loop_lateness_seconds",
+    "How late a timer of the event loop rang, looked at once a second.",
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
+DIFFS_PARKED = Counter(
+    "vc_diffs_parked",
+    "Differences left alone after the same write was made five times, by side of the write.",
+    ["side"],
+)
 EVENTS_DROPPED = Counter(
     "vc_events_dropped", "Kubernetes Events given up, by reason: full or refused.", ["reason"]
 )
+
+RESULTS = ("success", "requeue_after", "wait", "conflict", "requeue", "error")
+_FAILURES = frozenset({"error", "requeue"})
 
 
 class QueueMetrics:
     """The families of one queue, looked up once."""
 
     def __init__(
-        self, name: str, *, depth: Callable[[], float], unfinished: Callable[[], float]
+        self,
+        name: str,
+        *,
+        depth: Callable[[], float],
+        unfinished: Callable[[], float],
+        longest: Callable[[], float],
     ) -> None:
         """Read the bound methods at each scrape, for as long as their queue lives."""
         self.adds = _QUEUE_ADDS.labels(name)
@@ -69,6 +138,70 @@ class QueueMetrics:
         self.worked = _QUEUE_WORK.labels(name).observe
         _QUEUE_DEPTH.labels(name).set_function(_while_alive(depth))
         _QUEUE_UNFINISHED.labels(name).set_function(_while_alive(unfinished))
+        _QUEUE_LONGEST.labels(name).set_function(_while_alive(longest))
+
+
+class ReconcileMetrics:
+    """The families of one controller, looked up once."""
+
+    def __init__(self, name: str, *, workers: int, busy: Callable[[], float]) -> None:
+        """Show every result from the start, so that the first error is an increase."""
+        self._results = {result: _RECONCILES.labels(name, result).inc for result in RESULTS}
+        self._errors = _RECONCILE_ERRORS.labels(name).inc
+        self._time = _RECONCILE_TIME.labels(name).observe
+        _RECONCILERS_BUSY.labels(name).set_function(_while_alive(busy))
+        _RECONCILERS.labels(name).set(workers)
+
+    def ended(self, result: str, seconds: float) -> None:
+        """Count one reconcile with one of RESULTS."""
+        self._results[result]()
+        self._time(seconds)
+        if result in _FAILURES:
+            self._errors()
+
+
+class SyncMetrics:
+    """The families of what a syncer wrote, looked up once for each kind."""
+
+    def __init__(self) -> None:
+        """Know no kind yet; each is added when it is first written."""
+        self._lags: dict[tuple[str, str], Callable[[float], None]] = {}
+        self._drifts: dict[tuple[str, str], Callable[[], None]] = {}
+
+    def lag(self, direction: str, kind: str, seconds: float) -> None:
+        """Note how long a write came after what had made it necessary."""
+        place = direction, kind
+        observe = self._lags.get(place)
+        if observe is None:
+            observe = self._lags[place] = _SYNC_LAG.labels(*place).observe
+        observe(seconds)
+
+    def repaired(self, side: str, kind: str) -> None:
+        """Count a write that undid somebody else's."""
+        place = side, kind
+        count = self._drifts.get(place)
+        if count is None:
+            count = self._drifts[place] = _DRIFT.labels(*place).inc
+        count()
+
+
+def watch_tenants(counts: Mapping[str, Callable[[], float]]) -> None:
+    """Read these bound methods, by condition, at each scrape for as long as their owner lives."""
+    for condition, method in counts.items():
+        _TENANTS.labels(condition).set_function(_while_alive(method))
+
+
+def show_certificate(name: str, *, ends: float, renewed: float | None) -> None:
+    """Show when the first certificate of a name ends and is renewed, in Unix seconds."""
+    _CERTIFICATE_EXPIRY.labels(name).set(ends)
+    if renewed is not None:
+        _CERTIFICATE_RENEWAL.labels(name).set(renewed)
+
+
+def forget_certificate(name: str) -> None:
+    """Show nothing more of a name: nobody has such a certificate."""
+    for family in (_CERTIFICATE_EXPIRY, _CERTIFICATE_RENEWAL):
+        family.remove_by_labels({"certificate": name})
 
 
 def _while_alive(method: Callable[[], float]) -> Callable[[], float]:

@@ -1,8 +1,8 @@
 """Live and ready as named facts, and a tiny server for them and the metrics.
 
-Owns `/healthz`, `/readyz` and `/metrics`. Knows nothing of what the facts mean, and needs no web
-framework, so that the agent can use it. Hazard: this port has no authentication; facts name parts
-of the program, never tenants or objects.
+Owns `/healthz`, `/readyz` and `/metrics`, and has the loop measured while it answers. Knows nothing
+of what the facts mean, and needs no web framework, so that the agent can use it. Hazard: this port
+has no authentication; facts name parts of the program, never tenants or objects.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Callable
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+
+from telemetry import lateness
 
 Fact = Callable[[], str]
 """Returns an empty string when all is well, else a few words that say what is missing."""
@@ -41,7 +43,8 @@ class Probes:
         """Answer on a port (0: any free one, which is given) while the block runs."""
         server = await asyncio.start_server(self._answer, host, port, limit=_MAX_HEAD)
         try:
-            yield server.sockets[0].getsockname()[1]
+            async with lateness.measured():
+                yield server.sockets[0].getsockname()[1]
         finally:
             server.close()
 
