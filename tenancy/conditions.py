@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 Condition = dict[str, Any]
@@ -35,14 +36,26 @@ def is_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
     return found is not None and found.get("status") == "True"
 
 
+def since(found: Mapping[str, Any]) -> datetime | None:
+    """Return when a condition came to be so; None for a time that cannot be read.
+
+    API servers take more for a time than Python does, from whoever may write a status.
+    """
+    try:
+        when = datetime.fromisoformat(found["lastTransitionTime"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return when if when.tzinfo is not None else None
+
+
 def carry_times(
     old: Sequence[Mapping[str, Any]] | None, new: Sequence[Condition]
 ) -> list[Condition]:
     """Return `new`, each condition with the old transition time where its status did not change."""
     carried: list[Condition] = []
     for fresh in new:
-        before = find(old, fresh["type"])
-        if before is not None and before.get("status") == fresh["status"]:
+        before = find(old, fresh["type"]) or {}
+        if before.get("status") == fresh["status"] and since(before) is not None:
             fresh = {**fresh, "lastTransitionTime": before["lastTransitionTime"]}  # noqa: PLW2901
         carried.append(fresh)
     return carried

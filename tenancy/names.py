@@ -26,7 +26,11 @@ WORKLOAD_ACCOUNT = "vc-workload"
 TOKEN_SECRET_PREFIX = "vc-token-"  # noqa: S105 - a name, not a credential
 """Reserved prefix of the Secrets that carry tenant tokens to super pods."""
 
+VOLUME_PREFIX = "vc-volume-"
+"""What the twins of volumes that tenants wrote are called, before a digest."""
+
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _KEPT = 46  # MAX_LABEL less a hyphen and the 16 characters of the digest
 
 
@@ -37,6 +41,11 @@ class NameProblemError(ValueError):
 def is_dns_label(text: str) -> bool:
     """Tell whether `text` is a DNS label as Kubernetes wants it for namespaces (RFC 1123)."""
     return _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_dns_subdomain(text: str) -> bool:
+    """Tell whether an object of most kinds can have this name (RFC 1123)."""
+    return _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
 def root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
@@ -80,6 +89,11 @@ def token_secret(account_uid: str, audience: str, lifetime_seconds: int, bound_t
     """
     parts = (account_uid, audience, str(lifetime_seconds), bound_to)
     return TOKEN_SECRET_PREFIX + _digest(*parts)
+
+
+def volume(vc_uid: str, tenant_name: str) -> str:
+    """Return the name of the twin of a volume that a tenant wrote: no tenant can aim at another."""
+    return VOLUME_PREFIX + _digest(vc_uid, tenant_name)
 
 
 def _digest(*parts: str) -> str:

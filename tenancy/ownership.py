@@ -5,7 +5,7 @@ Ownership is two UIDs, the VirtualCluster's and the tenant object's. A name is o
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenancy import marks
 
@@ -24,8 +24,7 @@ class Tenant:
     """Root namespace, the key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """What a super object records of its twin."""
 
     vc_uid: str

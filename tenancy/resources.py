@@ -34,6 +34,9 @@ VIRTUAL_CLUSTERS = Resource("tenancy.x-k8s.io", "v1alpha1", "virtualclusters", "
 CLUSTER_VERSIONS = Resource(
     "tenancy.x-k8s.io", "v1alpha1", "clusterversions", "ClusterVersion", namespaced=False
 )
+TENANT_POLICIES = Resource(
+    "tenancy.x-k8s.io", "v1alpha1", "tenantpolicies", "TenantPolicy", namespaced=False
+)
 
 NAMESPACES = _core("namespaces", "Namespace", namespaced=False)
 NODES = _core("nodes", "Node", namespaced=False)
@@ -53,6 +56,8 @@ ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "Endpoint
 SERVICE_CIDRS = Resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)
 IP_ADDRESSES = Resource("networking.k8s.io", "v1", "ipaddresses", "IPAddress", namespaced=False)
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 CLUSTER_ROLES = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False
 )
@@ -73,6 +78,24 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "v1",
     "customresourcedefinitions",
     "CustomResourceDefinition",
+    namespaced=False,
+)
+STORAGE_CLASSES = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
+)
+CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+INGRESS_CLASSES = Resource(
+    "networking.k8s.io", "v1", "ingressclasses", "IngressClass", namespaced=False
+)
+VOLUME_SNAPSHOT_CLASSES = Resource(
+    "snapshot.storage.k8s.io",
+    "v1",
+    "volumesnapshotclasses",
+    "VolumeSnapshotClass",
     namespaced=False,
 )
 SELF_SUBJECT_ACCESS_REVIEWS = Resource(
