@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import uvloop
 
 from kubeio import config, errors
-from syncer import app, patrol
+from syncer import app, patrol, view
 from telemetry import logs
 
 
@@ -34,6 +34,7 @@ async def _run(options: argparse.Namespace) -> int:
             identity=os.environ.get("POD_NAME", socket.gethostname()),
             version=_version(),
             patrol_seconds=options.patrol_seconds,
+            cluster_domain=options.cluster_domain,
         ),
         endpoint,
     )
@@ -51,6 +52,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--namespace",
         default=env("POD_NAMESPACE", "vc-manager"),
         help="namespace of the components, for the Lease and the agents",
+    )
+    parser.add_argument(
+        "--cluster-domain",
+        default=env("CLUSTER_DOMAIN", view.DOMAIN),
+        help="domain of the super cluster's own DNS",
     )
     parser.add_argument(
         "--patrol-seconds",

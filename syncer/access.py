@@ -8,8 +8,10 @@ hole.
 
 from collections.abc import Iterator
 
+from kubeio.optional import definition_of
 from syncer.brake import CONFIG_MAP
 from syncer.kinds import KINDS, Flow, Kind, Method
+from syncer.mirrors import MIRRORS
 from tenancy.access import Access
 
 _FOLLOW = ("get", "list", "watch")
@@ -49,13 +51,41 @@ def _tenant_verbs(kind: Kind) -> tuple[str, ...]:
     return ("patch",) if kind.up_spec is not None else ()
 
 
+def _mirror_rows(verbs: tuple[str, ...], why: str) -> Iterator[Access]:
+    for mirror in MIRRORS:
+        resource = mirror.resource
+        yield Access(resource.group, (resource.plural,), verbs, f"{why}: {resource.kind}.")
+    definitions = tuple(definition_of(mirror.resource) for mirror in MIRRORS if mirror.optional)
+    yield Access(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        _FOLLOW,
+        "Whether a kind that comes with a CRD is served at all.",
+        names=definitions,
+    )
+
+
 SUPER_ACCESS: tuple[Access, ...] = (
     *_super_rows(),
+    *_mirror_rows(_FOLLOW, "Shown to tenants as far as their policies say"),
+    Access(
+        "",
+        ("persistentvolumes",),
+        (*_FOLLOW, "create", "patch", "delete"),
+        "Volumes of tenants' claims are shown to them; those that a policy lets a tenant write are"
+        " made here, pinned to its claim.",
+    ),
     Access(
         "",
         ("pods/status",),
         ("patch",),
         "Conditions of readiness gates are a tenant's to set.",
+    ),
+    Access(
+        "",
+        ("pods/ephemeralcontainers", "pods/resize"),
+        ("patch",),
+        "A tenant debugs and resizes pods that run.",
     ),
     Access(
         "",
@@ -72,6 +102,12 @@ SUPER_ACCESS: tuple[Access, ...] = (
         "Addresses of a slice that others have are kept free in the tenant.",
     ),
     Access(
+        "networking.k8s.io",
+        ("servicecidrs",),
+        ("list", "watch"),
+        "Addresses of the super cluster are taken out of network policies and endpoints.",
+    ),
+    Access(
         "tenancy.x-k8s.io",
         ("virtualclusters",),
         ("list", "watch", "patch"),
@@ -84,6 +120,12 @@ SUPER_ACCESS: tuple[Access, ...] = (
         "The conditions Synced and DeletesHeld, by server-side apply.",
     ),
     Access(
+        "tenancy.x-k8s.io",
+        ("tenantpolicies",),
+        ("list", "watch"),
+        "What each tenant may ask for.",
+    ),
+    Access(
         "coordination.k8s.io",
         ("leases",),
         ("get", "create", "update"),
@@ -94,6 +136,16 @@ SUPER_ACCESS: tuple[Access, ...] = (
 
 TENANT_ACCESS: tuple[Access, ...] = (
     *_tenant_rows(),
+    *_mirror_rows(
+        ("list", "watch", "create", "update", "delete"), "What the super cluster offers is shown"
+    ),
+    Access(
+        "",
+        ("persistentvolumes",),
+        (*_FOLLOW, "create", "update", "patch", "delete"),
+        "The volumes of claims are shown; those of the tenant's own are read and named a claim.",
+    ),
+    Access("", ("persistentvolumes/status",), ("patch",), "And how they are."),
     Access("", ("pods/binding",), ("create",), "A pod is bound to the node its twin runs on."),
     Access("", ("configmaps",), ("create",), "The ConfigMap by which the store is known again."),
     Access(
@@ -123,5 +175,5 @@ TENANT_ACCESS: tuple[Access, ...] = (
         ("list", "watch", "create", "delete"),
         "Addresses that are taken below are reserved.",
     ),
-    Access("", ("events",), ("get", "create"), "What became of an object, and why."),
+    Access("", ("events",), ("get", "create", "patch"), "What became of an object, and why."),
 )

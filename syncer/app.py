@@ -6,8 +6,10 @@ the Lease.
 """
 
 import asyncio
+import contextlib
 import signal
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -20,13 +22,15 @@ from kubeio.worker import Worker
 from syncer.engine import Engine, log_fields
 from syncer.keys import Key, group_of
 from syncer.patrol import PERIOD_SECONDS, Patrol
-from syncer.session import USER_AGENT
 from syncer.supercluster import SuperCluster
 from syncer.tenants import Tenants
+from syncer.view import DOMAIN
 from syncer.wiring import SuperWiring
+from telemetry import garbage
 from telemetry.probes import Probes
 from tenancy import marks
 
+USER_AGENT = "virtual-cluster-syncer"
 DRAIN_SECONDS = 8.0
 WORKERS = 32
 IN_FLIGHT = 8
@@ -45,22 +49,36 @@ class Options:
     """Name of the pod, or of the machine."""
     version: str
     patrol_seconds: float = PERIOD_SECONDS
+    cluster_domain: str = DOMAIN
+    """Of the super cluster."""
 
 
 class Syncer:
     """Everything that runs while the Lease is held."""
 
-    def __init__(self, super_client: Client, options: Options) -> None:
+    def __init__(
+        self,
+        super_client: Client,
+        options: Options,
+        *,
+        started: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`started` is called once the caches are complete."""
         self._options = options
-        self.queue: FairQueue[Key] = FairQueue(name="syncer", group=group_of, in_flight=IN_FLIGHT)
-        self.super_cluster = SuperCluster(super_client, namespace=options.namespace)
+        self._started = started
+        self.queue: FairQueue[Key] = FairQueue(
+            name=marks.SYNCER, group=group_of, in_flight=IN_FLIGHT
+        )
+        self.super_cluster = SuperCluster(
+            super_client, namespace=options.namespace, domain=options.cluster_domain
+        )
         self.tenants = Tenants(self.super_cluster, self.queue)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop, then finish what is in hand."""
         engine = Engine(self.tenants.sessions)
         worker = Worker(
-            self.queue, engine.reconcile, name="syncer", count=WORKERS, fields=log_fields
+            self.queue, engine.reconcile, name=marks.SYNCER, count=WORKERS, fields=log_fields
         )
         SuperWiring(self.super_cluster, self.tenants.sessions).subscribe()
         patrol = Patrol(self.tenants.sessions, period_seconds=self._options.patrol_seconds)
@@ -71,6 +89,7 @@ class Syncer:
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             synced.cancel()
             if not stop.is_set():
+                self._started()
                 _log.info("syncer.started", version=self._options.version)
                 working = group.create_task(worker.run(), name="workers")
                 keeping = group.create_task(self.tenants.run(), name="tenants")
@@ -90,17 +109,23 @@ class Syncer:
 
 async def serve(options: Options, endpoint: Endpoint) -> int:
     """Compete for the Lease and work while it is held; 0 after an orderly end."""
+    garbage.relax()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stop.set)
-    async with Client(endpoint, user_agent=USER_AGENT) as super_client:
-        syncer = Syncer(super_client, options)
+    agent = f"{USER_AGENT}/{options.identity}"
+    # Renewals neither queue behind a burst of writes nor are they fenced.
+    async with contextlib.AsyncExitStack() as stack:
         lease = Lease(
-            super_client,
+            await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
             namespace=options.namespace,
             name=marks.SYNCER,
             identity=f"{options.identity}_{uuid.uuid4()}",
+        )
+        super_client = Client(endpoint, user_agent=agent, fence=lease.fence)
+        syncer = Syncer(
+            await stack.enter_async_context(super_client), options, started=garbage.settle
         )
         probes = Probes()
         # A standby is ready: it could take over at once. Only the holder's caches can be missing.

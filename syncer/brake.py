@@ -41,6 +41,14 @@ SETTLE_SECONDS = 15.0
 LOOK_AGAIN_SECONDS = 30.0
 """How often a store is looked at while its deletes are held."""
 
+_MAX_DIGITS = 15  # of an epoch on record; longer ones were never counted
+MAX_LEAP = 10**9
+"""How far an epoch may be ahead of the record. It is counted every few seconds at most, so that one
+further ahead was written by somebody else; taken for ours it would grow beyond what is a number."""
+
+MARK_GONE = "only"
+"""How a problem begins that is about our own mark and nothing else of the store."""
+
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -74,15 +82,32 @@ def judge(record: Record, sight: Sight) -> str:
         return "it is another store than the one that was synced before"
     if sight.revision < record.revision:
         return f"its revision is below {record.revision}, seen before, so it is an older copy"
-    if sight.epoch < record.epoch:
-        if not sight.epoch:
-            return f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_MAP} is gone from it"
-        return f"its epoch {sight.epoch} is below {record.epoch}, so it is an older copy"
-    return ""
+    is_in_order = record.epoch <= sight.epoch <= record.epoch + MAX_LEAP
+    return "" if is_in_order else _epoch_problem(record, sight)
+
+
+def _epoch_problem(record: Record, sight: Sight) -> str:
+    where = f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_MAP}"
+    if sight.epoch > record.epoch:
+        return f"{MARK_GONE} key {EPOCH} of {where} holds {sight.epoch}, which nobody counted up to"
+    if not sight.epoch_revision:
+        return f"{MARK_GONE} {where} is missing in it"
+    if not sight.epoch:
+        return f"{MARK_GONE} key {EPOCH} of {where} holds no number any more"
+    return f"its epoch {sight.epoch} is below {record.epoch}, so it is an older copy"
 
 
 def sentence(problem: str, sight_uid: str, name: str) -> str:
     """Return the message of the condition; the CLI reads the UID from it."""
+    if problem.startswith(MARK_GONE):
+        return (
+            f"No deletes are carried down: in the tenant's store, kube-system {sight_uid},"
+            f" {problem.removeprefix(MARK_GONE).strip()}. Its kube-system is the one that was"
+            " synced before and its revision did not go back, so most likely somebody changed just"
+            " that; but a backup from before the ConfigMap was made looks the same. If nothing"
+            f" else is missing in the tenant, run `kubectl vc confirm-deletes {name}`, which"
+            " makes the mark anew; whatever the tenant lacks is then deleted in the super cluster."
+        )
     return (
         f"No deletes are carried down: the tenant's store has kube-system {sight_uid or '<none>'},"
         f" and {problem}. If this store is meant to stay, run `kubectl vc confirm-deletes {name}`;"
@@ -101,8 +126,14 @@ def record_of(root_namespace: Object, twin_uid: str) -> Record:
     return Record(
         uid=annotations.get(marks.STORE_UID) or twin_uid,
         revision=revision_of(annotations.get(marks.STORE_REVISION, "")),
-        epoch=revision_of(epoch),
+        epoch=revision_of(epoch) if len(epoch) <= _MAX_DIGITS else 0,
     )
+
+
+def _counted(record: Record, sight: Sight) -> int:
+    """Return where counting stands; an epoch that is none of ours does not count."""
+    is_ours = sight.epoch <= record.epoch + MAX_LEAP
+    return max(record.epoch, sight.epoch) if is_ours else record.epoch
 
 
 class Brake:
@@ -215,7 +246,7 @@ class Brake:
                 return False
             _log.warning("brake.confirmed", problem=self.problem, store=uid)
             self._record = Record(
-                uid=uid, revision=sight.revision, epoch=max(self._record.epoch, sight.epoch)
+                uid=uid, revision=sight.revision, epoch=_counted(self._record, sight)
             )
             await self._count_up(sight)
             self._newest = 0
@@ -250,8 +281,8 @@ class Brake:
         return sight
 
     async def _count_up(self, sight: Sight) -> None:
-        epoch = max(self._record.epoch, sight.epoch)
-        if self._newest > sight.epoch_revision or not sight.epoch or epoch > sight.epoch:
+        epoch = _counted(self._record, sight)
+        if self._newest > sight.epoch_revision or not sight.epoch or epoch != sight.epoch:
             epoch += 1
             written = await self._write_epoch(epoch, exists=bool(sight.epoch_revision))
         else:

@@ -1,24 +1,32 @@
 """A tenant that does not answer costs the others nothing.
 
 Owns one breaker per tenant: after some failures in a row its keys are put off without a request,
-and single probes find out when it is back. Must not know what is asked. Hazard: only silence opens
-it; an answer, whatever it says, proves that the tenant is there.
+and single probes find out when it is back. Owns, too, what a tenant that answers keeps refusing.
+Must not know what is asked. Hazard: only silence opens it; an answer, whatever it says, proves that
+the tenant is there.
 """
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeio import Object, errors
 from kubeio.backoff import Backoff
 from kubeio.client import Client
 from kubeio.endpoint import Endpoint
+from kubeio.wire import Fence
 from kubeio.worker import Wait
 
 DEADLINE_SECONDS = 5.0
 """Longest answer of a tenant's API that is waited for."""
 FAILURES = 5
 """Silences in a row that open the breaker."""
+REFUSED = 3
+"""Refusals of one kind of write, and none taken in between, that are more than one bad object."""
+REFUSING_SECONDS = 10.0
+"""How long that has to last before it is said."""
+FORGOTTEN_SECONDS = 400.0
+"""Longer than any key waits for its next try."""
 
 
 class Breaker:
@@ -56,15 +64,105 @@ class Breaker:
         self._backoff.reset()
 
 
+class _Refused(NamedTuple):
+    since: float
+    last: float
+    times: int
+    said: str
+
+
+class Refusals:
+    """Which kinds of writes a tenant keeps refusing: a webhook that denies all, lost rights.
+
+    One object that is refused says nothing; it is when nothing of a kind is taken any more.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: dict[str, _Refused] = {}
+
+    def refused(self, what: str, said: str) -> None:
+        """Count a refused write."""
+        now = self._clock()
+        before = self._since.get(what)
+        since, count = (before.since, before.times) if before is not None else (now, 0)
+        self._since[what] = _Refused(since, now, count + 1, said)
+
+    def __bool__(self) -> bool:
+        """Tell whether anything was refused lately."""
+        return bool(self._since)
+
+    def accepted(self, what: str) -> None:
+        """Take note of a write that was taken."""
+        self._since.pop(what, None)
+
+    def problem(self) -> str:
+        """Return what is refused, as half a sentence; empty while nothing is for long."""
+        now = self._clock()
+        # What was refused may be gone, and then nobody tries it any more.
+        self._since = {k: v for k, v in self._since.items() if now - v.last < FORGOTTEN_SECONDS}
+        lasting = sorted(
+            what
+            for what, found in self._since.items()
+            if found.times >= REFUSED and now - found.since >= REFUSING_SECONDS
+        )
+        if not lasting:
+            return ""
+        return f"writes of {', '.join(lasting)} are refused: {self._since[lasting[0]].said}"
+
+
+def _written(method: str, path: str) -> str:
+    """Return what a request writes, `pods/status`, or empty when it only reads.
+
+    A request for a token or a review creates nothing that could be refused for good.
+    """
+    if method == "GET":
+        return ""
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts[:1] == ["namespaces"] and len(parts) > 2:
+        parts = parts[2:]
+    return "/".join([*parts[:1], *parts[2:3]])
+
+
+def _is_refusal(problem: errors.ApiError) -> bool:
+    if problem.has_cause("NamespaceTerminating"):
+        return False
+    # A webhook that cannot be called answers as a broken server does.
+    return isinstance(
+        problem, errors.Forbidden | errors.BadRequest | errors.Invalid | errors.ServerProblem
+    )
+
+
 class TenantClient(Client):
     """A tenant's API behind its breaker, with the deadline for tenants."""
 
-    def __init__(self, endpoint: Endpoint, *, user_agent: str) -> None:
-        super().__init__(endpoint, user_agent=user_agent, connections=8, deadline=DEADLINE_SECONDS)
+    def __init__(self, endpoint: Endpoint, *, user_agent: str, fence: Fence | None = None) -> None:
+        super().__init__(
+            endpoint,
+            user_agent=user_agent,
+            connections=8,
+            deadline=DEADLINE_SECONDS,
+            fence=fence,
+        )
         self.breaker = Breaker()
+        self.refused_writes = Refusals()
 
     async def _object(self, method: str, path: str, **options: Any) -> Object:
         self.breaker.check()
+        try:
+            answer = await self._broken(method, path, **options)
+        except errors.ApiError as problem:
+            what = _written(method, path)
+            if what and _is_refusal(problem):
+                self.refused_writes.refused(what, problem.said)
+            raise
+        if self.refused_writes:
+            self.refused_writes.accepted(_written(method, path))
+        return answer
+
+    async def _broken(self, method: str, path: str, **options: Any) -> Object:
+        """Ask, and let the breaker know how that went."""
         try:
             answer = await super()._object(method, path, **options)
         except errors.Unavailable as problem:

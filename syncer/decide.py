@@ -6,9 +6,8 @@ clients. Hazard: `Delete` says what should go, not that it may: `syncer.deletion
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeio.store import Entry
 from tenancy import ownership
@@ -42,16 +41,14 @@ class Grounds(Enum):
     """The tenant object lives and no longer takes part."""
 
 
-@dataclass(frozen=True, slots=True)
-class TenantSide:
+class TenantSide(NamedTuple):
     """A tenant object as far as deciding needs it."""
 
     uid: str
     deleting: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SuperSide:
+class SuperSide(NamedTuple):
     """A super object as far as deciding needs it."""
 
     vc_uid: str
@@ -61,8 +58,7 @@ class SuperSide:
     deleting: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """A verdict; a delete says what it rests on."""
 
     verdict: Verdict
@@ -114,12 +110,17 @@ def tenant_side(entry: Entry | None) -> TenantSide | None:
     return None if entry is None else TenantSide(entry.uid, entry.deleting)
 
 
-def super_side(entry: Entry | None) -> SuperSide | None:
-    """Return what deciding needs of a cached super object."""
+def super_side(entry: Entry | None, namespace: str | None = None) -> SuperSide | None:
+    """Return what deciding needs of a cached super object.
+
+    `namespace` is the tenant namespace that it must record, where it was looked up by one: a
+    tenant that knows how long names are shortened can aim one namespace at another's, and what is
+    there is then no predecessor but somebody else's.
+    """
     if entry is None:
         return None
     owner = ownership.owner_of({"annotations": entry.annotations})
-    if owner is None:
+    if owner is None or namespace not in (None, owner.namespace):
         return SuperSide("", "", entry.deleting)
     return SuperSide(owner.vc_uid, owner.uid, entry.deleting)
 

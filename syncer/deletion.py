@@ -7,8 +7,8 @@ the one we know after that. Hazard: any other delete of a super object bypasses 
 """
 
 import time
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -25,11 +25,16 @@ from tenancy.resources import Resource
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
+
+def never(_: Mapping[str, Any]) -> bool:
+    """Tell of no object that a watch leaves it out."""
+    return False
+
+
 _RESTS_ON_ABSENCE = frozenset({Grounds.ABSENT, Grounds.SUCCEEDED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(NamedTuple):
     """What is to be deleted, and the tenant object that is gone."""
 
     key: Key
@@ -39,6 +44,13 @@ class Target:
     grounds: Grounds
     has_tenant_twin: bool = True
     """Whether a tenant object of the key's name stands behind it; a token Secret has none."""
+    is_hidden: Callable[[Mapping[str, Any]], bool] = never
+    """Whether a tenant object with this metadata counts as absent, as its watch leaves it out."""
+
+
+def _version(answer: Mapping[str, Any]) -> str:
+    """Return the version of an object that was deleted; one that went meanwhile has none."""
+    return str(answer["metadata"].get("resourceVersion") or "")
 
 
 class _End(NamedTuple):
@@ -98,9 +110,9 @@ class Deletions:
             )
         except errors.NotFound:
             return
-        _log.info("super.deleted", grounds=target.grounds.name.lower(), grace=grace_seconds)
-        version = "" if answer.get("kind") == "Status" else answer["metadata"]["resourceVersion"]
-        self._expectations.deleted(Side.SUPER, target.key, target.entry, version)
+        _log.debug("super.deleted", grounds=target.grounds.name.lower(), grace=grace_seconds)
+        version = "" if answer.get("kind") == "Status" else _version(answer)
+        self._expectations.deleted(Side.SUPER, target.key, target.entry, version, taken=True)
 
     def _needs_proof(self, target: Target) -> bool:
         if target.grounds is Grounds.MARKED:
@@ -141,4 +153,4 @@ class Deletions:
             )
         except errors.NotFound:
             return ""
-        return str(found["metadata"]["uid"])
+        return "" if target.is_hidden(found["metadata"]) else str(found["metadata"]["uid"])

@@ -7,23 +7,25 @@ is read and its owner compared before anything is said.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import structlog
 
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
-from syncer import decide, translate, upward
+from syncer import bodies, decide, denials, differences, parking, rejections, upward
 from syncer.decide import Grounds
 from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
 from syncer.expectations import Side
-from syncer.keys import Key
+from syncer.fuse import Part
+from syncer.keys import Key, tenant_namespace
 from syncer.kinds import Kind, Method
-from syncer.references import is_reserved_name
-from syncer.rejections import REASON, Problem, RejectedError
+from syncer.references import Ref, is_reserved_name, refs_of
+from syncer.rejections import STUMBLES, RefusedError, RejectedError, malformed
 from syncer.session import Session
+from syncer.special import outlines
 from tenancy import marks, ownership
 
 LOOK_AGAIN_SECONDS = 60.0
@@ -32,15 +34,11 @@ BEHIND_SECONDS = 2.0
 DONE = Done()
 NAME_TAKEN = "NameTaken"
 WAITING = "WaitingForDeletion"
-SYNC_FAILED = "SyncFailed"
-
-REFUSALS = (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class Pair(NamedTuple):
     """Both sides of a key as the caches show them."""
 
     key: Key
@@ -76,7 +74,7 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
         return Again(BEHIND_SECONDS)
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
-        decide.super_side(pair.super_x),
+        decide.super_side(pair.super_x, tenant_namespace(key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.follows_mark,
@@ -92,6 +90,7 @@ async def create(kind: Kind, pair: Pair, session: Session) -> Verdict:
     """Build and post the twin."""
     if kind.resource.namespaced:
         session.ready_namespace(pair.key)
+    pair = await _with_values(kind, pair, session)
     twin = await build(kind, pair, session)
     if twin is None:
         return Done()
@@ -103,19 +102,47 @@ async def build(kind: Kind, pair: Pair, session: Session) -> Object | None:
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
     assert kind.build is not None  # noqa: S101 - rows without are run by their own flow
     try:
-        return kind.build(pair.tenant_x.decode(), session.view)
+        return _built(kind, pair.tenant_x, session)
     except RejectedError as rejected:
-        await tell_rejected(kind, pair.tenant_x, rejected.problems, session)
+        await denials.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
+        if isinstance(rejected, RefusedError):
+            await _take_away(kind, pair, session)
         return None
 
 
-async def tell_rejected(
-    kind: Kind, tenant_x: Entry, problems: tuple[Problem, ...], session: Session
-) -> None:
-    """Tell the tenant why an object does not go down; it is looked at again when it changes."""
-    message = "; ".join(str(problem) for problem in problems)
-    _log.info("tenant.rejected", rules=sorted({problem.rule for problem in problems}))
-    await session.notices.tell(kind.resource, tenant_x, reason=REASON, message=message)
+def _built(kind: Kind, tenant_x: Entry, session: Session) -> Object:
+    assert kind.build is not None  # noqa: S101 - the caller looked
+    try:
+        return kind.build(tenant_x.decode(), session.view)
+    except STUMBLES as stumble:  # a store may hold what no honest API server takes
+        raise malformed(stumble) from stumble
+
+
+async def _take_away(kind: Kind, pair: Pair, session: Session) -> None:
+    """Delete the twin of an object that may have none; the tenant sees that nothing is behind it.
+
+    What is below must not depend on what the object was before it was refused.
+    """
+    assert pair.tenant_x is not None  # noqa: S101 - it was refused
+    if session.is_twin(pair.super_x, pair.tenant_x.uid) and not _is_deleting(pair.super_x):
+        await session.deletions.delete(target(kind, pair, Grounds.UNWANTED))
+    await carry_up(kind, pair, {}, session)
+
+
+def _is_deleting(entry: Entry | None) -> bool:
+    return entry is not None and entry.deleting
+
+
+def target(kind: Kind, pair: Pair, grounds: Grounds) -> Target:
+    """Return the twin of a key as something to delete."""
+    assert pair.super_x is not None  # noqa: S101 - asked only then
+    return Target(
+        key=pair.key,
+        resource=kind.resource,
+        entry=pair.super_x,
+        grounds=grounds,
+        is_hidden=kind.is_hidden,
+    )
 
 
 async def post(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
@@ -126,15 +153,22 @@ async def post(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdic
     try:
         written = await session.super_client.create(kind.resource, twin, field_manager=marks.SYNCER)
     except errors.AlreadyExists:
-        return await _look_live(kind, pair, twin, session)
-    except REFUSALS as problem:
+        return await look_live(kind, pair, twin, session)
+    except denials.REFUSALS as problem:
         if problem.has_cause("NamespaceTerminating"):
             raise Wait("the super namespace is on its way out") from problem
+        broken = rejections.pod_security(problem.said)
+        if broken is not None:
+            await denials.tell_rejected(kind, tenant_x, (broken,), session)
+            return Again(LOOK_AGAIN_SECONDS)  # a level that was just changed may not count yet
         if not kind.is_expected(problem):
-            await tell_failed(kind, tenant_x, problem, session)
+            await denials.tell_failed(kind, tenant_x, problem, session)
         raise
-    noted(pair.key, written, tenant_x, session)
-    _log.info("super.created")
+    is_taken = not differences.lacking(twin, written)
+    noted(pair.key, written, tenant_x, session, taken=is_taken)
+    _log.debug("super.created")
+    if not is_taken:
+        await denials.tell_dropped(kind, tenant_x, twin, written, session)
     return Done()
 
 
@@ -143,51 +177,25 @@ def stamp(twin: Object, tenant_x: Entry) -> None:
     twin["metadata"].setdefault("annotations", {})[marks.STORE_REVISION] = tenant_x.resource_version
 
 
-def noted(key: Key, written: Object, tenant_x: Entry, session: Session) -> None:
-    """Remember a write until its echo; and the store has to be marked once more."""
-    session.expectations.wrote(Side.SUPER, key, written["metadata"]["resourceVersion"])
+def noted(
+    key: Key, written: Object, tenant_x: Entry, session: Session, *, taken: bool = False
+) -> None:
+    """Remember a write until its echo; and the store has to be marked once more.
+
+    `taken`: nothing is to be looked at once more when the echo comes.
+    """
+    version = written["metadata"]["resourceVersion"]
+    session.expectations.wrote(Side.SUPER, key, version, taken=taken)
     session.fuse.wrote(key)
     session.brake.wrote(tenant_x.resource_version)
     session.mark_store_soon()
 
 
-async def tell_refusal(
-    kind: Kind, tenant_x: Entry | None, refusal: errors.ApiError | None, session: Session
-) -> None:
-    """Tell of a refused change and raise it, once what the twin says has gone up all the same."""
-    if refusal is None:
-        return
-    if tenant_x is not None and not kind.is_expected(refusal):
-        await tell_failed(kind, tenant_x, refusal, session)
-    raise refusal
+async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
+    """The name is taken: by our own earlier create, by an earlier object's twin, or by others.
 
-
-def _without_names(problem: errors.ApiError) -> str:
-    """Return what may be told of a refusal; which quota or webhook refused is not the tenant's."""
-    said = problem.said
-    if not isinstance(problem, errors.Forbidden):
-        return said
-    _, found, why = said.partition("violates PodSecurity ")
-    if found:
-        return f"{found}{why}"
-    if "exceeded quota" in said:
-        return "the space that this cluster has is used up; ask whoever runs it"
-    return "what this cluster runs on refuses it; ask whoever runs that"
-
-
-async def tell_failed(
-    kind: Kind, tenant_x: Entry, problem: errors.ApiError, session: Session
-) -> None:
-    """Tell the tenant what the super cluster's admission said, without its names."""
-    said = _without_names(problem)
-    namespace = tenant_x.namespace or tenant_x.name
-    below = session.view.super_namespace(namespace)
-    message = translate.scrub(said, translate.names_of(session.tenant, below, namespace))
-    await session.notices.tell(kind.resource, tenant_x, reason=SYNC_FAILED, message=message)
-
-
-async def _look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
-    """The name is taken: by our own earlier create, by an earlier object's twin, or by others."""
+    Raises NotFound when it is not taken.
+    """
     metadata = twin["metadata"]
     live = await session.super_client.get(
         kind.resource,
@@ -198,7 +206,32 @@ async def _look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> 
     owner = ownership.owner_of(live["metadata"])
     if owner is None or owner.vc_uid != session.tenant.uid:
         return await name_taken(kind, pair, session)
+    await put_labels_back(kind, live["metadata"], session)
     raise Wait("a super object of that name is there, the cache is behind", BEHIND_SECONDS)
+
+
+async def put_labels_back(kind: Kind, live: Mapping[str, Any], session: Session) -> None:
+    """Label an object of ours again by which the caches select: without, it is seen by nobody.
+
+    `live` is the metadata of an object that proves by its annotations to be of this tenant.
+    """
+    namespace = (live.get("annotations") or {}).get(marks.NAMESPACE, "")
+    wanted = ownership.labels(session.tenant, namespace)
+    if all((live.get("labels") or {}).get(key) == value for key, value in wanted.items()):
+        return
+    name, namespace = live["name"], live.get("namespace", "")
+    client = session.super_client
+    if kind.method is Method.REPLACE:
+        whole = await client.get(kind.resource, name, namespace=namespace)
+        if whole["metadata"]["uid"] == live["uid"]:
+            whole["metadata"]["labels"] = {**(whole["metadata"].get("labels") or {}), **wanted}
+            await client.replace(kind.resource, whole, field_manager=marks.SYNCER)
+    else:
+        body = {"metadata": {"uid": live["uid"], "labels": wanted}}
+        await client.patch(
+            kind.resource, name, body, namespace=namespace, field_manager=marks.SYNCER
+        )
+    _log.warning("super.labelled_again", name=live["name"])
 
 
 async def name_taken(kind: Kind, pair: Pair, session: Session) -> Verdict:
@@ -231,14 +264,15 @@ async def delete(
 ) -> Verdict:
     """Delete a twin when that is proved, and as far as nobody below still uses it."""
     assert pair.super_x is not None  # noqa: S101 - decided on it
-    if grounds is Grounds.UNWANTED:
-        if is_used_below(pair, session):
+    if grounds is Grounds.UNWANTED and kind.lingers:
+        ref = Ref(kind.resource.kind, pair.super_x.name)
+        if is_used_below(ref, pair.super_x.namespace, session):
             return Done()  # the end of the super pod wakes this key
         left = session.reminders.left_to_linger(pair.key)
         if left > 0:
             return Again(left)
     await session.deletions.delete(
-        Target(key=pair.key, resource=kind.resource, entry=pair.super_x, grounds=grounds),
+        target(kind, pair, grounds),
         grace_seconds=grace_seconds,
     )
     if pair.tenant_x is not None and pair.wanted and grounds is Grounds.SUCCEEDED:
@@ -246,12 +280,13 @@ async def delete(
     return Done()
 
 
-def is_used_below(pair: Pair, session: Session) -> bool:
+def is_used_below(ref: Ref, super_namespace: str, session: Session) -> bool:
     """Tell whether a super pod still names an object that no tenant pod needs any more."""
-    assert pair.super_x is not None  # noqa: S101 - decided on it
-    spelled = f'"{pair.super_x.name}"'.encode()
-    pods = session.super_store("Pod").list(pair.super_x.namespace)
-    return any(spelled in pod.body for pod in pods)
+    spelled = f'"{ref.name}"'.encode()
+    return any(
+        spelled in pod.body and ref in refs_of(pod.decode().get("spec") or {})
+        for pod in session.super_store("Pod").list(super_namespace)
+    )
 
 
 async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
@@ -261,15 +296,51 @@ async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
     if twin is None:
         return Done()  # frozen: what was let through before stays as it is
     live = pair.super_x.decode()
+    if kind.change is not None and outlines.is_any(live, twin) and kind.change(live, twin):
+        pair = await _with_values(kind, pair, session)
+        assert pair.super_x is not None  # noqa: S101 - it was
+        twin, live = await build(kind, pair, session), pair.super_x.decode()
+        if twin is None:
+            return Done()
+    if kind.is_fixed(live, twin):
+        return await _make_anew(kind, pair, live, twin, session)
     refusal: errors.ApiError | None = None
     try:
         is_changed = await change(kind, pair, live, twin, session)
-    except REFUSALS as problem:
+    except denials.REFUSALS as problem:
         refusal, is_changed = problem, False
     if not is_changed:
         await carry_up(kind, pair, live, session)
-    await tell_refusal(kind, pair.tenant_x, refusal, session)
+    await denials.tell_refusal(kind, pair.tenant_x, refusal, session)
     return Done()  # after a change its echo wakes the key; what was live before is stale now
+
+
+async def _make_anew(
+    kind: Kind, pair: Pair, live: Object, twin: Object, session: Session
+) -> Verdict:
+    """Delete a twin that can't be changed any more; its end wakes the key."""
+    part = Part(pair.key, parking.SUPER)
+    if parking.is_parked(part, twin, live, session):
+        return Done()
+    await session.deletions.delete(target(kind, pair, Grounds.UNWANTED))
+    await parking.tried(
+        part,
+        twin,
+        before=live,
+        answer=twin,
+        resource=kind.resource,
+        tenant_x=pair.tenant_x,
+        session=session,
+    )
+    return Done()
+
+
+async def _with_values(kind: Kind, pair: Pair, session: Session) -> Pair:
+    """Return both sides of a key with what the caches leave out."""
+    if kind.reduce is None:
+        return pair
+    tenant_x, super_x = await bodies.both(kind.resource, pair.tenant_x, pair.super_x, session)
+    return pair._replace(tenant_x=tenant_x, super_x=super_x)
 
 
 async def carry_up(kind: Kind, pair: Pair, live: Object, session: Session) -> None:
@@ -282,8 +353,11 @@ async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Se
     """Write what differs from the twin; tells whether anything did."""
     assert kind.change is not None  # noqa: S101 - rows without are run by their own flow
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
-    body = kind.change(live, twin)
+    body, part = kind.change(live, twin), Part(pair.key, parking.SUPER)
     if body is None:
+        parking.settled(pair.key, parking.SUPER, session)
+        return False
+    if parking.is_parked(part, body, live, session):
         return False
     stamp(body, pair.tenant_x)
     if kind.method is Method.REPLACE:
@@ -299,7 +373,16 @@ async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Se
             field_manager=marks.SYNCER,
         )
     noted(pair.key, written, pair.tenant_x, session)
-    _log.info("super.changed")
+    _log.debug("super.changed")
+    await parking.tried(
+        part,
+        body,
+        before=live,
+        answer=written,
+        resource=kind.resource,
+        tenant_x=pair.tenant_x,
+        session=session,
+    )
     return True
 
 

@@ -8,15 +8,31 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from kubeio.worker import Again, Done, Verdict
 from syncer import downward, kinds
-from syncer.flows import addresses, events, namespaces, nodes, pods, services, store, tokens
-from syncer.keys import ADDRESS, EVENT, NODE, STORE, TOKEN, Key
+from syncer.flows import (
+    addresses,
+    claims,
+    disruption_budgets,
+    events,
+    mirrors,
+    namespaces,
+    nodes,
+    pods,
+    services,
+    store,
+    tokens,
+    volumes,
+)
+from syncer.keys import ADDRESS, EVENT, NODE, STORE, TOKEN, VOLUME, Key
 from syncer.kinds import Kind, Life
+from syncer.mirrors import MIRRORS
 from syncer.session import Session
 
 _BY_LIFE: Mapping[Life, Callable[[Kind, Key, Session], Awaitable[Verdict]]] = {
     Life.PLAIN: downward.reconcile,
     Life.NAMESPACE: namespaces.reconcile,
     Life.SERVICE: services.reconcile,
+    Life.CLAIM: claims.reconcile,
+    Life.BUDGET: disruption_budgets.reconcile,
     Life.POD: pods.reconcile,
 }
 _BY_KEY: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
@@ -25,6 +41,8 @@ _BY_KEY: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
     EVENT: events.reconcile,
     NODE: nodes.reconcile,
     STORE: store.reconcile,
+    VOLUME: volumes.reconcile,
+    **{mirror.resource.kind: mirrors.reconcile for mirror in MIRRORS},
 }
 
 
@@ -42,12 +60,18 @@ class Engine:
         pause = session.fuse.pause(key)
         if pause > 0:
             return Again(pause)
-        async with session.working():
+        session.began()
+        try:
             run = _BY_KEY.get(key.kind)
             if run is not None:
-                return await run(key, session)
-            kind = kinds.BY_NAME[key.kind]
-            return await _BY_LIFE[kind.life](kind, key, session)
+                verdict = await run(key, session)
+            else:
+                kind = kinds.BY_NAME[key.kind]
+                verdict = await _BY_LIFE[kind.life](kind, key, session)
+        finally:
+            session.ended()
+        session.figures.settled(key)
+        return verdict
 
 
 def log_fields(key: Key) -> dict[str, str]:

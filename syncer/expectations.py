@@ -7,8 +7,8 @@ echo that never comes is given up after `PATIENCE_SECONDS`, and the next write f
 
 import time
 from collections.abc import Callable
-from enum import Enum, auto
-from typing import NamedTuple
+from dataclasses import dataclass
+from enum import IntEnum, auto
 
 from kubeio.store import Entry
 from syncer.keys import Key
@@ -17,8 +17,8 @@ PATIENCE_SECONDS = 5.0
 _MAX_DIGITS = 19  # of 64 bits; a tenant may say anything, and Python refuses to read endless ones
 
 
-class Side(Enum):
-    """Which of the two clusters."""
+class Side(IntEnum):
+    """Which of the two clusters; a number, as those are hashed in no time."""
 
     TENANT = auto()
     SUPER = auto()
@@ -31,43 +31,124 @@ def revision_of(resource_version: str) -> int:
     return int(text) if is_number else 0
 
 
-class _Echo(NamedTuple):
+class News(IntEnum):
+    """What an event says to somebody who knows our writes."""
+
+    FOREIGN = 0
+    """Somebody else's change."""
+    OURS = auto()
+    """Our own, or one that came before it; there may be more behind it."""
+    QUIET = auto()
+    """Exactly our own, taken as it was sent, with nobody else's in between: nothing follows."""
+
+
+@dataclass(slots=True)
+class _Echo:
     revision: int
     until: float
     may_vanish: bool
     """The write was a delete: absence answers it."""
+    is_exact: bool
+    """Whether the answer told the version; if not, anything newer may be the echo."""
+    owed: int = 1
+    """Own events that are still to come, this one with them."""
+    wakes: bool = False
+    """Whether the echo is waited for, or has more to say than that the write was taken."""
 
 
 class Expectations:
     """Echoes that are still to come, by side and key."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        answered: Callable[[Side, Key, int], None] = lambda *_: None,
+    ) -> None:
+        """`answered` hears of each write: its revision, or 0 when it tells none of its own."""
         self._clock = clock
+        self._answered = answered
         self._awaited: dict[tuple[Side, Key], _Echo] = {}
 
-    def wrote(self, side: Side, key: Key, resource_version: str) -> None:
-        """Remember the version that a write produced."""
-        self._remember(side, key, revision_of(resource_version))
+    def wrote(self, side: Side, key: Key, resource_version: str, *, taken: bool = False) -> None:
+        """Remember the version that a write produced; `taken`: the answer has all that was sent."""
+        revision = revision_of(resource_version)
+        self._remember(side, key, revision, taken=taken)
+        self._answered(side, key, revision)
 
-    def deleted(self, side: Side, key: Key, before: Entry, resource_version: str = "") -> None:
-        """Remember a delete, with the version of an object that lives on for a while."""
-        revision = revision_of(resource_version) or revision_of(before.resource_version) + 1
-        self._remember(side, key, revision, may_vanish=True)
+    def deleted(
+        self,
+        side: Side,
+        key: Key,
+        before: Entry,
+        resource_version: str = "",
+        *,
+        taken: bool = False,
+    ) -> None:
+        """Remember a delete, with the version of an object that lives on for a while.
 
-    def changed(self, side: Side, key: Key, before: Entry) -> None:
+        `taken`: there is nothing to do until its end.
+        """
+        revision = revision_of(resource_version)
+        self._remember(
+            side,
+            key,
+            revision or revision_of(before.resource_version) + 1,
+            taken=taken,
+            may_vanish=True,
+            is_exact=bool(revision),
+        )
+        self._answered(side, key, 0)
+
+    def changed(self, side: Side, key: Key, before: Entry, *, taken: bool = False) -> None:
         """Remember a write whose answer did not tell the version: anything newer will do."""
-        self._remember(side, key, revision_of(before.resource_version) + 1)
+        revision = revision_of(before.resource_version) + 1
+        self._remember(side, key, revision, taken=taken, is_exact=False)
+        self._answered(side, key, 0)
 
-    def _remember(self, side: Side, key: Key, revision: int, *, may_vanish: bool = False) -> None:
-        if revision:
-            until = self._clock() + PATIENCE_SECONDS
-            self._awaited[side, key] = _Echo(revision, until, may_vanish)
+    def _remember(
+        self,
+        side: Side,
+        key: Key,
+        revision: int,
+        *,
+        taken: bool,
+        may_vanish: bool = False,
+        is_exact: bool = True,
+    ) -> None:
+        if not revision:
+            return
+        echo = _Echo(revision, self._clock() + PATIENCE_SECONDS, may_vanish, is_exact)
+        before = self._awaited.get((side, key))
+        if before is not None:
+            echo.owed += before.owed
+            echo.wakes = before.wakes
+        if not taken:
+            echo.wakes = True
+        self._awaited[side, key] = echo
 
-    def seen(self, side: Side, key: Key, entry: Entry | None) -> None:
-        """Take in an event of a cache; a deletion answers everything."""
+    def seen(self, side: Side, key: Key, entry: Entry | None) -> News:
+        """Take in an event of a cache; a deletion answers everything.
+
+        Somebody else's change between two of our writes is taken for the first of them, and then
+        one more comes than were owed: that one is not quiet.
+        """
         awaited = self._awaited.get((side, key))
-        if awaited is not None and (entry is None or _is_shown(awaited, entry)):
+        if awaited is None:
+            return News.FOREIGN
+        if entry is None:
             del self._awaited[side, key]
+            return News.OURS if awaited.may_vanish else News.FOREIGN
+        awaited.owed -= 1
+        revision = revision_of(entry.resource_version)
+        if revision < awaited.revision:
+            if awaited.owed < 1:
+                awaited.wakes = True
+            return News.OURS if awaited.wakes else News.QUIET
+        del self._awaited[side, key]
+        if awaited.is_exact and revision != awaited.revision:
+            return News.FOREIGN
+        return News.OURS if awaited.wakes or awaited.owed else News.QUIET
 
     def is_behind(self, side: Side, key: Key, entry: Entry | None) -> bool:
         """Tell whether the cache, which shows `entry`, has yet to show our last write.
@@ -80,6 +161,7 @@ class Expectations:
         if _is_shown(awaited, entry) or self._clock() >= awaited.until:
             del self._awaited[side, key]
             return False
+        awaited.wakes = True  # whoever asks comes back when it is there
         return True
 
     def forget(self) -> None:

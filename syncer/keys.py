@@ -29,8 +29,15 @@ EVENT = "Event"
 """One super Event on its way up; the name is the Event's."""
 NODE = "Node"
 """One virtual node."""
+VOLUME = "PersistentVolume"
+"""One volume: shown in the tenant under its own name, or the tenant's and carried down."""
 STORE = "Store"
 """The identity of the tenant's store; one per tenant, without a name."""
+
+
+def tenant_namespace(key: Key) -> str:
+    """Return the tenant namespace of a key: that of the object, or the one that it is."""
+    return key.name if key.kind == "Namespace" else key.namespace
 
 
 def group_of(key: Key) -> str:

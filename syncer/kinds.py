@@ -13,9 +13,33 @@ from typing import Any
 
 from kubeio import Object, errors
 from kubeio.store import Entry
-from syncer.special import configuration, namespaces, services
+from syncer.deletion import never as never_hidden
+from syncer.special import (
+    claim_status,
+    claims,
+    configuration,
+    disruption_budgets,
+    endpoint_slices,
+    ingresses,
+    namespaces,
+    network_policies,
+    outlines,
+    services,
+)
 from syncer.view import TenantView
-from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
+from tenancy.resources import (
+    CONFIG_MAPS,
+    ENDPOINT_SLICES,
+    INGRESSES,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
 
 TenantObject = Mapping[str, Any]
 SuperObject = Mapping[str, Any]
@@ -51,6 +75,10 @@ class Life(Enum):
     """`syncer.downward`, and then the account of the super namespace."""
     SERVICE = auto()
     """`syncer.flows.services`: IPs and node ports may be refused."""
+    CLAIM = auto()
+    """`syncer.flows.claims`: what a claim is filled from must be the tenant's below, too."""
+    BUDGET = auto()
+    """`syncer.flows.disruption_budgets`: patient before it lets more pods go."""
     POD = auto()
     """`syncer.flows.pods`."""
 
@@ -70,6 +98,11 @@ def never(_: errors.ApiError) -> bool:
     return False
 
 
+def never_fixed(_: SuperObject, __: Object) -> bool:
+    """Every twin can be changed."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One synced kind."""
@@ -82,9 +115,22 @@ class Kind:
     """The twin of a tenant object; raises RejectedError."""
     change: Change | None = None
     """The body that makes a live twin what it should be; None when it is."""
+    is_fixed: Callable[[SuperObject, Object], bool] = never_fixed
+    """Whether a live twin can't be changed any more and has to be made anew."""
     wants: Wants = always
     """Which tenant objects take part."""
     super_name: Callable[[str], str] = same_name
+    tenant_name: Callable[[str], str] = same_name
+    """The way back from the name of a twin."""
+    tenant_labels: str = ""
+    tenant_fields: str = ""
+    """Selectors of the watch in the tenant: what they leave out is never seen."""
+    is_hidden: Callable[[Mapping[str, Any]], bool] = never_hidden
+    """Whether the watch leaves out a live object with this metadata, that may change."""
+    reduce: Callable[[Entry], Entry] | None = None
+    """What the caches keep of an object, where that is not all of it."""
+    lingers: bool = True
+    """A twin that is not wanted any more stays a while, and while a super pod names it."""
     follows_mark: bool = True
     """The twin goes when the tenant object is marked, whatever finalizers hold that."""
     up_spec: Up | None = None
@@ -121,8 +167,11 @@ KINDS: tuple[Kind, ...] = (
         method=Method.REPLACE,
         build=configuration.config_map,
         change=_config_map_change,
+        is_fixed=configuration.is_fixed,
         wants=configuration.wants_config_map,
+        reduce=outlines.reduce,
         super_name=configuration.super_name,
+        tenant_name=configuration.tenant_name,
     ),
     Kind(
         resource=SECRETS,
@@ -130,7 +179,10 @@ KINDS: tuple[Kind, ...] = (
         method=Method.REPLACE,
         build=configuration.secret,
         change=_secret_change,
+        is_fixed=configuration.is_fixed,
         wants=configuration.wants_secret,
+        reduce=outlines.reduce,
+        tenant_fields=configuration.WATCHED_SECRETS,
     ),
     Kind(
         resource=SERVICES,
@@ -144,6 +196,57 @@ KINDS: tuple[Kind, ...] = (
         up_spec=services.ports_up,
         up_status=services.status_up,
     ),
+    Kind(
+        resource=PERSISTENT_VOLUME_CLAIMS,
+        flow=Flow.DOWN_UP,
+        method=Method.MERGE,
+        life=Life.CLAIM,
+        build=claims.claim,
+        change=claims.patch,
+        up_spec=claim_status.volume_up,
+        up_status=claim_status.status_up,
+    ),
+    Kind(
+        resource=ENDPOINT_SLICES,
+        flow=Flow.DOWN,
+        method=Method.REPLACE,
+        build=endpoint_slices.endpoint_slice,
+        change=endpoint_slices.change,
+        wants=endpoint_slices.wants,
+        tenant_labels=endpoint_slices.WATCHED,
+        is_hidden=endpoint_slices.is_hidden,
+        lingers=False,
+    ),
+    Kind(
+        resource=INGRESSES,
+        flow=Flow.DOWN_UP,
+        method=Method.REPLACE,
+        build=ingresses.ingress,
+        change=ingresses.change,
+        up_status=ingresses.status_up,
+    ),
+    Kind(
+        resource=NETWORK_POLICIES,
+        flow=Flow.DOWN,
+        method=Method.REPLACE,
+        build=network_policies.network_policy,
+        change=network_policies.change,
+    ),
+    Kind(
+        resource=POD_DISRUPTION_BUDGETS,
+        flow=Flow.DOWN,
+        method=Method.REPLACE,
+        life=Life.BUDGET,
+        build=disruption_budgets.disruption_budget,
+        change=disruption_budgets.change,
+        wants=disruption_budgets.wants,
+        lingers=False,
+    ),
 )
 
 BY_NAME: Mapping[str, Kind] = {kind.resource.kind: kind for kind in KINDS}
+
+
+def reduction_of(kind: str) -> Callable[[Entry], Entry] | None:
+    """Return what caches keep of the objects of a kind; None: all."""
+    return BY_NAME[kind].reduce if kind in BY_NAME else None

@@ -5,7 +5,7 @@ not know any kind. Hazard: the walk copies only what a verdict names; a leaf wit
 has a value rejects the object, so that a field we have never heard of cannot slip through.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,8 @@ class Written:
     """Left out by the walk; this module reads the tenant's value and writes what it becomes."""
 
     by: str
+    text: str = ""
+    """What it becomes, for the user's page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,23 @@ class Walk:
 
     def _malformed(self, path: str, wanted: str) -> None:
         self.problems.append(Problem("malformed", path, f"must be {wanted}; correct the object"))
+
+
+def lifted(table: Mapping[str, Verdict], rules: Collection[str]) -> Mapping[str, Verdict]:
+    """Return a table in which what these rules refuse or restrict goes down as it is."""
+    return {name: _lifted(verdict, rules) for name, verdict in table.items()}
+
+
+def _lifted(verdict: Verdict, rules: Collection[str]) -> Verdict:
+    match verdict:
+        case Refuse() | Only():
+            return ALLOW if verdict.rule in rules else verdict
+        case Fields():
+            return Fields(lifted(verdict.fields, rules))
+        case Each():
+            return Each(lifted(verdict.fields, rules))
+        case _:
+            return verdict
 
 
 def _is_empty(value: Json) -> bool:

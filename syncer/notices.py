@@ -11,6 +11,8 @@ from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Literal
 
+import structlog
+
 from kubeio import Object, errors
 from kubeio.client import Client
 from kubeio.store import Entry
@@ -22,6 +24,8 @@ _MAX_MESSAGE = 1024  # the API refuses longer ones
 _MAX_NAME = 230
 
 EventType = Literal["Normal", "Warning"]
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Notices:
@@ -40,7 +44,10 @@ class Notices:
         message: str,
         kind: EventType = "Warning",
     ) -> None:
-        """Post an Event about a tenant object, unless the tenant has it already."""
+        """Post an Event about a tenant object, unless the tenant has it already.
+
+        A tenant that refuses Events misses them; nothing else is held up by that.
+        """
         name = _name(entry, reason, message)
         if name in self._told:
             self._told.move_to_end(name)
@@ -60,9 +67,11 @@ class Notices:
                 await self._client.create(EVENTS, event)
             except errors.AlreadyExists:
                 pass
-            except errors.Forbidden as problem:
-                if not problem.has_cause("NamespaceTerminating"):
-                    raise
+            except errors.ApiError as problem:
+                # A quota or a webhook of the tenant's: what the words are about goes on, and the
+                # patrol tells it again.
+                _log.info("notice.refused", reason=reason, problem=str(problem))
+                return
         self._told[name] = None
         if len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)

@@ -13,11 +13,13 @@ from kubeio import Object
 from syncer import decide, downward, kinds
 from syncer.decide import Verdict as Decided
 from syncer.downward import Pair
-from syncer.keys import ADDRESS, NODE, TOKEN, Key
+from syncer.flows import pods as flow
+from syncer.keys import ADDRESS, NODE, TOKEN, VOLUME, Key, tenant_namespace
 from syncer.kinds import Kind, Life
-from syncer.rejections import STUMBLES, RejectedError
+from syncer.mirrors import BY_KIND
+from syncer.rejections import STUMBLES, RefusedError, RejectedError
 from syncer.session import Session
-from syncer.special import pod_life, pod_status, pods
+from syncer.special import pod_ephemeral, pod_life, pod_resize, pod_status, pods
 from syncer.special.pod_life import Step
 
 PERIOD_SECONDS = 300.0
@@ -72,7 +74,7 @@ def _may_differ(key: Key, session: Session) -> bool:
 
 def differs(key: Key, session: Session) -> bool:
     """Tell whether a key has work; keys with timers and the few shown kinds always look."""
-    if key.kind in (TOKEN, NODE, ADDRESS):
+    if key.kind in (TOKEN, NODE, ADDRESS, VOLUME) or key.kind in BY_KIND:
         return True  # they read caches only and write when something differs
     kind = kinds.BY_NAME.get(key.kind)
     if kind is None:
@@ -82,7 +84,7 @@ def differs(key: Key, session: Session) -> bool:
         return False
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
-        decide.super_side(pair.super_x),
+        decide.super_side(pair.super_x, tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.follows_mark,
@@ -102,20 +104,31 @@ def _bodies_differ(kind: Kind, pair: Pair, session: Session) -> bool:
         return False
     try:
         twin = kind.build(tenant_x, session.view)
+    except RefusedError:
+        return True  # nothing of it may be below
     except RejectedError:
         return False
-    ups = (kind.up_spec, kind.up_status)
+    ups, clean = (kind.up_spec, kind.up_status), session.scrubber.status(super_x)
     return kind.change(super_x, twin) is not None or any(
-        function is not None and function(tenant_x, super_x) is not None for function in ups
+        function is not None and function(tenant_x, clean) is not None for function in ups
     )
 
 
 def _pods_differ(pod: Object, twin: Object, session: Session) -> bool:
     if pod_life.step(pods.pod_side(pod), pods.twin_side(twin)) is not Step.FOLLOW:
         return True
-    names = pods.names_between(pod, twin, session.tenant)
     return (
-        pods.running_patch(pod, twin, session.tenant) is not None
+        _is_changed_below(pod, twin, session)
         or pod_status.gate_patch(pod, twin) is not None
-        or pod_status.status_patch(pod, twin, names) is not None
+        or flow.status_patch(pod, twin, session) is not None
     )
+
+
+def _is_changed_below(pod: Object, twin: Object, session: Session) -> bool:
+    passing = session.view.policy.metadata
+    try:
+        if pods.running_patch(pod, twin, session.tenant, passing=passing) is not None:
+            return True
+        return pod_resize.patch(pod, twin) is not None or bool(pod_ephemeral.added(pod, twin))
+    except RejectedError:
+        return False  # its tenant was told when it came

@@ -6,7 +6,7 @@ every event of every pod, so it reads the whole body only when the spec may have
 
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,8 +35,7 @@ class _Pod(msgspec.Struct):
 _POD = msgspec.json.Decoder(_Pod)
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """What came or went with one event."""
 
     refs: Collection[Ref] = ()
@@ -66,6 +65,10 @@ class PodIndex:
     def is_on_node(self, node: str) -> bool:
         """Tell whether any pod object names a node; pods of DaemonSets do not count."""
         return node in self._on_node
+
+    def on_node(self, node: str) -> Collection[tuple[str, str]]:
+        """Return the pods that name a node, as `is_on_node` counts them."""
+        return tuple(self._on_node.get(node, ()))
 
     def nodes(self) -> Collection[str]:
         """Return the nodes that pods name."""

@@ -1,13 +1,13 @@
-"""The policy `baseline`: what a tenant may ask of the super cluster, as constants.
+"""What a tenant may ask of the super cluster where no field of a TenantPolicy says so: constants.
 
 Pure data, read by the pod table, the translators and the node mirror. Must not know how anything is
-written. A TenantPolicy object will replace single constants; until then every tenant has these.
+written. What a TenantPolicy says is in `tenancy.policies`.
 """
 
 from collections.abc import Mapping
 
-POD_SECURITY_LEVEL = "baseline"
-"""Label value of every super namespace: the super's own admission is the second gate."""
+from tenancy import marks
+from tenancy.policies import NodeView
 
 MAX_GRACE_SECONDS = 600
 """Longest termination grace; longer ones are shortened with an Event."""
@@ -52,6 +52,10 @@ TRIGGER_DOMAINS = (
 TRIGGER_LABELS = frozenset({"aadpodidbinding", "istio-injection"})
 """Unprefixed labels that do the same."""
 
+UNLABELLED_KINDS = frozenset({"ConfigMap", "Secret"})
+"""Kinds whose labels stay above, but for domains that a TenantPolicy lists: nothing selects them
+below but collectors of the super cluster, which take what they find in any namespace."""
+
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Never goes down: it repeats the whole object, the dropped parts included."""
 
@@ -63,7 +67,7 @@ PASSED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
 }
 """Prefixed annotations that go down, by kind; unprefixed ones always do."""
 
-HOLDING_KINDS = frozenset({"Service"})
+HOLDING_KINDS = frozenset({"Ingress", "Service"})
 """Kinds that an unknown prefixed annotation holds back: dropping `...internal: "true"` would make
 a private load balancer public."""
 
@@ -135,6 +139,14 @@ TOLERATED_TAINTS = frozenset(
 )
 """Taint keys a pod may tolerate; other tolerations are left out with an Event."""
 
+ADDED_TOLERATIONS = {
+    "DaemonSet": frozenset(
+        {"node.kubernetes.io/network-unavailable", "node.kubernetes.io/unschedulable"}
+    )
+}
+"""Taint keys that the pods of a controller tolerate without anybody's asking, by its kind. They are
+left out as well: no pod of a tenant starts on a node that is being emptied."""
+
 VISIBLE_NODE_LABELS = frozenset(
     {
         "kubernetes.io/arch",
@@ -150,9 +162,19 @@ VISIBLE_NODE_LABELS = frozenset(
 """Prefixed node labels that tenants see on virtual nodes and may select by."""
 
 
-def is_visible_node_label(key: str) -> bool:
-    """Tell whether tenants see a label of super nodes: plain ones and the well-known ones."""
-    return "/" not in key or key in VISIBLE_NODE_LABELS
+BARE_NODE_LABELS = frozenset({"kubernetes.io/arch", "kubernetes.io/hostname", "kubernetes.io/os"})
+"""What DaemonSets, spreading and images cannot do without."""
+
+
+def is_visible_node_label(key: str, view: NodeView = "Standard") -> bool:
+    """Tell whether tenants see a label of super nodes; usually plain and well-known ones."""
+    match view:
+        case "Minimal":
+            return key in BARE_NODE_LABELS
+        case "Standard":
+            return "/" not in key or key in VISIBLE_NODE_LABELS
+        case "Full":
+            return not marks.is_reserved(key)
 
 
 SPREAD_OWNERS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
@@ -173,6 +195,8 @@ SECRET_TYPES_REFUSED = frozenset(
 )
 """Secret types that never leave the tenant."""
 
+MAX_AUDIENCE = 4096
+"""Longest audience of a token, in bytes: the Secret that carries the token records it."""
 TOKEN_SECONDS = 7200
 """Lifetime of the token that all pods of an account share; it is renewed at half."""
 MIN_TOKEN_SECONDS = 600

@@ -1,4 +1,4 @@
-"""Which ConfigMaps and Secrets a pod needs, and which pods need one of them.
+"""Which ConfigMaps, Secrets and claims a pod or an Ingress needs, and who needs one of them.
 
 Owns the walk over every place in a PodSpec that names another object, and the reverse index. Must
 not know how anything is written. Hazard: a place that the walk misses makes a pod that never
@@ -27,11 +27,15 @@ def is_reserved_name(kind: str, name: str) -> bool:
 
 
 def refs_of(spec: Mapping[str, Any]) -> frozenset[Ref]:
-    """Return every ConfigMap and Secret that a PodSpec names; none when it is malformed."""
+    """Return every ConfigMap, Secret and claim that a PodSpec names; none when malformed."""
     try:
-        return frozenset(_walk(spec))
+        return frozenset(ref for ref in _walk(spec) if _is_text(ref.name))
     except (AttributeError, TypeError):
         return frozenset()  # a hostile API said so; the verdict table rejects such a pod
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 ACCOUNT_TOKEN = "AccountToken"  # noqa: S105 - a kind of need
@@ -74,11 +78,46 @@ def _walk(spec: Mapping[str, Any]) -> Iterator[Ref]:
             yield from _environment(container)
 
 
+CLAIM = "PersistentVolumeClaim"
+
+
+def ephemeral_claims(pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return the claims of a pod's generic ephemeral volumes, by the volume's name.
+
+    The tenant's own controller makes them; to the super pod they are claims like any other.
+    """
+    try:
+        name = pod["metadata"]["name"]
+        return {
+            volume["name"]: f"{name}-{volume['name']}"
+            for volume in pod["spec"].get("volumes") or ()
+            if volume.get("ephemeral") is not None
+        }
+    except (AttributeError, KeyError, TypeError):
+        return {}  # a hostile API said so; the verdict table rejects such a pod
+
+
+def is_made_for(claim: Mapping[str, Any], pod_uid: str) -> bool:
+    """Tell whether a claim is one that a controller made for an ephemeral volume of a pod.
+
+    Two pods may spell the same name, and anybody may make a claim of it.
+    """
+    owners = claim["metadata"].get("ownerReferences")
+    return any(
+        isinstance(owner, dict) and bool(owner.get("controller")) and owner.get("uid") == pod_uid
+        for owner in (owners if isinstance(owners, list) else ())
+    )
+
+
 def _volume(volume: Mapping[str, Any]) -> Iterator[Ref]:
+    if name := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
+        yield Ref(CLAIM, name)
     if name := (volume.get("secret") or {}).get("secretName"):
         yield Ref("Secret", name)
     if name := (volume.get("configMap") or {}).get("name"):
         yield Ref("ConfigMap", name)
+    if name := ((volume.get("csi") or {}).get("nodePublishSecretRef") or {}).get("name"):
+        yield Ref("Secret", name)
     for source in (volume.get("projected") or {}).get("sources") or ():
         if name := (source.get("secret") or {}).get("name"):
             yield Ref("Secret", name)
@@ -100,32 +139,37 @@ def _environment(container: Mapping[str, Any]) -> Iterator[Ref]:
             yield Ref("Secret", name)
 
 
+def user_of(kind: str, name: str) -> str:
+    """Return how a user that is no pod is spelled; no pod has a slash in its name."""
+    return f"{kind}/{name}"
+
+
 class References:
-    """Who refers to what, kept from the pods of one tenant."""
+    """Who refers to what, kept from the pods and Ingresses of one tenant."""
 
     def __init__(self) -> None:
-        self._of_pod: dict[tuple[str, str], frozenset[Ref]] = {}
+        self._of_user: dict[tuple[str, str], frozenset[Ref]] = {}
         self._users: defaultdict[tuple[str, Ref], set[str]] = defaultdict(set)
 
-    def set(self, namespace: str, pod: str, refs: Iterable[Ref]) -> frozenset[Ref]:
-        """Record what a pod needs now; returns the refs that came or went."""
+    def set(self, namespace: str, user: str, refs: Iterable[Ref]) -> frozenset[Ref]:
+        """Record what a pod needs now, or another `user_of`; returns the refs that came or went."""
         new = frozenset(refs)
-        old = self._of_pod.pop((namespace, pod), frozenset())
+        old = self._of_user.pop((namespace, user), frozenset())
         if new:
-            self._of_pod[namespace, pod] = new
+            self._of_user[namespace, user] = new
         for ref in old - new:
             users = self._users[namespace, ref]
-            users.discard(pod)
+            users.discard(user)
             if not users:
                 del self._users[namespace, ref]
         for ref in new - old:
-            self._users[namespace, ref].add(pod)
+            self._users[namespace, ref].add(user)
         return old ^ new
 
     def is_used(self, namespace: str, ref: Ref) -> bool:
-        """Tell whether any pod needs the object."""
+        """Tell whether anybody needs the object."""
         return (namespace, ref) in self._users
 
     def users(self, namespace: str, ref: Ref) -> frozenset[str]:
-        """Return the names of the pods that need the object."""
+        """Return who needs the object: pods by their names, others as `user_of` spells them."""
         return frozenset(self._users.get((namespace, ref), ()))

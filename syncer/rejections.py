@@ -3,7 +3,10 @@
 Pure. A rejection is written for the tenant: it names nothing of the super cluster.
 """
 
+import re
 from dataclasses import dataclass
+
+import structlog
 
 REASON = "SyncRejected"
 """Reason of the Event that tells the tenant."""
@@ -23,6 +26,8 @@ STUMBLES = (
 Whatever runs for all tenants catches it, so that one tenant's object ends nobody else's work.
 """
 
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -40,9 +45,36 @@ class Problem:
         return f"{self.path} {self.text} (rule {self.rule})"
 
 
+_POD_SECURITY = re.compile(r'violates PodSecurity "([a-z]+):[^"]*": (.*)', re.DOTALL)
+
+
+def pod_security(said: str) -> Problem | None:
+    """Return what the super cluster's pod security admission refused, None when it was another."""
+    found = _POD_SECURITY.search(said)
+    if found is None:
+        return None
+    text = f"violates the level {found[1]} of pod security: {found[2]}; change that"
+    return Problem("pod-security", "spec", text)
+
+
 class RejectedError(Exception):
     """The object must not go down as it is; carries every problem found."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = problems
+
+
+class RefusedError(RejectedError):
+    """The object may not be below at all: what went down before is taken away, too.
+
+    For what a policy does not offer, and for what would reach others. Any other rejection leaves
+    the twin as it was let through.
+    """
+
+
+def malformed(stumble: Exception) -> RejectedError:
+    """Return the rejection of an object that code stumbled over, for its tenant to correct."""
+    _log.warning("tenant.malformed", problem=repr(stumble))
+    text = "has not the shape that the API gives it; correct the object"
+    return RejectedError(Problem("malformed", "spec", text))

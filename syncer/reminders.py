@@ -2,11 +2,12 @@
 
 Owns a tenant's small memories between two reconciles. Must not decide. All of it is rebuilt after a
 restart by the keys themselves. Hazard: whoever waits must be woken; a dependency that never changes
-is looked at again by the key's own growing delay.
+is looked at again by the key's own growing delay. Every memory has an end: a tenant could fill it.
 """
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
 
 from kubeio import Object
 from syncer.keys import Key
@@ -16,6 +17,22 @@ LINGER_SECONDS = 30.0
 """How long configuration, tokens and nodes are kept after the last pod that needs them."""
 MAX_PENDING_EVENTS = 1000
 MAX_TOLD_EVENTS = 4096
+MAX_WAITERS = 16_384
+"""Keys that wait for others. Whoever is forgotten is tried again by its own growing delay."""
+MAX_UNUSED = 16_384
+MAX_LOST_TWINS = 16_384
+LEFT_OUT_SECONDS = 3600.0
+"""How long a tenant's API is believed to leave a field out; its version may change."""
+
+
+class _End(Enum):
+    """What is known of a twin that is gone."""
+
+    ABSENT = auto()
+    DELETED = auto()
+    """It was seen to be on its way out."""
+    SEEN = auto()
+    """So it was, and an event showed the very end."""
 
 
 class Reminders:
@@ -29,33 +46,79 @@ class Reminders:
         """Token Secrets that pods wait for."""
         self.nodes: dict[Key, str] = {}
         """Nodes that pods are about to be bound to, by the pod's key."""
+        self.compared: dict[Key, tuple[int, int]] = {}
+        """Running pods that were found in step below, by what both sides said then."""
         self._clock = clock
-        self._waiting: defaultdict[Key, set[Key]] = defaultdict(set)
-        self._unused: dict[Key, float] = {}
-        self._told: OrderedDict[Key, None] = OrderedDict()
+        self._waiting: OrderedDict[Key, set[Key]] = OrderedDict()
+        self._waiters = 0
+        self._unused: OrderedDict[Key, float] = OrderedDict()
+        self._lost_twins: OrderedDict[str, _End] = OrderedDict()
+        self._told: OrderedDict[Key, Object] = OrderedDict()
+        self._left_out: dict[str, float] = {}
 
     def wait_for(self, dependency: Key, key: Key) -> None:
         """Have a key worked on again when something happens to another one."""
-        self._waiting[dependency].add(key)
+        waiters = self._waiting.setdefault(dependency, set())
+        self._waiting.move_to_end(dependency)
+        self._waiters += key not in waiters
+        waiters.add(key)
+        while self._waiters > MAX_WAITERS and len(self._waiting) > 1:
+            self._waiters -= len(self._waiting.popitem(last=False)[1])
+        if self._waiters > MAX_WAITERS:
+            waiters.pop()
+            self._waiters -= 1
 
     def waiting_for(self, dependency: Key) -> set[Key]:
         """Return, and forget, the keys that wait for one."""
-        return self._waiting.pop(dependency, set())
+        waiters = self._waiting.pop(dependency, set())
+        self._waiters -= len(waiters)
+        return waiters
 
-    def left_to_linger(self, key: Key) -> float:
+    def left_to_linger(self, key: Key, seconds: float | None = None) -> float:
         """Return how long something that nobody needs any more is kept; 0 or less: it may go.
 
-        The last pod of a rollout or a CronJob goes a moment before the next one comes.
+        The last pod of a rollout or a CronJob goes a moment before the next one comes. `seconds`
+        stands for another time than the usual one.
         """
         now = self._clock()
-        left = self._unused.setdefault(key, now) + self.linger_seconds - now
+        length = self.linger_seconds if seconds is None else seconds
+        left = self._unused.setdefault(key, now) + length - now
         if left <= 0:
             self._unused.pop(key, None)
+        elif len(self._unused) > MAX_UNUSED:
+            self._unused.popitem(last=False)  # it lingers anew when it is looked at
         return left
 
     def needed(self, key: Key) -> None:
         """Take note that something is needed: its lingering starts anew when it is not."""
         self._unused.pop(key, None)
+
+    def saw_bound_twin_end(self, uid: str, *, was_deleting: bool, is_certain: bool) -> None:
+        """Take note that the bound twin of a tenant pod with this UID is gone."""
+        end = _End.SEEN if is_certain else _End.DELETED
+        self._lost_twins[uid] = end if was_deleting else _End.ABSENT
+        if len(self._lost_twins) > MAX_LOST_TWINS:
+            self._lost_twins.popitem(last=False)
+
+    def had_bound_twin(self, uid: str) -> bool:
+        """Tell whether a tenant pod's twin was seen bound, and is gone."""
+        return uid in self._lost_twins
+
+    def saw_twin_deleted(self, uid: str) -> bool:
+        """Tell whether that twin was seen to be on its way out before it was gone."""
+        return self._lost_twins.get(uid, _End.ABSENT) is not _End.ABSENT
+
+    def saw_twin_end(self, uid: str) -> bool:
+        """Tell whether a running watch showed the end of that twin, its containers' with it."""
+        return self._lost_twins.get(uid) is _End.SEEN
+
+    def saw_left_out(self, fields: Iterable[str]) -> None:
+        """Take note of fields of a node's status that the tenant's API does not know."""
+        self._left_out.update(dict.fromkeys(fields, self._clock() + LEFT_OUT_SECONDS))
+
+    def is_left_out(self, field: str) -> bool:
+        """Tell whether the tenant's API does not know a field of a node's status."""
+        return self._left_out.get(field, 0.0) > self._clock()
 
     def queue_event(self, key: Key, event: Object) -> bool:
         """Keep an Event until its key is worked on; False when too many wait."""
@@ -64,12 +127,17 @@ class Reminders:
         self.events[key] = event
         return True
 
-    def was_told(self, key: Key) -> bool:
-        """Tell whether a super Event has gone up."""
+    def has_told(self, key: Key) -> bool:
+        """Tell whether a super Event has gone up, in whatever state."""
         return key in self._told
 
-    def told(self, key: Key) -> None:
-        """Remember, for a while, that a super Event has gone up."""
-        self._told[key] = None
+    def was_told(self, key: Key, state: Object) -> bool:
+        """Tell whether a super Event has gone up in this very state."""
+        return self._told.get(key) == state
+
+    def told(self, key: Key, state: Object) -> None:
+        """Remember, for a while, in which state a super Event has gone up."""
+        self._told[key] = state
+        self._told.move_to_end(key)
         if len(self._told) > MAX_TOLD_EVENTS:
             self._told.popitem(last=False)

@@ -7,69 +7,78 @@ are complete and its store has been judged; `is_ready` says so.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
+from functools import partial
+from itertools import chain
 
 import structlog
 
 from kubeio import errors
 from kubeio.backoff import Backoff
 from kubeio.endpoint import Endpoint
+from kubeio.optional import OptionalReflector
 from kubeio.queue import FairQueue
 from kubeio.reflector import Reflector
-from kubeio.store import Entry, Store
+from kubeio.store import Entry, IndexFunction, Store
 from kubeio.worker import Wait
 from syncer.brake import SETTLE_SECONDS, SYSTEM_NAMESPACE, Brake
 from syncer.breaker import DEADLINE_SECONDS, TenantClient
 from syncer.deletion import Deletions
 from syncer.expectations import Expectations, Side, revision_of
+from syncer.figures import Figures
 from syncer.fuse import Fuse
-from syncer.keys import ADDRESS, NODE, STORE, Key
+from syncer.keys import STORE, Key
+from syncer.kinds import KINDS, reduction_of
+from syncer.mirrors import MIRRORS
 from syncer.notices import Notices
 from syncer.pod_index import PodIndex
 from syncer.reminders import Reminders
-from syncer.special.addresses import is_in_slice
+from syncer.roll import Roll
+from syncer.scrubber import Scrubber
+from syncer.special import claims, ingress_hosts
 from syncer.special.events import Budget
-from syncer.supercluster import SuperCluster
+from syncer.special.namespaces import is_at_level
+from syncer.supercluster import BY_TENANT, SuperCluster
 from syncer.view import Slice, TenantView
 from tenancy import marks, ownership
+from tenancy.policies import BASELINE, TenantPolicySpec
 from tenancy.resources import (
-    CONFIG_MAPS,
     IP_ADDRESSES,
-    NAMESPACES,
     NODES,
-    PODS,
-    SECRETS,
+    PERSISTENT_VOLUMES,
     SERVICE_ACCOUNTS,
-    SERVICES,
     Resource,
 )
 from tenancy.specs import VirtualCluster
 
-USER_AGENT = "virtual-cluster-syncer"
 FIRST_ANSWER_SECONDS = 60.0
 """How long a new tenant's API is waited for before the condition says so."""
+FIRST_LISTS_AT_ONCE = 4
+"""Tenants whose watches are opened together: each takes some twenty TLS handshakes, which all want
+the processor, and the lease has to be renewed between them."""
+TURN_SECONDS = 5.0
+"""How long a tenant that answers slowly keeps others from having their turn."""
 UNREACHABLE_SECONDS = 15.0
 """How long a watch may be broken before the condition says so."""
 _LOOK_SECONDS = 5.0
-
-_SECRET_TYPES = ",".join(
-    f"type!={kind}" for kind in ("helm.sh/release.v1", "kubernetes.io/service-account-token")
-)
+_CANARIES = 2
+"""Keys that find out whether a tenant that refused writes takes them again."""
 
 WATCHED: tuple[tuple[Resource, str, str], ...] = (
-    (NAMESPACES, "", ""),
-    (PODS, "", ""),
-    (CONFIG_MAPS, "", ""),
-    (SECRETS, "", _SECRET_TYPES),
-    (SERVICES, "", ""),
+    *((kind.resource, kind.tenant_labels, kind.tenant_fields) for kind in KINDS),
     (SERVICE_ACCOUNTS, "", ""),
     (NODES, f"{marks.VIRTUAL_NODE}=true", ""),
     (IP_ADDRESSES, f"{marks.RESERVED_ADDRESS}=true", ""),
+    (PERSISTENT_VOLUMES, "", ""),
+    *((mirror.resource, "", "") for mirror in MIRRORS if not mirror.optional),
 )
 """What is watched in each tenant: resource, label selector, field selector."""
-
-SYNCED_KINDS = ("Namespace", "Pod", "ConfigMap", "Secret", "Service")
-"""Kinds whose tenant objects have keys of their own."""
+OPTIONAL: tuple[Resource, ...] = tuple(mirror.resource for mirror in MIRRORS if mirror.optional)
+"""What is watched as well in tenants that serve it."""
+_INDEXES: dict[str, dict[str, IndexFunction]] = {
+    "Ingress": {ingress_hosts.BY_HOST: ingress_hosts.hosts_named},
+    "PersistentVolumeClaim": {claims.BY_VOLUME: claims.volumes_named},
+}
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -85,14 +94,22 @@ class Session:
         tenant_slice: Slice,
         super_cluster: SuperCluster,
         queue: FairQueue[Key],
+        turns: asyncio.Semaphore,
+        policy: TenantPolicySpec = BASELINE,
     ) -> None:
+        """`turns` is shared by all tenants and has FIRST_LISTS_AT_ONCE places."""
         self.cluster = cluster
         self.tenant = cluster.tenant
         self.super_cluster = super_cluster
         self.super_client = super_cluster.client
         self.queue = queue
-        self.tenant_client = TenantClient(endpoint, user_agent=USER_AGENT)
-        self.stores = {resource.kind: Store() for resource, _, _ in WATCHED}
+        self.tenant_client = TenantClient(
+            endpoint, user_agent=self.super_client.user_agent, fence=self.super_client.fence
+        )
+        self.stores = {
+            resource.kind: Store(_INDEXES.get(resource.kind))
+            for resource in (*(resource for resource, _, _ in WATCHED), *OPTIONAL)
+        }
         self.pods = PodIndex()
         self.view = TenantView(
             tenant=self.tenant,
@@ -100,19 +117,38 @@ class Session:
             slice=tenant_slice,
             stores=self.stores,
             references=self.pods.references,
+            policy=policy,
+            below=super_cluster.read_by_builders,
+            super_domain=super_cluster.domain,
+            ranges=super_cluster.ranges.current,
         )
-        self._reflectors = tuple(
-            Reflector(
-                self.tenant_client,
-                resource,
-                self.stores[resource.kind],
-                label_selector=labels,
-                field_selector=fields,
-                side="tenant",
-            )
-            for resource, labels, fields in WATCHED
+        self._roll = Roll(self.view, self.pods, super_cluster)
+        self._reflectors: tuple[Reflector | OptionalReflector, ...] = (
+            *(
+                Reflector(
+                    self.tenant_client,
+                    resource,
+                    self.stores[resource.kind],
+                    label_selector=labels,
+                    field_selector=fields,
+                    reduce=reduction_of(resource.kind),
+                    side="tenant",
+                )
+                for resource, labels, fields in WATCHED
+            ),
+            *(
+                OptionalReflector(
+                    self.tenant_client,
+                    resource,
+                    self.stores[resource.kind],
+                    side="tenant",
+                    on_served=partial(self._add_all, resource.kind),
+                )
+                for resource in OPTIONAL
+            ),
         )
-        self.expectations = Expectations()
+        self.figures = Figures(queue.age)
+        self.expectations = Expectations(answered=self.figures.answered)
         self.fuse = Fuse()
         self.notices = Notices(self.tenant_client)
         self.brake = Brake(
@@ -129,15 +165,19 @@ class Session:
             expectations=self.expectations,
         )
         self.event_budget = Budget()
+        self.scrubber = Scrubber(self.tenant, super_cluster, self.stores["Node"])
         self.reminders = Reminders(self.now)
+        self._turns = turns
         self.is_ready = False
         self.problem = ""
         """Why the tenant cannot be reached; empty while it can."""
+        self.refusing = ""
+        """Which writes the tenant keeps refusing; empty while it takes them."""
         self.store_in_doubt = False
         """Whether something happened that another store would explain."""
+        self._parked = self.fuse.parked()
         self._in_flight = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle: asyncio.Event | None = None
         self._restart = asyncio.Event()
 
     # Names and lookups.
@@ -173,10 +213,21 @@ class Session:
             and not super_x.deleting
             and account
             and self.is_twin(super_x, tenant_x.uid)
+            and is_at_level(super_x.labels, self.view.policy)
         ):
             return super_x
         self.wait_for(self.key("Namespace", "", key.namespace), key)
         raise Wait("the super namespace is not there yet")
+
+    @property
+    def holds_deletes(self) -> bool:
+        """Whether deletes downward wait for a word of the super admin."""
+        return self.brake.is_held
+
+    @property
+    def exposes_all(self) -> bool:
+        """Whether the tenant sees every node, and not only those that its pods run on."""
+        return self.view.policy.nodes.expose == "all"
 
     def now(self) -> float:
         """Return the monotonic time."""
@@ -214,23 +265,23 @@ class Session:
 
     # Working.
 
-    @contextlib.asynccontextmanager
-    async def working(self) -> AsyncIterator[None]:
-        """Count one key in hand, so that disengaging can wait for it."""
+    def began(self) -> None:
+        """Count one key in hand, so that disengaging can wait for it; `ended` has to follow."""
         self._in_flight += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
+
+    def ended(self) -> None:
+        """Count one key less in hand."""
+        self._in_flight -= 1
+        if self._idle is not None and not self._in_flight:
+            self._idle.set()
 
     async def drained(self) -> None:
         """Stop taking work and wait until nothing is in hand."""
         self.is_ready = False
         self.queue.drop_group(self.tenant.uid)
-        await self._idle.wait()
+        if self._in_flight:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
 
     def restart(self) -> None:
         """End this session, so that a new one starts with empty hands."""
@@ -240,11 +291,7 @@ class Session:
         """Follow the tenant until cancelled; returns when a restart was asked for."""
         async with self.tenant_client, asyncio.TaskGroup() as group:
             await self._first_answer()
-            tasks = [
-                group.create_task(reflector.run(), name=f"{self.tenant.root}-{reflector.resource}")
-                for reflector in self._reflectors
-            ]
-            await self._first_lists()
+            tasks = await self._watch(group)
             await self.brake.engage(twin_uid=self._system_twin(), stamps=self._stamps())
             self.is_ready = True
             for key in self.all_keys():
@@ -275,6 +322,19 @@ class Session:
             else:
                 return
 
+    async def _watch(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Open the watches when it is this tenant's turn; returns once all caches are complete."""
+        async with self._turns:
+            tasks = [
+                group.create_task(reflector.run(), name=f"{self.tenant.root}-{reflector.resource}")
+                for reflector in self._reflectors
+            ]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TURN_SECONDS):
+                    await self._first_lists()
+        await self._first_lists()
+        return tasks
+
     def _system_twin(self) -> str:
         """Return the UID of kube-system that its super namespace records, if there is one."""
         name = self.view.super_namespace(SYSTEM_NAMESPACE)
@@ -284,7 +344,9 @@ class Session:
 
     def _stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
-        for _, entry in self.super_cluster.owned_by(self.tenant.uid):
+        below, uid = self.super_cluster, self.tenant.uid
+        owned = (entry for _, entry in below.owned_by(uid))
+        for entry in chain(owned, below.volumes.index(BY_TENANT, uid)):
             yield revision_of(entry.annotations.get(marks.STORE_REVISION, ""))
 
     def _highest_revision(self) -> int:
@@ -308,6 +370,19 @@ class Session:
             if is_long != bool(self.problem):
                 self.problem = problem if is_long else ""
                 self.look_at_store()
+            self._notice_refusals()
+
+    def _notice_refusals(self) -> None:
+        """Say which writes the tenant keeps refusing, try a few again, and all when it ends."""
+        refusing = self.tenant_client.refused_writes.problem()
+        if refusing:
+            self.queue.hurry(self.tenant.uid, limit=_CANARIES)
+        elif self.refusing:
+            self.queue.hurry(self.tenant.uid, forget=True)
+        parked = self.fuse.parked()
+        if (refusing, parked) != (self.refusing, self._parked):
+            self.refusing, self._parked = refusing, parked
+            self.look_at_store()
 
     def _silence(self) -> str:
         """Return why the tenant cannot be followed: one broken watch is enough."""
@@ -326,18 +401,10 @@ class Session:
                         raise errors.Unavailable(problem) from None
 
     def all_keys(self) -> Iterable[Key]:
-        """Yield every key that may have work: of both sides, as neither alone knows all."""
-        for kind in SYNCED_KINDS:
-            for entry in self.stores[kind].list():
-                yield self.key(kind, entry.namespace, entry.name)
-        for kind, entry in self.super_cluster.owned_by(self.tenant.uid):
-            key = self.super_cluster.key_of(kind, entry)
-            if key is not None:
-                yield key
-        for name in {*self.pods.nodes(), *self.view.nodes()}:
-            yield self.key(NODE, "", name)
-        for store in (self.stores["IPAddress"], self.super_cluster.addresses):
-            for entry in store.list():
-                if is_in_slice(entry.name, self.view):
-                    yield self.key(ADDRESS, "", entry.name)
-        yield self.key(STORE, "", "")
+        """Yield every key that may have work."""
+        return self._roll.keys()
+
+    def _add_all(self, kind: str) -> None:
+        """The tenant has begun to serve a mirrored kind."""
+        for key in self._roll.of_mirror(kind):
+            self.add(key, low=True)

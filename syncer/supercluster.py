@@ -9,21 +9,30 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from kubeio.client import Client
+from kubeio.optional import OptionalReflector
 from kubeio.reflector import Reflector
 from kubeio.store import Entry, Store
 from syncer.keys import HOME, TOKEN, Key
-from syncer.special import configuration
+from syncer.kinds import BY_NAME, KINDS, reduction_of
+from syncer.mirrors import MIRRORS
+from syncer.ranges import SuperRanges
+from syncer.special import ingress_hosts
+from syncer.view import DOMAIN
 from tenancy import marks, ownership
 from tenancy.resources import (
-    CONFIG_MAPS,
     EVENTS,
+    INGRESSES,
     IP_ADDRESSES,
     NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     SECRETS,
     SERVICE_ACCOUNTS,
-    SERVICES,
+    SERVICE_CIDRS,
+    TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
     Resource,
 )
@@ -35,18 +44,15 @@ BY_NODE = "node"
 
 _SYNCED = f"{marks.CONTROLLED}=true,{marks.NAMESPACE}"
 """Objects of tenant namespaces; those of root namespaces, with their keys, stay out of memory."""
+_OTHERS = f"!{marks.CONTROLLED}"
 _CREDENTIALS = f"{marks.CREDENTIAL}={marks.CREDENTIAL_SYNCER}"
 _AGENTS = f"app.kubernetes.io/name={marks.AGENT}"
 
-OWNED: tuple[Resource, ...] = (
-    NAMESPACES,
-    PODS,
-    CONFIG_MAPS,
-    SECRETS,
-    SERVICES,
-    SERVICE_ACCOUNTS,
-)
+OWNED: tuple[Resource, ...] = (*(kind.resource for kind in KINDS), SERVICE_ACCOUNTS)
 """Kinds of which the syncer makes objects in the super cluster."""
+
+
+_INDEXES = {INGRESSES.kind: {ingress_hosts.BY_HOST: ingress_hosts.hosts_named}}
 
 
 def _tenant_of(entry: Entry) -> Iterable[str]:
@@ -62,40 +68,81 @@ def _node_of(entry: Entry) -> Iterable[str]:
 class SuperCluster:
     """One super cluster."""
 
-    def __init__(self, client: Client, *, namespace: str, name: str = HOME) -> None:
-        """`namespace` is where the product's own components run."""
+    def __init__(
+        self, client: Client, *, namespace: str, name: str = HOME, domain: str = DOMAIN
+    ) -> None:
+        """`namespace` is where the product's own components run, `domain` the cluster's own."""
         self.client = client
         self.name = name
         self.namespace = namespace
+        self.domain = domain
         self.stores: Mapping[str, Store] = {
-            resource.kind: Store({BY_TENANT: _tenant_of}) for resource in OWNED
+            resource.kind: Store({BY_TENANT: _tenant_of, **_INDEXES.get(resource.kind, {})})
+            for resource in OWNED
         }
+        self.other_ingresses = Store(_INDEXES[INGRESSES.kind])
         self.nodes = Store()
         self.addresses = Store()
-        self.events = Store()
+        self.service_cidrs = Store()
+        self.ranges = SuperRanges(self.nodes, self.service_cidrs)
+        self.events = Store(keeps=False)  # each is told as it comes, and never looked up
         self.agents = Store({BY_NODE: _node_of})
         self.virtual_clusters = Store()
         self.credentials = Store()
-        self.reflectors = (
+        self.policies = Store()
+        self.volumes = Store({BY_TENANT: _tenant_of})
+        self.classes: Mapping[str, Store] = {mirror.resource.kind: Store() for mirror in MIRRORS}
+        self.reflectors: tuple[Reflector | OptionalReflector, ...] = (
             *(
                 Reflector(
                     client,
                     resource,
                     self.stores[resource.kind],
                     label_selector=_SYNCED,
+                    reduce=reduction_of(resource.kind),
                     side="super",
                 )
                 for resource in OWNED
             ),
+            Reflector(
+                client, INGRESSES, self.other_ingresses, label_selector=_OTHERS, side="super"
+            ),
             Reflector(client, NODES, self.nodes, side="super"),
             Reflector(client, IP_ADDRESSES, self.addresses, side="super"),
-            Reflector(client, EVENTS, self.events, side="super"),
+            Reflector(client, SERVICE_CIDRS, self.service_cidrs, side="super"),
+            Reflector(client, EVENTS, self.events, has_bookmarks=False, side="super"),
             Reflector(
                 client, PODS, self.agents, namespace=namespace, label_selector=_AGENTS, side="super"
             ),
             Reflector(client, VIRTUAL_CLUSTERS, self.virtual_clusters, side="super"),
             Reflector(client, SECRETS, self.credentials, label_selector=_CREDENTIALS, side="super"),
+            Reflector(client, TENANT_POLICIES, self.policies, side="super"),
+            Reflector(client, PERSISTENT_VOLUMES, self.volumes, side="super"),
+            *(
+                (OptionalReflector if mirror.optional else Reflector)(
+                    client, mirror.resource, self.classes[mirror.resource.kind], side="super"
+                )
+                for mirror in MIRRORS
+            ),
         )
+
+    @property
+    def read_by_builders(self) -> Mapping[str, Store]:
+        """Return the caches that builders may look into."""
+        read = (
+            INGRESSES.kind,
+            NAMESPACES.kind,
+            PERSISTENT_VOLUME_CLAIMS.kind,
+            PODS.kind,
+            POD_DISRUPTION_BUDGETS.kind,
+        )
+        return {
+            **self.classes,
+            **{kind: self.stores[kind] for kind in read},
+            NODES.kind: self.nodes,
+            PERSISTENT_VOLUMES.kind: self.volumes,
+            ingress_hosts.OTHERS: self.other_ingresses,
+        }
 
     async def run(self) -> None:
         """Follow all collections until cancelled."""
@@ -130,8 +177,7 @@ class SuperCluster:
             return Key(tenant, self.name, "Namespace", "", namespace)
         if kind == "Secret" and marks.TOKEN_SECONDS in entry.annotations:
             return Key(tenant, self.name, TOKEN, namespace, entry.name)
-        name = configuration.tenant_name(entry.name) if kind == "ConfigMap" else entry.name
-        return Key(tenant, self.name, kind, namespace, name)
+        return Key(tenant, self.name, kind, namespace, BY_NAME[kind].tenant_name(entry.name))
 
     def owned_by(self, tenant: str) -> Iterable[tuple[str, Entry]]:
         """Yield every cached super object of a tenant with its kind."""

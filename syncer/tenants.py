@@ -1,7 +1,8 @@
 """Which tenants are engaged: a session for each, started, restarted and ended.
 
-Owns one keeper per VirtualCluster. A tenant is engaged while its VirtualCluster lives and its root
-namespace has a kubeconfig for the syncer; another kubeconfig or another slice means a new session.
+Owns one keeper per VirtualCluster. A tenant is engaged while its VirtualCluster lives, its
+TenantPolicy can be read and its root namespace has a kubeconfig for the syncer; another kubeconfig,
+slice or policy means a new session.
 Must not know what a session does. Hazard: a tenant whose VirtualCluster is being deleted is told
 `Disengaged` only when nothing of it is in hand any more, because vc-manager deletes after that.
 """
@@ -14,6 +15,7 @@ import hashlib
 import ipaddress
 from dataclasses import dataclass
 
+import msgspec
 import structlog
 
 from kubeio import config, errors
@@ -21,13 +23,16 @@ from kubeio.backoff import Backoff
 from kubeio.queue import FairQueue
 from kubeio.store import Entry
 from kubeio.worker import Wait
-from syncer import conditions, wiring
+from syncer import binding, conditions, wiring
+from syncer.binding import Unbound
+from syncer.figures import TenantCounts
 from syncer.keys import Key
 from syncer.rejections import STUMBLES
-from syncer.session import Session
+from syncer.session import FIRST_LISTS_AT_ONCE, Session
 from syncer.supercluster import SuperCluster
 from tenancy import marks
 from tenancy.names import NameProblemError
+from tenancy.policies import BASELINE, TenantPolicySpec
 from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
 
 KUBECONFIG = "syncer-kubeconfig"
@@ -46,12 +51,14 @@ class Plan:
     cluster: VirtualCluster
     kubeconfig: bytes
     slice: str
+    policy: TenantPolicySpec = BASELINE
 
     def digest(self) -> str:
         """Return what tells two plans apart, without any secret in it."""
         spec = self.cluster.spec
         parts = (self.kubeconfig, self.slice.encode(), spec.cluster_domain.encode())
-        return hashlib.sha256(b"\0".join((*parts, spec.dns.encode()))).hexdigest()
+        policy = msgspec.json.encode(self.policy, order="deterministic")
+        return hashlib.sha256(b"\0".join((*parts, spec.dns.encode(), policy))).hexdigest()
 
 
 class Tenants:
@@ -62,6 +69,8 @@ class Tenants:
         """Engaged tenants by the UID of their VirtualCluster."""
         self._super_cluster = super_cluster
         self._queue = queue
+        self._turns = asyncio.Semaphore(FIRST_LISTS_AT_ONCE)
+        self._counts = TenantCounts(self.sessions, self._count)
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -72,6 +81,7 @@ class Tenants:
             self._group = group
             self._super_cluster.virtual_clusters.subscribe(self._cluster_changed, replay=True)
             self._super_cluster.credentials.subscribe(self._credential_changed)
+            self._super_cluster.policies.subscribe(self._policy_changed)
             await asyncio.Event().wait()
 
     def _cluster_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
@@ -89,6 +99,10 @@ class Tenants:
             if parsed is not None and parsed.tenant.root == namespace:
                 self._touch(entry.uid)
 
+    def _policy_changed(self, *_: object) -> None:
+        for entry in self._super_cluster.virtual_clusters.list():
+            self._touch(entry.uid)  # a plan that comes out the same changes nothing
+
     def _touch(self, uid: str) -> None:
         """Have a tenant's keeper look again, and see that it has one."""
         assert self._group is not None  # noqa: S101 - handlers are subscribed by run
@@ -96,6 +110,10 @@ class Tenants:
         keeper = self._keepers.get(uid)
         if keeper is None or keeper.done():
             self._keepers[uid] = self._group.create_task(self._keep(uid), name=f"keeper-{uid}")
+
+    def _count(self) -> int:
+        """Count the VirtualClusters that somebody still wants."""
+        return sum(not entry.deleting for entry in self._super_cluster.virtual_clusters.list())
 
     def _entry(self, uid: str) -> Entry | None:
         entries = self._super_cluster.virtual_clusters.list()
@@ -143,6 +161,9 @@ class Tenants:
         cluster = _parse(entry)
         if cluster is None or cluster.deleting or not cluster.status.service_cidr:
             return None
+        policy = binding.bound(cluster.spec, self._super_cluster.policies)
+        if isinstance(policy, Unbound):
+            return None
         secret = self._super_cluster.credentials.get(cluster.tenant.root, KUBECONFIG)
         if secret is None or secret.labels.get(marks.VC_UID, cluster.tenant.uid) != entry.uid:
             return None
@@ -153,6 +174,7 @@ class Tenants:
             cluster=cluster,
             kubeconfig=_decoded(data[KUBECONFIG]),
             slice=cluster.status.service_cidr,
+            policy=policy,
         )
 
     async def _engage(self, uid: str, plan: Plan) -> str:
@@ -164,6 +186,8 @@ class Tenants:
                 tenant_slice=ipaddress.ip_network(plan.slice),
                 super_cluster=self._super_cluster,
                 queue=self._queue,
+                turns=self._turns,
+                policy=plan.policy,
             )
         except (errors.CredentialsProblem, ValueError) as problem:
             return str(problem)
@@ -204,7 +228,12 @@ class Tenants:
             await self._say(entry, reason=conditions.UNREACHABLE, message=problem)
 
     async def _say_not_followed(self, entry: Entry) -> bool:
-        """Correct what was said of a tenant that was followed before; tells whether it is said."""
+        """Say that there is no policy, or correct older words; tells whether that is said."""
+        cluster = None if entry.deleting else _parse(entry)
+        if cluster is not None:
+            policy = binding.bound(cluster.spec, self._super_cluster.policies)
+            if isinstance(policy, Unbound):
+                return await self._say(entry, reason=policy.reason, message=policy.message)
         if entry.deleting or not conditions.was_said(entry):
             return True
         message = (

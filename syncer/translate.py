@@ -8,16 +8,20 @@ that no finalizer, owner or reserved key of a tenant can ever arrive.
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from kubeio import Object
 from syncer import policy
 from syncer.rejections import Problem, RejectedError
 from tenancy import marks, ownership
 from tenancy.ownership import Tenant
+from tenancy.policies import BASELINE, EVERY, Metadata
 
 _MAX_OWNER = 512
+_MAX_KEYS = 32_768  # of the 262144 bytes that all annotations of an object share
 _MIRROR_DOMAIN = f"mirror.{marks.DOMAIN}"
 
 
@@ -26,29 +30,41 @@ def _is_in(domain: str, parents: Iterable[str]) -> bool:
     return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
 
 
-def passes_label(key: str) -> bool:
+def passes_label(key: str, passing: Metadata = BASELINE.metadata) -> bool:
     """Tell whether a tenant's label goes down."""
     domain = marks.key_domain(key).lower()
+    if key.startswith(passing.opaque_prefixes):
+        return False
     if not domain:
         return key not in policy.TRIGGER_LABELS
+    if domain in passing.label_domains:
+        return not marks.is_reserved(key)
     if marks.is_reserved(key) or _is_in(domain, policy.TRIGGER_DOMAINS):
         return False
     return domain in policy.PASSED_DOMAINS or not _is_in(domain, policy.KUBERNETES_DOMAINS)
 
 
-def passes_annotation(kind: str, key: str) -> bool:
+def passes_annotation(kind: str, key: str, passing: Metadata = BASELINE.metadata) -> bool:
     """Tell whether a tenant's annotation goes down: unprefixed, or listed for its kind."""
-    return not marks.key_domain(key) or key in policy.PASSED_ANNOTATIONS.get(kind, ())
+    if key.startswith(passing.opaque_prefixes):
+        return False
+    if not marks.key_domain(key) or key in policy.PASSED_ANNOTATIONS.get(kind, ()):
+        return True
+    listed = (*passing.annotations.get(kind, ()), *passing.annotations.get(EVERY, ()))
+    return key in listed and key != policy.LAST_APPLIED and not marks.is_reserved(key)
 
 
-def holding_annotation(kind: str, annotations: Mapping[str, str]) -> Problem | None:
+def holding_annotation(
+    kind: str, annotations: Mapping[str, str], passing: Metadata = BASELINE.metadata
+) -> Problem | None:
     """Return what holds an object back: an annotation whose loss might change its meaning."""
     if kind not in policy.HOLDING_KINDS:
         return None
     for key in sorted(annotations):
         domain = marks.key_domain(key).lower()
         known = (
-            passes_annotation(kind, key)
+            passes_annotation(kind, key, passing)
+            or key.startswith(passing.opaque_prefixes)  # said to mean nothing below
             or marks.is_reserved(key)
             or key in policy.HARMLESS_ANNOTATIONS
             or _is_in(domain, policy.HARMLESS_ANNOTATION_DOMAINS)
@@ -59,15 +75,19 @@ def holding_annotation(kind: str, annotations: Mapping[str, str]) -> Problem | N
     return None
 
 
-def passed_labels(metadata: Mapping[str, Any]) -> dict[str, str]:
+def passed_labels(
+    metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata
+) -> dict[str, str]:
     """Return the labels of a tenant object that go down."""
-    return {k: v for k, v in (metadata.get("labels") or {}).items() if passes_label(k)}
+    return {k: v for k, v in (metadata.get("labels") or {}).items() if passes_label(k, passing)}
 
 
-def passed_annotations(kind: str, metadata: Mapping[str, Any]) -> dict[str, str]:
+def passed_annotations(
+    kind: str, metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata
+) -> dict[str, str]:
     """Return the annotations of a tenant object that go down."""
     found = metadata.get("annotations") or {}
-    return {k: v for k, v in found.items() if passes_annotation(kind, k)}
+    return {k: v for k, v in found.items() if passes_annotation(kind, k, passing)}
 
 
 def super_metadata(
@@ -77,27 +97,38 @@ def super_metadata(
     *,
     super_namespace: str,
     super_name: str = "",
+    passing: Metadata = BASELINE.metadata,
     extra_annotations: Mapping[str, str] | None = None,
     extra_labels: Mapping[str, str] | None = None,
 ) -> Object:
-    """Return the metadata of a twin. Raises RejectedError when an annotation holds it back."""
-    held = holding_annotation(kind, tenant_metadata.get("annotations") or {})
+    """Return the metadata of a twin; `passing` is the policy's word on it.
+
+    Raises RejectedError when an annotation holds it back.
+    """
+    held = holding_annotation(kind, tenant_metadata.get("annotations") or {}, passing)
     if held is not None:
         raise RejectedError(held)
     tenant_namespace = tenant_metadata.get("namespace", "")
     owner = owner_record(tenant_metadata)
+    labels = passed_labels(tenant_metadata, passing)
+    if kind in policy.UNLABELLED_KINDS:
+        listed = passing.label_domains
+        labels = {k: v for k, v in labels.items() if marks.key_domain(k).lower() in listed}
+    annotations = passed_annotations(kind, tenant_metadata, passing)
+    keys = keys_record(labels, annotations)
     return {
         "name": super_name or tenant_metadata["name"],
         "namespace": super_namespace,
         "labels": {
-            **passed_labels(tenant_metadata),
+            **labels,
             **(extra_labels or {}),
             **ownership.labels(tenant, tenant_namespace),
         },
         "annotations": {
-            **passed_annotations(kind, tenant_metadata),
+            **annotations,
             **(extra_annotations or {}),
             **({marks.OWNER: owner} if owner else {}),
+            **({marks.KEYS: keys} if keys else {}),
             **ownership.annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
         },
     }
@@ -118,6 +149,25 @@ def owner_record(metadata: Mapping[str, Any]) -> str:
     return record if len(record) <= _MAX_OWNER else ""
 
 
+def keys_record(labels: Iterable[str], annotations: Iterable[str]) -> str:
+    """Return which keys are the tenant's, as a twin records them; empty when that is over-long.
+
+    What a webhook of the super cluster adds looks like a tenant's own key. Without the record we
+    would take it away, the webhook would add it again, and so on.
+    """
+    record = orjson.dumps([sorted(labels), sorted(annotations)]).decode()
+    return record if len(record) <= _MAX_KEYS else ""
+
+
+def _recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collection[str]] | None:
+    """Return the keys that a twin records, by field; None when it has no readable record."""
+    try:
+        labels, others = orjson.loads(annotations.get(marks.KEYS, ""))
+        return {"labels": frozenset(labels), "annotations": frozenset(others)}
+    except (ValueError, TypeError):
+        return None
+
+
 def mirror_key(field: str, key: str) -> str:
     """Return the annotation that carries a dropped label or annotation to the downward API."""
     digest = hashlib.sha256(f"{field}/{key}".encode()).digest()
@@ -134,10 +184,12 @@ def metadata_patch(
 ) -> dict[str, dict[str, str | None]]:
     """Return the merge patch of labels and annotations; empty when nothing differs.
 
-    A key that passes downward is the tenant's, so what the tenant has not is removed; keys that
-    could not have come from the tenant belong to the super cluster and stay. The recorded revision
-    is not compared: it follows other changes and causes none.
+    A key that was carried down is the tenant's, so what the tenant has not any more is removed; all
+    other keys belong to the super cluster and stay. A twin without a record may hold a key of the
+    tenant's wherever one could have come from it. The recorded revision is not compared: it follows
+    other changes and causes none.
     """
+    recorded = _recorded_keys(live.get("annotations") or {})
     patch: dict[str, dict[str, str | None]] = {}
     for field in ("labels", "annotations"):
         there, wanted = live.get(field) or {}, desired.get(field) or {}
@@ -149,12 +201,19 @@ def metadata_patch(
         for key in there:
             if key in wanted or key == marks.STORE_REVISION:
                 continue
-            from_tenant = passes_label(key) if field == "labels" else passes_annotation(kind, key)
+            if recorded is not None:
+                from_tenant = key in recorded[field]
+            else:
+                from_tenant = _may_be_the_tenants(kind, field, key)
             if from_tenant or is_ours(key):
                 changed[key] = None
         if changed:
             patch[field] = changed
     return patch
+
+
+def _may_be_the_tenants(kind: str, field: str, key: str) -> bool:
+    return passes_label(key) if field == "labels" else passes_annotation(kind, key)
 
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
@@ -180,13 +239,20 @@ def scrub(text: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def scrub_all(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
-    """Return a copy of a value with every text in it scrubbed."""
+    """Return a value with every text in it scrubbed; what has nothing to scrub is itself."""
+    text = orjson.dumps(value)
+    if not any(theirs and theirs.encode() in text for theirs, _ in pairs):
+        return value
+    return _scrubbed(value, pairs)
+
+
+def _scrubbed(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
     if isinstance(value, str):
         return scrub(value, pairs)
     if isinstance(value, list):
-        return [scrub_all(item, pairs) for item in value]
+        return [_scrubbed(item, pairs) for item in value]
     if isinstance(value, dict):
-        return {key: scrub_all(item, pairs) for key, item in value.items()}
+        return {key: _scrubbed(item, pairs) for key, item in value.items()}
     return value
 
 
@@ -198,5 +264,12 @@ def names_of(
         (super_namespace, tenant_namespace),
         (f"{tenant.root}-", ""),
         (tenant.root, ""),
-        *uids,
+        *(spelled for pair in uids for spelled in _spellings(*pair)),
     ]
+
+
+def _spellings(theirs: str, ours: str) -> Iterator[tuple[str, str]]:
+    """Yield the forms in which a UID is written: cgroups have underscores, some have no hyphens."""
+    for hyphen in ("-", "_", ""):
+        for form in (str, str.upper):
+            yield form(theirs.replace("-", hyphen)), form(ours.replace("-", hyphen))

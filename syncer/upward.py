@@ -5,15 +5,27 @@ cluster says, so a status that a tenant forged is overwritten, and nothing of th
 may be in a row's upward part.
 """
 
+from typing import NamedTuple
+
 import structlog
 
 from kubeio import Object
 from kubeio.store import Entry
+from syncer import differences, parking
 from syncer.expectations import Side
+from syncer.fuse import Part
 from syncer.keys import Key
 from syncer.kinds import Flow, Kind
 from syncer.session import Session
 from tenancy import marks
+
+
+class Seen(NamedTuple):
+    """A tenant object as it was looked at when a write was made up."""
+
+    entry: Entry
+    body: Object
+
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -22,17 +34,32 @@ async def carry(kind: Kind, key: Key, tenant_x: Entry, live: Object, session: Se
     """Write what differs in the tenant, if anything does."""
     if kind.flow is not Flow.DOWN_UP:
         return
-    own = tenant_x.decode()
+    own, live = tenant_x.decode(), session.scrubber.status(live)
     for function, subresource in ((kind.up_spec, ""), (kind.up_status, "status")):
         body = function(own, live) if function is not None else None
         if body is not None:
-            await write(kind, key, body, session, subresource=subresource)
+            seen = Seen(tenant_x, own)
+            await write(kind, key, body, session, subresource=subresource, seen=seen)
+        else:
+            parking.settled(key, parking.TENANT, session, subresource)
 
 
 async def write(
-    kind: Kind, key: Key, body: Object, session: Session, *, subresource: str = ""
+    kind: Kind,
+    key: Key,
+    body: Object,
+    session: Session,
+    *,
+    subresource: str = "",
+    seen: Seen | None = None,
 ) -> None:
-    """Merge a body into the tenant object; the UID in it proves that it is the one meant."""
+    """Merge a body into the tenant object; the UID in it proves that it is the one meant.
+
+    A write that only repeats itself is parked, when the caller says from what it was made.
+    """
+    part = Part(key, parking.TENANT, subresource)
+    if seen is not None and parking.is_parked(part, body, seen.body, session):
+        return
     written = await session.tenant_client.patch(
         kind.resource,
         key.name,
@@ -41,6 +68,22 @@ async def write(
         subresource=subresource,
         field_manager=marks.SYNCER,
     )
-    session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
+    session.expectations.wrote(
+        Side.TENANT,
+        key,
+        written["metadata"]["resourceVersion"],
+        # Whoever does not say what was seen has a next step for when this has arrived.
+        taken=seen is not None and differences.is_all(seen.body, body, written),
+    )
     session.fuse.wrote(key)
     _log.debug("tenant.changed", part=subresource or "spec")
+    if seen is not None:
+        await parking.tried(
+            part,
+            body,
+            before=seen.body,
+            answer=written,
+            resource=kind.resource,
+            tenant_x=seen.entry,
+            session=session,
+        )

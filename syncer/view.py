@@ -5,24 +5,28 @@ the caches are complete would call things absent that are merely not there yet, 
 view out only once they are ready.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
-import orjson
-
 from kubeio.store import Entry, Store
+from syncer import mirrors, ranges
+from syncer.ranges import Ranges
 from syncer.references import Ref, References
+from syncer.special import outlines
 from syncer.special.pod_dns import Resolver
 from syncer.special.pod_env import MASTER
-from tenancy import names
+from tenancy import marks, names
 from tenancy.ownership import Tenant
+from tenancy.policies import BASELINE, TenantPolicySpec
 from tenancy.specs import VirtualClusterSpec
 
 Slice = IPv4Network | IPv6Network
 
 DNS_SERVICE = ("kube-system", "kube-dns")
+DOMAIN = "cluster.local"
+"""Cluster domain of a super cluster of which nothing else is said."""
 DNS_OFFSET = 10
 """The tenant's DNS service has the tenth address of its slice."""
 
@@ -38,6 +42,13 @@ class TenantView:
     stores: Mapping[str, Store]
     """The tenant's caches by kind."""
     references: References = field(default_factory=References)
+    policy: TenantPolicySpec = BASELINE
+    below: Mapping[str, Store] = field(default_factory=dict)
+    """Caches of the super cluster that builders read: classes, claims, nodes, pods and volumes."""
+    super_domain: str = DOMAIN
+    """The super cluster's cluster domain."""
+    ranges: Callable[[], Ranges] = ranges.unknown
+    """The addresses of the super cluster itself, as they are now."""
 
     def super_namespace(self, tenant_namespace: str) -> str:
         """Return where a tenant namespace is mapped to."""
@@ -50,8 +61,23 @@ class TenantView:
         )
 
     def is_referenced(self, kind: str, namespace: str, name: str) -> bool:
-        """Tell whether any pod of the tenant needs an object."""
+        """Tell whether any pod or Ingress of the tenant needs an object."""
         return self.references.is_used(namespace, Ref(kind, name))
+
+    def has(self, kind: str, name: str) -> bool:
+        """Tell whether the super cluster has a class, shown or not."""
+        return self._class(kind, name) is not None
+
+    def shows(self, kind: str, name: str) -> bool:
+        """Tell whether the policy shows the tenant a class that the super cluster has."""
+        entry = self._class(kind, name)
+        return entry is not None and mirrors.is_selected(
+            mirrors.BY_KIND[kind], self.policy.sync, entry
+        )
+
+    def _class(self, kind: str, name: str) -> Entry | None:
+        store = self.below.get(kind)
+        return store.get("", name) if store is not None else None
 
     def resolver(self) -> Resolver:
         """Return what the tenant's pods resolve names with."""
@@ -62,7 +88,7 @@ class TenantView:
         return Resolver(
             server="" if server == "None" else server,
             domain=self.spec.cluster_domain,
-            allows_node_dns=self.spec.dns != "managed",
+            allows_node_dns=self.spec.dns != "managed" or self.policy.network.node_dns == "Allow",
         )
 
     def services(self, namespace: str) -> Iterable[Mapping[str, Any]]:
@@ -77,20 +103,42 @@ class TenantView:
         """Return the labels of each tenant namespace."""
         return {entry.name: entry.labels for entry in self.stores["Namespace"].list()}
 
-    def nodes(self) -> Collection[str]:
-        """Return the tenant's virtual nodes."""
-        return {entry.name for entry in self.stores["Node"].list()}
+    def super_pods(self, namespace: str) -> list[Entry]:
+        """Return the twins of the pods of a tenant namespace."""
+        store = self.below.get("Pod")
+        return store.list(self.super_namespace(namespace)) if store is not None else []
 
-    def provided_variables(self, namespace: str, container: Mapping[str, Any]) -> Collection[str]:
-        """Return the variables that the envFrom sources of a container bring now."""
+    def nodes(self) -> Collection[str]:
+        """Return the super nodes that the tenant is shown.
+
+        It can make a node of any name itself, but not one that records the super node's UID.
+        """
+        below = self.below.get("Node")
+        if below is None:
+            return ()
+        return {
+            entry.name
+            for entry in self.stores["Node"].list()
+            if (node := below.get("", entry.name)) is not None
+            and entry.annotations.get(marks.UID) == node.uid
+        }
+
+    def provided_variables(
+        self, namespace: str, container: Mapping[str, Any], take: Callable[[int], None]
+    ) -> Collection[str]:
+        """Return the variables that the envFrom sources of a container bring now.
+
+        `take` is asked before so many are looked at.
+        """
         found: set[str] = set()
         for source in container.get("envFrom") or ():
             for field_name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
                 ref = source.get(field_name) or {}
                 entry = self._named(kind, namespace, ref.get("name", ""))
                 if entry is not None:
-                    data = orjson.loads(entry.body).get("data") or {}
-                    found |= {f"{source.get('prefix') or ''}{key}" for key in data}
+                    keys = list(outlines.variables(entry.decode()))
+                    take(len(keys))
+                    found |= {f"{source.get('prefix') or ''}{key}" for key in keys}
         return found
 
     def _named(self, kind: str, namespace: str, name: str) -> Entry | None:

@@ -8,16 +8,19 @@ noted as proof for a delete and replaced by live reads when it was missed.
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
+from kubeio import Object
 from kubeio.store import Entry
-from syncer import downward, kinds
-from syncer.expectations import Side
-from syncer.keys import ADDRESS, EVENT, NODE, TOKEN, Key
+from syncer import downward, kinds, mirrors, ripples
+from syncer.expectations import News, Side, revision_of
+from syncer.keys import ADDRESS, EVENT, NODE, TOKEN, VOLUME, Key
 from syncer.pod_index import Changes
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, is_reserved_name, refs_of
-from syncer.session import SYNCED_KINDS, Session
-from syncer.special import configuration, events, pods
+from syncer.session import Session
+from syncer.special import claims, events, pods, volumes
 from syncer.special.addresses import is_in_slice
+from syncer.special.disruption_budgets import BUDGET
 from syncer.supercluster import SuperCluster
 from tenancy import marks, ownership
 
@@ -26,10 +29,12 @@ from tenancy import marks, ownership
 
 def wire_tenant(session: Session) -> None:
     """Subscribe a session to its own caches."""
-    for kind in SYNCED_KINDS:
+    for kind in kinds.BY_NAME:
         session.stores[kind].subscribe(partial(_tenant_changed, session, kind))
-    for kind in (NODE, ADDRESS):
+    for kind in (NODE, ADDRESS, VOLUME, *mirrors.BY_KIND):
         session.stores[kind].subscribe(partial(_shown_changed, session, kind))
+    session.stores[VOLUME].subscribe(partial(_own_volume_changed, session))
+    session.stores[claims.CLAIM].subscribe(partial(_claim_changed, session))
 
 
 def _tenant_changed(
@@ -43,12 +48,55 @@ def _tenant_changed(
     if entry is None:
         return
     key = session.key(kind, entry.namespace, entry.name)
-    session.expectations.seen(Side.TENANT, key, new)
+    news = session.expectations.seen(Side.TENANT, key, new)
     if new is None or (old is not None and old.uid != new.uid):
+        session.reminders.compared.pop(key, None)
         _tenant_gone(session, key, old, live=live)
     if kind == "Pod":
         _pod_moved(session, old, new, low=not live)
-    session.add(key, low=not live)
+    ripples.tenant_changed(session, kind, old, new, low=not live)
+    if _is_rewritten(old, new):
+        session.queue.forget(key)  # what was refused may be taken now, and is tried from the start
+        session.fuse.forget(key)
+    elif news is News.FOREIGN and new is not None:
+        session.figures.suspect(Side.TENANT, key, revision_of(new.resource_version))
+    if not (live and kind == "Pod" and _is_over(session, key, news, new)):
+        session.add(key, low=not live)
+
+
+def _is_over(session: Session, key: Key, news: News, new: Entry | None) -> bool:
+    """Tell whether an event of a tenant pod has no work behind it, as half of them have not."""
+    if new is not None:
+        return news is News.QUIET
+    return downward.look(kinds.BY_NAME[key.kind], key, session).super_x is None
+
+
+def _is_as_written(session: Session, key: Key, twin: Entry | None) -> bool:
+    """Tell whether a twin that we wrote still has its tenant pod.
+
+    It may have gone while the twin was made, when there was nothing below to look at.
+    """
+    tenant_x = session.stores["Pod"].get(key.namespace, key.name)
+    return tenant_x is not None and session.is_twin(twin, tenant_x.uid)
+
+
+def _is_rewritten(old: Entry | None, new: Entry | None) -> bool:
+    """Tell whether an object is not what it was; its status alone does not count."""
+    if old is None or new is None or old.uid != new.uid:
+        return True
+    if not new.generation:  # a kind that does not count
+        return _said(old) != _said(new)
+    return (old.generation, old.labels, old.annotations) != (
+        new.generation,
+        new.labels,
+        new.annotations,
+    )
+
+
+def _said(entry: Entry) -> dict[str, Any]:
+    """Return what an object says beside its status, in which our own writes come back."""
+    metadata = {"labels": entry.labels, "annotations": entry.annotations}
+    return {**entry.decode(), "metadata": metadata, "status": None}
 
 
 def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -> None:
@@ -102,9 +150,36 @@ def _shown_changed(
     if entry is None:
         return
     key = session.key(kind, "", entry.name)
-    session.expectations.seen(Side.TENANT, key, new)
+    if session.expectations.seen(Side.TENANT, key, new) is News.FOREIGN:
+        _suspect(session, Side.TENANT, key, old, new)
     session.wake(key)
     session.add(key, low=not live)
+
+
+def _own_volume_changed(session: Session, old: Entry | None, new: Entry | None, live: bool) -> None:
+    """A volume of the tenant's own decides what its claim may name."""
+    for entry in (old, new):
+        place = volumes.claim_named(entry) if entry is not None else None
+        if place is not None:
+            session.add(session.key(claims.CLAIM, *place), low=not live)
+
+
+def _claim_changed(session: Session, old: Entry | None, new: Entry | None, live: bool) -> None:
+    """A claim that names a volume is who that volume is for, and a pod may wait for its own."""
+    entry = new or old
+    if entry is not None:
+        session.wake(session.key(claims.CLAIM, entry.namespace, entry.name))
+    for entry in (old, new):
+        name = claims.volume_named(entry) if entry is not None else ""
+        if name:
+            session.add(session.key(VOLUME, "", name), low=not live)
+
+
+def _suspect(session: Session, side: Side, key: Key, old: Entry | None, new: Entry | None) -> None:
+    """Somebody else changed or removed what was there, and may have had no business to."""
+    if old is not None and (new is not None or not old.deleting):
+        revision = revision_of(new.resource_version) if new is not None else 0
+        session.figures.suspect(side, key, revision)
 
 
 # --- the super cluster's side ---------------------------------------------------------------------
@@ -126,20 +201,49 @@ class SuperWiring:
         below.agents.subscribe(self._agent_changed)
         below.addresses.subscribe(self._address_changed)
         below.events.subscribe(self._event_changed)
+        below.volumes.subscribe(self._volume_changed)
+        below.stores[claims.CLAIM].subscribe(self._super_claim_changed)
+        for store in (below.stores["Ingress"], below.other_ingresses):
+            store.subscribe(self._hosts_changed)
+        for kind, store in below.classes.items():
+            store.subscribe(partial(self._class_changed, kind))
+        below.ranges.subscribe(self._ranges_changed)
 
     def _changed(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
+        before: Key | None = None
         for entry in (old, new):  # both: the labels that name the tenant may have been edited
             key = self._super_cluster.key_of(kind, entry) if entry is not None else None
             session = self._sessions.get(key.tenant) if key is not None else None
-            if key is None or session is None:
+            if key is None or session is None or key == before:
                 continue
-            session.expectations.seen(Side.SUPER, key, new)
+            before = key
+            news = session.expectations.seen(Side.SUPER, key, new)
+            if news is News.FOREIGN and _is_rewritten(old, new):
+                _suspect(session, Side.SUPER, key, old, new)
             if new is None:
                 session.deletions.forget(key)
+                session.queue.forget(key)
+                if key.kind == TOKEN and entry is not None:
+                    ripples.token_gone(session, key.namespace, entry)
                 if kind == "Pod" and entry is not None:
-                    _free_refs(session, key.namespace, entry)
+                    last = entry.decode()
+                    _twin_gone(session, entry, last, live=live)
+                    _free_refs(session, key.namespace, last)
+            if kind == "Pod":
+                ripples.super_pod_changed(session, key.namespace, old, new)
+            elif kind == BUDGET:
+                ripples.super_budget_changed(session, key.namespace, old, new)
             session.wake(key)
-            session.add(key, low=not live)
+            is_over = news is News.QUIET and _is_as_written(session, key, new)
+            if not (live and kind == "Pod" and is_over):
+                session.add(key, low=not live)
+
+    def _hosts_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        ripples.hosts_changed(self._sessions.values(), old, new)
+
+    def _ranges_changed(self) -> None:
+        for session in self._sessions.values():
+            ripples.ranges_changed(session)
 
     def _node_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old
@@ -157,7 +261,8 @@ class SuperWiring:
 
     def _node_touched(self, node: str, *, low: bool) -> None:
         for session in self._sessions.values():
-            if session.pods.is_on_node(node) or session.stores[NODE].get("", node) is not None:
+            is_shown = session.stores[NODE].get("", node) is not None
+            if session.exposes_all or is_shown or session.pods.is_on_node(node):
                 session.add(session.key(NODE, "", node), low=low)
 
     def _address_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
@@ -167,6 +272,49 @@ class SuperWiring:
         for session in self._sessions.values():
             if is_in_slice(entry.name, session.view):
                 session.add(session.key(ADDRESS, "", entry.name), low=not live)
+
+    def _class_changed(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
+        entry = new or old
+        if entry is None:
+            return
+        for session in self._sessions.values():
+            key = session.key(kind, "", entry.name)
+            session.wake(key)
+            session.add(key, low=not live)
+            ripples.class_changed(session, kind, entry.name, low=not live)
+
+    def _volume_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
+        """A volume concerns the tenant that wrote it, and the one whose claim it is for."""
+        for entry in (old, new):
+            if entry is None:
+                continue
+            writer = self._sessions.get(entry.labels.get(marks.VC_UID, ""))
+            if writer is not None:
+                key = writer.key(VOLUME, "", entry.annotations.get(marks.VOLUME, ""))
+                is_ours = writer.expectations.seen(Side.SUPER, key, new) is not News.FOREIGN
+                if entry is old and not is_ours:
+                    _suspect(writer, Side.SUPER, key, old, new)
+                if new is None:
+                    writer.deletions.forget(key)
+                writer.wake(key)
+                writer.add(key, low=not live)
+            place = volumes.claim_named(entry)
+            space = self._super_cluster.stores["Namespace"].get("", place[0]) if place else None
+            owner = ownership.owner_of({"annotations": space.annotations}) if space else None
+            session = self._sessions.get(owner.vc_uid) if owner is not None else None
+            if session is None or space is None or place is None:
+                continue
+            session.add(session.key(VOLUME, "", entry.name), low=not live)
+            above = space.labels.get(marks.NAMESPACE, "")
+            session.add(session.key(claims.CLAIM, above, place[1]), low=not live)
+
+    def _super_claim_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
+        """A claim that is bound shows its volume, and takes it along when it goes."""
+        for entry in (old, new):
+            session = self._sessions.get(entry.labels.get(marks.VC_UID, "")) if entry else None
+            name = volumes.named_by(entry) if entry is not None else ""
+            if session is not None and name:
+                session.add(session.key(VOLUME, "", name), low=not live)
 
     def _event_changed(self, _: Entry | None, new: Entry | None, live: bool) -> None:
         """Take an Event up: only from the running watch, as a list repeats what was told."""
@@ -185,11 +333,23 @@ class SuperWiring:
             session.add(key, low=True)
 
 
-def _free_refs(session: Session, namespace: str, super_pod: Entry) -> None:
+def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:
+    """Remember that a bound twin is gone: its tenant pod is lost, whatever it has heard of it."""
+    owner = ownership.owner_of({"annotations": super_pod.annotations})
+    if owner is not None and (last.get("spec") or {}).get("nodeName"):
+        session.reminders.saw_bound_twin_end(
+            owner.uid,
+            was_deleting=super_pod.deleting,
+            # Without the last word of its kubelet it may only have lost the labels we watch.
+            is_certain=live and pods.was_forced(last),
+        )
+
+
+def _free_refs(session: Session, namespace: str, last: Object) -> None:
     """A super pod is gone: what only it still used may go, too."""
-    for ref in refs_of(super_pod.decode().get("spec") or {}):
+    for ref in refs_of(last.get("spec") or {}):
         if is_reserved_name(ref.kind, ref.name) and ref.kind == "Secret":
             session.add(session.key(TOKEN, namespace, ref.name))
         else:
-            name = configuration.tenant_name(ref.name) if ref.kind == "ConfigMap" else ref.name
+            name = kinds.BY_NAME[ref.kind].tenant_name(ref.name)
             session.add(session.key(ref.kind, namespace, name))

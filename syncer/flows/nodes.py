@@ -1,8 +1,9 @@
-"""One virtual node: there before the first binding, and kept while a pod names it.
+"""One virtual node: there before the first binding, and kept while a pod names it, or always.
 
 Owns the effects. Server-side apply, because tenants may label their nodes. Must not know which
-leaves are shown. Hazard: a node that goes while pods name it takes their objects along, finished
-ones included; so it goes only when none does, or when the super node itself is gone.
+leaves are shown. Hazards: a node that goes while pods name it takes their objects along, finished
+ones included; so it goes only when none does, or when the super node itself is gone. And a tenant
+may write any node into its pods, so a pod shows it one only by running there.
 """
 
 import structlog
@@ -10,8 +11,10 @@ import structlog
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
+from syncer import parking
 from syncer.downward import BEHIND_SECONDS
 from syncer.expectations import Side
+from syncer.fuse import Part
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes
@@ -42,18 +45,26 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         return Again(BEHIND_SECONDS)
     if below is None:
         return await _gone_below(key, shown, session)
-    if not _is_wanted(key.name, session):
+    if not _is_wanted(below, shown, session):
+        if session.pods.is_on_node(key.name):
+            return Done()  # left as it is: pods name it, and it is not proved that they ran there
         return await _linger(key, shown, session)
     session.reminders.needed(key)
     super_node = below.decode()
-    virtual = shown.decode() if shown is not None else None
-    await _show(key, super_node, virtual, session)
+    await _show(key, super_node, shown, session)
     return Done()
 
 
-def _is_wanted(name: str, session: Session) -> bool:
-    if session.pods.is_on_node(name):
+def _is_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
+    if session.exposes_all or _is_about_to_be_named(below.name, session):
         return True
+    pods = session.pods.on_node(below.name)
+    if pods and shown is not None and shown.annotations.get(marks.UID) == below.uid:
+        return True  # a finished pod keeps its node although nothing of it is below any more
+    return any(_runs_on(below.name, *pod, session) for pod in pods)
+
+
+def _is_about_to_be_named(name: str, session: Session) -> bool:
     for pod_key, node in list(session.reminders.nodes.items()):
         pod = session.stores["Pod"].get(pod_key.namespace, pod_key.name)
         if pod is None or pod.deleting:
@@ -63,26 +74,66 @@ def _is_wanted(name: str, session: Session) -> bool:
     return False
 
 
-async def _show(key: Key, super_node: Object, virtual: Object | None, session: Session) -> None:
-    client = session.tenant_client
-    wanted = nodes.node(super_node)
+def _runs_on(node: str, namespace: str, name: str, session: Session) -> bool:
+    """Tell whether a pod's own twin is bound to a node."""
+    pod = session.stores["Pod"].get(namespace, name)
+    twin = session.super_store("Pod").get(session.view.super_namespace(namespace), name)
+    if pod is None or twin is None or not session.is_twin(twin, pod.uid):
+        return False
+    return (twin.decode().get("spec") or {}).get("nodeName") == node
+
+
+async def _show(key: Key, super_node: Object, shown: Entry | None, session: Session) -> None:
+    """Write what differs; the status of a known node first, whose metadata say that it is done."""
+    virtual = shown.decode() if shown is not None else None
+    view = session.view.policy.nodes.view
+    wanted = nodes.node(super_node, view)
+    status = nodes.status(super_node, session.super_cluster.agent_address(key.name), view)
+    for field in nodes.MIRRORED:
+        if session.reminders.is_left_out(field):
+            status.pop(field, None)
+    digest = wanted["metadata"]["annotations"][marks.DIGEST]
+    if virtual is not None and not nodes.is_status_shown(virtual, status, digest):
+        await _apply(key, _status(key, status), shown, session, "status")
+    elif virtual is not None:
+        parking.settled(key, parking.TENANT, session, "status")
     if virtual is None or not nodes.is_node_shown(virtual, wanted):
-        written = await client.apply(NODES, wanted, field_manager=marks.SYNCER)
-        session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
-        session.fuse.wrote(key)
-        _log.info("node.shown", node=key.name)
-    status = nodes.status(super_node, session.super_cluster.agent_address(key.name))
-    if virtual is None or not nodes.is_status_shown(virtual, status):
-        body = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": key.name},
-            "status": status,
-        }
-        written = await client.apply(NODES, body, field_manager=marks.SYNCER, subresource="status")
-        session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
-        session.fuse.wrote(key)
-        _log.debug("node.status_shown", node=key.name)
+        await _apply(key, wanted, shown, session)
+    else:
+        parking.settled(key, parking.TENANT, session)
+    if virtual is None:
+        await _apply(key, _status(key, status), None, session, "status")
+
+
+def _status(key: Key, status: Object) -> Object:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}, "status": status}
+
+
+async def _apply(
+    key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
+) -> None:
+    part, before = Part(key, parking.TENANT, subresource), shown.decode() if shown else {}
+    if parking.is_parked(part, body, before, session):
+        return
+    written = await session.tenant_client.apply(
+        NODES, body, field_manager=marks.SYNCER, subresource=subresource
+    )
+    session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
+    session.fuse.wrote(key)
+    # An older API leaves out what it does not know: written again and again, it would never come.
+    status, taken = body.get("status") or {}, written.get("status") or {}
+    session.reminders.saw_left_out(f for f in nodes.MIRRORED if f in status and f not in taken)
+    _log.debug("node.shown", node=key.name, part=subresource or "spec")
+    if shown is not None:
+        await parking.tried(
+            part,
+            body,
+            before=before,
+            answer=written,
+            resource=NODES,
+            tenant_x=shown,
+            session=session,
+        )
 
 
 async def _linger(key: Key, shown: Entry | None, session: Session) -> Verdict:

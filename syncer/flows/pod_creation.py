@@ -12,23 +12,36 @@ from collections.abc import Iterator
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Verdict, Wait
-from syncer import decide, downward, kinds, policy
+from syncer import decide, denials, downward, kinds, policy
 from syncer.downward import Pair
 from syncer.flows import tokens
-from syncer.keys import Key
+from syncer.keys import NODE, Key
 from syncer.kinds import Kind
-from syncer.references import refs_of, token_sources
-from syncer.rejections import Problem, RejectedError
+from syncer.references import (
+    CLAIM,
+    Ref,
+    ephemeral_claims,
+    is_made_for,
+    is_reserved_name,
+    refs_of,
+    token_sources,
+)
+from syncer.rejections import REASON, STUMBLES, Problem, RejectedError, malformed
 from syncer.session import Session
-from syncer.special import pod_build, pod_env, token_specs
+from syncer.special import (
+    configuration,
+    pod_build,
+    pod_env,
+    pod_scheduling,
+    pod_size,
+    token_specs,
+)
 from syncer.special.pod_build import Built, PodFacts
 from syncer.special.pod_scheduling import Placement
 from syncer.special.token_specs import TokenSpec
-from tenancy import ownership
-from tenancy.resources import PODS, SERVICE_ACCOUNTS
+from tenancy import names, ownership
+from tenancy.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 
-ADJUSTED = "SyncAdjusted"
-"""Reason of the Event that tells what was changed or left out."""
 STRANGER_SECONDS = 60.0
 """How often a pod that refers to somebody else's object is looked at; nothing watches that one."""
 
@@ -39,27 +52,105 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
     if len(pair.tenant_x.body) > policy.MAX_OBJECT_BYTES:
         text = f"has {len(pair.tenant_x.body)} bytes; {policy.MAX_OBJECT_BYTES} are offered"
         problems = (Problem("too-large", "the pod", text),)
-        await downward.tell_rejected(kind, pair.tenant_x, problems, session)
+        await denials.tell_rejected(kind, pair.tenant_x, problems, session)
         return downward.DONE
-    super_namespace = session.ready_namespace(pair.key)
-    wanted_tokens = await _tokens(pod, session)
+    super_namespace = await _ready_namespace(pair, session)
     try:
-        built = pod_build.build(pod, _facts(pod, super_namespace, wanted_tokens, session))
+        wanted_tokens = await _tokens(pod, session)
+        built = _build(pod, super_namespace, wanted_tokens, session)
     except RejectedError as rejected:
-        await downward.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
+        if any(problem.rule == pod_scheduling.NODE_NAME for problem in rejected.problems):
+            for node in pod_scheduling.unknown_nodes(pod["spec"], session.view.nodes()):
+                session.wait_for(session.key(NODE, "", node), pair.key)
+        await denials.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
+        _wait_for_class(pair.key, pod, session)
         return downward.DONE
+    await _tell_withheld(pair.tenant_x, pod, session)
     await _tell_adjusted(pair.tenant_x, built, session)
-    _wait_for_needs(pair.key, pod, wanted_tokens, session)
-    await _refuse_strangers(pair, pod, session)
+    await _wait_for_own_claims(pair, pod, session)
+    await wait_for_needs(pair, pod["spec"], wanted_tokens, session)
     return await downward.post(kind, pair, built.pod, session)
 
 
+def _build(
+    pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
+) -> Built:
+    """Return the twin; raises RejectedError, also for what has no shape."""
+    try:
+        return pod_build.build(pod, facts(pod, super_namespace, wanted_tokens, session))
+    except STUMBLES as stumble:  # a store may hold what no honest API server takes
+        raise malformed(stumble) from stumble
+
+
+def _wait_for_class(key: Key, pod: Object, session: Session) -> None:
+    """Have a rejected pod looked at again when the class that it names is there."""
+    name = pod["spec"].get("runtimeClassName")
+    if isinstance(name, str) and name:
+        session.wait_for(session.key("RuntimeClass", "", name), key)
+
+
+async def _ready_namespace(pair: Pair, session: Session) -> Entry:
+    """Return the super namespace; a pod that waits for an earlier one to go is told so.
+
+    An Event about the namespace itself is in namespace `default`, where hardly anybody looks.
+    """
+    assert pair.tenant_x is not None  # noqa: S101 - the step says so
+    try:
+        return session.ready_namespace(pair.key)
+    except Wait:
+        space = session.stores["Namespace"].get("", pair.key.namespace)
+        below = session.super_store("Namespace").get(
+            "", session.view.super_namespace(pair.key.namespace)
+        )
+        if space is not None and _is_ours(below, session) and not session.is_twin(below, space.uid):
+            message = (
+                f"An earlier namespace {pair.key.namespace} is still being removed where pods run;"
+                " the pod is started after that."
+            )
+            await session.notices.tell(
+                PODS, pair.tenant_x, reason=downward.WAITING, message=message, kind="Normal"
+            )
+        raise
+
+
+async def _tell_withheld(tenant_x: Entry, pod: Object, session: Session) -> None:
+    """Tell of Secrets that the pod names and that never go down: the kubelet finds none.
+
+    Most of them are not watched, so a name that is not in the cache is looked up once, now.
+    """
+    for ref in sorted(refs_of(pod["spec"])):
+        if ref.kind != "Secret":
+            continue
+        entry = session.stores["Secret"].get(tenant_x.namespace, ref.name)
+        if entry is not None:
+            secret = entry.decode()
+        else:
+            try:
+                secret = await session.tenant_client.get(
+                    SECRETS, ref.name, namespace=tenant_x.namespace
+                )
+            except errors.NotFound:
+                continue
+        if configuration.is_withheld(secret):
+            message = (
+                f"Secret {ref.name}, which the pod refers to, is of type {secret['type']}, which"
+                " never leaves the cluster; refer to a secret of another type (rule secret-type)"
+            )
+            await session.notices.tell(PODS, tenant_x, reason=REASON, message=message)
+
+
 async def _tokens(pod: Object, session: Session) -> list[TokenSpec]:
-    """Return the tokens that a pod's volumes ask for."""
-    if not any(True for _ in token_sources(pod["spec"])):
-        return []
+    """Return the tokens that a pod's volumes ask for; raises RejectedError, too."""
     namespace = pod["metadata"]["namespace"]
     account = pod["spec"].get("serviceAccountName") or "default"
+    try:
+        if not any(True for _ in token_sources(pod["spec"])):
+            return []
+        token_specs.specs_of(pod, "")
+        if not names.is_dns_subdomain(account):
+            raise ValueError("no account has such a name")
+    except STUMBLES as stumble:
+        raise malformed(stumble) from stumble
     entry = session.stores["ServiceAccount"].get(namespace, account)
     if entry is not None:
         return list(token_specs.specs_of(pod, entry.uid).values())
@@ -72,13 +163,31 @@ async def _tokens(pod: Object, session: Session) -> list[TokenSpec]:
     return list(token_specs.specs_of(pod, live["metadata"]["uid"]).values())
 
 
-def _facts(
+async def demand_tokens(pod: Object, twin: Object, session: Session) -> None:
+    """Have tokens made again that a super pod mounts and somebody removed."""
+    namespace, below = twin["metadata"]["namespace"], session.super_store("Secret")
+    missing = {
+        ref.name
+        for ref in refs_of(twin["spec"])
+        if ref.kind == SECRETS.kind
+        and is_reserved_name(ref.kind, ref.name)
+        and below.get(namespace, ref.name) is None
+    }
+    for token in await _tokens(pod, session) if missing else ():
+        key = tokens.demand(token, session) if token.secret_name in missing else None
+        if key is not None:
+            session.queue.add(key)
+
+
+def facts(
     pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
 ) -> PodFacts:
+    """Return what the builder has to know of the world for a pod."""
     view, namespace = session.view, pod["metadata"]["namespace"]
     spec = pod["spec"]
     links = spec.get("enableServiceLinks", True)
     is_choosy = bool(spec.get("affinity") or spec.get("nodeName"))
+    left = pod_size.Left()
     return PodFacts(
         tenant=session.tenant,
         super_namespace=super_namespace.name,
@@ -90,20 +199,25 @@ def _facts(
             super_namespace=view.super_namespace,
             namespaces=view.namespace_labels() if is_choosy else {},
             nodes=view.nodes() if is_choosy else (),
+            node_view=view.policy.nodes.view,
+            shows=view.shows,
         ),
         variables=pod_env.service_variables(view.services(namespace), namespace, links=links),
         account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
-        provided=lambda container: view.provided_variables(namespace, container),
+        provided=lambda container: view.provided_variables(namespace, container, left.take),
+        policy=view.policy,
+        take=left.take,
     )
 
 
-def _wait_for_needs(
-    key: Key, pod: Object, wanted_tokens: list[TokenSpec], session: Session
+async def wait_for_needs(
+    pair: Pair, spec: Object, wanted_tokens: list[TokenSpec], session: Session
 ) -> None:
-    """Raise Wait until everything the pod needs is below; have it woken by each."""
+    """Raise Wait until everything that a PodSpec needs is below; have the pod woken by each."""
+    key = pair.key
     missing = [
         *(tokens.demand(token, session) for token in wanted_tokens),
-        *_missing_objects(key, pod, session),
+        *_missing_objects(key, spec, session),
     ]
     pending = [dependency for dependency in missing if dependency is not None]
     for dependency in pending:
@@ -111,20 +225,43 @@ def _wait_for_needs(
         session.queue.add(dependency)
     if pending:
         raise Wait(f"{len(pending)} objects that the pod needs are on their way")
+    await _refuse_strangers(pair, spec, session)
 
 
-def _missing_objects(key: Key, pod: Object, session: Session) -> Iterator[Key]:
-    for ref in sorted(refs_of(pod["spec"])):
+async def _wait_for_own_claims(pair: Pair, pod: Object, session: Session) -> None:
+    """Raise Wait until the claims of a pod's ephemeral volumes are there, and are the pod's."""
+    assert pair.tenant_x is not None  # noqa: S101 - the step says so
+    for name in ephemeral_claims(pod).values():
+        claim = session.stores[CLAIM].get(pair.key.namespace, name)
+        if claim is not None and is_made_for(claim.decode(), pair.tenant_x.uid):
+            continue
+        session.wait_for(session.key(CLAIM, pair.key.namespace, name), pair.key)
+        if claim is None:
+            raise Wait(f"the claim {name} of an ephemeral volume is not there yet")
+        message = (
+            f"spec.volumes: the claim {name}, which stands for an ephemeral volume, was not made"
+            " for this pod; give the volume another name, or delete the claim (rule"
+            " ephemeral-claim)"
+        )
+        await session.notices.tell(PODS, pair.tenant_x, reason=downward.NAME_TAKEN, message=message)
+        raise Wait("the claim of an ephemeral volume is not the pod's", STRANGER_SECONDS)
+
+
+def _missing_objects(key: Key, spec: Object, session: Session) -> Iterator[Key]:
+    for ref in sorted(refs_of(spec)):
+        if ref.kind == CLAIM:
+            continue  # the super cluster's scheduler waits for claims, as on any cluster
         kind = kinds.BY_NAME[ref.kind]
         needed = session.key(ref.kind, key.namespace, ref.name)
         if not _is_below(kind, needed, session):
             yield needed
 
 
-async def _refuse_strangers(pair: Pair, pod: Object, session: Session) -> None:
+async def _refuse_strangers(pair: Pair, spec: Object, session: Session) -> None:
     """Raise Wait while a name without a twin, of whatever reason, is somebody else's below."""
     assert pair.tenant_x is not None  # noqa: S101 - the step says so
-    for ref in sorted(refs_of(pod["spec"])):
+    ephemeral = ephemeral_claims({"metadata": {"name": pair.key.name}, "spec": spec})
+    for ref in sorted(refs_of(spec) | {Ref(CLAIM, name) for name in ephemeral.values()}):
         kind = kinds.BY_NAME[ref.kind]
         key = session.key(ref.kind, pair.key.namespace, ref.name)
         if _is_ours(downward.look(kind, key, session).super_x, session):
@@ -172,4 +309,4 @@ def _is_below(kind: Kind, key: Key, session: Session) -> bool:
 async def _tell_adjusted(tenant_x: Entry, built: Built, session: Session) -> None:
     if built.notices:
         message = "; ".join(str(problem) for problem in built.notices)
-        await session.notices.tell(PODS, tenant_x, reason=ADJUSTED, message=message)
+        await session.notices.tell(PODS, tenant_x, reason=denials.ADJUSTED, message=message)

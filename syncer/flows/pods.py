@@ -6,33 +6,36 @@ twin missing from the cache is read live before the tenant pod is let go or call
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
-from syncer import decide, downward, upward
+from syncer import decide, denials, downward, parking, upward
 from syncer.decide import Grounds
 from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
 from syncer.downward import BEHIND_SECONDS, Pair
 from syncer.expectations import Side
-from syncer.flows import nodes, pod_creation
-from syncer.keys import Key
+from syncer.flows import nodes, pod_changes, pod_creation
+from syncer.keys import Key, tenant_namespace
 from syncer.kinds import Kind
 from syncer.session import Session
 from syncer.special import pod_life, pod_status, pods
 from syncer.special.pod_life import PodSide, Step
+from syncer.upward import Seen
 from tenancy import marks
 from tenancy.resources import PODS
+
+TAKEN_AWAY = "SuperPodDeleted"
+"""Reason of the Event about a pod that the super cluster takes away; the kubelet may not say it."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Both:
+class Both(NamedTuple):
     """A pod that exists, decoded, with its own twin if it has one."""
 
     kind: Kind
@@ -61,7 +64,11 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
     pod = tenant_x.decode()
     is_own = super_x is not None and session.is_twin(super_x, tenant_x.uid)
     twin = super_x.decode() if super_x is not None and is_own else None
-    side = pods.pod_side(pod)
+    side = pods.pod_side(
+        pod,
+        had_twin=session.reminders.had_bound_twin(tenant_x.uid),
+        was_taken=session.reminders.saw_twin_deleted(tenant_x.uid),
+    )
     step = pod_life.step(side, pods.twin_side(twin) if twin is not None else None)
     both = Both(
         kind=kind,
@@ -90,7 +97,7 @@ async def _apart(kind: Kind, pair: Pair, session: Session) -> Verdict:
     """There is no tenant pod, or another one's twin, or a stranger, has its name below."""
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
-        decide.super_side(pair.super_x),
+        decide.super_side(pair.super_x, tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
     )
     match decision.verdict, decision.grounds:
@@ -130,18 +137,21 @@ async def _wait(_: Both) -> Verdict:
 
 async def _follow(both: Both) -> Verdict:
     twin, session = both.twin, both.session
-    refusal: errors.ApiError | None = None
+    problem: errors.ApiError | Wait | None = None
     assert twin is not None  # noqa: S101 - the step says so
     node = twin["spec"].get("nodeName") or ""
+    is_bound_now = False
     if not both.side.deleting:
-        if node and not both.side.node:
+        is_bound_now = bool(node) and not both.side.node
+        if is_bound_now:
             await _bind(both, node)
-        try:
-            await _carry_down(both, twin)
-        except downward.REFUSALS as problem:
-            refusal = problem
-    await _carry_up(both, twin, session)
-    await downward.tell_refusal(both.kind, both.tenant_x, refusal, session)
+        problem = await pod_changes.carry_down(both.kind, both.pair, both.pod, twin, session)
+    if not (is_bound_now and pod_status.is_scheduled_only(twin)):
+        await _carry_up(both, twin, session)
+    await pod_creation.demand_tokens(both.pod, twin, session)
+    if isinstance(problem, Wait):
+        raise problem
+    await denials.tell_refusal(both.kind, both.tenant_x, problem, session)
     return Done()
 
 
@@ -161,40 +171,35 @@ async def _bind(both: Both, node: str) -> None:
     await both.session.tenant_client.create(
         PODS, binding, name=both.key.name, subresource="binding", field_manager=marks.SYNCER
     )
-    both.session.expectations.changed(Side.TENANT, both.key, both.tenant_x)
-    _log.info("tenant.bound", node=node)
+    both.session.expectations.changed(Side.TENANT, both.key, both.tenant_x, taken=True)
+    _log.debug("tenant.bound", node=node)
 
 
-async def _carry_down(both: Both, twin: Object) -> None:
-    session = both.session
-    body = pods.running_patch(both.pod, twin, session.tenant)
-    if body is not None:
-        downward.stamp(body, both.tenant_x)
-        await _patch_twin(both, twin, body)
-    gates = pod_status.gate_patch(both.pod, twin)
-    if gates is not None:
-        await _patch_twin(both, twin, gates, subresource="status")
-
-
-async def _patch_twin(both: Both, twin: Object, body: Object, *, subresource: str = "") -> None:
-    written = await both.session.super_client.patch(
-        PODS,
-        twin["metadata"]["name"],
-        body,
-        kind="strategic",
-        namespace=twin["metadata"]["namespace"],
-        subresource=subresource,
-        field_manager=marks.SYNCER,
+def status_patch(pod: Object, twin: Object, session: Session) -> Object | None:
+    """Return the merge patch of a tenant pod's status, or None when it says what the twin says."""
+    node = twin["spec"].get("nodeName") or ""
+    return pod_status.status_patch(
+        pod,
+        session.scrubber.status(twin, node=node),
+        pods.names_between(pod, twin, session.tenant),
+        hidden=pods.hidden_status(session.view.policy),
     )
-    downward.noted(both.key, written, both.tenant_x, both.session)
-    _log.info("super.changed", part=subresource or "spec")
 
 
 async def _carry_up(both: Both, twin: Object, session: Session) -> None:
-    names = pods.names_between(both.pod, twin, session.tenant)
-    body = pod_status.status_patch(both.pod, twin, names)
-    if body is not None:
-        await upward.write(both.kind, both.key, body, session, subresource="status")
+    body = status_patch(both.pod, twin, session)
+    if body is None:
+        parking.settled(both.key, parking.TENANT, session, "status")
+        return
+    seen = Seen(both.tenant_x, both.pod)
+    try:
+        await upward.write(both.kind, both.key, body, session, subresource="status", seen=seen)
+    except errors.Invalid:
+        rest = pod_status.without_containers(body)
+        if rest is None:
+            _log.info("tenant.status_refused")
+        else:
+            await upward.write(both.kind, both.key, rest, session, subresource="status", seen=seen)
 
 
 async def _delete_twin(both: Both) -> Verdict:
@@ -204,22 +209,35 @@ async def _delete_twin(both: Both) -> Verdict:
         Target(key=both.key, resource=PODS, entry=both.super_x, grounds=Grounds.MARKED),
         grace_seconds=pods.grace_down(both.side),
     )
-    await _carry_up(both, both.twin, both.session)
-    return Done()
+    return Done()  # what the twin says until its end comes with its events
 
 
 async def _evict(both: Both) -> Verdict:
     """The super cluster takes the pod away: say why, then delete it with the same grace."""
     assert both.twin is not None  # noqa: S101 - the step says so
     await _carry_up(both, both.twin, both.session)
-    grace = pods.twin_side(both.twin).grace_seconds
-    await _delete_tenant_pod(both, grace_seconds=grace)
-    _log.info("tenant.evicted", grace=grace)
+    await _follow_out(both, pods.twin_side(both.twin).grace_seconds)
     return Done()
 
 
-async def _finish(both: Both) -> Verdict:
+async def _taken(both: Both) -> Verdict:
+    """The same, seen too late for its grace."""
     await _prove_gone(both)
+    await _follow_out(both, 0)
+    return Done()
+
+
+async def _follow_out(both: Both, grace_seconds: int | None) -> None:
+    ending = "its controller makes another" if both.side.has_controller else "nothing replaces it"
+    message = f"The cluster that runs this pod takes it away, so it is deleted; {ending}"
+    await both.session.notices.tell(PODS, both.tenant_x, reason=TAKEN_AWAY, message=message)
+    await _delete_tenant_pod(both, grace_seconds=grace_seconds)
+    _log.info("tenant.evicted", grace=grace_seconds)
+
+
+async def _finish(both: Both) -> Verdict:
+    if not both.session.reminders.saw_twin_end(both.tenant_x.uid):
+        await _prove_gone(both)
     await _delete_tenant_pod(both, grace_seconds=0)
     return Done()
 
@@ -257,6 +275,7 @@ async def _prove_gone(both: Both) -> None:
     except errors.NotFound:
         return
     if decide.is_owned(live["metadata"], both.session.tenant.uid, both.tenant_x.uid):
+        await downward.put_labels_back(both.kind, live["metadata"], both.session)
         raise Wait("the twin lives, the cache is behind", BEHIND_SECONDS)
 
 
@@ -271,8 +290,11 @@ async def _delete_tenant_pod(both: Both, *, grace_seconds: int | None) -> None:
         )
     except errors.NotFound:
         return
-    version = "" if answer.get("kind") == "Status" else answer["metadata"]["resourceVersion"]
-    both.session.expectations.deleted(Side.TENANT, both.key, both.tenant_x, version)
+    gone = answer.get("kind") == "Status"
+    version = "" if gone else str(answer["metadata"].get("resourceVersion") or "")
+    both.session.expectations.deleted(
+        Side.TENANT, both.key, both.tenant_x, version, taken=grace_seconds == 0
+    )
 
 
 _STEPS: Mapping[Step, Callable[[Both], Awaitable[Verdict]]] = {
@@ -282,6 +304,7 @@ _STEPS: Mapping[Step, Callable[[Both], Awaitable[Verdict]]] = {
     Step.DELETE_TWIN: _delete_twin,
     Step.EVICT: _evict,
     Step.FINISH: _finish,
+    Step.TAKEN: _taken,
     Step.LOST: _lost,
     Step.COLLECT: _collect,
     Step.MISPLACED: _misplaced,

@@ -10,7 +10,7 @@ import structlog
 from kubeio import errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict
-from syncer import conditions
+from syncer import conditions, parking
 from syncer.brake import LOOK_AGAIN_SECONDS
 from syncer.keys import Key
 from syncer.session import Session
@@ -97,8 +97,11 @@ async def _say(session: Session) -> None:
         return
     if session.problem:
         reason, message = conditions.UNREACHABLE, f"The tenant's API: {session.problem}"
+    elif session.refusing:
+        reason, message = conditions.REFUSING, f"In the tenant, {session.refusing}"
     else:
-        reason, message = conditions.ENGAGED, "All of the tenant's objects are followed."
+        reason = conditions.ENGAGED
+        message = f"All of the tenant's objects are followed.{parking.sentence(session)}"
     held = brake.message if brake.is_held else ""
     await conditions.say(
         session.super_client,

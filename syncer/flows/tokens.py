@@ -14,7 +14,7 @@ from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict
 from syncer.decide import Grounds
 from syncer.deletion import Target
-from syncer.downward import BEHIND_SECONDS
+from syncer.downward import BEHIND_SECONDS, is_used_below
 from syncer.expectations import Side
 from syncer.keys import TOKEN, Key
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref
@@ -55,23 +55,32 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     token = token_specs.spec_of_secret(entry.annotations)
     if token is None or entry.deleting or not session.is_twin(entry, token.account_uid):
         return Done()
-    if not is_needed(token, session) and not _is_mounted(entry, session):
+    # An older account's Secret may outlive the account.
+    mounted = Ref(SECRETS.kind, entry.name)
+    if not is_needed(token, session) and not is_used_below(mounted, entry.namespace, session):
         lingering = session.reminders.left_to_linger(key)
         if lingering > 0:
             return Again(lingering)
-        await session.deletions.delete(
-            Target(
-                key=key,
-                resource=SECRETS,
-                entry=entry,
-                grounds=Grounds.UNWANTED,
-                has_tenant_twin=False,
-            )
-        )
+        await _remove(key, entry, session)
         return Done()
     session.reminders.needed(key)
     left = token_specs.seconds_to_renewal(entry.annotations, datetime.now(UTC))
-    return Again(left) if left > 0 else await _write(key, token, entry, session)
+    return Again(left) if left > 0 else await _renew(key, token, entry, session)
+
+
+async def _renew(key: Key, token: TokenSpec, entry: Entry, session: Session) -> Verdict:
+    if not entry.decode().get("immutable"):
+        return await _write(key, token, entry, session)
+    session.reminders.tokens[key] = token  # somebody below said so: its end has it made anew
+    await _remove(key, entry, session)
+    return Done()
+
+
+async def _remove(key: Key, entry: Entry, session: Session) -> None:
+    target = Target(
+        key=key, resource=SECRETS, entry=entry, grounds=Grounds.UNWANTED, has_tenant_twin=False
+    )
+    await session.deletions.delete(target)
 
 
 async def _make(key: Key, session: Session) -> Verdict:
@@ -89,12 +98,6 @@ def is_needed(token: TokenSpec, session: Session) -> bool:
     """Tell whether a pod of the tenant needs a token."""
     bound, shared = Ref(POD_TOKEN, token.pod_uid), Ref(ACCOUNT_TOKEN, token.account)
     return session.pods.references.is_used(token.namespace, bound if token.pod_uid else shared)
-
-
-def _is_mounted(entry: Entry, session: Session) -> bool:
-    """Tell whether a super pod names the Secret; an older account's may outlive the account."""
-    spelled = f'"{entry.name}"'.encode()
-    return any(spelled in pod.body for pod in session.super_store("Pod").list(entry.namespace))
 
 
 async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Session) -> Verdict:

@@ -1,8 +1,8 @@
 """ConfigMaps and Secrets on their way down.
 
 Pure. Owns their shape, the types of Secrets that travel, and the names that are reserved. They go
-down only while a pod of the tenant refers to them. Hazard: values are secret; nothing here may end
-up in a log or an Event.
+down while a pod of the tenant refers to them, or always where the policy says so. Hazard: values
+are secret; nothing here may end up in a log or an Event.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,35 @@ from typing import Any
 from kubeio import Object
 from kubeio.store import Entry
 from syncer import policy, translate
+from syncer.leaves import ALLOW, FREE, Drop, Verdict, Written
 from syncer.references import is_reserved_name
 from syncer.rejections import Problem, RejectedError
+from syncer.special import outlines, replacing
 from syncer.view import TenantView
 from tenancy import names
+
+WATCHED_SECRETS = ",".join(
+    f"type!={kind}" for kind in ("helm.sh/release.v1", "kubernetes.io/service-account-token")
+)
+"""Field selector: many and large, and none of them ever goes down."""
+
+
+CONFIG_MAP: Mapping[str, Verdict] = {"binaryData": FREE, "data": FREE, "immutable": ALLOW}
+SECRET: Mapping[str, Verdict] = {
+    "data": FREE,
+    "immutable": ALLOW,
+    "stringData": Drop("your API server has put it into `data`"),
+    "type": Written(
+        "configuration",
+        "is kept for pull secrets and TLS, and becomes Opaque otherwise; service account tokens,"
+        " bootstrap tokens and Helm releases never leave your cluster",
+    ),
+}
+
+
+def is_withheld(tenant_secret: Mapping[str, Any]) -> bool:
+    """Tell whether a Secret is of a type that never leaves the tenant."""
+    return tenant_secret.get("type") in policy.SECRET_TYPES_REFUSED
 
 
 def super_name(tenant_name: str) -> str:
@@ -29,12 +54,18 @@ def tenant_name(super_name: str) -> str:
 
 def wants_config_map(entry: Entry, view: TenantView) -> bool:
     """Tell whether a ConfigMap goes down."""
+    if view.policy.sync.config_maps == "All":
+        return True
     return view.is_referenced("ConfigMap", entry.namespace, entry.name)
 
 
 def wants_secret(entry: Entry, view: TenantView) -> bool:
     """Tell whether a Secret goes down."""
-    return view.is_referenced("Secret", entry.namespace, entry.name)
+    if view.is_referenced("Secret", entry.namespace, entry.name):
+        return True
+    if view.policy.sync.secrets != "All":
+        return False
+    return entry.decode().get("type") not in policy.SECRET_TYPES_REFUSED
 
 
 def config_map(tenant_map: Mapping[str, Any], view: TenantView) -> Object:
@@ -49,6 +80,7 @@ def config_map(tenant_map: Mapping[str, Any], view: TenantView) -> Object:
             view.tenant,
             metadata,
             super_namespace=view.super_namespace(metadata["namespace"]),
+            passing=view.policy.metadata,
             super_name=super_name(metadata["name"]),
         ),
     }
@@ -60,7 +92,7 @@ def secret(tenant_secret: Mapping[str, Any], view: TenantView) -> Object:
     metadata = tenant_secret["metadata"]
     _refuse_reserved("Secret", metadata["name"])
     kind = tenant_secret.get("type") or "Opaque"
-    if kind in policy.SECRET_TYPES_REFUSED:
+    if is_withheld(tenant_secret):
         text = f"is {kind}, which never leaves the cluster; use a secret of another type"
         raise RejectedError(Problem("secret-type", "type", text))
     twin: Object = {
@@ -71,6 +103,7 @@ def secret(tenant_secret: Mapping[str, Any], view: TenantView) -> Object:
             view.tenant,
             metadata,
             super_namespace=view.super_namespace(metadata["namespace"]),
+            passing=view.policy.metadata,
         ),
         "type": kind if kind in policy.SECRET_TYPES_KEPT else "Opaque",
     }
@@ -78,7 +111,8 @@ def secret(tenant_secret: Mapping[str, Any], view: TenantView) -> Object:
 
 
 def _with(twin: Object, tenant_x: Mapping[str, Any], *fields: str) -> Object:
-    return {**twin, **{field: tenant_x[field] for field in fields if tenant_x.get(field)}}
+    taken = (*fields, outlines.CONTENT)
+    return {**twin, **{field: tenant_x[field] for field in taken if tenant_x.get(field)}}
 
 
 def _refuse_reserved(kind: str, name: str) -> None:
@@ -88,24 +122,30 @@ def _refuse_reserved(kind: str, name: str) -> None:
 
 
 def replacement(live: Mapping[str, Any], twin: Object, kind: str) -> Object | None:
-    """Return the whole object to put in place of the live one, or None when it is as it should be.
+    """Return the object to put in place of the live one, or None when it is as it should be.
 
-    Keys of metadata that are not ours stay; the version and the UID make sure that it is put over
-    nothing else.
+    When either is an outline, so is what is returned: it tells that they differ, and no more.
     """
+    live, twin = outlines.alike(live, twin)
     there, wanted = live["metadata"], twin["metadata"]
     changes = translate.metadata_patch(kind, there, wanted)
-    fields = ("data", "binaryData", "immutable")
-    if not changes and all((live.get(f) or None) == (twin.get(f) or None) for f in fields):
-        return None
-    metadata = {
-        "name": wanted["name"],
-        "namespace": wanted["namespace"],
-        "uid": there["uid"],
-        "resourceVersion": there["resourceVersion"],
-        **{key: there[key] for key in ("ownerReferences", "finalizers") if key in there},
-    }
-    for field in ("labels", "annotations"):
-        kept = {**(there.get(field) or {}), **wanted[field], **changes.get(field, {})}
-        metadata[field] = {key: value for key, value in kept.items() if value is not None}
-    return {**twin, "metadata": metadata}
+    is_fixed_enough = live.get("immutable") or not twin.get("immutable")
+    is_same = not _differs(live, twin, *outlines.VALUES, outlines.CONTENT)
+    if is_same and is_fixed_enough and not changes:
+        return None  # what was fixed below and is as it should be does no harm
+    body = {**twin, "metadata": replacing.metadata(there, wanted, changes)}
+    if live.get("immutable"):
+        body["immutable"] = True  # it can't be taken back
+    return body
+
+
+def is_fixed(live: Mapping[str, Any], twin: Object) -> bool:
+    """Tell whether a live twin can only be made anew: somebody below made it immutable."""
+    if not live.get("immutable"):
+        return False
+    live, twin = outlines.alike(live, twin)
+    return _differs(live, twin, *outlines.VALUES, outlines.CONTENT)
+
+
+def _differs(live: Mapping[str, Any], twin: Object, *fields: str) -> bool:
+    return any((live.get(field) or None) != (twin.get(field) or None) for field in fields)

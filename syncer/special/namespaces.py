@@ -9,9 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeio import Object
-from syncer import policy
+from syncer.leaves import Drop, Verdict
 from syncer.view import TenantView
 from tenancy import names, ownership
+from tenancy.policies import SecurityLevel, TenantPolicySpec
+
+NAMESPACE: Mapping[str, Verdict] = {
+    "spec": Drop("its finalizers are your cluster's own matter"),
+    "status": Drop("each side has its own"),
+}
 
 POD_SECURITY = "pod-security.kubernetes.io/enforce"
 
@@ -27,11 +33,25 @@ def namespace(tenant_namespace: Mapping[str, Any], view: TenantView) -> Object:
             "name": view.super_namespace(name),
             "labels": {
                 **ownership.labels(view.tenant, name),
-                POD_SECURITY: policy.POD_SECURITY_LEVEL,
+                POD_SECURITY: security_level(view.policy),
             },
             "annotations": ownership.annotations(view.tenant, name, metadata["uid"]),
         },
     }
+
+
+def security_level(policy: TenantPolicySpec) -> SecurityLevel:
+    """Return the level of pod security that the super cluster's own admission holds pods to.
+
+    Below privileged it knows no exception for host ports; where they are allowed, the pod table is
+    the only gate.
+    """
+    return "privileged" if policy.network.host_ports == "Allow" else policy.security.level
+
+
+def is_at_level(labels: Mapping[str, str], policy: TenantPolicySpec) -> bool:
+    """Tell whether a super namespace is held to the level that the policy says now."""
+    return labels.get(POD_SECURITY) == security_level(policy)
 
 
 def patch(live: Mapping[str, Any], twin: Object) -> Object | None:

@@ -6,14 +6,23 @@ changes when something happened. Hazard: times that tick (heartbeats) must stay 
 would be written for every tenant every few minutes.
 """
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kubeio import Object
 from syncer import policy
 from tenancy import marks
+from tenancy.policies import NodeView
 
 _CONDITIONS = ("type", "status", "reason", "message", "lastTransitionTime")
+_AMOUNTS = ("allocatable", "capacity")
+MIRRORED = ("declaredFeatures", "features")
+"""Fields that go up as they are, where the tenant's API knows them."""
+_DIGEST_LENGTH = 16
+_MAY_GO = ("addresses", "declaredFeatures", "features")
+"""Fields that a node may have no more."""
 _INFO = (
     "architecture",
     "containerRuntimeVersion",
@@ -26,13 +35,13 @@ _INFO_HIDDEN = ("bootID", "kubeProxyVersion", "machineID", "systemUUID")
 """Fields that the API wants present; what would identify the machine is empty."""
 
 
-def node(super_node: Mapping[str, Any]) -> Object:
+def node(super_node: Mapping[str, Any], view: NodeView = "Standard") -> Object:
     """Return metadata and spec of the virtual node, as they are applied."""
     metadata, spec = super_node["metadata"], super_node.get("spec") or {}
     shown = {
         key: value
         for key, value in (metadata.get("labels") or {}).items()
-        if policy.is_visible_node_label(key)
+        if policy.is_visible_node_label(key, view)
     }
     taints = [
         {key: taint[key] for key in ("key", "value", "effect") if taint.get(key)}
@@ -44,26 +53,44 @@ def node(super_node: Mapping[str, Any]) -> Object:
         "metadata": {
             "name": metadata["name"],
             "labels": {**shown, marks.VIRTUAL_NODE: "true"},
-            "annotations": {marks.UID: metadata["uid"]},
+            "annotations": {marks.UID: metadata["uid"], marks.DIGEST: _digest(super_node, shown)},
         },
         # Also when empty: the list is owned as a whole, so that a tenant's own taint goes again.
         "spec": {"taints": taints},
     }
 
 
-def status(super_node: Mapping[str, Any], agent_address: str) -> Object:
+def _digest(super_node: Mapping[str, Any], labels: Collection[str]) -> str:
+    """Return what changes when a label, a condition or a resource is not shown any more.
+
+    Applying without it takes it off; one that went below is told by this from one that the tenant
+    added above. What they say does not count.
+    """
+    there = super_node.get("status") or {}
+    names = [
+        sorted(labels),
+        sorted(str(condition.get("type")) for condition in there.get("conditions") or ()),
+        *(sorted(there.get(field) or {}) for field in _AMOUNTS),
+    ]
+    return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def status(
+    super_node: Mapping[str, Any], agent_address: str, view: NodeView = "Standard"
+) -> Object:
     """Return the status of the virtual node."""
     there = super_node.get("status") or {}
     info = there.get("nodeInfo") or {}
     addresses = [
         {"type": address["type"], "address": address["address"]}
         for address in there.get("addresses") or ()
-        if address.get("type") == "InternalIP"
+        if address.get("type") == "InternalIP" and view != "Minimal"
     ]
     if agent_address:
         addresses.append({"type": marks.AGENT_ADDRESS, "address": agent_address})
     found: Object = {
-        "addresses": addresses,
+        # The API leaves an empty list out, so that one here would never be found as wanted.
+        **({"addresses": addresses} if addresses else {}),
         "allocatable": dict(there.get("allocatable") or {}),
         "capacity": dict(there.get("capacity") or {}),
         "conditions": [
@@ -76,7 +103,7 @@ def status(super_node: Mapping[str, Any], agent_address: str) -> Object:
             **dict.fromkeys(_INFO_HIDDEN, ""),
         },
     }
-    for field in ("declaredFeatures", "features"):
+    for field in MIRRORED:
         if there.get(field):
             found[field] = there[field]
     return found
@@ -89,26 +116,37 @@ def is_node_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
         there = metadata.get(field) or {}
         if any(there.get(key) != value for key, value in target[field].items()):
             return False
-    extra = {
-        key
-        for key in metadata.get("labels") or {}
-        if key in policy.VISIBLE_NODE_LABELS and key not in target["labels"]
-    }
     taints = [
         {key: value for key, value in taint.items() if key != "timeAdded"}
         for taint in (virtual_node.get("spec") or {}).get("taints") or ()
     ]
-    return not extra and taints == wanted["spec"]["taints"]
+    return bool(taints == wanted["spec"]["taints"])
 
 
-def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
-    """Tell whether the status is as wanted."""
+def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object, digest: str) -> bool:
+    """Tell whether the status is as wanted; conditions and amounts that a tenant added stay.
+
+    `digest` is the one that the node's metadata should have: with another one, something that was
+    shown is to go.
+    """
+    if (virtual_node["metadata"].get("annotations") or {}).get(marks.DIGEST) != digest:
+        return False
     there = virtual_node.get("status") or {}
-    conditions = [
-        {key: condition[key] for key in _CONDITIONS if condition.get(key)}
+    conditions = {
+        condition.get("type"): {key: condition[key] for key in _CONDITIONS if condition.get(key)}
         for condition in there.get("conditions") or ()
-    ]
-    return {**there, "conditions": conditions} == wanted
+    }
+    for field, value in wanted.items():
+        if field == "conditions":
+            if any(conditions.get(condition["type"]) != condition for condition in value):
+                return False
+        elif field in _AMOUNTS:
+            found = there.get(field) or {}
+            if any(found.get(name) != amount for name, amount in value.items()):
+                return False
+        elif there.get(field) != value:
+            return False
+    return all(field in wanted or not there.get(field) for field in _MAY_GO)
 
 
 def is_ours(virtual_node: Mapping[str, Any]) -> bool:
@@ -118,5 +156,6 @@ def is_ours(virtual_node: Mapping[str, Any]) -> bool:
 
 
 def is_complete(virtual_node: Mapping[str, Any]) -> bool:
-    """Tell whether a node says where it is, so that a pod can be bound to it."""
-    return bool((virtual_node.get("status") or {}).get("addresses"))
+    """Tell whether a node has our status, so that a pod can be bound to it."""
+    endpoints = (virtual_node.get("status") or {}).get("daemonEndpoints") or {}
+    return bool((endpoints.get("kubeletEndpoint") or {}).get("Port") == marks.AGENT_PORT)

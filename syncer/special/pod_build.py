@@ -5,29 +5,33 @@ what concerns the pod as a whole. Hazard: nothing of the tenant's object may arr
 let through, so every step starts from the walk's copy and never from the tenant's dict.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeio import Object
 from syncer import policy, translate
 from syncer.leaves import Walk
-from syncer.references import is_reserved_name, refs_of
-from syncer.rejections import Problem, RejectedError
-from syncer.special import pod_dns, pod_env, pod_scheduling, token_specs
+from syncer.references import ephemeral_claims, is_reserved_name, refs_of
+from syncer.rejections import STUMBLES, Problem, RejectedError
+from syncer.special import pod_dns, pod_env, pod_levels, pod_scheduling, pod_size, token_specs
 from syncer.special.pod_dns import Resolver
 from syncer.special.pod_env import Mirrors, Variables
 from syncer.special.pod_scheduling import Placement
-from syncer.special.pod_spec import POD_SPEC
+from syncer.special.shapes import texts
 from tenancy import marks, names
 from tenancy.ownership import Tenant
+from tenancy.policies import BASELINE, Metadata, TenantPolicySpec
 
 _CONTAINERS = ("initContainers", "containers")
+_ALL_CONTAINERS = (*_CONTAINERS, "ephemeralContainers")
+_NODE_ADDRESSES = ("status.hostIP", "status.hostIPs")
 _RESERVED = "uses a name that is reserved; choose another"
+_IMPOSSIBLE = "is none that an object can have; correct it"
+_SHOWN = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodFacts:
+class PodFacts(NamedTuple):
     """What the builder knows of the world."""
 
     tenant: Tenant
@@ -40,10 +44,12 @@ class PodFacts:
     account_uid: str
     provided: Callable[[Mapping[str, Any]], Collection[str]]
     """Variables that an envFrom source of a container brings."""
+    policy: TenantPolicySpec = BASELINE
+    take: Callable[[int], None] = lambda _: None
+    """Called with a number of variables before they are written; raises RejectedError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(NamedTuple):
     """A super pod, and what was changed or left out that the tenant should know."""
 
     pod: Object
@@ -54,26 +60,49 @@ def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
     """Return the super pod. Raises RejectedError with every problem found."""
     metadata, tenant_spec = tenant_pod["metadata"], tenant_pod["spec"]
     walk = Walk()
-    spec = walk.fields(tenant_spec, POD_SPEC, "spec")
+    spec = walk.fields(tenant_spec, pod_levels.table(facts.policy), "spec")
     if walk.problems:
         raise RejectedError(*walk.problems)  # the rest would stumble over what is malformed
-    problems = [*_reserved_names(tenant_spec), *_gate_problems(tenant_spec)]
+    large = pod_size.written(spec)
+    if large:
+        raise RejectedError(*large)
+    problems = [
+        *reference_problems(tenant_spec),
+        *_gate_problems(tenant_spec),
+        *mount_problems(tenant_spec, spec),
+        *address_problems(spec, facts.policy),
+        *_owner_problems(metadata, facts.policy),
+        *token_specs.problems(spec),
+    ]
+    controller = translate.controller_of(metadata)
+    controller_kind = str((controller or {}).get("kind", ""))
     refused, notices = pod_scheduling.scheduling(
-        tenant_spec, spec, metadata.get("labels") or {}, facts.placement
+        tenant_spec,
+        spec,
+        metadata.get("labels") or {},
+        facts.placement,
+        controller_kind=controller_kind,
     )
     problems += refused
     if problems:
         raise RejectedError(*problems)
-    mirrors = Mirrors(metadata)
-    _write_containers(spec, tenant_spec, facts, mirrors)
+    notices += _reserved_keys(metadata)
+    mirrors = Mirrors(metadata, facts.policy.metadata)
+    for kind in _CONTAINERS:
+        write_containers(spec.get(kind) or (), tenant_spec, facts, mirrors)
     _write_volumes(spec, tenant_pod, facts, mirrors)
     notices += _write_whole(spec, tenant_pod, facts)
-    controller = translate.controller_of(metadata)
     if controller is not None and not spec.get("topologySpreadConstraints"):
-        defaults = pod_scheduling.spread_defaults(controller.get("kind", ""), controller["uid"])
+        defaults = pod_scheduling.spread_defaults(controller_kind, controller["uid"])
         if defaults:
             spec["topologySpreadConstraints"] = defaults
-    super_metadata = build_metadata(tenant_pod, facts.tenant, facts.super_namespace, mirrors)
+    super_metadata = build_metadata(
+        tenant_pod,
+        facts.tenant,
+        facts.super_namespace,
+        mirrors,
+        passing=facts.policy.metadata,
+    )
     if controller is not None:
         super_metadata["ownerReferences"] = [_owner(facts)]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": super_metadata, "spec": spec}
@@ -85,31 +114,43 @@ def build_metadata(
     tenant: Tenant,
     super_namespace: str,
     mirrors: Mirrors | None = None,
+    *,
+    containers: Sequence[str] | None = None,
+    passing: Metadata = BASELINE.metadata,
 ) -> Object:
-    """Return the metadata that the super pod should have now; for running pods, too."""
+    """Return the metadata that the super pod should have now; for running pods, too.
+
+    `containers` are the names of those that may be served; without, those of the template.
+    """
     metadata = tenant_pod["metadata"]
     controller = translate.controller_of(metadata)
     if mirrors is None:
-        mirrors = mirrors_of(tenant_pod)
+        mirrors = mirrors_of(tenant_pod, passing)
+    if containers is None:
+        containers = container_names(tenant_pod["spec"])
     return translate.super_metadata(
         "Pod",
         tenant,
         metadata,
         super_namespace=super_namespace,
+        passing=passing,
         extra_labels={marks.CONTROLLER: controller["uid"]} if controller else None,
         extra_annotations={
             **mirrors.needed,
-            marks.CONTAINERS: ",".join(container_names(tenant_pod["spec"])),
+            marks.CONTAINERS: ",".join(containers),
         },
     )
 
 
-def mirrors_of(tenant_pod: Mapping[str, Any]) -> Mirrors:
+def mirrors_of(tenant_pod: Mapping[str, Any], passing: Metadata) -> Mirrors:
     """Return the mirror annotations that a pod's field references need, as they are now."""
-    mirrors = Mirrors(tenant_pod["metadata"])
+    mirrors = Mirrors(tenant_pod["metadata"], passing)
     spec = tenant_pod["spec"]
     for kind in _CONTAINERS:
         for container in spec.get(kind) or ():
+            pod_env.environment(container, {}, (), account="", mirrors=mirrors)
+    with contextlib.suppress(*STUMBLES):  # malformed ones are refused when they are to be added
+        for container in spec.get("ephemeralContainers") or ():
             pod_env.environment(container, {}, (), account="", mirrors=mirrors)
     for volume in spec.get("volumes") or ():
         for part in [volume, *((volume.get("projected") or {}).get("sources") or ())]:
@@ -118,9 +159,8 @@ def mirrors_of(tenant_pod: Mapping[str, Any]) -> Mirrors:
 
 
 def container_names(spec: Mapping[str, Any]) -> list[str]:
-    """Return the containers that the tenant wrote, init and ephemeral ones included."""
-    kinds = (*_CONTAINERS, "ephemeralContainers")
-    return [container["name"] for kind in kinds for container in spec.get(kind) or ()]
+    """Return the containers that the tenant wrote into the pod's template, init ones included."""
+    return [container["name"] for kind in _CONTAINERS for container in spec.get(kind) or ()]
 
 
 def _owner(facts: PodFacts) -> Object:
@@ -155,30 +195,34 @@ def _write_whole(
     return [Problem("grace", "spec.terminationGracePeriodSeconds", text)]
 
 
-def _write_containers(
-    spec: dict[str, Any],
+def write_containers(
+    containers: Sequence[dict[str, Any]],
     tenant_spec: Mapping[str, Any],
     facts: PodFacts,
     mirrors: Mirrors,
 ) -> None:
+    """Write the environment of containers and the names that they refer to, in place."""
     account = tenant_spec.get("serviceAccountName") or "default"
-    for kind in _CONTAINERS:
-        for container in spec.get(kind) or ():
-            provided = facts.provided(container) if container.get("envFrom") else ()
-            container["env"] = pod_env.environment(
-                container, facts.variables, provided, account=account, mirrors=mirrors
-            )
-            for variable in container["env"]:
-                _rename((variable.get("valueFrom") or {}).get("configMapKeyRef"))
-            for source in container.get("envFrom") or ():
-                _rename(source.get("configMapRef"))
+    for container in containers:
+        facts.take(len(facts.variables))
+        provided = facts.provided(container) if container.get("envFrom") else ()
+        container["env"] = pod_env.environment(
+            container, facts.variables, provided, account=account, mirrors=mirrors
+        )
+        for variable in container["env"]:
+            _rename((variable.get("valueFrom") or {}).get("configMapKeyRef"))
+        for source in container.get("envFrom") or ():
+            _rename(source.get("configMapRef"))
 
 
 def _write_volumes(
     spec: dict[str, Any], tenant_pod: Mapping[str, Any], facts: PodFacts, mirrors: Mirrors
 ) -> None:
     tokens = token_specs.specs_of(tenant_pod, facts.account_uid)
+    claims = ephemeral_claims(tenant_pod)
     for volume in spec.get("volumes") or ():
+        if volume.get("name") in claims:
+            volume["persistentVolumeClaim"] = {"claimName": claims[volume["name"]]}
         _rename(volume.get("configMap"))
         _rewrite_downward(volume, mirrors)
         projected = volume.get("projected")
@@ -206,12 +250,75 @@ def _rename(ref: dict[str, Any] | None) -> None:
         ref["name"] = names.SUPER_ROOT_CA
 
 
-def _reserved_names(tenant_spec: Mapping[str, Any]) -> list[Problem]:
-    """Refuse references to names of ours: a token Secret of another account would be open."""
+def reference_problems(tenant_spec: Mapping[str, Any], path: str = "spec") -> list[Problem]:
+    """Refuse references to names of ours, as a token Secret of another account would be open.
+
+    And those that no object can have: Kubernetes lets a pod name `../x`, and we look names up.
+    """
+    refs = sorted(refs_of(tenant_spec))
+    problems = pod_size.references(len(refs))
+    for ref in refs:
+        if is_reserved_name(ref.kind, ref.name):
+            where = f"{path}, a reference to {ref.kind} {ref.name},"
+            problems.append(Problem("reserved-name", where, _RESERVED))
+        elif not names.is_dns_subdomain(ref.name):
+            where = f"{path}, a reference to {ref.kind} {ref.name[:_SHOWN]!r},"
+            problems.append(Problem("reference-name", where, _IMPOSSIBLE))
+    return problems
+
+
+def _reserved_keys(metadata: Mapping[str, Any]) -> list[Problem]:
+    """Tell of keys that only we may set; the tenant's are left out."""
     return [
-        Problem("reserved-name", f"spec, a reference to {ref.kind} {ref.name},", _RESERVED)
-        for ref in sorted(refs_of(tenant_spec))
-        if is_reserved_name(ref.kind, ref.name)
+        Problem("reserved-key", f"metadata.{field}[{key}]", "is reserved and left out; remove it")
+        for field in ("labels", "annotations")
+        for key in sorted(metadata.get(field) or {})
+        if marks.is_reserved(key)
+    ]
+
+
+def _owner_problems(metadata: Mapping[str, Any], policy: TenantPolicySpec) -> list[Problem]:
+    controller = translate.controller_of(metadata) or {}
+    if policy.daemon_sets == "Refuse" and controller.get("kind") == "DaemonSet":
+        text = "belongs to a DaemonSet, and those are not offered; use a Deployment"
+        return [Problem("daemon-set", "metadata.ownerReferences", text)]
+    return []
+
+
+def address_problems(spec: Mapping[str, Any], policy: TenantPolicySpec) -> list[Problem]:
+    """Refuse variables with the node's address where nodes are shown without."""
+    if policy.nodes.view != "Minimal":
+        return []
+    text = "would show the node's address, which is not shown here; leave it out"
+    return [
+        Problem("node-view", f"spec.{kind}[{container.get('name', '')}].env", text)
+        for kind, containers in spec.items()
+        if kind in _ALL_CONTAINERS
+        for container in containers
+        for variable in container.get("env") or ()
+        if _field_path(variable) in _NODE_ADDRESSES
+    ]
+
+
+def _field_path(variable: Mapping[str, Any]) -> str:
+    return str(((variable.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath"))
+
+
+def mount_problems(tenant_spec: Mapping[str, Any], spec: Mapping[str, Any]) -> list[Problem]:
+    """Refuse mounts of volumes that the tenant did not write: a super webhook may add one."""
+    own = frozenset(texts([volume.get("name") for volume in tenant_spec.get("volumes") or ()]))
+    return [
+        Problem(
+            "volume-mount",
+            f"spec.{kind}[{container.get('name', '')}], the mount of {mount.get('name', '')},",
+            "names no volume of the pod; add the volume",
+        )
+        for kind, containers in spec.items()
+        if kind in _ALL_CONTAINERS
+        for container in containers
+        for field in ("volumeMounts", "volumeDevices")
+        for mount in container.get(field) or ()
+        if mount.get("name") not in own
     ]
 
 

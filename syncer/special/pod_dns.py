@@ -5,8 +5,7 @@ Hazard: a policy other than None would let the super kubelet write its own clust
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from syncer.rejections import Problem, RejectedError
 
@@ -15,8 +14,7 @@ MAX_SEARCHES = 32
 MAX_HOST_NAME = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolver:
+class Resolver(NamedTuple):
     """What a tenant's pods ask."""
 
     server: str
@@ -24,13 +22,16 @@ class Resolver:
     domain: str
     """The tenant's cluster domain."""
     allows_node_dns: bool
-    """Policy Default may use the node's own resolver: only where the tenant runs its own DNS."""
+    """Policy Default may use the node's own resolver: where the tenant runs its own DNS, or by
+    policy."""
 
 
 def resolution(spec: Mapping[str, Any], namespace: str, resolver: Resolver) -> dict[str, Any]:
     """Return `dnsPolicy` and `dnsConfig` of the super pod."""
     policy = spec.get("dnsPolicy") or "ClusterFirst"
     own = spec.get("dnsConfig") or {}
+    if policy == "ClusterFirst" and spec.get("hostNetwork"):
+        policy = "Default"  # as a kubelet takes it
     if policy == "None":
         return {"dnsPolicy": "None", "dnsConfig": _copied(own)}
     if not resolver.server or (policy == "Default" and resolver.allows_node_dns):
@@ -95,7 +96,7 @@ def host_name(spec: Mapping[str, Any], name: str, namespace: str, domain: str) -
     The super kubelet would take the super namespace and domain. Raises RejectedError when the
     name is longer than a kernel can hold.
     """
-    if not spec.get("setHostnameAsFQDN") or not spec.get("subdomain"):
+    if spec.get("hostNetwork") or not spec.get("setHostnameAsFQDN") or not spec.get("subdomain"):
         return {}
     host = spec.get("hostname") or name
     whole = f"{host}.{spec['subdomain']}.{namespace}.svc.{domain}"

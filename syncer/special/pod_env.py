@@ -10,6 +10,7 @@ from typing import Any
 
 from syncer import translate
 from tenancy import marks
+from tenancy.policies import BASELINE, Metadata
 
 Service = Mapping[str, Any]
 Variables = dict[str, str]
@@ -111,7 +112,9 @@ def downward_items(items: Sequence[dict[str, Any]], mirrors: "Mirrors") -> list[
 class Mirrors:
     """Rewrites field references of one pod and collects the annotations that they then need."""
 
-    def __init__(self, metadata: Mapping[str, Any]) -> None:
+    def __init__(self, metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata) -> None:
+        """`passing` is the policy's word on what the super pod has itself."""
+        self._passing = passing
         self._labels = metadata.get("labels") or {}
         self._annotations = metadata.get("annotations") or {}
         self.needed: dict[str, str] = {}
@@ -125,22 +128,25 @@ class Mirrors:
         if path in _RECORDED:
             return _annotation(_RECORDED[path])
         if path == "metadata.labels":
-            self.needed[LABELS_TEXT] = as_file(self._labels)
-            return _annotation(LABELS_TEXT)
+            return self._whole(LABELS_TEXT, self._labels)
         if path == "metadata.annotations":
-            self.needed[ANNOTATIONS_TEXT] = as_file(self._annotations)
-            return _annotation(ANNOTATIONS_TEXT)
+            return self._whole(ANNOTATIONS_TEXT, self._annotations)
         if path.startswith("metadata.labels["):
             return self._single(path, "labels", self._labels, _key(path))
         if path.startswith("metadata.annotations["):
             return self._single(path, "annotations", self._annotations, _key(path))
         return path
 
+    def _whole(self, key: str, values: Mapping[str, str]) -> str:
+        if key not in self.needed:  # a pod may ask thousands of times for what is long to write
+            self.needed[key] = as_file(values)
+        return _annotation(key)
+
     def _single(self, path: str, field: str, values: Mapping[str, str], key: str) -> str:
         passes = (
-            translate.passes_label(key)
+            translate.passes_label(key, self._passing)
             if field == "labels"
-            else translate.passes_annotation("Pod", key)
+            else translate.passes_annotation("Pod", key, self._passing)
         )
         if passes:
             return path

@@ -2,11 +2,11 @@
 
 Owns the life cycle beyond plain ownership: binding, deletion in either direction, and the loss of a
 twin. Must not know clients or bodies beyond the few facts below. Hazard: a twin that is not in the
-cache is not lost yet; `LOST` and `FINISH` are only carried out after a live read.
+cache is not lost yet; `LOST`, `TAKEN` and `FINISH` are only carried out after a live read.
 """
 
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 
 class Step(Enum):
@@ -23,6 +23,8 @@ class Step(Enum):
     """The super cluster deletes: status up, then the tenant pod goes with the same grace."""
     FINISH = auto()
     """The tenant deletes and the twin is gone: let the tenant pod go."""
+    TAKEN = auto()
+    """As EVICT, but the twin is gone already."""
     LOST = auto()
     """The twin vanished without notice: the tenant pod has failed."""
     COLLECT = auto()
@@ -33,8 +35,7 @@ class Step(Enum):
     """The twin is on its way out and the pod was never bound: a new twin follows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSide:
+class PodSide(NamedTuple):
     """A tenant pod as far as its life is concerned."""
 
     node: str
@@ -44,13 +45,14 @@ class PodSide:
     is_terminal: bool
     was_below: bool
     """It was bound by us or has a status that only a twin can have given it."""
+    was_taken: bool
+    """Its twin is gone, and was seen on its way out before."""
     is_lost: bool
     """Its status says that the twin was lost."""
     has_controller: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwinSide:
+class TwinSide(NamedTuple):
     """A super pod as far as its life is concerned."""
 
     node: str
@@ -81,7 +83,9 @@ def _without_twin(pod: PodSide) -> Step:
         return Step.COLLECT if pod.has_controller else Step.NOTHING
     if pod.is_terminal:
         return Step.NOTHING
-    return Step.LOST if pod.node and pod.was_below else Step.CREATE
+    if not (pod.node and pod.was_below):
+        return Step.CREATE
+    return Step.TAKEN if pod.was_taken else Step.LOST
 
 
 def _deleting(pod: PodSide, twin: TwinSide) -> Step:

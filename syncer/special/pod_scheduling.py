@@ -6,22 +6,29 @@ other tenants, and one with a namespace selector would see their namespaces.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from syncer import policy
 from syncer.rejections import Problem
+from syncer.special import label_selectors, pod_size
 from tenancy import marks
+from tenancy.policies import NodeView
 
 Json = Any
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+NODE_NAME = "node-name"
+"""Rule: a pod names a node that the tenant has not got; it may get it later."""
+_GROUPS = ("schedulingGroup", "workloadRef")
 _NOWHERE = "no-such-namespace"
 """Stands for an empty selection; whatever runs there never has a tenant's label."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+def _shows_nothing(_: str, __: str) -> bool:
+    return False
+
+
+class Placement(NamedTuple):
     """What the rewriting needs to know of the tenant."""
 
     vc_uid: str
@@ -31,6 +38,13 @@ class Placement:
     """Labels of each tenant namespace."""
     nodes: Collection[str]
     """Virtual nodes of the tenant."""
+    node_view: NodeView = "Standard"
+    shows: Callable[[str, str], bool] = _shows_nothing
+    """Whether the policy shows a class, by kind and name."""
+
+    def hides(self, key: str) -> bool:
+        """Tell whether the tenant's nodes do not show a label."""
+        return not policy.is_visible_node_label(key, self.node_view)
 
 
 def scheduling(
@@ -38,16 +52,21 @@ def scheduling(
     spec: dict[str, Any],
     labels: Mapping[str, str],
     placement: Placement,
+    *,
+    controller_kind: str = "",
 ) -> tuple[list[Problem], list[Problem]]:
     """Rewrite `spec` in place; returns what rejects the pod and what was merely left out."""
-    refused = [*_node_problems(spec, tenant_spec, placement), *_class_problems(tenant_spec)]
+    refused = _node_problems(spec, tenant_spec, placement)
+    refused += _write_classes(spec, tenant_spec, placement)
     affinity = spec.get("affinity") or {}
     for field in ("podAffinity", "podAntiAffinity"):
         refused += _rewrite_terms(affinity.get(field) or {}, f"spec.affinity.{field}", placement)
     for constraint in spec.get("topologySpreadConstraints") or ():
         keys = constraint.pop("matchLabelKeys", None) or ()
         _apply_label_keys(constraint.get("labelSelector"), keys, "In", labels)
-    kept, left_out = passed_tolerations(spec.pop("tolerations", None) or ())
+    tolerations = spec.pop("tolerations", None) or ()
+    kept, left_out = passed_tolerations(tolerations, controller_kind)
+    left_out += _group_problems(tenant_spec)
     if kept:
         spec["tolerations"] = kept
     if node := tenant_spec.get("nodeName"):
@@ -74,27 +93,57 @@ def spread_defaults(controller_kind: str, controller_uid: str) -> list[dict[str,
 
 
 def passed_tolerations(
-    tolerations: Sequence[Mapping[str, Any]],
+    tolerations: Sequence[Mapping[str, Any]], controller_kind: str = ""
 ) -> tuple[list[Json], list[Problem]]:
-    """Return the tolerations that go down, and a problem for each one left out."""
+    """Return the tolerations that go down, and a problem for each one left out.
+
+    Those that a controller adds to all its pods are left out without a word: nobody wrote them.
+    """
     kept: list[Json] = []
     left_out: list[Problem] = []
     for index, toleration in enumerate(tolerations):
         key = toleration.get("key") or ""
         if key in policy.TOLERATED_TAINTS:
             kept.append(toleration)
-        else:
+        elif key not in policy.ADDED_TOLERATIONS.get(controller_kind, ()):
             text = f"tolerates {key or 'every taint'}, which is not offered; it is left out"
             left_out.append(Problem("toleration", f"spec.tolerations[{index}]", text))
     return kept, left_out
 
 
-def _class_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
-    name = tenant_spec.get("priorityClassName") or ""
-    if not str(name).startswith("system-"):
-        return []  # other classes mean nothing in the super cluster and are left out
-    text = "is a class of the system; use a class of your own, or none"
-    return [Problem("priority-class", "spec.priorityClassName", text)]
+def _group_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
+    """Return a problem for each group that a pod belongs to; one minor's API has one word each.
+
+    Such pods run without it: no other side knows the word, and a Job's controller may write it.
+    """
+    text = "names a group, which is not offered; it is left out, and the pod is placed on its own"
+    return [
+        Problem("scheduling-group", f"spec.{field}", text)
+        for field in _GROUPS
+        if tenant_spec.get(field)
+    ]
+
+
+def _write_classes(
+    spec: dict[str, Any], tenant_spec: Mapping[str, Any], placement: Placement
+) -> list[Problem]:
+    """Name the classes that are shown; value and preemption are those of the class below."""
+    problems = []
+    priority = tenant_spec.get("priorityClassName") or ""
+    if str(priority).startswith("system-"):
+        text = "is a class of the system; use a class of your own, or none"
+        problems.append(Problem("priority-class", "spec.priorityClassName", text))
+    elif isinstance(priority, str) and priority and placement.shows("PriorityClass", priority):
+        spec["priorityClassName"] = priority
+    # Other priority classes mean nothing in the super cluster and are left out.
+    runtime = tenant_spec.get("runtimeClassName") or ""
+    if isinstance(runtime, str) and runtime and placement.shows("RuntimeClass", runtime):
+        spec["runtimeClassName"] = runtime
+    elif runtime:
+        text = f"names {str(runtime)[:60]}, which is not offered; leave it out, or use one that"
+        text += " `kubectl get runtimeclass` lists"
+        problems.append(Problem("runtime-class", "spec.runtimeClassName", text))
+    return problems
 
 
 def _node_problems(
@@ -103,16 +152,13 @@ def _node_problems(
     problems = [
         _hidden(key, f"spec.nodeSelector[{key}]")
         for key in spec.get("nodeSelector") or {}
-        if not policy.is_visible_node_label(key)
+        if placement.hides(key)
     ]
-    node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = [*(node_affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms", [])]
-    terms += [item.get("preference") or {} for item in node_affinity.get(_PREFERRED) or ()]
-    for term in terms:
+    for term in _node_terms(spec):
         problems += [
             _hidden(str(expression.get("key")), "spec.affinity.nodeAffinity")
             for expression in term.get("matchExpressions") or ()
-            if not policy.is_visible_node_label(str(expression.get("key")))
+            if placement.hides(str(expression.get("key")))
         ]
         problems += [
             _unknown_node(str(name), "spec.affinity.nodeAffinity")
@@ -121,21 +167,37 @@ def _node_problems(
             if name not in placement.nodes
         ]
     for constraint in spec.get("topologySpreadConstraints") or ():
-        problems += _topology_problem(constraint, "spec.topologySpreadConstraints")
+        problems += _topology_problem(constraint, "spec.topologySpreadConstraints", placement)
     node = tenant_spec.get("nodeName")
     if node and node not in placement.nodes:
         problems.append(_unknown_node(str(node), "spec.nodeName"))
     return problems
 
 
+def _node_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the terms of a PodSpec's node affinity, required and preferred ones."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = [*(affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms", [])]
+    return terms + [item.get("preference") or {} for item in affinity.get(_PREFERRED) or ()]
+
+
+def unknown_nodes(tenant_spec: Mapping[str, Any], nodes: Collection[str]) -> list[str]:
+    """Return the nodes that a PodSpec names and the tenant has not got (yet)."""
+    named = [tenant_spec.get("nodeName")]
+    for term in _node_terms(tenant_spec):
+        for field in term.get("matchFields") or ():
+            named += field.get("values") or ()
+    return [name for name in named if isinstance(name, str) and name and name not in nodes]
+
+
 def _unknown_node(name: str, path: str) -> Problem:
     text = f"names {name}, which is none of this cluster's nodes; leave it out"
-    return Problem("node-name", path, text)
+    return Problem(NODE_NAME, path, text)
 
 
-def _topology_problem(term: Mapping[str, Any], path: str) -> list[Problem]:
+def _topology_problem(term: Mapping[str, Any], path: str, placement: Placement) -> list[Problem]:
     key = str(term.get("topologyKey") or "")
-    return [] if policy.is_visible_node_label(key) else [_hidden(key, f"{path}.topologyKey")]
+    return [_hidden(key, f"{path}.topologyKey")] if placement.hides(key) else []
 
 
 def _hidden(key: str, path: str) -> Problem:
@@ -146,9 +208,11 @@ def _hidden(key: str, path: str) -> Problem:
 def _rewrite_terms(affinity: Mapping[str, Any], path: str, placement: Placement) -> list[Problem]:
     terms = [*(affinity.get(_REQUIRED) or ())]
     terms += [item["podAffinityTerm"] for item in affinity.get(_PREFERRED) or ()]
-    problems: list[Problem] = []
+    problems = pod_size.compared(len(terms), len(placement.namespaces))
+    if problems:
+        return problems
     for term in terms:
-        problems += _topology_problem(term, path)
+        problems += _topology_problem(term, path, placement)
         _confine(term, placement)
     return problems
 
@@ -170,7 +234,7 @@ def _confine(term: dict[str, Any], placement: Placement) -> None:
         meant |= {
             name
             for name, labels in placement.namespaces.items()
-            if matches(namespace_selector, labels)
+            if label_selectors.matches(namespace_selector, labels)
         }
     elif not meant:
         return  # the pod's own namespace, on either side
@@ -200,25 +264,3 @@ def _pin(spec: dict[str, Any], node: str) -> None:
     required["nodeSelectorTerms"] = [
         {**term, "matchFields": [*(term.get("matchFields") or ()), field]} for term in terms
     ]
-
-
-def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Tell whether a label selector selects these labels; an empty one selects all."""
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    return all(_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
-
-
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = expression.get("key", ""), expression.get("values") or ()
-    match expression.get("operator"):
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False

@@ -4,12 +4,19 @@ A super pod is built from what this table lets through and never copied minus de
 rewrite anything: `Written` names the module that does. A field that is not here rejects the pod.
 """
 
-from collections.abc import Mapping
-
 from syncer import policy
-from syncer.leaves import ALLOW, FREE, Drop, Each, Fields, Only, Refuse, Verdict, Written
-
-Table = Mapping[str, Verdict]
+from syncer.leaves import ALLOW, FREE, Drop, Each, Fields, Only, Refuse, Written
+from syncer.special.container_spec import (
+    CLAIMS,
+    CONTAINER,
+    FIELD_REF,
+    RESOURCE_REF,
+    RESOURCES,
+    SECCOMP,
+    SELINUX,
+    WINDOWS,
+    Table,
+)
 
 _SELECTOR = Fields(
     {
@@ -52,165 +59,14 @@ _AFFINITY = Fields(
     }
 )
 
-_HOST = Refuse("handler-host", "must be empty: handlers reach the pod itself; leave it out")
-_HTTP_GET = Fields(
-    {
-        "host": _HOST,
-        "httpHeaders": Each({"name": ALLOW, "value": ALLOW}),
-        "path": ALLOW,
-        "port": ALLOW,
-        "scheme": ALLOW,
-    }
-)
-_TCP_SOCKET = Fields({"host": _HOST, "port": ALLOW})
-_EXEC = Fields({"command": ALLOW})
-_HANDLER = Fields(
-    {
-        "exec": _EXEC,
-        "httpGet": _HTTP_GET,
-        "sleep": Fields({"seconds": ALLOW}),
-        "tcpSocket": _TCP_SOCKET,
-    }
-)
-_PROBE = Fields(
-    {
-        "exec": _EXEC,
-        "failureThreshold": ALLOW,
-        "grpc": Fields({"port": ALLOW, "service": ALLOW}),
-        "httpGet": _HTTP_GET,
-        "initialDelaySeconds": ALLOW,
-        "periodSeconds": ALLOW,
-        "successThreshold": ALLOW,
-        "tcpSocket": _TCP_SOCKET,
-        "terminationGracePeriodSeconds": ALLOW,
-        "timeoutSeconds": ALLOW,
-    }
-)
-
-_CLAIMS = Refuse("resource-claims", "asks for devices, which are not offered; leave it out")
-_RESOURCES = Fields({"claims": _CLAIMS, "limits": FREE, "requests": FREE})
-
-_PROFILE = Only(
-    frozenset({"RuntimeDefault"}), "profile", "use RuntimeDefault, or leave the profile out"
-)
-_LOCAL_PROFILE = Refuse("profile", "names a file on the node; use type RuntimeDefault")
-_SECCOMP = Fields({"type": _PROFILE, "localhostProfile": _LOCAL_PROFILE})
-_SELINUX = Fields(
-    {
-        "level": ALLOW,
-        "role": Refuse("selinux", "must not be set; leave it out"),
-        "type": Only(policy.SELINUX_TYPES, "selinux", "use a container type such as container_t"),
-        "user": Refuse("selinux", "must not be set; leave it out"),
-    }
-)
-_WINDOWS = Refuse("windows", "is for Windows nodes, which are not offered; leave it out")
-
-_SECURITY_CONTEXT = Fields(
-    {
-        "allowPrivilegeEscalation": ALLOW,
-        "appArmorProfile": _SECCOMP,
-        "capabilities": Fields(
-            {
-                "add": Only(
-                    policy.CAPABILITIES,
-                    "capabilities",
-                    "add only what the baseline level of pod security allows",
-                ),
-                "drop": ALLOW,
-            }
-        ),
-        "privileged": Refuse("privileged", "must not be true; run without privileges"),
-        "procMount": Only(frozenset({"Default"}), "proc-mount", "use Default, or leave it out"),
-        "readOnlyRootFilesystem": ALLOW,
-        "runAsGroup": ALLOW,
-        "runAsNonRoot": ALLOW,
-        "runAsUser": ALLOW,
-        "seLinuxOptions": _SELINUX,
-        "seccompProfile": _SECCOMP,
-        "windowsOptions": _WINDOWS,
-    }
-)
-
 _KEYS = Each({"key": ALLOW, "mode": ALLOW, "path": ALLOW})
-_FIELD_REF = Fields({"apiVersion": ALLOW, "fieldPath": ALLOW})
-_RESOURCE_REF = Fields({"containerName": ALLOW, "divisor": ALLOW, "resource": ALLOW})
-_KEY_REF = Fields({"key": ALLOW, "name": ALLOW, "optional": ALLOW})
-_SOURCE_REF = Fields({"name": ALLOW, "optional": ALLOW})
-_ENV = Each(
-    {
-        "name": ALLOW,
-        "value": ALLOW,
-        "valueFrom": Fields(
-            {
-                "configMapKeyRef": _KEY_REF,
-                "fieldRef": _FIELD_REF,
-                "fileKeyRef": Fields(
-                    {"key": ALLOW, "optional": ALLOW, "path": ALLOW, "volumeName": ALLOW}
-                ),
-                "resourceFieldRef": _RESOURCE_REF,
-                "secretKeyRef": _KEY_REF,
-            }
-        ),
-    }
-)
-
-CONTAINER: Table = {
-    "args": ALLOW,
-    "command": ALLOW,
-    "env": _ENV,
-    "envFrom": Each({"configMapRef": _SOURCE_REF, "prefix": ALLOW, "secretRef": _SOURCE_REF}),
-    "image": ALLOW,
-    "imagePullPolicy": ALLOW,
-    "lifecycle": Fields({"postStart": _HANDLER, "preStop": _HANDLER, "stopSignal": ALLOW}),
-    "livenessProbe": _PROBE,
-    "name": ALLOW,
-    "ports": Each(
-        {
-            "containerPort": ALLOW,
-            "hostIP": Refuse("host-port", "must not be set; use a Service"),
-            "hostPort": Refuse("host-port", "must not be set; use a Service of type NodePort"),
-            "name": ALLOW,
-            "protocol": ALLOW,
-        }
-    ),
-    "readinessProbe": _PROBE,
-    "resizePolicy": Each({"resourceName": ALLOW, "restartPolicy": ALLOW}),
-    "resources": _RESOURCES,
-    "restartPolicy": ALLOW,
-    "restartPolicyRules": Each(
-        {"action": ALLOW, "exitCodes": Fields({"operator": ALLOW, "values": ALLOW})}
-    ),
-    "securityContext": _SECURITY_CONTEXT,
-    "startupProbe": _PROBE,
-    "stdin": ALLOW,
-    "stdinOnce": ALLOW,
-    "terminationMessagePath": ALLOW,
-    "terminationMessagePolicy": ALLOW,
-    "tty": ALLOW,
-    "volumeDevices": Refuse("volume-devices", "needs a claim, and claims are not offered yet"),
-    "volumeMounts": Each(
-        {
-            "mountPath": ALLOW,
-            "mountPropagation": Only(
-                frozenset({"None", "HostToContainer"}), "mount-propagation", "use HostToContainer"
-            ),
-            "name": ALLOW,
-            "readOnly": ALLOW,
-            "recursiveReadOnly": ALLOW,
-            "subPath": ALLOW,
-            "subPathExpr": ALLOW,
-        }
-    ),
-    "workingDir": ALLOW,
-}
-
 _DOWNWARD_ITEMS = Each(
-    {"fieldRef": _FIELD_REF, "mode": ALLOW, "path": ALLOW, "resourceFieldRef": _RESOURCE_REF}
+    {"fieldRef": FIELD_REF, "mode": ALLOW, "path": ALLOW, "resourceFieldRef": RESOURCE_REF}
 )
 
 
 def _no_volume(what: str) -> Refuse:
-    return Refuse("volume-source", f"{what}; use configMap, secret, projected or emptyDir")
+    return Refuse("volume-source", f"{what}; use a claim, configMap, secret, projected or emptyDir")
 
 
 _REMOTE = _no_volume("is not offered")
@@ -243,8 +99,10 @@ _VOLUME: Table = {
     "secret": Fields(
         {"defaultMode": ALLOW, "items": _KEYS, "optional": ALLOW, "secretName": ALLOW}
     ),
-    "ephemeral": _no_volume("needs a claim, and claims are not offered yet"),
-    "persistentVolumeClaim": _no_volume("is not offered yet"),
+    "ephemeral": Written(
+        "pod_build", "names the claim that your cluster makes of it, which goes down on its own"
+    ),
+    "persistentVolumeClaim": Fields({"claimName": ALLOW, "readOnly": ALLOW}),
     "hostPath": _no_volume("would open the node's files"),
     "image": _no_volume("is not offered"),
     "csi": _no_volume("needs a driver of the nodes"),
@@ -271,16 +129,26 @@ _VOLUME: Table = {
 }
 
 _HOST_NAMESPACE = Refuse("host-namespace", "must not be true; run in namespaces of the pod's own")
+_GROUP = Written(
+    "pod_scheduling", "places the pod on its own: groups are not offered, and an Event says so"
+)
 
 POD_SPEC: Table = {
     "activeDeadlineSeconds": ALLOW,
     "affinity": _AFFINITY,
-    "automountServiceAccountToken": Written("pods"),
+    "automountServiceAccountToken": Written(
+        "pods",
+        "has done its work in your cluster; the volume that it added gets your cluster's token",
+    ),
     "containers": Each(CONTAINER),
-    "dnsConfig": Written("pod_dns"),
-    "dnsPolicy": Written("pod_dns"),
-    "enableServiceLinks": Written("pod_env"),
-    "ephemeralContainers": Drop("they are added to a running pod and follow on their own"),
+    "dnsConfig": Written("pod_dns", "is added to what makes the pod ask your cluster's DNS"),
+    "dnsPolicy": Written(
+        "pod_dns", "is followed; wherever it means the cluster's DNS, that is your cluster's"
+    ),
+    "enableServiceLinks": Written("pod_env", "is followed with your cluster's services"),
+    "ephemeralContainers": Written(
+        "pod_ephemeral", "are added to the running pod, by the table below"
+    ),
     "hostAliases": Each({"hostnames": ALLOW, "ip": ALLOW}),
     "hostIPC": _HOST_NAMESPACE,
     "hostNetwork": _HOST_NAMESPACE,
@@ -290,32 +158,41 @@ POD_SPEC: Table = {
     "hostnameOverride": ALLOW,
     "imagePullSecrets": Each({"name": ALLOW}),
     "initContainers": Each(CONTAINER),
-    "nodeName": Written("pod_scheduling"),
+    "nodeName": Written(
+        "pod_scheduling",
+        "must be a node that your cluster shows; the pod then runs there or nowhere",
+    ),
     "nodeSelector": FREE,
     "os": Fields({"name": Only(frozenset({"linux"}), "os", "use linux, or leave it out")}),
     "overhead": Drop("the super cluster's admission fills it in"),
     "preemptionPolicy": Drop("follows from the class that the super cluster chooses"),
     "priority": Drop("follows from the class that the super cluster chooses"),
-    "priorityClassName": Written("pod_scheduling"),
+    "priorityClassName": Written(
+        "pod_scheduling",
+        "goes down, when your cluster shows it as offered; any other orders pods in your cluster"
+        " only, and the classes of the system are refused",
+    ),
     "readinessGates": Each({"conditionType": ALLOW}),
-    "resourceClaims": _CLAIMS,
-    "resources": _RESOURCES,
+    "resourceClaims": CLAIMS,
+    "resources": RESOURCES,
     "restartPolicy": ALLOW,
-    "runtimeClassName": Refuse("runtime-class", "names no class that is offered; leave it out"),
+    "runtimeClassName": Written(
+        "pod_scheduling", "must be a class that your cluster shows as offered"
+    ),
     "schedulerName": Drop("the super cluster's scheduler places the pod"),
-    "schedulingGates": Written("pods"),
-    "schedulingGroup": Refuse("scheduling-group", "is not offered; leave it out"),
+    "schedulingGates": Written("pods", "hold the pod in your cluster until none is left"),
+    "schedulingGroup": _GROUP,
     "securityContext": Fields(
         {
-            "appArmorProfile": _SECCOMP,
+            "appArmorProfile": SECCOMP,
             "fsGroup": ALLOW,
             "fsGroupChangePolicy": ALLOW,
             "runAsGroup": ALLOW,
             "runAsNonRoot": ALLOW,
             "runAsUser": ALLOW,
             "seLinuxChangePolicy": ALLOW,
-            "seLinuxOptions": _SELINUX,
-            "seccompProfile": _SECCOMP,
+            "seLinuxOptions": SELINUX,
+            "seccompProfile": SECCOMP,
             "supplementalGroups": ALLOW,
             "supplementalGroupsPolicy": ALLOW,
             "sysctls": Each(
@@ -324,15 +201,21 @@ POD_SPEC: Table = {
                     "value": ALLOW,
                 }
             ),
-            "windowsOptions": _WINDOWS,
+            "windowsOptions": WINDOWS,
         }
     ),
     "serviceAccount": Drop("the older spelling of serviceAccountName"),
-    "serviceAccountName": Written("pods"),
-    "setHostnameAsFQDN": Written("pod_dns"),
+    "serviceAccountName": Written(
+        "pods", "is the account of your cluster whose token the pod gets"
+    ),
+    "setHostnameAsFQDN": Written(
+        "pod_dns", "gives the pod its name in your cluster's domain as host name"
+    ),
     "shareProcessNamespace": ALLOW,
     "subdomain": ALLOW,
-    "terminationGracePeriodSeconds": Written("pods"),
+    "terminationGracePeriodSeconds": Written(
+        "pods", "is followed up to the longest that is offered"
+    ),
     "tolerations": Each(
         {
             "effect": ALLOW,
@@ -355,4 +238,5 @@ POD_SPEC: Table = {
         }
     ),
     "volumes": Each(_VOLUME),
+    "workloadRef": _GROUP,  # of 1.35, which became schedulingGroup
 }

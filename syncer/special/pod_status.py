@@ -5,12 +5,14 @@ refuses a changed qosClass; containers that the tenant did not write (injected o
 messages of the kubelet name the super namespace.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from kubeio import Object
 from syncer import policy, translate
-from syncer.special.pod_build import container_names
+from syncer.special import pod_ephemeral
+from syncer.special.shapes import mapping, mappings, texts
 from tenancy import marks
 
 _NOT_UP = frozenset(
@@ -22,7 +24,15 @@ _NOT_UP = frozenset(
         "resourceClaimStatuses",
     }
 )
-_CONTAINER_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+NODE_ADDRESSES = frozenset({"hostIP", "hostIPs"})
+"""Fields that show where a node is; they stay below when the policy shows no addresses."""
+_CONTAINERS_OF = {
+    "initContainerStatuses": "initContainers",
+    "containerStatuses": "containers",
+    "ephemeralContainerStatuses": "ephemeralContainers",
+}
+_DISRUPTION = "DisruptionTarget"
+"""Condition that an eviction sets on either side; a controller reads from it whose fault it was."""
 TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
@@ -30,17 +40,20 @@ def status(
     tenant_pod: Mapping[str, Any],
     super_pod: Mapping[str, Any],
     names: Sequence[tuple[str, str]],
+    *,
+    hidden: Collection[str] = (),
 ) -> Object:
     """Return the whole status that the tenant pod should have, less what never goes up."""
-    own = container_names(tenant_pod["spec"])
     below = super_pod.get("status") or {}
-    found: Object = {
-        field: translate.scrub_all(value, names)
-        for field, value in below.items()
-        if field not in _NOT_UP
-    }
-    for field in _CONTAINER_STATUSES:
+    shown = {k: v for k, v in below.items() if k not in _NOT_UP and k not in hidden}
+    found: Object = translate.scrub_all(shown, names)
+    for field, containers in _CONTAINERS_OF.items():
         if field in found:
+            listed = tenant_pod["spec"].get(containers)
+            items = listed if isinstance(listed, list) else ()
+            own = [item.get("name") for item in items if isinstance(item, dict)]
+            if containers == pod_ephemeral.FIELD:
+                own = [name for name in own if name in pod_ephemeral.served_names(super_pod)]
             found[field] = [item for item in found[field] if item.get("name") in own]
     found["conditions"] = _conditions(tenant_pod, super_pod, found.get("conditions") or [])
     generation = _generation(tenant_pod, super_pod, below.get("observedGeneration"))
@@ -53,7 +66,7 @@ def status(
 def _conditions(
     tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any], below: Sequence[Mapping[str, Any]]
 ) -> list[Object]:
-    """Return the twin's conditions; those of the tenant's readiness gates are the tenant's own."""
+    """Return the twin's conditions, and the tenant's own: gates', and that of an eviction."""
     gates = gates_of(tenant_pod)
     conditions: list[Object] = []
     for condition in below:
@@ -64,14 +77,28 @@ def _conditions(
         if generation is not None:
             shown["observedGeneration"] = generation
         conditions.append(shown)
-    own = (tenant_pod.get("status") or {}).get("conditions") or ()
-    return conditions + [dict(condition) for condition in own if condition.get("type") in gates]
+    kept = set(gates)
+    if not any(condition.get("type") == _DISRUPTION for condition in conditions):
+        kept.add(_DISRUPTION)  # an eviction in the tenant has set it; it is not the twin's to say
+    own = _own_conditions(tenant_pod)
+    return conditions + [dict(condition) for condition in own if condition["type"] in kept]
+
+
+def _own_conditions(tenant_pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the conditions of a tenant pod that have a type."""
+    listed = mappings(mapping(tenant_pod.get("status")).get("conditions"))
+    return [condition for condition in listed if isinstance(condition.get("type"), str)]
 
 
 def gates_of(tenant_pod: Mapping[str, Any]) -> frozenset[str]:
-    """Return the condition types that a pod's readiness gates name."""
-    gates = tenant_pod["spec"].get("readinessGates") or ()
-    return frozenset(gate["conditionType"] for gate in gates)
+    """Return the condition types that a pod's readiness gates name and that the tenant may say.
+
+    One without a domain is a kubelet's or a scheduler's, who would put their word back for ever; no
+    pod goes down with such a gate, but a hostile store may have it later.
+    """
+    gates = mappings(tenant_pod["spec"].get("readinessGates"))
+    named = texts([gate.get("conditionType") for gate in gates])
+    return frozenset(kind for kind in named if marks.key_domain(kind))
 
 
 def _generation(
@@ -90,16 +117,40 @@ def status_patch(
     tenant_pod: Mapping[str, Any],
     super_pod: Mapping[str, Any],
     names: Sequence[tuple[str, str]],
+    *,
+    hidden: Collection[str] = (),
 ) -> Object | None:
     """Return the merge patch of the tenant's status, or None when it is as it should be."""
     own = {k: v for k, v in (tenant_pod.get("status") or {}).items() if k not in _NOT_UP}
-    wanted = status(tenant_pod, super_pod, names)
+    wanted = status(tenant_pod, super_pod, names, hidden=hidden)
     if not own.get("conditions") and not wanted["conditions"]:
         own["conditions"] = []
     changes = translate.merge_patch(own, wanted)
     if not changes:
         return None
     return {"metadata": {"uid": tenant_pod["metadata"]["uid"]}, "status": changes}
+
+
+def is_scheduled_only(super_pod: Mapping[str, Any]) -> bool:
+    """Tell whether a twin says no more than that it has a node, as the binding itself does above.
+
+    Its kubelet says the rest in a moment, and one write is enough for both.
+    """
+    found = super_pod.get("status") or {}
+    types = {condition.get("type") for condition in found.get("conditions") or ()}
+    return types <= {"PodScheduled"} and not any(
+        found.get(field) for field in ("startTime", "message", "reason", *_CONTAINERS_OF)
+    )
+
+
+def without_containers(patch: Object) -> Object | None:
+    """Return a status patch less what it says of single containers, or None when nothing is left.
+
+    Where a tenant has written that a container ended for good, its API server never takes that
+    back; phase and conditions it does.
+    """
+    rest = {field: value for field, value in patch["status"].items() if field not in _CONTAINERS_OF}
+    return {**patch, "status": rest} if rest else None
 
 
 def lost(tenant_pod: Mapping[str, Any]) -> Object:
@@ -123,18 +174,36 @@ def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> O
         condition.get("type"): condition
         for condition in (super_pod.get("status") or {}).get("conditions") or ()
     }
-    changed = []
-    for condition in (tenant_pod.get("status") or {}).get("conditions") or ():
-        if condition.get("type") not in gates:
-            continue
-        wanted = {
-            key: str(condition[key])[: policy.MAX_GATE_MESSAGE]
-            for key in ("type", "status", "reason", "message", "lastTransitionTime")
-            if condition.get(key)
-        }
-        there = below.get(condition["type"]) or {}
+    changed, seen = [], set()
+    for condition in _own_conditions(tenant_pod):
+        kind = condition["type"]
+        if kind not in gates or kind in seen:
+            continue  # the first of several counts, as it does for whoever reads them
+        seen.add(kind)
+        wanted = _said(condition)
+        there = below.get(kind) or {}
         if any(there.get(key) != value for key, value in wanted.items()):
             changed.append(wanted)
     if not changed:
         return None
     return {"metadata": {"uid": super_pod["metadata"]["uid"]}, "status": {"conditions": changed}}
+
+
+def _said(condition: Mapping[str, Any]) -> Object:
+    """Return a tenant's condition as the super API will have it, or each look would differ."""
+    found: Object = {
+        key: condition[key][: policy.MAX_GATE_MESSAGE]
+        for key in ("type", "status", "reason", "message")
+        if isinstance(condition.get(key), str) and condition[key]
+    }
+    time = _time(condition.get("lastTransitionTime"))
+    return {**found, "lastTransitionTime": time} if time else found
+
+
+def _time(value: Any) -> str:
+    """Return a time as API servers write it, empty when it is none."""
+    try:
+        found = datetime.fromisoformat(value)
+        return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if found.tzinfo else ""
+    except (OverflowError, TypeError, ValueError):
+        return ""

@@ -5,21 +5,31 @@ know clients. Hazard: the API refuses most changes of a pod, so the patch holds 
 may change and never a whole list of containers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+import orjson
 
 from kubeio import Object
 from syncer import policy, translate
-from syncer.special import pod_build, pod_scheduling
+from syncer.leaves import ALLOW, Each, Verdict, Walk
+from syncer.rejections import RejectedError
+from syncer.special import pod_build, pod_ephemeral, pod_scheduling, pod_status
 from syncer.special.pod_life import PodSide, TwinSide
+from syncer.special.pod_spec import POD_SPEC
 from syncer.special.pod_status import TERMINAL
+from tenancy import marks
 from tenancy.ownership import Tenant
+from tenancy.policies import BASELINE, Metadata, TenantPolicySpec
 
 LOST_REASON = "SuperPodLost"
 
 
-def pod_side(pod: Mapping[str, Any]) -> PodSide:
-    """Return what a tenant pod's life depends on."""
+def pod_side(pod: Mapping[str, Any], *, had_twin: bool = False, was_taken: bool = False) -> PodSide:
+    """Return what a tenant pod's life depends on.
+
+    `had_twin`: one was seen bound, and to go; `was_taken`: it was seen being deleted.
+    """
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     phase = status.get("phase") or "Pending"
     return PodSide(
@@ -27,7 +37,8 @@ def pod_side(pod: Mapping[str, Any]) -> PodSide:
         deleting=bool(metadata.get("deletionTimestamp")),
         grace_seconds=metadata.get("deletionGracePeriodSeconds"),
         is_terminal=phase in TERMINAL,
-        was_below=phase != "Pending" or bool(status.get("startTime")),
+        was_below=had_twin or phase != "Pending" or bool(status.get("startTime")),
+        was_taken=was_taken,
         is_lost=phase == "Failed" and status.get("reason") == LOST_REASON,
         has_controller=translate.controller_of(metadata) is not None,
     )
@@ -41,6 +52,11 @@ def twin_side(twin: Mapping[str, Any]) -> TwinSide:
         deleting=bool(metadata.get("deletionTimestamp")),
         grace_seconds=metadata.get("deletionGracePeriodSeconds"),
     )
+
+
+def is_finished(pod: Mapping[str, Any]) -> bool:
+    """Tell whether all containers of a pod have ended for good."""
+    return (pod.get("status") or {}).get("phase") in TERMINAL
 
 
 def is_held(pod: Mapping[str, Any]) -> bool:
@@ -68,10 +84,29 @@ def grace_down(pod: PodSide) -> int | None:
     return min(pod.grace_seconds, policy.MAX_GRACE_SECONDS)
 
 
-def running_patch(pod: Mapping[str, Any], twin: Mapping[str, Any], tenant: Tenant) -> Object | None:
-    """Return the strategic merge patch of what may change on a running pod, or None."""
+def hidden_status(policy: TenantPolicySpec) -> frozenset[str]:
+    """Return the fields of a status that stay below."""
+    return pod_status.NODE_ADDRESSES if policy.nodes.view == "Minimal" else frozenset()
+
+
+def running_patch(
+    pod: Mapping[str, Any],
+    twin: Mapping[str, Any],
+    tenant: Tenant,
+    *,
+    passing: Metadata = BASELINE.metadata,
+    adding: Collection[str] = (),
+) -> Object | None:
+    """Return the strategic merge patch of what may change on a running pod, or None.
+
+    `adding` are the names of the ephemeral containers that are added right after. Raises
+    RejectedError for what no pod may have.
+    """
     super_namespace = twin["metadata"]["namespace"]
-    desired = pod_build.build_metadata(pod, tenant, super_namespace)
+    containers = [*_template(pod, twin), *pod_ephemeral.recorded(pod, twin, adding)]
+    desired = pod_build.build_metadata(
+        pod, tenant, super_namespace, containers=containers, passing=passing
+    )
     metadata = translate.metadata_patch("Pod", twin["metadata"], desired)
     spec = _spec_patch(pod["spec"], twin["spec"])
     if not metadata and not spec:
@@ -80,9 +115,37 @@ def running_patch(pod: Mapping[str, Any], twin: Mapping[str, Any], tenant: Tenan
     return {**body, "spec": spec} if spec else body
 
 
+_CONTAINERS = ("initContainers", "containers")
+_RUNNING: Mapping[str, Verdict] = {
+    **dict.fromkeys(_CONTAINERS, Each({"image": ALLOW, "name": ALLOW})),
+    **{field: POD_SPEC[field] for field in ("activeDeadlineSeconds", "tolerations")},
+}
+"""What of a spec may change while a pod runs."""
+
+
+def _template(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[str]:
+    """Return the containers of the pod's template that the twin has to record.
+
+    No honest API lets one be added to a pod; a hostile one would name what was injected below.
+    """
+    own = pod_build.container_names(pod["spec"])
+    if marks.CONTAINERS not in (twin["metadata"].get("annotations") or {}):
+        return own
+    served = pod_ephemeral.served_names(twin)
+    return [name for name in own if name in served]
+
+
 def _spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
-    patch: Object = {}
-    for kind in ("initContainers", "containers"):
+    walk, patch = Walk(), dict[str, Any]()
+    said = {field: own[field] for field in _RUNNING if field in own}
+    for kind in _CONTAINERS:
+        said[kind] = [
+            {key: item.get(key) for key in ("name", "image")} for item in own.get(kind) or ()
+        ]
+    own = walk.fields(said, _RUNNING, "spec")
+    if walk.problems:
+        raise RejectedError(*walk.problems)
+    for kind in _CONTAINERS:
         images = {item["name"]: item.get("image") for item in there.get(kind) or ()}
         changed = [
             {"name": item["name"], "image": item["image"]}
@@ -96,14 +159,16 @@ def _spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
         patch["activeDeadlineSeconds"] = deadline
     tolerations = there.get("tolerations") or []
     kept, _ = pod_scheduling.passed_tolerations(own.get("tolerations") or ())
-    added = [item for item in kept if not _is_tolerated(item, tolerations)]
+    known = {_spelled(item) for item in tolerations}
+    added = [item for item in kept if _spelled(item) not in known]
     if added:
         patch["tolerations"] = [*tolerations, *added]  # the API takes the whole list, only grown
     return patch
 
 
-def _is_tolerated(item: Mapping[str, Any], there: list[Mapping[str, Any]]) -> bool:
-    return any(dict(item) == dict(other) for other in there)
+def _spelled(toleration: Mapping[str, Any]) -> bytes:
+    """Return what two equal tolerations have in common; a pod may have thousands of them."""
+    return orjson.dumps(toleration, option=orjson.OPT_SORT_KEYS)
 
 
 def names_between(

@@ -1,21 +1,30 @@
 """Services: the same cluster IP on both sides, node ports and load balancers up.
 
 Pure. Owns which leaves of a Service go down, which may change later, and what of the super Service
-the tenant gets to see. Must not know how a refusal reaches the tenant. Hazard: a Service never goes
-down with another IP than the tenant's own; DNS and every client of it would lie.
+the tenant gets to see. A Service of a type or a load balancer class that the policy does not offer
+has no twin, whatever it was before: what is below follows from what the tenant's object says now,
+and an administrator who withdraws node ports sees them closed. Must not know how a refusal reaches
+the tenant. Hazard: a Service never goes down with another IP than the tenant's own; DNS and every
+client of it would lie.
 """
 
 import ipaddress
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kubeio import Object, errors
 from kubeio.store import Entry
 from syncer import translate
 from syncer.leaves import ALLOW, FREE, Drop, Each, Fields, Refuse, Verdict, Walk, Written
-from syncer.rejections import Problem, RejectedError
+from syncer.rejections import Problem, RefusedError, RejectedError
+from syncer.special import external_names, label_selectors
+from syncer.special.shapes import mapping, mappings
 from syncer.view import TenantView
+from tenancy import marks
 
+PORT_REPLACED = "NodePortReplaced"
+"""Reason of the Event when the tenant's node port is another one below."""
 IP_UNAVAILABLE = "ServiceIPUnavailable"
 """Reason of the Event when the tenant's IP cannot be had in the super cluster."""
 
@@ -24,13 +33,18 @@ SERVICE_SPEC: Mapping[str, Verdict] = {
     "clusterIP": ALLOW,
     "clusterIPs": ALLOW,
     "externalIPs": Refuse("external-ips", "would catch the traffic of others; remove them"),
-    "externalName": ALLOW,
+    "externalName": Written(
+        "external_names",
+        "goes down; a name in your cluster's domain becomes the name that it has where pods run",
+    ),
     "externalTrafficPolicy": ALLOW,
     "healthCheckNodePort": Drop("the super cluster picks its own"),
     "internalTrafficPolicy": ALLOW,
     "ipFamilies": ALLOW,
     "ipFamilyPolicy": ALLOW,
-    "loadBalancerClass": Refuse("load-balancer", "is not offered; leave it out"),
+    "loadBalancerClass": Written(
+        "services", "goes down, when it is a class that is offered to your cluster"
+    ),
     "loadBalancerIP": Refuse("load-balancer", "is not offered; leave it out"),
     "loadBalancerSourceRanges": ALLOW,
     "ports": Each(
@@ -51,8 +65,8 @@ SERVICE_SPEC: Mapping[str, Verdict] = {
     "type": ALLOW,
 }
 SERVICE_STATUS: Mapping[str, Verdict] = {
-    "conditions": Written("services"),
-    "loadBalancer": Written("services"),
+    "conditions": Written("services", "come up without names of the super cluster"),
+    "loadBalancer": Written("services", "comes up"),
 }
 
 
@@ -66,9 +80,24 @@ def service(tenant_service: Mapping[str, Any], view: TenantView) -> Object:
     metadata = tenant_service["metadata"]
     walk = Walk()
     spec = walk.fields(tenant_service.get("spec") or {}, SERVICE_SPEC, "spec")
-    if walk.problems:
-        raise RejectedError(*walk.problems)
+    said = mapping(tenant_service.get("spec"))
+    refused = list(_refused(said, view))
+    if refused:
+        raise RefusedError(*refused)
+    selector = spec.get("selector") or {}
+    name, problem = external_names.translated(said, view)
+    problems = [
+        *walk.problems,
+        *label_selectors.dropped(selector, "spec.selector", view.policy.metadata),
+        *([problem] if problem is not None else ()),
+    ]
+    if problems:
+        raise RejectedError(*problems)
     _refuse_addresses(spec, view)
+    if name:
+        spec["externalName"] = name
+    if said.get("loadBalancerClass"):
+        spec["loadBalancerClass"] = said["loadBalancerClass"]
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -77,15 +106,35 @@ def service(tenant_service: Mapping[str, Any], view: TenantView) -> Object:
             view.tenant,
             metadata,
             super_namespace=view.super_namespace(metadata["namespace"]),
+            passing=view.policy.metadata,
         ),
         "spec": spec,
     }
+
+
+def _refused(spec: Mapping[str, Any], view: TenantView) -> Iterator[Problem]:
+    """Yield what of a Service the policy does not offer."""
+    offered, kind = view.policy.network.service_types, spec.get("type") or "ClusterIP"
+    if kind not in offered:
+        text = f"{str(kind)[:60]} is not offered to this cluster; use {' or '.join(offered)}"
+        yield Problem("service-type", "spec.type", text)
+    name, classes = spec.get("loadBalancerClass"), view.policy.network.load_balancer_classes
+    if name and name not in classes:
+        text = f"is not offered to this cluster; {_one_of(classes)}"
+        yield Problem("load-balancer", "spec.loadBalancerClass", text)
+
+
+def _one_of(classes: tuple[str, ...]) -> str:
+    return f"use {' or '.join(classes)}" if classes else "leave it out"
 
 
 def _refuse_addresses(spec: Mapping[str, Any], view: TenantView) -> None:
     """Refuse an address outside the slice, and none at all: the super cluster would pick one."""
     address = spec.get("clusterIP") or ""
     others = spec.get("clusterIPs") or ()
+    if not isinstance(others, list | tuple):
+        text = "must be a list; correct the object"
+        raise RejectedError(Problem("malformed", "spec.clusterIPs", text))
     if not address and spec.get("type") != "ExternalName":
         text = "is empty; make the Service anew, so that it gets an address"
         raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
@@ -126,7 +175,28 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
     return {**body, "spec": spec} if spec else body
 
 
-_KEPT = frozenset({"healthCheckNodePort", "ipFamilies", "ipFamilyPolicy"})
+_KEPT = frozenset({"healthCheckNodePort", "ipFamilies", "ipFamilyPolicy", "loadBalancerClass"})
+"""What the super cluster fills in, and takes away with the type that needs it."""
+
+
+def must_be_remade(live: Mapping[str, Any], twin: Object) -> bool:
+    """Tell whether a twin differs in what the API never changes on a living Service.
+
+    The tenant's own went by way of another type, or it could not differ either: only a change that
+    was seen late, as one, needs a new twin.
+    """
+    there, wanted = mapping(live.get("spec")), twin["spec"]
+    fixed = [(there.get("clusterIP"), wanted.get("clusterIP"))]
+    fixed += [(_first(there.get("ipFamilies")), _first(wanted.get("ipFamilies")))]
+    if there.get("type") == wanted.get("type") == "LoadBalancer":
+        before, after = there.get("loadBalancerClass"), wanted.get("loadBalancerClass")
+        if after and before != after:
+            return True
+    return any(old and new and old != new for old, new in fixed)
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and value else None
 
 
 def _changed(there: Any, wanted: Any) -> Any:
@@ -147,27 +217,51 @@ def _is_same(key: str, there: Any, wanted: Any) -> bool:
     )
 
 
-def without_node_ports(twin: Object) -> Object:
-    """Return the twin asking for no node port of its own choice."""
+def without_node_ports(twin: Object, refused: Collection[int]) -> Object:
+    """Return the twin asking for no node port of its own choice at these places."""
     ports = [
-        {key: value for key, value in port.items() if key != "nodePort"}
-        for port in twin["spec"].get("ports") or ()
+        {key: value for key, value in port.items() if key != "nodePort" or index not in refused}
+        for index, port in enumerate(twin["spec"].get("ports") or ())
     ]
     return {**twin, "spec": {**twin["spec"], "ports": ports}}
 
 
-def with_live_ports(twin: Object, live: Mapping[str, Any]) -> Object:
-    """Return the twin with the node ports that the live object has, port by port."""
+def with_live_ports(twin: Object, live: Mapping[str, Any], refused: Collection[int]) -> Object:
+    """Return the twin with the node ports that the live object has, at these places."""
     given = {
         (port.get("port"), port.get("protocol")): port.get("nodePort")
         for port in (live.get("spec") or {}).get("ports") or ()
     }
-    bare = without_node_ports(twin)
-    for port in bare["spec"]["ports"]:
+    bare = without_node_ports(twin, refused)
+    for index in refused:
+        port = bare["spec"]["ports"][index]
         number = given.get((port.get("port"), port.get("protocol")))
         if number:
             port["nodePort"] = number
     return bare
+
+
+def refused_ports(problem: errors.Invalid, twin: Object) -> frozenset[int]:
+    """Return which ports of a twin a refusal is about; all when it does not say."""
+    fields = (str(cause.get("field", "")) for cause in problem.causes)
+    found = [_PORT.fullmatch(field) for field in fields]
+    there = range(len(twin["spec"].get("ports") or ()))
+    named = {int(match[1]) for match in found if match is not None}
+    return frozenset(named & set(there)) or frozenset(there)
+
+
+def asked_ports(tenant_service: Mapping[str, Any], places: Collection[int]) -> list[str]:
+    """Return the node ports that a tenant asked for at these places, each with its path."""
+    ports = mappings(mapping(tenant_service.get("spec")).get("ports"))
+    return [
+        f"spec.ports[{index}].nodePort {port['nodePort']}"
+        for index, port in enumerate(ports)
+        if index in places and port.get("nodePort")
+    ]
+
+
+_FIXED = ("spec.loadBalancerClass", "spec.ipFamil")
+_PORT = re.compile(r"spec\.ports\[(\d{1,4})\]\.nodePort")
 
 
 def is_allocation(problem: errors.ApiError) -> bool:
@@ -176,13 +270,16 @@ def is_allocation(problem: errors.ApiError) -> bool:
 
 
 def refusal(problem: errors.Invalid) -> str:
-    """Return which allocation a refusal is about: `address`, `port`, or empty for neither."""
+    """Return what a refusal is about: `address`, `port`, `fixed`, or empty for none of these.
+
+    `fixed` is what a Service keeps for life: its load balancer class and its family of addresses.
+    """
     fields = [str(cause.get("field", "")) for cause in problem.causes]
     if any(field.endswith("nodePort") for field in fields):
         return "port"
-    if any(field.startswith(("spec.clusterIP", "spec.clusterIPs")) for field in fields):
+    if any(field.startswith("spec.clusterIP") for field in fields):
         return "address"
-    return ""
+    return "fixed" if any(field.startswith(_FIXED) for field in fields) else ""
 
 
 def ports_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
@@ -206,12 +303,37 @@ def ports_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Obje
 
 def status_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
     """Return the merge patch of the tenant's status, or None."""
-    own = (tenant_service.get("status") or {}).get("loadBalancer") or {}
-    there = (live.get("status") or {}).get("loadBalancer") or {}
-    if own == there:
+    own, there = mapping(tenant_service.get("status")), mapping(live.get("status"))
+    status: Object = {}
+    balancer, real = mapping(own.get("loadBalancer")), mapping(there.get("loadBalancer"))
+    if balancer != real:
+        status["loadBalancer"] = translate.merge_patch(balancer, real)
+    said = _conditions_up(live, there)
+    if said != (own.get("conditions") or []):
+        status["conditions"] = said
+    if not status:
         return None
-    changed = translate.merge_patch(own, there)
-    return {
-        "metadata": {"uid": tenant_service["metadata"]["uid"]},
-        "status": {"loadBalancer": changed},
-    }
+    return {"metadata": {"uid": tenant_service["metadata"]["uid"]}, "status": status}
+
+
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
+
+
+def _conditions_up(live: Mapping[str, Any], status: Mapping[str, Any]) -> list[Object]:
+    """Return the conditions of a super Service for the tenant, without names of the super cluster.
+
+    Their generation is the super Service's own and stays below.
+    """
+    found = mappings(status.get("conditions"))
+    if not found:
+        return []
+    below, marked = live["metadata"], mapping(live["metadata"].get("annotations"))
+    root = str(marked.get(marks.CLUSTER, ""))
+    pairs = [
+        (str(below["namespace"]), str(marked.get(marks.NAMESPACE, ""))),
+        (f"{root}-" if root else "", ""),
+        (root, ""),
+        (str(below["uid"]), str(marked.get(marks.UID, ""))),
+    ]
+    kept = ({key: item[key] for key in _CONDITION if key in item} for item in found)
+    return [translate.scrub_all(item, pairs) for item in kept]

@@ -6,7 +6,7 @@ so nothing has to be remembered. Hazard: never log or compare the token itself.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from kubeio import Object
 from syncer import policy
 from syncer.references import token_sources
+from syncer.rejections import Problem
 from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant
 
@@ -84,6 +85,18 @@ def specs_of(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], 
 def wanted_of(source: Mapping[str, Any]) -> tuple[str, int]:
     """Return audience and lifetime that a serviceAccountToken source asks for."""
     return str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600)
+
+
+def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what is wrong with the tokens that a PodSpec, walked by its table, asks for."""
+    for number, volume in enumerate(spec.get("volumes") or ()):
+        for index, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            audience = (source.get("serviceAccountToken") or {}).get("audience") or ""
+            size = len(str(audience).encode(errors="replace"))
+            if size > policy.MAX_AUDIENCE:
+                path = f"spec.volumes[{number}].projected.sources[{index}].serviceAccountToken"
+                text = f"has {size} bytes; use one of at most {policy.MAX_AUDIENCE}"
+                yield Problem("token-audience", f"{path}.audience", text)
 
 
 def secret_of(

@@ -1,0 +1,97 @@
+"""How late a tenant's writes come, and which of them undo what somebody else did; for the metrics.
+
+Owns the suspicion that an object was changed behind our back: it becomes drift when a write of ours
+follows that is not itself what was seen. Must not decide anything: nothing of the sync depends on
+it. Hazard: what is noted for every event and write is on the hot path, and a suspicion that nobody
+settles stays.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from syncer.expectations import Side
+from syncer.keys import Key
+from telemetry.metrics import SyncMetrics, watch_tenants
+
+_DIRECTIONS = {Side.SUPER: "down", Side.TENANT: "up"}
+_SIDES = {Side.SUPER: "super", Side.TENANT: "tenant"}
+_METRICS = SyncMetrics()
+
+
+class Engaged(Protocol):
+    """What of a session is told in numbers."""
+
+    is_ready: bool
+    problem: str
+    refusing: str
+
+    @property
+    def holds_deletes(self) -> bool:
+        """Whether the brake is on."""
+
+
+class Figures:
+    """Those of one tenant."""
+
+    def __init__(self, age: Callable[[Key], float | None]) -> None:
+        """`age` tells for how many seconds a key in work has been wanted."""
+        self._age = age
+        self._suspected: dict[tuple[Side, Key], int] = {}
+
+    def suspect(self, side: Side, key: Key, revision: int) -> None:
+        """Note that an object is not as we wrote it; the event may yet prove to be our own."""
+        self._suspected.setdefault((side, key), revision)
+
+    def answered(self, side: Side, key: Key, revision: int) -> None:
+        """Note a write that was answered; 0 for one that puts nothing right, such as a delete."""
+        age = self._age(key)
+        if age is not None:
+            _METRICS.lag(_DIRECTIONS[side], key.kind, age)
+        if self._suspected:
+            suspected = self._suspected.pop((side, key), None)
+            if suspected is not None and revision and suspected != revision:
+                _METRICS.repaired(_SIDES[side], key.kind)
+
+    def settled(self, key: Key) -> None:
+        """Note that a key was worked on: what else was changed behind our back is none of ours."""
+        if self._suspected:
+            self._suspected.pop((Side.SUPER, key), None)
+            self._suspected.pop((Side.TENANT, key), None)
+
+
+class TenantCounts:
+    """How many tenants there are, and of how many something is true; counted at each scrape."""
+
+    def __init__(self, sessions: Mapping[str, Engaged], declared: Callable[[], int]) -> None:
+        """`declared` counts the tenants that should be engaged or become so."""
+        self._sessions = sessions
+        self._declared = declared
+        watch_tenants(
+            {
+                "declared": self.declared,
+                "engaged": self.engaged,
+                "unreachable": self.unreachable,
+                "refusing": self.refusing,
+                "deletes_held": self.deletes_held,
+            }
+        )
+
+    def declared(self) -> float:
+        """Count the VirtualClusters that are not being deleted."""
+        return self._declared()
+
+    def engaged(self) -> float:
+        """Count the tenants that are followed."""
+        return sum(session.is_ready for session in self._sessions.values())
+
+    def unreachable(self) -> float:
+        """Count the followed tenants whose API has been silent for a while."""
+        return sum(bool(session.problem) for session in self._sessions.values())
+
+    def refusing(self) -> float:
+        """Count the tenants that keep refusing writes."""
+        return sum(bool(session.refusing) for session in self._sessions.values())
+
+    def deletes_held(self) -> float:
+        """Count the tenants whose deletes wait for a word of the super admin."""
+        return sum(session.holds_deletes for session in self._sessions.values())

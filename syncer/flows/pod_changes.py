@@ -1,0 +1,146 @@
+"""What a tenant changes on a pod that runs: narrow patches, each by the subresource it belongs to.
+
+Owns the order: metadata first, so that the agent knows a new container before it can start; then
+resources, readiness conditions and ephemeral containers. Must not know how any patch is computed.
+Hazards: one part that is refused must not keep back the others, so what is refused is raised last;
+and a container is judged before its name is written down, as the agent serves whatever is named.
+"""
+
+from collections.abc import Sequence
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.worker import Wait
+from syncer import denials, downward, parking
+from syncer.downward import Pair
+from syncer.flows import pod_creation
+from syncer.fuse import Part
+from syncer.kinds import Kind
+from syncer.rejections import STUMBLES, Problem, RejectedError, malformed
+from syncer.session import Session
+from syncer.special import pod_ephemeral, pod_resize, pod_status, pods
+from tenancy import marks
+from tenancy.resources import PODS
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+async def carry_down(
+    kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
+) -> errors.ApiError | Wait | None:
+    """Write what differs; returns why a part of it did not go down, for the caller to raise."""
+    assert pair.tenant_x is not None  # noqa: S101 - both sides are there
+    assert pair.super_x is not None  # noqa: S101 - both sides are there
+    said, compared = (pair.tenant_x.said, pair.super_x.said), session.reminders.compared
+    is_plain = not pod["spec"].get("readinessGates") and not pod["spec"].get(pod_ephemeral.FIELD)
+    if is_plain and compared.get(pair.key) == said:
+        return None  # nothing but a status is another, as after most events
+    problem: errors.ApiError | Wait | None = None
+    added: list[Object] = []
+    try:
+        added = await _to_add(kind, pair, pod, twin, session)
+    except Wait as wait:
+        problem = wait
+    try:
+        parts = _parts(pod, twin, session, [item["name"] for item in added])
+    except RejectedError as rejected:
+        await denials.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
+        return None
+    places = [Part(pair.key, parking.SUPER, subresource) for subresource, _ in parts]
+    in_step = problem is None and not added and not any(body for _, body in parts)
+    known = any(session.fuse.knows(place) for place in places)
+    there = session.stores["Pod"].get(pair.key.namespace, pair.key.name)
+    if is_plain and in_step and not known and there is not None:
+        compared[pair.key] = said
+    for subresource, body in parts:
+        if body is None:
+            parking.settled(pair.key, parking.SUPER, session, subresource)
+            continue
+        if not subresource:
+            downward.stamp(body, pair.tenant_x)
+        try:
+            await _patch(pair, twin, body, session, subresource=subresource)
+        except denials.REFUSALS as refusal:
+            problem = refusal
+            if not subresource:
+                return problem  # without the names a new container would be out of reach
+    if added:
+        body = pod_ephemeral.patch(twin, added)
+        try:
+            await _patch(pair, twin, body, session, subresource="ephemeralcontainers")
+        except denials.REFUSALS as refusal:
+            problem = problem or refusal
+    return problem
+
+
+def _parts(
+    pod: Object, twin: Object, session: Session, adding: list[str]
+) -> list[tuple[str, Object | None]]:
+    """Return the patches by their subresources. Raises RejectedError for what has no shape."""
+    passing = session.view.policy.metadata
+    try:
+        return [
+            ("", pods.running_patch(pod, twin, session.tenant, passing=passing, adding=adding)),
+            ("resize", None if pods.is_finished(twin) else pod_resize.patch(pod, twin)),
+            ("status", pod_status.gate_patch(pod, twin)),
+        ]
+    except STUMBLES as stumble:  # a store may hold what no honest API server takes
+        raise malformed(stumble) from stumble
+
+
+async def _to_add(
+    kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
+) -> list[Object]:
+    """Return the ephemeral containers that the twin lacks and may have; tells of the others.
+
+    Raises Wait until what they need is below.
+    """
+    assert pair.tenant_x is not None  # noqa: S101 - both sides are there
+    if not pod["spec"].get(pod_ephemeral.FIELD) or pods.is_finished(twin):
+        return []
+    found: list[Object] = []
+    problems: Sequence[Problem] = ()
+    try:
+        if pod_ephemeral.added(pod, twin):
+            facts = pod_creation.facts(pod, session.ready_namespace(pair.key), [], session)
+            found, problems = pod_ephemeral.sorted_out(pod, twin, facts)
+    except (RejectedError, *STUMBLES) as problem:
+        rejected = problem if isinstance(problem, RejectedError) else malformed(problem)
+        problems = rejected.problems
+    if problems:
+        await denials.tell_rejected(kind, pair.tenant_x, tuple(problems), session)
+    names = {item["name"] for item in found}
+    wanted = [item for item in pod["spec"][pod_ephemeral.FIELD] if item["name"] in names]
+    if wanted:
+        await pod_creation.wait_for_needs(pair, {pod_ephemeral.FIELD: wanted}, [], session)
+    return found
+
+
+async def _patch(
+    pair: Pair, twin: Object, body: Object, session: Session, *, subresource: str = ""
+) -> None:
+    assert pair.tenant_x is not None  # noqa: S101 - both sides are there
+    part = Part(pair.key, parking.SUPER, subresource)
+    if parking.is_parked(part, body, twin, session):
+        return
+    written = await session.super_client.patch(
+        PODS,
+        twin["metadata"]["name"],
+        body,
+        kind="strategic",
+        namespace=twin["metadata"]["namespace"],
+        subresource=subresource,
+        field_manager=marks.SYNCER,
+    )
+    downward.noted(pair.key, written, pair.tenant_x, session)
+    _log.debug("super.changed", part=subresource or "spec")
+    await parking.tried(
+        part,
+        body,
+        before=twin,
+        answer=written,
+        resource=PODS,
+        tenant_x=pair.tenant_x,
+        session=session,
+    )

@@ -1,0 +1,121 @@
+"""What a change of one object means for others of the same tenant.
+
+Owns these few rules; `syncer.wiring` calls them. Must not decide or
+write: it queues keys. Hazard: a rule that is missing leaves a policy that names yesterday's
+namespaces.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kubeio.store import Entry
+from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, user_of
+from syncer.session import Session
+from syncer.special import (
+    disruption_budgets,
+    ingress_hosts,
+    ingresses,
+    network_policies,
+    token_specs,
+)
+from syncer.special.disruption_budgets import BUDGET
+
+
+def tenant_changed(
+    session: Session, kind: str, old: Entry | None, new: Entry | None, *, low: bool
+) -> None:
+    """Queue what an object of the tenant is rendered into."""
+    if kind == "Namespace":
+        _namespace_changed(session, old, new, low=low)
+    elif kind == "Ingress":
+        _ingress_changed(session, old, new, low=low)
+
+
+def super_pod_changed(
+    session: Session, namespace: str, old: Entry | None, new: Entry | None
+) -> None:
+    """Queue the budgets of a namespace that count their healthy pods below."""
+    budgets = session.stores[BUDGET].list(namespace)
+    if budgets and (old is None or new is None or _counted(old) != _counted(new)):
+        _add_all(session, budgets)
+
+
+def _counted(pod: Entry) -> tuple[object, ...]:
+    return pod.uid, pod.labels, disruption_budgets.is_healthy(pod)
+
+
+def super_budget_changed(
+    session: Session, namespace: str, old: Entry | None, new: Entry | None
+) -> None:
+    """Queue the budgets of a namespace when another one there selects pods, or does no more."""
+    before, after = (_selected(entry) for entry in (old, new))
+    if session.view.policy.sync.blocking_disruption_budgets != "Allow" and before != after:
+        _add_all(session, session.stores[BUDGET].list(namespace))
+
+
+def _selected(budget: Entry | None) -> Mapping[str, Any] | None:
+    if budget is None or budget.deleting:
+        return None
+    return disruption_budgets.selector_of(budget.decode())
+
+
+def _add_all(session: Session, budgets: Iterable[Entry]) -> None:
+    for entry in budgets:
+        session.add(session.key(BUDGET, entry.namespace, entry.name), low=True)
+
+
+def token_gone(session: Session, namespace: str, super_secret: Entry) -> None:
+    """Queue the pods that mount a token which is no longer there."""
+    token = token_specs.spec_of_secret(super_secret.annotations)
+    if token is None:
+        return
+    need = Ref(POD_TOKEN, token.pod_uid) if token.pod_uid else Ref(ACCOUNT_TOKEN, token.account)
+    for name in session.pods.references.users(namespace, need):
+        session.add(session.key("Pod", namespace, name), low=True)
+
+
+def class_changed(session: Session, kind: str, name: str, *, low: bool) -> None:
+    """Queue what names a class of the super cluster that came, changed or went."""
+    if kind != ingresses.INGRESS_CLASS:
+        return
+    for entry in session.stores["Ingress"].list():
+        if ingresses.class_of(entry.decode()) == name:
+            session.add(session.key("Ingress", entry.namespace, entry.name), low=low)
+
+
+def hosts_changed(sessions: Iterable[Session], old: Entry | None, new: Entry | None) -> None:
+    """Queue the Ingresses that want a host which one below has from now on, or no more."""
+    before, now = (ingress_hosts.hosts_named(each) if each else frozenset() for each in (old, new))
+    hosts = before ^ now
+    for session in sessions if hosts else ():
+        for entry in ingress_hosts.users(session.stores["Ingress"], hosts):
+            session.add(session.key("Ingress", entry.namespace, entry.name), low=True)
+
+
+def ranges_changed(session: Session) -> None:
+    """Queue what must leave out the addresses of the super cluster."""
+    for kind in ("EndpointSlice", "NetworkPolicy"):
+        for entry in session.stores[kind].list():
+            session.add(session.key(kind, entry.namespace, entry.name), low=True)
+
+
+def _namespace_changed(
+    session: Session, old: Entry | None, new: Entry | None, *, low: bool
+) -> None:
+    if old is not None and new is not None and old.labels == new.labels:
+        return
+    for entry in session.stores["NetworkPolicy"].list():
+        if network_policies.follows_namespaces(entry.body):
+            session.add(session.key("NetworkPolicy", entry.namespace, entry.name), low=low)
+
+
+def _ingress_changed(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
+    entry = new or old
+    if entry is None:
+        return
+    named = ingresses.secrets_of(new.decode()) if new is not None else ()
+    changed = session.pods.references.set(
+        entry.namespace, user_of("Ingress", entry.name), [Ref("Secret", name) for name in named]
+    )
+    for ref in changed:
+        session.add(session.key(ref.kind, entry.namespace, ref.name), low=low)

@@ -1,0 +1,71 @@
+"""The roll of one tenant: every key that may have work.
+
+Owns the way from the caches of both sides to keys, as neither side alone knows all. Must not queue
+or decide. Hazard: a key that is missing here is not looked at again after a restart, nor by the
+patrol, and what was left of it below stays for good.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from syncer.keys import ADDRESS, NODE, STORE, VOLUME, Key
+from syncer.kinds import BY_NAME
+from syncer.mirrors import MIRRORS
+from syncer.pod_index import PodIndex
+from syncer.special import claims, volumes
+from syncer.special.addresses import is_in_slice
+from syncer.supercluster import BY_TENANT, SuperCluster
+from syncer.view import TenantView
+from tenancy import marks
+
+
+class Roll:
+    """Counts through what a tenant has on either side."""
+
+    def __init__(self, view: TenantView, pods: PodIndex, super_cluster: SuperCluster) -> None:
+        self._view = view
+        self._pods = pods
+        self._below = super_cluster
+
+    def keys(self) -> Iterator[Key]:
+        """Yield every key that may have work."""
+        view, below = self._view, self._below
+        for kind in BY_NAME:
+            for entry in view.stores[kind].list():
+                yield self._key(kind, entry.namespace, entry.name)
+        for kind, entry in below.owned_by(view.tenant.uid):
+            key = below.key_of(kind, entry)
+            if key is not None:
+                yield key
+        is_exposed = view.policy.nodes.expose == "all"
+        exposed = (entry.name for entry in below.nodes.list() if is_exposed)
+        shown = (entry.name for entry in view.stores[NODE].list())
+        for name in {*self._pods.nodes(), *shown, *exposed}:
+            yield self._key(NODE, "", name)
+        for store in (view.stores["IPAddress"], below.addresses):
+            for entry in store.list():
+                if is_in_slice(entry.name, view):
+                    yield self._key(ADDRESS, "", entry.name)
+        for mirror in MIRRORS:
+            yield from self.of_mirror(mirror.resource.kind)
+        for name in self._volume_names():
+            yield self._key(VOLUME, "", name)
+        yield self._key(STORE, "", "")
+
+    def of_mirror(self, kind: str) -> Iterable[Key]:
+        """Yield the keys of a mirrored kind."""
+        for store in (self._view.stores[kind], self._below.classes[kind]):
+            for entry in store.list():
+                yield self._key(kind, "", entry.name)
+
+    def _volume_names(self) -> set[str]:
+        """Return what the tenant calls every volume that concerns it."""
+        uid = self._view.tenant.uid
+        found = {entry.name for entry in self._view.stores[VOLUME].list()}
+        own = self._below.volumes.index(BY_TENANT, uid)
+        found |= {entry.annotations.get(marks.VOLUME, "") for entry in own}
+        claims_below = self._below.stores[claims.CLAIM].index(BY_TENANT, uid)
+        found |= {volumes.named_by(entry) for entry in claims_below}
+        return found - {""}
+
+    def _key(self, kind: str, namespace: str, name: str) -> Key:
+        return Key(self._view.tenant.uid, self._below.name, kind, namespace, name)

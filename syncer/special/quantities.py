@@ -1,0 +1,28 @@
+"""Quantities as Kubernetes writes them, as numbers that can be compared; pure.
+
+Hazard: a tenant may write anything, so what is over-long is no quantity rather than a slow one.
+"""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+_QUANTITY = re.compile(
+    r"([+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
+)
+_BINARY = {f"{letter}i": Decimal(2) ** (10 * (n + 1)) for n, letter in enumerate("KMGTPE")}
+_DECIMAL = {
+    **{letter: Decimal(10) ** (3 * (n + 1)) for n, letter in enumerate("kMGTPE")},
+    **{letter: Decimal(10) ** (-3 * (n + 1)) for n, letter in enumerate("mun")},
+}
+
+
+def quantity(text: Any) -> Decimal | None:
+    """Return a quantity as the number it is, or None for something else."""
+    found = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        return None
+    number, suffix = Decimal(found[1]), found[2] or ""
+    if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix not in _BINARY:
+        return number * Decimal(10) ** int(suffix[1:])
+    return number * (_BINARY.get(suffix) or _DECIMAL.get(suffix) or Decimal(1))
