@@ -5,11 +5,10 @@ importlib.resources, because an installed wheel may have no folder to open.
 """
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
@@ -38,20 +37,22 @@ class Versions:
     coredns: str
 
 
+@functools.cache
 def minors() -> tuple[str, ...]:
     """Return the known minors, oldest first."""
-    found = [entry.name for entry in _root().iterdir() if _is_minor(entry.name)]
-    return tuple(sorted(found, key=lambda minor: tuple(map(int, minor.split(".")))))
+    return tuple(sorted(_document("minors"), key=_number))
 
 
 def versions(minor: str) -> Versions:
     """Return the versions that a minor means. Raises UnknownMinorError."""
-    return Versions(**_document(minor, "defaults.yaml"))
+    _check(minor)
+    return Versions(**_document("minors")[minor])
 
 
 @functools.cache
 def controllers(minor: str) -> tuple[Controller, ...]:
     """Return the verdict on each controller of a minor. Raises UnknownMinorError."""
+    _check(minor)
     return tuple(
         Controller(
             name=row["name"],
@@ -59,7 +60,8 @@ def controllers(minor: str) -> tuple[Controller, ...]:
             by_default=row.get("byDefault", True),
             reason=row["reason"],
         )
-        for row in _document(minor, "controllers.yaml")
+        for row in _document("controllers")
+        if _number(row.get("since", minor)) <= _number(minor) <= _number(row.get("until", minor))
     )
 
 
@@ -72,9 +74,9 @@ def controllers_flag(minor: str) -> str:
 
 
 @functools.cache
-def template(minor: str, name: str) -> str:
-    """Return the text of a minor's template. Raises UnknownMinorError."""
-    return (_folder(minor) / f"{name}.yaml.j2").read_text(encoding="utf-8")
+def template(name: str) -> str:
+    """Return the text of a template; it is the same for every minor."""
+    return (_root() / "templates" / f"{name}.yaml.j2").read_text(encoding="utf-8")
 
 
 @functools.cache
@@ -92,19 +94,18 @@ def _root() -> Traversable:
     return resources.files("clusterversions")
 
 
-def _folder(minor: str) -> Traversable:
+def _check(minor: str) -> None:
     if minor not in minors():
         raise UnknownMinorError(
             f"Kubernetes {minor!r} is not known here; known are {', '.join(minors())}"
         )
-    return _root() / minor
 
 
-def _document(minor: str, name: str) -> Any:
-    text = (_folder(minor) / name).read_text(encoding="utf-8")
-    return cast("Mapping[str, Any] | list[Mapping[str, Any]]", yaml.safe_load(text))
+@functools.cache
+def _document(name: str) -> Any:
+    return yaml.safe_load((_root() / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
-def _is_minor(name: str) -> bool:
-    major, _, minor = name.partition(".")
-    return major.isdigit() and minor.isdigit()
+def _number(minor: str) -> tuple[int, ...]:
+    """Return a minor as what it is ordered by."""
+    return tuple(map(int, minor.split(".")))

@@ -29,7 +29,7 @@ ACCESS: tuple[Access, ...] = (
     Access(
         "",
         ("namespaces",),
-        ("get", "list", "create", "patch", "delete"),
+        ("get", "list", "watch", "create", "patch", "delete"),
         "Root namespaces are ours; super namespaces of a tenant go when it is deleted.",
     ),
     Access(
@@ -41,7 +41,7 @@ ACCESS: tuple[Access, ...] = (
     Access(
         "",
         ("configmaps",),
-        ("get", "list", "create", "patch", "delete"),
+        ("get", "list", "watch", "create", "patch", "delete"),
         "Trust bundles and settings of control planes, and the authority that agents trust.",
     ),
     Access(
@@ -65,8 +65,8 @@ ACCESS: tuple[Access, ...] = (
     Access(
         "",
         ("persistentvolumeclaims",),
-        ("list", "delete"),
-        "The volumes of etcd go with the tenant.",
+        ("list", "create", "delete"),
+        "The volumes of etcd are there before its pods, and go with the tenant.",
     ),
     Access(
         "",
@@ -83,8 +83,8 @@ ACCESS: tuple[Access, ...] = (
     Access(
         "",
         ("nodes",),
-        ("list",),
-        "A NodePort is reached at the address of a node.",
+        ("list", "watch"),
+        "A NodePort is reached at the address of a node; tenants get another when that one goes.",
     ),
     Access(
         "networking.k8s.io",

@@ -13,10 +13,12 @@ from kubeio import Object, errors
 from kubeio.client import Client
 from kubeio.worker import Again, Verdict, Wait
 from tenancy import marks
-from tenancy.resources import CONFIG_MAPS, SECRETS
+from tenancy.resources import CONFIG_MAPS, SECRETS, VIRTUAL_CLUSTERS
+from vcmanager.expiries import Span
 from vcmanager.held import Held
-from vcmanager.keys import Key
-from vcmanager.means import Means
+from vcmanager.keys import AGENT_TRUST_LABELS, Key, of_listed
+from vcmanager.marking import is_part
+from vcmanager.means import RESYNC_SECONDS, Means
 from vcmanager.pki import authority, bundles, checks
 from vcmanager.pki.authority import Pair
 
@@ -24,7 +26,6 @@ CLIENT_SECRET = "vn-agent-client-ca"  # noqa: S105 - a name
 SERVING_SECRET = "vn-agent-serving-ca"  # noqa: S105 - a name
 CLIENT_KEY = "client-ca.crt"
 _RETRY = 60.0
-_RESYNC = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,20 @@ class AgentTrust:
 async def reconcile(means: Means, _key: Key) -> Verdict:
     """Have the authorities there before the first tenant, as the agents wait for them.
 
-    Nobody watches what is published: it is looked at again, and put back when it was changed.
+    What is published is put back when it was changed.
     """
     try:
-        await load(means.super_client, means.namespace, now=means.now)
+        found = await load(means.super_client, means.namespace, now=means.now)
     except Held as held:
         raise Wait(held.message, _RETRY) from held
-    return Again(_RESYNC)
+    pairs = {CLIENT_SECRET: found.client, SERVING_SECRET: found.serving}
+    spans = {name: Span(checks.end_of(pair)) for name, pair in pairs.items()}
+    means.expiries.note(marks.AGENT, spans)
+    # Their certificates for the agents, and whom they trust, come from these.
+    page = await means.super_client.list(VIRTUAL_CLUSTERS, metadata_only=True)
+    for each in page.get("items") or ():
+        means.wake(of_listed(each))
+    return Again(RESYNC_SECONDS)
 
 
 async def load(super_client: Client, namespace: str, *, now: Callable[[], datetime]) -> AgentTrust:
@@ -89,7 +97,11 @@ async def _get_or_create(
             ) from None
         made = authority.make_authority(name, now=now)
         manifest = bundles.secret_of(name, namespace, made)
-        secret = await super_client.create(SECRETS, manifest, field_manager=marks.MANAGER)
+        manifest["metadata"]["labels"] = dict(AGENT_TRUST_LABELS)
+        try:
+            secret = await super_client.create(SECRETS, manifest, field_manager=marks.MANAGER)
+        except errors.AlreadyExists:  # another key of ours was faster
+            secret = await super_client.get(SECRETS, name, namespace=namespace)
     pair = bundles.pair_of(secret)
     fault = checks.fault_of_authority(pair) if pair is not None else "missing"
     if pair is None or fault is not None:
@@ -99,6 +111,11 @@ async def _get_or_create(
             condition=marks.CERTIFICATES_READY,
             needs_person=True,
         )
+    labels = {"metadata": {"labels": dict(AGENT_TRUST_LABELS)}}
+    if not is_part(labels, secret):  # restored by hand: nobody would see it go
+        await super_client.patch(
+            SECRETS, name, labels, namespace=namespace, field_manager=marks.MANAGER
+        )
     return pair
 
 
@@ -106,13 +123,15 @@ async def _publish(
     super_client: Client, namespace: str, client: Pair, published: Object | None
 ) -> None:
     """Tell the agents whom to trust; written last, as it says that authorities exist."""
-    wanted = client.certificate.decode()
-    if published is not None and (published.get("data") or {}).get(CLIENT_KEY) == wanted:
-        return
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": marks.AGENT_CLIENT_TRUST, "namespace": namespace},
-        "data": {CLIENT_KEY: wanted},
+        "metadata": {
+            "name": marks.AGENT_CLIENT_TRUST,
+            "namespace": namespace,
+            "labels": dict(AGENT_TRUST_LABELS),
+        },
+        "data": {CLIENT_KEY: client.certificate.decode()},
     }
-    await super_client.apply(CONFIG_MAPS, manifest, field_manager=marks.MANAGER)
+    if not is_part(manifest, published):
+        await super_client.apply(CONFIG_MAPS, manifest, field_manager=marks.MANAGER)

@@ -25,12 +25,13 @@ from kubeio.worker import Verdict, Worker
 from telemetry.probes import Probes
 from tenancy import marks
 from tenancy.resources import VIRTUAL_CLUSTERS
-from vcmanager import agent_trust, operator, protection, signer
+from vcmanager import agent_trust, node_addresses, operator, protection, signer
 from vcmanager.controlplane import Settings
 from vcmanager.keys import AGENT_TRUST, Key, Kind
-from vcmanager.means import USER_AGENT, Means, TenantClients
+from vcmanager.means import Means, TenantClients
 from vcmanager.reconcile import reconcile
 
+USER_AGENT = "vc-manager"
 _DRAIN_SECONDS = 8.0
 _WORKERS = 16
 _CEILING = 60.0
@@ -42,6 +43,7 @@ _RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
     "ClusterVersion": protection.reconcile,
     "CertificateSigningRequest": signer.reconcile,
     "AgentTrust": agent_trust.reconcile,
+    "NodeAddress": node_addresses.reconcile,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -63,14 +65,19 @@ async def serve(options: Options, endpoint: Endpoint) -> int:
     """Compete for the Lease and work while it is held; 0 after an orderly end."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    async with Client(endpoint, user_agent=USER_AGENT) as super_client:
-        manager = _Manager(options, endpoint, super_client, stop)
+    agent = f"{USER_AGENT}/{options.identity}"
+    # Renewals neither queue behind a burst of writes nor are they fenced.
+    async with contextlib.AsyncExitStack() as stack:
         lease = Lease(
-            super_client,
+            await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
             namespace=options.namespace,
             name=marks.MANAGER,
             identity=f"{options.identity}_{uuid.uuid4()}",
         )
+        super_client = await stack.enter_async_context(
+            Client(endpoint, user_agent=agent, fence=lease.fence)
+        )
+        manager = _Manager(options, endpoint, super_client, stop)
         async with Probes().served(options.port):
             run = asyncio.ensure_future(lease.run(manager.run))
             stopped = asyncio.ensure_future(stop.wait())
@@ -120,7 +127,9 @@ class _Manager:
                 recorder=recorder,
                 now=lambda: datetime.now(UTC),
                 wake=self._queue.add,
-                tenants=await stack.enter_async_context(TenantClients()),
+                tenants=await stack.enter_async_context(
+                    TenantClients(user_agent=self._client.user_agent, fence=self._client.fence)
+                ),
             )
             await self._work(means, recorder)
 
@@ -143,7 +152,7 @@ class _Manager:
                 _log.info("manager.started", version=self._options.version)
                 stopped = group.create_task(self._stop.wait())
                 either: list[asyncio.Future[Any]] = [stopped, failed]
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                await _first_of(either, or_cancel=working)
                 if failed.done():
                     failed.result()
             self._queue.close()
@@ -169,6 +178,19 @@ class _Manager:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _RETRY)
         return False
+
+
+async def _first_of(futures: list[asyncio.Future[Any]], *, or_cancel: asyncio.Task[None]) -> None:
+    """Wait for one of them; when cancelled, the Lease is lost: nothing is written from then on.
+
+    The end of the watches takes seconds, and another manager may begin before that.
+    """
+    try:
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        or_cancel.cancel()
+        await asyncio.wait([or_cancel])
+        raise
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

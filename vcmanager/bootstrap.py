@@ -1,7 +1,7 @@
 """What every tenant has inside from the first minute: who may do what, and where its DNS is.
 
 Owns the objects in the tenant that are the manager's. Hazard: a tenant admin may delete or change
-them; they are applied at every reconcile, and a reconcile follows when the syncer reports trouble.
+them; they are applied at every reconcile, and `vcmanager.lookout` has one follow each change.
 """
 
 import asyncio
@@ -16,14 +16,9 @@ from tenancy import marks, resources
 from tenancy.resources import Resource
 
 _RBAC = "rbac.authorization.k8s.io"
-_RESOURCES: dict[str, Resource] = {
-    each.kind: each
-    for each in (
-        resources.CLUSTER_ROLES,
-        resources.CLUSTER_ROLE_BINDINGS,
-        resources.SERVICES,
-    )
-}
+RESOURCES = (resources.CLUSTER_ROLES, resources.CLUSTER_ROLE_BINDINGS, resources.SERVICES)
+"""The kinds of these objects."""
+_BY_KIND: dict[str, Resource] = {each.kind: each for each in RESOURCES}
 
 
 def objects(*, dns_address: str) -> list[Object]:
@@ -39,6 +34,8 @@ def objects(*, dns_address: str) -> list[Object]:
             _binding(marks.DNS_USER, marks.DNS_USER, "User", marks.DNS_USER),
             _dns_service(dns_address),
         ]
+    for each in made:
+        each["metadata"].setdefault("labels", {})[marks.BOOTSTRAP] = "true"
     return made
 
 
@@ -46,7 +43,7 @@ async def apply(tenant_client: Client, *, dns_address: str) -> None:
     """Apply the objects, all at once."""
     await asyncio.gather(
         *(
-            tenant_client.apply(_RESOURCES[each["kind"]], each, field_manager=marks.MANAGER)
+            tenant_client.apply(_BY_KIND[each["kind"]], each, field_manager=marks.MANAGER)
             for each in objects(dns_address=dns_address)
         )
     )

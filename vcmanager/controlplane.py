@@ -25,13 +25,18 @@ ETCD, API_SERVER, CONTROLLER_MANAGER, DNS = (
     "coredns",
 )
 
-_MEMORY = {
-    "apiserver": {"gogc": "50"},
-    "controller_manager": {"gogc": "50"},
-    "coredns": {"gogc": "50"},
+_RUNTIME = {
+    "etcd": {"cores": "1", "gogc": "100"},
+    "apiserver": {"cores": "2", "gogc": "50"},
+    "controller_manager": {"cores": "1", "gogc": "50"},
+    "coredns": {"cores": "1", "gogc": "50"},
 }
+"""Go's runtime per component, for many small programs on one node: threads that look for work and
+unused heap are most of what an idle tenant costs. Upstream-shaped bundles bring their own."""
 _SHAPES: Mapping[str, render.Shape] = {
-    "services": render.shape_of(("Service", "etcd"), ("Service", "apiserver-svc")),
+    "services": render.shape_of(
+        ("Service", "etcd"), ("Service", "etcd-client"), ("Service", "apiserver-svc")
+    ),
     ETCD: render.shape_of(("StatefulSet", "etcd")),
     API_SERVER: render.shape_of(("ConfigMap", "apiserver-config"), ("StatefulSet", "apiserver")),
     CONTROLLER_MANAGER: render.shape_of(("StatefulSet", "controller-manager")),
@@ -86,6 +91,8 @@ class Wish:
     version: ClusterVersionSpec
     external_domain: str
     settings: Settings
+    is_new: bool
+    """Nobody has used the tenant yet: its API has not answered so far."""
 
 
 def plan(wish: Wish, slice_: Slice) -> ControlPlane:
@@ -98,11 +105,17 @@ def _short(wish: Wish, slice_: Slice) -> ControlPlane:
     release = versions.resolve(wish.version_name, wish.version)
     values = _values(wish, slice_, release)
     parts = [ETCD, API_SERVER, CONTROLLER_MANAGER, *([DNS] if _has_dns(wish) else [])]
-    rendered = {part: _rendered(release.minor, part, values) for part in ("services", *parts)}
+    rendered = {part: _rendered(part, values) for part in ("services", *parts)}
     return ControlPlane(
         services=tuple(rendered["services"]),
         workloads=tuple(each for part in parts for each in rendered[part]),
-        claims=_claims(wish, slice_, selector={marks.COMPONENT: API_SERVER}, port=6443),
+        claims=_claims(
+            wish,
+            slice_,
+            selector={marks.COMPONENT: API_SERVER},
+            port=6443,
+            is_reached_early=_is_reached_early(wish),
+        ),
         facts=_facts(wish, slice_, wish.version.replicas, "etcd", "apiserver-svc"),
         service_type=wish.version.service_type,
         api_service="apiserver-svc",
@@ -129,7 +142,7 @@ def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
     ]
     if _has_dns(wish):
         release = versions.newest()
-        made += _rendered(release.minor, DNS, _values(wish, slice_, release))
+        made += _rendered(DNS, _values(wish, slice_, release))
     etcd, api = bundles[ETCD], bundles[API_SERVER]
     etcd_service, api_service = etcd.service or {}, api.service or {}
     service_spec = api_service["spec"]
@@ -142,6 +155,7 @@ def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
             slice_,
             selector=service_spec["selector"],
             port=port.get("targetPort", port["port"]),
+            is_reached_early=False,  # its own Service, which is not ours, leads there later
         ),
         facts=_facts(
             wish,
@@ -168,15 +182,12 @@ def bundles_of(version: ClusterVersionSpec) -> dict[str, Bundle]:
     return {component: bundle for component, bundle in found.items() if bundle is not None}
 
 
-def _rendered(minor: str, part: str, values: Mapping[str, Any]) -> list[Manifest]:
-    return render.render(
-        catalog.template(minor, part), values, name=f"{minor}/{part}", shape=_SHAPES[part]
-    )
+def _rendered(part: str, values: Mapping[str, Any]) -> list[Manifest]:
+    return render.render(catalog.template(part), values, name=part, shape=_SHAPES[part])
 
 
 def _values(wish: Wish, slice_: Slice, release: versions.Release) -> dict[str, Any]:
     replicas = wish.version.replicas
-    members = [f"https://etcd-{number}.etcd:2379" for number in range(replicas)]
     return {
         "root": wish.tenant.root,
         "vc_uid": wish.tenant.uid,
@@ -187,18 +198,18 @@ def _values(wish: Wish, slice_: Slice, release: versions.Release) -> dict[str, A
         "kubelet_addresses": upstream.KUBELET_ADDRESSES,
         "service_type": wish.version.service_type,
         "replicas": replicas,
+        "is_reached_early": _is_reached_early(wish),
         "controller_manager_replicas": 2 if replicas > 1 else 1,
         # One pod of a StatefulSet is never two: it needs no lease that is renewed day and night.
         "leader_elect": "true" if replicas > 1 else "false",
         "dns_replicas": 2 if replicas > 1 else 1,
-        "etcd_servers": ",".join(members),
         "initial_cluster": upstream.initial_cluster("etcd", "etcd", replicas),
         "storage_size": wish.version.etcd_storage.size,
         "storage_class": wish.version.etcd_storage.class_name,
         "images": versions.images(wish.settings.registry, release.versions),
         "controllers": catalog.controllers_flag(release.minor),
         "extra_args": release.extra_args,
-        "memory": _MEMORY,
+        "runtime": _RUNTIME,
     }
 
 
@@ -220,12 +231,35 @@ def _facts(
 
 
 def _claims(
-    wish: Wish, slice_: Slice, *, selector: Mapping[str, str], port: int | str
+    wish: Wish,
+    slice_: Slice,
+    *,
+    selector: Mapping[str, str],
+    port: int | str,
+    is_reached_early: bool,
 ) -> tuple[Manifest, ...]:
-    claims = [slices.api_claim(wish.tenant.root, slice_, selector=selector, port=port)]
+    claims = [
+        slices.api_claim(
+            wish.tenant.root,
+            slice_,
+            selector=selector,
+            port=port,
+            is_reached_early=is_reached_early,
+        )
+    ]
     if _has_dns(wish):
         claims.append(slices.dns_claim(wish.tenant.root, slice_))
     return tuple(claims)
+
+
+def _is_reached_early(wish: Wish) -> bool:
+    """Tell whether Services lead to an etcd and an API server before they are ready.
+
+    At the very first start of single ones whoever waits for them finds them as soon as they listen.
+    Later an API server that starts would refuse its clients what they may do, instead of a
+    connection, and one on a lost node would not be left.
+    """
+    return wish.is_new and wish.version.replicas == 1
 
 
 def _has_dns(wish: Wish) -> bool:

@@ -13,7 +13,9 @@ from typing import Any
 
 from tenancy import marks
 from vcmanager import upstream
+from vcmanager.agent_trust import CLIENT_SECRET as AGENT_AUTHORITY
 from vcmanager.agent_trust import AgentTrust
+from vcmanager.expiries import Span
 from vcmanager.held import Held
 from vcmanager.pki import authority, bundles, checks, inventory
 from vcmanager.pki.authority import Pair
@@ -41,6 +43,8 @@ class Material:
     renewed: tuple[tuple[str, checks.Fault], ...]
     """What was made anew, and why."""
     next_renewal: datetime
+    spans: Mapping[str, Span]
+    """When each ends and is renewed, by the name of its Secret; authorities included."""
 
 
 async def missing_roots(
@@ -111,6 +115,12 @@ def material(
     """
     made: list[Manifest] = []
     renewed: list[tuple[str, checks.Fault]] = []
+    spans = {
+        AGENT_AUTHORITY if name == inventory.AGENT_CLIENT else inventory.AUTHORITIES[name]: Span(
+            checks.end_of(pair)
+        )
+        for name, pair in roots.items()
+    }
     renewals: list[datetime] = []
 
     def leaf(name: str, pair: Pair | None, issuer: Pair, subject: authority.Subject) -> Pair:
@@ -119,6 +129,7 @@ def material(
             pair = authority.make_leaf(issuer, subject, lifetime=lifetime, now=now)
             renewed.append((name, fault or "missing"))
         renewals.append(checks.renewal_of(pair))
+        spans[name] = Span(checks.end_of(pair), renewals[-1])
         return pair
 
     for row in inventory.leaves(facts):
@@ -150,6 +161,7 @@ def material(
         trust=_trust(facts.root, roots, agents),
         renewed=tuple(renewed),
         next_renewal=min(renewals),
+        spans=spans,
     )
 
 

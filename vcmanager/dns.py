@@ -27,7 +27,9 @@ def corefile(*, root: str, domain: str) -> str:
     """Return the Corefile of a tenant.
 
     The kernel of a pod knows its super namespace: what `hostname -f` prints there ends in
-    `<root>-<namespace>.svc.<the super cluster's domain>`. The rewrite answers for that name too.
+    `<root>-<namespace>.svc.<the super cluster's domain>`. The rewrite answers for that name, too,
+    and under that name, or a resolver would throw the answer away. A namespace whose name is so
+    long that its super form is shortened cannot be told from that; there is the tenant's form only.
     """
     if not names.is_dns_label(root):
         raise ValueError(f"{root!r} is no root namespace")
@@ -37,7 +39,7 @@ def corefile(*, root: str, domain: str) -> str:
     health :8080
     ready :8181
     rewrite stop {{
-        name regex (.+)\\.{root}-([^.]+)\\.svc\\..+ {{1}}.{{2}}.svc.{checked_domain(domain)}
+        name regex ^(.+)\\.{root}-([^.]+)\\.svc\\..+$ {{1}}.{{2}}.svc.{checked_domain(domain)}
         answer auto
     }}
     kubernetes {domain} in-addr.arpa ip6.arpa {{

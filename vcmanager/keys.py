@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from tenancy import marks
 
-Kind = Literal["VirtualCluster", "ClusterVersion", "CertificateSigningRequest", "AgentTrust"]
+Kind = Literal[
+    "VirtualCluster", "ClusterVersion", "CertificateSigningRequest", "AgentTrust", "NodeAddress"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,25 @@ def virtual_cluster(namespace: str, name: str) -> Key:
     return Key("VirtualCluster", namespace, name)
 
 
+def of_listed(found: Mapping[str, Any]) -> Key:
+    """Return the key of a VirtualCluster as a list has it."""
+    metadata = found["metadata"]
+    return virtual_cluster(metadata["namespace"], metadata["name"])
+
+
+AGENT_TRUST_LABELS = {marks.CONTROLLED: "true", marks.COMPONENT: marks.AGENT}
+"""On what the agents trust, so that a change of it is seen."""
+
+
+def node_address(address: str) -> Key:
+    """Return the key of an address that no node has any more."""
+    return Key("NodeAddress", "", address)
+
+
 def parent_of(metadata: Mapping[str, Any]) -> Key | None:
-    """Return the VirtualCluster that an object in a root namespace belongs to, or None."""
+    """Return what looks after an object of ours: its VirtualCluster, or the agents' trust."""
     labels = metadata.get("labels") or {}
+    if labels.get(marks.COMPONENT) == marks.AGENT and marks.VC_NAME not in labels:
+        return AGENT_TRUST
     namespace, name = labels.get(marks.VC_NAMESPACE), labels.get(marks.VC_NAME)
     return virtual_cluster(namespace, name) if namespace and name else None

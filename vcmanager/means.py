@@ -1,7 +1,8 @@
 """What every reconcile works with; made once by the composition root and passed in.
 
 Owns no decisions. Hazard: the clients of tenants hold break-glass credentials; they are kept per
-tenant UID and closed when the credential changes or the tenant goes.
+tenant UID, with the watches that use them, and closed when the credential changes or the tenant
+goes.
 """
 
 import asyncio
@@ -16,20 +17,27 @@ from kubeio import config
 from kubeio.client import Client
 from kubeio.events import EventRecorder
 from kubeio.lease import Observer
+from kubeio.wire import Fence
+from vcmanager import bootstrap
 from vcmanager.controlplane import Settings
+from vcmanager.expiries import Expiries
 from vcmanager.keys import Key
+from vcmanager.lookout import Lookout
 
+RESYNC_SECONDS = 36_000.0
+"""Until what needs nothing is looked at again: what matters is watched, and a look is some thirty
+requests."""
 TENANT_DEADLINE = 5.0
 """Seconds for one request to a tenant: a tenant may be slow on purpose."""
-USER_AGENT = "vc-manager"
 
 
 class TenantClients:
     """One client per tenant, as long as its credential stays the same."""
 
-    def __init__(self) -> None:
-        """Know no tenant yet."""
-        self._clients: dict[str, tuple[str, Client]] = {}
+    def __init__(self, *, user_agent: str = "vc-manager", fence: Fence | None = None) -> None:
+        """Know no tenant yet; all clients have the user agent and the fence."""
+        self._user_agent, self._fence = user_agent, fence
+        self._clients: dict[str, tuple[str, Client, Lookout]] = {}
 
     async def __aenter__(self) -> Self:
         """Open nothing yet."""
@@ -45,24 +53,37 @@ class TenantClients:
         for uid in list(self._clients):
             await self.drop(uid)
 
-    async def get(self, uid: str, kubeconfig: bytes, name: str) -> Client:
-        """Return the client of a tenant for this kubeconfig."""
+    async def get(
+        self, uid: str, kubeconfig: bytes, name: str, *, changed: Callable[[], None]
+    ) -> Client:
+        """Return the client of a tenant for this kubeconfig.
+
+        `changed` is called when somebody touches what is ours in the tenant.
+        """
         digest = hashlib.sha256(kubeconfig).hexdigest()
         known = self._clients.get(uid)
         if known is not None and known[0] == digest:
             return known[1]
         await self.drop(uid)
         endpoint = config.tenant_kubeconfig(kubeconfig, name=name)
-        client = Client(endpoint, user_agent=USER_AGENT, connections=8, deadline=TENANT_DEADLINE)
+        client = Client(
+            endpoint,
+            user_agent=self._user_agent,
+            connections=8,
+            deadline=TENANT_DEADLINE,
+            fence=self._fence,
+        )
         await client.__aenter__()
-        self._clients[uid] = (digest, client)
+        self._clients[uid] = (digest, client, Lookout(client, bootstrap.RESOURCES, changed))
         return client
 
     async def drop(self, uid: str) -> None:
         """Close the client of a tenant, if there is one."""
         known = self._clients.pop(uid, None)
         if known is not None:
-            await known[1].__aexit__(None, None, None)
+            _, client, lookout = known
+            await lookout.close()
+            await client.__aexit__(None, None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +99,7 @@ class Means:
     wake: Callable[[Key], None]
     """Have a key looked at soon."""
     tenants: TenantClients = field(default_factory=TenantClients)
+    expiries: Expiries = field(default_factory=Expiries)
     syncer_lease: Observer = field(default_factory=Observer)
     claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a slice is chosen: two tenants must not look at the same list."""

@@ -1,13 +1,15 @@
 """Wires kopf's watches to the queue: something changed, so look at its VirtualCluster.
 
-Owns which kinds are watched and by which selectors. Must not decide anything. Hazard: kopf would
-write its own annotations and finalizers, post its log lines as Events, take over the process's
-signals and, at its end, cancel every task it finds in its loop. With event handlers alone, and a
-thread and a loop of its own, it does none of that to us.
+Owns which kinds are watched and by which selectors, and what it takes to tell changes that matter
+from others. Must not decide what to do. Hazard: kopf would write its own annotations and
+finalizers, post its log lines as Events, take over the process's signals and, at its end, cancel
+every task it finds in its loop. With event handlers alone, and a thread and a loop of its own, it
+does none of that to us.
 """
 
 import asyncio
 import contextlib
+import functools
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -21,7 +23,8 @@ from kubeio import tls
 from kubeio.endpoint import Endpoint
 from tenancy import marks, resources
 from tenancy.resources import Resource
-from vcmanager import keys
+from vcmanager import endpoint as endpoint_of
+from vcmanager import keys, tidings
 from vcmanager.keys import Key
 
 Wake = Callable[[Key], None]
@@ -32,16 +35,21 @@ CHILDREN = (
     resources.PODS,
     resources.SERVICES,
     resources.SECRETS,
+    resources.CONFIG_MAPS,
 )
 """Kinds in root namespaces that wake the VirtualCluster they belong to."""
 
 IN_ROOT_NAMESPACES = f"{marks.CONTROLLED}=true,!{marks.NAMESPACE}"
-"""What selects them on the server: ours, and of no tenant namespace."""
+"""What selects them on the server: ours, and of no tenant namespace.
+
+A label that is taken off shows as an end, which wakes as well.
+"""
 
 KOPF_FINALIZER = f"{marks.DOMAIN}/not-used"
 """What kopf may put on and take off; nothing else writes it, and it never does either."""
 
 _STOP_SECONDS = 7.0
+_CLOSING_SECONDS = 0.25
 _LOGGERS = {
     "kopf": logging.WARNING,
     "kopf.objects": logging.ERROR,
@@ -72,17 +80,21 @@ def _run(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> None:
     """Run kopf in this thread until told to stop."""
     for name, level in _LOGGERS.items():
         logging.getLogger(name).setLevel(level)
-    asyncio.run(
-        kopf.operator(
-            registry=_registry(endpoint, wake),
-            settings=_settings(),
-            clusterwide=True,
-            standalone=True,
-            stop_flag=stop,
-        )
-    )
+    asyncio.run(_operate(endpoint, wake, stop))
     if not stop.is_set():
         raise RuntimeError("the watches ended")
+
+
+async def _operate(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> None:
+    await kopf.operator(
+        registry=_registry(endpoint, wake),
+        settings=_settings(),
+        clusterwide=True,
+        standalone=True,
+        stop_flag=stop,
+    )
+    # A session that is closed ends its TLS connections a moment later; the loop ends with us.
+    await asyncio.sleep(_CLOSING_SECONDS)
 
 
 def _settings() -> kopf.OperatorSettings:
@@ -101,7 +113,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 600
     settings.watching.chunk_size = 500
     settings.queueing.idle_timeout = 1
-    for child in CHILDREN:
+    for child in (*CHILDREN, resources.NAMESPACES):
         settings.watching.label_selectors[_selector(child)] = IN_ROOT_NAMESPACES
     requests = _selector(resources.CERTIFICATE_SIGNING_REQUESTS)
     settings.watching.field_selectors[requests] = f"spec.signerName={marks.AGENT_SERVING_SIGNER}"
@@ -114,8 +126,11 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
     async def login(**_: Any) -> kopf.AiohttpSession:
         return _session(endpoint)
 
-    async def on_virtual_cluster(meta: Mapping[str, Any], **_: Any) -> None:
-        wake(keys.virtual_cluster(meta["namespace"], meta["name"]))
+    seen = tidings.Seen()
+
+    async def on_virtual_cluster(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        if seen.is_news(resources.VIRTUAL_CLUSTERS, type, body):
+            wake(keys.of_listed(body))
 
     async def on_cluster_version(meta: Mapping[str, Any], **_: Any) -> None:
         wake(Key("ClusterVersion", "", meta["name"]))
@@ -123,17 +138,47 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
     async def on_request(meta: Mapping[str, Any], **_: Any) -> None:
         wake(Key("CertificateSigningRequest", "", meta["name"]))
 
-    async def on_child(meta: Mapping[str, Any], **_: Any) -> None:
-        key = keys.parent_of(meta)
-        if key is not None:
-            wake(key)
+    parents: dict[str, Key] = {}
+
+    async def on_child(
+        resource: Resource,
+        /,
+        type: str | None,  # noqa: A002 - kopf's
+        body: kopf.Body,
+        **_: Any,
+    ) -> None:
+        """Wake whose the object is, and whose it was before its labels were changed."""
+        if not seen.is_news(resource, type, body):
+            return
+        meta = body["metadata"]
+        uid, key = meta["uid"], keys.parent_of(meta)
+        before = parents.pop(uid, None)
+        if key is not None and type != "DELETED":
+            parents[uid] = key
+        for each in {key, before}:
+            if each is not None:
+                wake(each)
+
+    addresses: dict[str, set[str]] = {}
+
+    async def on_node(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        name = body["metadata"]["name"]
+        now = set() if type == "DELETED" else set(endpoint_of.addresses([body]))
+        for address in addresses.pop(name, set()) - now:
+            wake(keys.node_address(address))
+        if now:
+            addresses[name] = now
 
     kopf.on.login(registry=registry)(login)
     handlers: list[tuple[Resource, Any]] = [
         (resources.VIRTUAL_CLUSTERS, on_virtual_cluster),
         (resources.CLUSTER_VERSIONS, on_cluster_version),
         (resources.CERTIFICATE_SIGNING_REQUESTS, on_request),
-        *((child, on_child) for child in CHILDREN),
+        (resources.NODES, on_node),
+        *(
+            (child, functools.partial(on_child, child))
+            for child in (*CHILDREN, resources.NAMESPACES)
+        ),
     ]
     for resource, handler in handlers:
         kopf.on.event(

@@ -1,9 +1,11 @@
 """Which component is first made after which.
 
 Owns the order of the very first start; later changes go to all at once. Pure. Hazard: a program
-that is started before what it needs does not just wait. The API server dials etcd with pauses that
-double, and ends after twenty seconds; the controller manager ends after ten; CoreDNS looks for its
-API with pauses that double too. Each is started when what it needs answers, and finds it at once.
+that is started long before what it needs does not just wait. The API server dials etcd with pauses
+that double, and ends after twenty seconds; the controller manager looks each second and ends after
+ten, twice before it is kept waiting; CoreDNS looks for its API with pauses that double too. So each
+is made when what it needs runs, and has come up by the time that it is needed; CoreDNS, which is up
+at once, when the API answers.
 """
 
 from collections.abc import Mapping
@@ -12,15 +14,19 @@ from typing import Any
 from vcmanager import controlplane
 from vcmanager.snapshot import Snapshot
 
+_RUNS_BEFORE = {
+    controlplane.API_SERVER: controlplane.ETCD,
+    controlplane.CONTROLLER_MANAGER: controlplane.API_SERVER,
+}
+
 
 def may_be_made(workload: Mapping[str, Any], snapshot: Snapshot) -> bool:
     """Tell whether a workload is there already, or what it needs answers."""
     name = workload["metadata"]["name"]
     if snapshot.get(workload["kind"], name) is not None or name == controlplane.ETCD:
         return True
-    if name == controlplane.API_SERVER:
-        return _has_started(snapshot, controlplane.ETCD)
-    return answers(snapshot)
+    before = _RUNS_BEFORE.get(name)
+    return (before is not None and _runs(snapshot, before)) or answers(snapshot)
 
 
 def answers(snapshot: Snapshot) -> bool:
@@ -29,13 +35,16 @@ def answers(snapshot: Snapshot) -> bool:
     return workload is not None and (workload.get("status") or {}).get("readyReplicas", 0) > 0
 
 
-def _has_started(snapshot: Snapshot, component: str) -> bool:
-    """Tell whether every pod of a component has got through its start-up probe."""
+def _runs(snapshot: Snapshot, component: str) -> bool:
+    """Tell whether every container of every pod of a component runs."""
     workload = snapshot.get("StatefulSet", component)
     wanted = workload["spec"].get("replicas", 1) if workload is not None else 1
     statuses = [
         (pod.get("status") or {}).get("containerStatuses") or ()
         for pod in snapshot.pods_of(component)
     ]
-    started = [each for each in statuses if each and all(one.get("started") for one in each)]
-    return len(started) >= wanted
+    return sum(bool(each) and all(map(_is_running, each)) for each in statuses) >= wanted
+
+
+def _is_running(container: Mapping[str, Any]) -> bool:
+    return "running" in (container.get("state") or {})

@@ -7,7 +7,7 @@ from kubeio import Object, errors
 from kubeio.worker import Again, Done, Verdict
 from tenancy import marks
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
-from vcmanager.keys import Key, virtual_cluster
+from vcmanager.keys import Key, of_listed
 from vcmanager.means import Means
 
 _RETRY = 60.0
@@ -20,10 +20,7 @@ async def reconcile(means: Means, key: Key) -> Verdict:
     page = await means.super_client.list(
         VIRTUAL_CLUSTERS, field_selector=f"spec.clusterVersionName={key.name}", metadata_only=True
     )
-    users = [
-        virtual_cluster(each["metadata"]["namespace"], each["metadata"]["name"])
-        for each in page.get("items") or ()
-    ]
+    users = [of_listed(each) for each in page.get("items") or ()]
     for user in users:
         means.wake(user)
     try:

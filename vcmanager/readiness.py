@@ -21,7 +21,7 @@ CONDITIONS: Mapping[str, str] = {
 }
 """The condition of each component."""
 
-_PROGRESS = frozenset({"ContainerCreating", "PodInitializing"})
+PROGRESS = frozenset({"ContainerCreating", "PodInitializing"})
 """What a container waits for on its way up; no failure by itself."""
 
 
@@ -93,7 +93,7 @@ def _trouble_of_container(pod: str, container: Object) -> Verdict | None:
     where = f"container {container.get('name')} of pod {pod}"
     waiting = (container.get("state") or {}).get("waiting") or {}
     reason = waiting.get("reason") or ""
-    if reason and reason not in _PROGRESS:
+    if reason and reason not in PROGRESS:
         text = f"{where} waits: {waiting.get('message') or reason}{_last_end(container)}"
         return Verdict(False, reason, text, is_failure=True)
     ended = (container.get("state") or {}).get("terminated") or {}

@@ -25,18 +25,20 @@ from vcmanager.credentials import Address
 from vcmanager.held import Held
 from vcmanager.judgement import judge
 from vcmanager.keys import Key
-from vcmanager.means import Means
-from vcmanager.phases import certificates, claim, intake, rollout, root_namespace, tenant
+from vcmanager.means import RESYNC_SECONDS, Means
+from vcmanager.phases import certificates, claim, intake, rollout, root_namespace
+from vcmanager.phases import tenant as tenant_phase
 from vcmanager.phases.build import Build
 from vcmanager.pki import inventory
 from vcmanager.slices import Slice
 from vcmanager.snapshot import Snapshot, take
 from vcmanager.status import Report
 
-RESYNC = 600.0
-"""Seconds until a tenant that needs nothing is looked at again: nodes and drift wake nobody."""
 _UNREADY = 10.0
-"""Seconds until a tenant that is not ready is looked at again, for Events that wake nobody."""
+"""Seconds until a tenant that is not ready is looked at again: the Events that say why its pods
+do not start wake nobody."""
+_SETTLING = 1.0
+"""Seconds until what holds only before a tenant's first use is taken back."""
 _FORBIDDEN = 30.0
 _SURPRISES = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 """What code raises that meets a template of a shape it did not expect."""
@@ -114,18 +116,22 @@ async def _keep(means: Means, body: Object, report: Report) -> Verdict:
         held=(held.reason, held.message) if held is not None else None,
         is_stalled=held is not None and held.needs_person,
         is_deleting=False,
+        old=body.get("status") or {},
     )
     await _write_status(means, body, report)
-    return verdict
+    return verdict if held is not None or report.is_settled else Again(_UNREADY)
 
 
 async def _delete(means: Means, body: Object, report: Report) -> Verdict:
+    tenant = _tenant_of(body)
     try:
-        await teardown.act(means, body, _tenant_of(body))
+        await teardown.act(means, body, tenant)
     except Held as held:
         report.conclude(held=(held.reason, held.message), is_stalled=False, is_deleting=True)
         await _write_status(means, body, report)
         return Again(held.again_after or _UNREADY)
+    if tenant is not None:
+        means.expiries.drop(tenant.uid)
     version = (body.get("spec") or {}).get("clusterVersionName")
     if version:
         means.wake(Key("ClusterVersion", "", version))
@@ -134,9 +140,10 @@ async def _delete(means: Means, body: Object, report: Report) -> Verdict:
 
 
 def _tenant_of(body: Object) -> Tenant | None:
-    """Return who a VirtualCluster is, also when its spec makes no sense any more."""
+    """Return who a VirtualCluster is, also when its spec or status makes no sense any more."""
+    named = {**body, "spec": {"clusterVersionName": "-"}, "status": {}}
     try:
-        return parse_virtual_cluster({**body, "spec": {"clusterVersionName": "-"}}).tenant
+        return parse_virtual_cluster(named).tenant
     except (NameProblemError, SpecProblemError):
         return None
 
@@ -185,7 +192,7 @@ class _Walk:
         cluster = intake.parse(self._body)
         report.cluster_namespace = cluster.tenant.root
         self._snapshot = snapshot = await take(means.super_client, cluster.tenant)
-        wish = await intake.fetch_wish(means, cluster)
+        wish = await intake.fetch_wish(means, cluster, is_new=tenant_phase.is_new(self._body))
         whole = await intake.fetch_super_range(means)
         intake.trial(wish, whole)
         if snapshot.namespace is None:
@@ -205,7 +212,9 @@ class _Walk:
                 "the etcd template has no volume: a lost pod is a lost tenant",
             )
         renewal = await self._make(wish, plan, namespace, slice_)
-        return min(RESYNC, max(1.0, (renewal - means.now()).total_seconds()))
+        if wish.is_new:
+            return _SETTLING
+        return min(RESYNC_SECONDS, max(1.0, (renewal - means.now()).total_seconds()))
 
     async def judge(self) -> None:
         """Say of each component whether it works, as far as there is anything to look at."""
@@ -234,6 +243,7 @@ class _Walk:
         external = await self._external(plan, service)
         material = certificates.material(means, wish, plan, roots, external)
         await build.mounted(plan, material, roots)
+        means.expiries.note(wish.tenant.uid, material.spans)
         until = material.next_renewal.strftime("%Y-%m-%d")
         report.say(
             marks.CERTIFICATES_READY,
@@ -285,11 +295,11 @@ class _Walk:
         if self._snapshot is None or not order.answers(self._snapshot):
             return
         name = f"{inventory.MANAGER}-kubeconfig"
-        self._report.version = await tenant.act(
+        self._report.version = await tenant_phase.act(
             self._means,
             wish,
             plan,
             secret=next(each for each in secrets if each["metadata"]["name"] == name),
             dns_address=slice_.dns if plan.facts.has_dns else "",
-            again_after=tenant.pause(self._body, self._means.now()),
+            again_after=tenant_phase.pause(self._body, self._means.now()),
         )

@@ -126,7 +126,9 @@ async def reconcile(means: Means, key: Key) -> Verdict:
     if isinstance(verdict, Later):
         return Again(_SOON)
     if isinstance(verdict, Refusal):
-        await _settle(means, request, "Denied", "NotTheAgent", verdict.message)
+        # What is approved, by us a moment ago or by hand, can't be denied any more; it can fail.
+        kind = "Failed" if "Approved" in types else "Denied"
+        await _settle(means, request, kind, "NotTheAgent", verdict.message)
         _log.warning("request.denied", problem=verdict.message)
         return Done()
     if "Approved" not in types:
@@ -153,7 +155,7 @@ async def _settle(means: Means, request: Object, kind: str, reason: str, message
     return await means.super_client.replace(
         CERTIFICATE_SIGNING_REQUESTS,
         {**request, "status": {**status, "conditions": conditions}},
-        subresource="approval",
+        subresource="status" if kind == "Failed" else "approval",
         field_manager=marks.MANAGER,
     )
 

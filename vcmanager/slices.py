@@ -32,6 +32,15 @@ class SliceProblemError(ValueError):
     """There is no slice for this tenant; the message says why and what to change."""
 
 
+class SliceTakenError(SliceProblemError):
+    """Another tenant has a part of the slice; who that is, is not for this one to know."""
+
+    def __init__(self, message: str, owner: str) -> None:
+        super().__init__(message)
+        self.owner = owner
+        """The other tenant's root namespace."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slice:
     """Addresses of one tenant's Services."""
@@ -120,9 +129,10 @@ def asked_for(cidr: str, whole: Network, taken: Mapping[str, Network]) -> Slice:
         )
     for owner, other in sorted(taken.items()):
         if network.version == other.version and network.overlaps(other):
-            raise SliceProblemError(
-                f"spec.serviceCidr {network} overlaps {other}, which {owner} has; choose another,"
-                " or leave the field out"
+            raise SliceTakenError(
+                f"spec.serviceCidr {network} overlaps the range of another VirtualCluster; choose"
+                " another, or leave the field out",
+                owner,
             )
     return Slice(network)
 
@@ -152,12 +162,19 @@ def is_in_root(service: Mapping[str, Any]) -> bool:
 
 
 def api_claim(
-    root: str, slice_: Slice, *, selector: Mapping[str, str], port: int | str
+    root: str,
+    slice_: Slice,
+    *,
+    selector: Mapping[str, str],
+    port: int | str,
+    is_reached_early: bool,
 ) -> Manifest:
     """Return the Service that claims a slice: its first address, selecting the tenant's API."""
     ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
     claim = _provided(root, API_SERVICE, slice_.api, selector, ports)
     claim["metadata"]["annotations"] = {marks.SERVICE_CIDR: str(slice_)}
+    if is_reached_early:
+        claim["spec"]["publishNotReadyAddresses"] = True
     return claim
 
 

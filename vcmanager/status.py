@@ -7,6 +7,7 @@ its own in the same list; this document names only ours, and server-side apply k
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from tenancy import conditions, marks
@@ -27,6 +28,7 @@ OURS = (
     RECONCILING,
     STALLED,
 )
+_DNS_MAY_TAKE = timedelta(minutes=5)
 _SUMMARIES = frozenset({marks.READY, RECONCILING, STALLED})
 _LONGEST_MESSAGE = 4096
 _NO_REASON = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
@@ -79,27 +81,56 @@ class Report:
                 self.say(each["type"], each["status"], each["reason"], each["message"])
 
     def conclude(
-        self, *, held: tuple[str, str] | None, is_stalled: bool, is_deleting: bool
+        self,
+        *,
+        held: tuple[str, str] | None,
+        is_stalled: bool,
+        is_deleting: bool,
+        old: Mapping[str, Any] | None = None,
     ) -> None:
-        """Summarise: Ready, Reconciling, Stalled. `held` is why a phase could not go on."""
+        """Summarise: Ready, Reconciling, Stalled.
+
+        `held` is why a phase could not go on; `old` is the status that was there before.
+        """
         missing = [
             each
             for kind, each in self._conditions.items()
             if each["status"] != "True" and kind not in (marks.STORE_EPHEMERAL, marks.READY)
         ]
-        if held is not None:
-            reason, message = held
-        elif missing:
-            reason, message = missing[0]["reason"], missing[0]["message"]
-        else:
+        if held is None and all(self._is_on_its_way(each["type"], old or {}) for each in missing):
             self.say(marks.READY, "True", "TenantControlPlaneRunning", _RUNNING)
-            return
-        self.say(marks.READY, "False", reason, message)
+            if not missing:
+                return
+        reason, message = held or (missing[0]["reason"], missing[0]["message"])
+        self.say(marks.READY, "False", reason, message)  # unless it is already True
         if is_stalled:
             self.say(STALLED, "True", reason, message)
         else:
             word = "Deleting" if is_deleting else "InProgress"
             self.say(RECONCILING, "True", word, message)
+
+    def _is_on_its_way(self, kind: str, old: Mapping[str, Any]) -> bool:
+        """Tell whether a part comes later that no request to the tenant's API waits for.
+
+        The name server is, for some minutes and as long as nothing is wrong with it. A tenant that
+        was ready once and is not any more becomes it again only as a whole, or Ready would go to
+        and fro with a name server that starts and ends.
+        """
+        if kind != marks.DNS_READY or kind in self.failing:
+            return False
+        found = old.get("conditions")
+        ready, before = (conditions.find(found, each) for each in (marks.READY, kind))
+        if old.get("phase") == "Running" and ready is not None and ready["status"] == "False":
+            return False
+        if before is None or before["status"] == "True":
+            return True
+        since = conditions.since(before)
+        return since is not None and datetime.fromisoformat(self.now) - since < _DNS_MAY_TAKE
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all is well and nothing is on its way; known after `conclude`."""
+        return RECONCILING not in self._conditions and STALLED not in self._conditions
 
     def document(self, old: Mapping[str, Any]) -> dict[str, Any]:
         """Return the status, with transition times carried over from the old one."""

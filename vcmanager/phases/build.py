@@ -10,7 +10,7 @@ from typing import Any
 from kubeio import Object
 from tenancy import marks
 from tenancy.resources import SERVICES
-from vcmanager import marking, order, store
+from vcmanager import marking, order, store, volumes
 from vcmanager.controlplane import ControlPlane, Manifest, Wish
 from vcmanager.credentials import Material
 from vcmanager.marking import Source
@@ -65,7 +65,17 @@ class Build:
                 self._wanted.append(made)  # kept as it is
             else:
                 due.append(made)
+        await self._claim_volumes(due)
         await self._apply(due)
+
+    async def _claim_volumes(self, due: list[Manifest]) -> None:
+        """Make the claims of what is made for the first time; later ones are the controller's."""
+        for each in due:
+            if (
+                each["kind"] == "StatefulSet"
+                and self._snapshot.get(each["kind"], each["metadata"]["name"]) is None
+            ):
+                await objects.create(self._means, volumes.claims(each))
 
     async def prune(self) -> None:
         """Delete what was made once and is not wanted any more."""

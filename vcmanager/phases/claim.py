@@ -6,7 +6,10 @@ slice is tried, never left behind.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NoReturn
+
+import structlog
 
 from kubeio import Object, errors
 from tenancy import marks
@@ -21,6 +24,8 @@ from vcmanager.slices import Network, Slice
 from vcmanager.snapshot import Snapshot
 
 _RETRY = 30.0
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def act(means: Means, wish: Wish, snapshot: Snapshot, whole: Network) -> Slice:
@@ -54,6 +59,8 @@ def _choices(wish: Wish, whole: Network, taken: dict[str, Network]) -> Iterable[
             return [slices.asked_for(wish.spec.service_cidr, whole, taken)]
         return slices.candidates(whole, wish.tenant.uid, taken.values())
     except slices.SliceProblemError as problem:
+        if isinstance(problem, slices.SliceTakenError):
+            _log.info("slice.taken", asked=wish.spec.service_cidr, owner=problem.owner)
         raise Held(
             "InvalidServiceCidr", str(problem), needs_person=True, again_after=_RETRY
         ) from problem
@@ -128,7 +135,8 @@ async def _complete(means: Means, wish: Wish, slice_: Slice, snapshot: Snapshot)
 
 
 def _claims(wish: Wish, slice_: Slice) -> list[Object]:
-    plan = intake.plan(wish, slice_)
+    # What is created with a field, and not applied, keeps it when it is no longer applied.
+    plan = intake.plan(replace(wish, is_new=False), slice_)
     return [marked(manifest, wish.tenant, {}) for manifest in plan.claims]
 
 

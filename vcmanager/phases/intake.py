@@ -39,7 +39,7 @@ def parse(body: Object) -> VirtualCluster:
         raise refused("InvalidSpec", str(problem)) from problem
 
 
-async def fetch_wish(means: Means, cluster: VirtualCluster) -> Wish:
+async def fetch_wish(means: Means, cluster: VirtualCluster, *, is_new: bool) -> Wish:
     """Return what is wanted. Raises Held when the ClusterVersion is missing or cannot be read."""
     name = cluster.spec.cluster_version_name
     try:
@@ -63,6 +63,7 @@ async def fetch_wish(means: Means, cluster: VirtualCluster) -> Wish:
         version=version,
         external_domain=cluster.labels.get(marks.EXTERNAL_DOMAIN, ""),
         settings=means.settings,
+        is_new=is_new,
     )
 
 

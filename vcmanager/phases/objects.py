@@ -5,7 +5,8 @@ refusal is shown, and nothing is deleted to get around it.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kubeio import Object, errors
@@ -32,6 +33,15 @@ async def apply(means: Means, manifests: Iterable[Mapping[str, Any]], snapshot: 
     return len(stale)
 
 
+async def create(means: Means, manifests: Iterable[Mapping[str, Any]]) -> None:
+    """Create what is not there, and leave what is as it is."""
+    for manifest in manifests:
+        with contextlib.suppress(errors.AlreadyExists), _explained(manifest):
+            await means.super_client.create(
+                KINDS[manifest["kind"]], dict(manifest), field_manager=marks.MANAGER
+            )
+
+
 async def prune(means: Means, wanted: Iterable[Mapping[str, Any]], snapshot: Snapshot) -> None:
     """Delete what we once made and no longer want, such as the DNS of a tenant that has its own."""
     names = {(each["kind"], each["metadata"]["name"]) for each in wanted}
@@ -49,9 +59,16 @@ _PRUNED = ("StatefulSet", "Deployment", "Service", "ConfigMap", "Secret")
 
 
 async def _apply(means: Means, manifest: Object) -> None:
-    resource = KINDS[manifest["kind"]]
+    with _explained(manifest):
+        await means.super_client.apply(
+            KINDS[manifest["kind"]], manifest, field_manager=marks.MANAGER
+        )
+
+
+@contextlib.contextmanager
+def _explained(manifest: Mapping[str, Any]) -> Iterator[None]:
     try:
-        await means.super_client.apply(resource, manifest, field_manager=marks.MANAGER)
+        yield
     except (errors.Invalid, errors.BadRequest) as problem:
         name = manifest["metadata"]["name"]
         raise Held(

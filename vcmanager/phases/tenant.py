@@ -10,7 +10,7 @@ from typing import Any
 
 from kubeio import Object, errors
 from tenancy import conditions, marks
-from vcmanager import bootstrap
+from vcmanager import bootstrap, keys
 from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.held import Held
 from vcmanager.means import Means
@@ -30,11 +30,10 @@ def pause(cluster: Mapping[str, Any], now: datetime) -> float:
     """
     status = cluster.get("status") or {}
     made = datetime.fromisoformat(cluster["metadata"]["creationTimestamp"])
-    has_run = status.get("phase") == "Running" or status.get("version")
-    if not has_run and now - made < _FIRST_START:
+    if is_new(cluster) and now - made < _FIRST_START:
         return _SOON
     failing = [
-        datetime.fromisoformat(found["lastTransitionTime"])
+        conditions.since(found) or now
         for kind in (marks.API_SERVER_READY, marks.CONTROLLER_MANAGER_READY)
         if (found := conditions.find(status.get("conditions"), kind)) is not None
         and found["status"] == "False"
@@ -42,6 +41,12 @@ def pause(cluster: Mapping[str, Any], now: datetime) -> float:
     ]
     elapsed = (now - min(failing, default=now)).total_seconds()
     return min(_LONGEST, max(_SHORTEST, elapsed))
+
+
+def is_new(cluster: Mapping[str, Any]) -> bool:
+    """Tell whether a tenant's API has not answered so far."""
+    status = cluster.get("status") or {}
+    return not (status.get("phase") == "Running" or status.get("version"))
 
 
 async def act(
@@ -59,8 +64,12 @@ async def act(
     the next try.
     """
     kubeconfig = bundles.data_of(secret, secret["metadata"]["name"])
+    tenant = wish.tenant
     client = await means.tenants.get(
-        wish.tenant.uid, kubeconfig, name=f"tenant {wish.tenant.namespace}/{wish.tenant.name}"
+        tenant.uid,
+        kubeconfig,
+        name=f"tenant {tenant.namespace}/{tenant.name}",
+        changed=lambda: means.wake(keys.virtual_cluster(tenant.namespace, tenant.name)),
     )
     try:
         version = await client.version()

@@ -6,11 +6,11 @@ nothing here or above may log them.
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
+from kubeio.documents import to_yaml
 from tenancy import marks
 from vcmanager.pki.authority import Pair
 
@@ -18,6 +18,8 @@ Manifest = dict[str, Any]
 
 CERTIFICATE = "tls.crt"
 KEY = "tls.key"
+_CREDENTIAL = re.compile(rb"^ +(client-certificate|client-key)-data: (\S+)$", re.MULTILINE)
+"""As we write them. Whoever may write a Secret may put any YAML there, which costs time to read."""
 
 
 def secret_of(name: str, namespace: str, pair: Pair) -> Manifest:
@@ -96,18 +98,21 @@ def kubeconfig(
         "contexts": [{"name": "default", "context": {"cluster": cluster, "user": user}}],
         "current-context": "default",
     }
-    return yaml.safe_dump(document, sort_keys=False).encode()
+    return to_yaml(document).encode()
 
 
 def pair_of_kubeconfig(document: bytes) -> Pair | None:
     """Return the user's certificate and key, or None when it is no kubeconfig of ours."""
+    found = _CREDENTIAL.findall(document)
+    values = dict(found)
+    if len(found) != len(values) or len(values) != 2:
+        return None
     try:
-        user = yaml.safe_load(document)["users"][0]["user"]
         return Pair(
-            base64.b64decode(user["client-certificate-data"], validate=True),
-            base64.b64decode(user["client-key-data"], validate=True),
+            base64.b64decode(values[b"client-certificate"], validate=True),
+            base64.b64decode(values[b"client-key"], validate=True),
         )
-    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+    except (binascii.Error, ValueError):
         return None
 
 

@@ -4,12 +4,14 @@ Must not know Secrets. Hazard: "cannot be read" and "is not there" are different
 only what was read.
 """
 
+import hashlib
 from datetime import datetime, timedelta
 from typing import Literal
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from vcmanager.pki.authority import Pair, Subject
@@ -26,6 +28,14 @@ Fault = Literal[
     "due for renewal",
 ]
 
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+)
+"""What is raised of files that somebody else wrote."""
 _TOLERATED = timedelta(hours=1)
 """How much longer than wanted a lifetime may be: clock skew and rounding."""
 
@@ -48,13 +58,13 @@ def fault_of_leaf(
         return "missing"
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
-        public_key = _public_of(pair.key)
+        certified, kept = _spki(certificate.public_key()), _spki(_public_of(pair.key))
         issuer = x509.load_pem_x509_certificate(authority.certificate)
         names, usages = _names(certificate), _usages(certificate)
-    except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except _UNREADABLE:
         return "unreadable"
     faults: tuple[tuple[Fault, bool], ...] = (
-        ("key mismatch", _spki(certificate.public_key()) != _spki(public_key)),
+        ("key mismatch", certified != kept),
         ("foreign issuer", not _is_issued_by(certificate, issuer)),
         ("other subject", _subject(certificate) != _wanted(subject)),
         ("other names", names != subject.alternative_names()),
@@ -69,11 +79,11 @@ def fault_of_authority(pair: Pair) -> Fault | None:
     """Return why an authority cannot be used, or None; it is never made anew for that."""
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
-        public_key = _public_of(pair.key)
+        certified, kept = _spki(certificate.public_key()), _spki(_public_of(pair.key))
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except _UNREADABLE:
         return "unreadable"
-    if _spki(certificate.public_key()) != _spki(public_key):
+    if certified != kept:
         return "key mismatch"
     return None if constraints.ca else "other usages"
 
@@ -81,11 +91,11 @@ def fault_of_authority(pair: Pair) -> Fault | None:
 def fault_of_keys(pair: Pair) -> Fault | None:
     """Return why the ServiceAccount keys cannot be used, or None."""
     try:
-        public = serialization.load_pem_public_key(pair.certificate)
-        derived = _public_of(pair.key)
-    except (ValueError, TypeError):
+        public = _spki(serialization.load_pem_public_key(pair.certificate))
+        derived = _spki(_public_of(pair.key))
+    except _UNREADABLE:
         return "unreadable"
-    return None if _spki(public) == _spki(derived) else "key mismatch"
+    return None if public == derived else "key mismatch"
 
 
 def renewal_of(pair: Pair) -> datetime:
@@ -100,8 +110,22 @@ def end_of(pair: Pair) -> datetime:
     return x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc
 
 
+_MOST_SOUND = 4096
+_sound: dict[bytes, None] = {}
+"""Digests of RSA keys found sound, the oldest first: to find out whether their numbers are prime
+takes 25 ms, which is most of a look at a tenant."""
+
+
 def _public_of(key: bytes) -> object:
-    return serialization.load_pem_private_key(key, password=None).public_key()
+    digest = hashlib.sha256(key).digest()
+    loaded = serialization.load_pem_private_key(
+        key, password=None, unsafe_skip_rsa_key_validation=digest in _sound
+    )
+    if isinstance(loaded, rsa.RSAPrivateKey) and digest not in _sound:
+        if len(_sound) >= _MOST_SOUND:
+            del _sound[next(iter(_sound))]
+        _sound[digest] = None
+    return loaded.public_key()
 
 
 def _spki(key: object) -> bytes:
@@ -117,7 +141,7 @@ def _spki(key: object) -> bytes:
 def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 

@@ -26,6 +26,9 @@ AUTHORITIES: dict[AuthorityName, str] = {
 }
 """Each authority of a tenant and the Secret that keeps it. The agents' are the manager's own."""
 
+ETCD_CLIENT_SERVICE = "etcd-client"
+"""Service by which the API server reaches whichever members are ready."""
+
 SERVICE_ACCOUNT_KEYS = "serviceaccount-rsa"
 TRUST = "trust"
 """ConfigMap with the certificates of all authorities, for control plane pods."""
@@ -179,7 +182,7 @@ def _etcd_names(facts: Facts) -> tuple[str, ...]:
     members = [
         f"{facts.etcd_set}-{number}.{facts.etcd_service}" for number in range(facts.etcd_replicas)
     ]
-    near = [*members, facts.etcd_service]
+    near = [*members, facts.etcd_service, ETCD_CLIENT_SERVICE]
     return _distinct("localhost", *near, *(f"{name}.{facts.root}" for name in near))
 
 

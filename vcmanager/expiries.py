@@ -1,0 +1,51 @@
+"""When certificates end and are due for renewal, of all tenants; for the metrics.
+
+Owns the first end and the first renewal of each name, so that the number of series does not grow
+with tenants. Must not decide anything. Hazard: what is noted stays until the next note or `drop`;
+that a tenant cannot be reconciled any more must not look as if its certificates were well.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from telemetry import metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a certificate ends, and when it is renewed; authorities never are."""
+
+    ends: datetime
+    renewed: datetime | None = None
+
+
+class Expiries:
+    """The certificates that this manager looks after, by owner: a tenant's UID, or the agents."""
+
+    def __init__(self) -> None:
+        """Know of none yet."""
+        self._spans: dict[str, Mapping[str, Span]] = {}
+
+    def note(self, owner: str, spans: Mapping[str, Span]) -> None:
+        """Take the certificates of an owner, by the names of their Secrets, for what was."""
+        before = self._spans.get(owner, {})
+        self._spans[owner] = dict(spans)
+        self._show({*before, *spans})
+
+    def drop(self, owner: str) -> None:
+        """Forget an owner that is no more."""
+        self._show(self._spans.pop(owner, {}))
+
+    def _show(self, names: Iterable[str]) -> None:
+        for name in names:
+            found = [spans[name] for spans in self._spans.values() if name in spans]
+            if not found:
+                metrics.forget_certificate(name)
+                continue
+            renewals = [span.renewed.timestamp() for span in found if span.renewed is not None]
+            metrics.show_certificate(
+                name,
+                ends=min(span.ends.timestamp() for span in found),
+                renewed=min(renewals, default=None),
+            )

@@ -1,0 +1,31 @@
+"""The claims that a StatefulSet will make for its pods, known beforehand.
+
+Pure. A pod that the scheduler sees before its claim is put back for a second, with a warning that
+frightens people; claims that are there already are adopted by the StatefulSet. Names and labels as
+its controller makes them (getPersistentVolumeClaims in pkg/controller/statefulset).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubeio import Object
+
+
+def claims(stateful_set: Mapping[str, Any]) -> Iterator[Object]:
+    """Yield the claims of every replica."""
+    metadata, spec = stateful_set["metadata"], stateful_set["spec"]
+    labels = (spec.get("selector") or {}).get("matchLabels") or {}
+    for ordinal in range(spec.get("replicas", 1)):
+        for template in spec.get("volumeClaimTemplates") or ():
+            inner = template["metadata"]
+            yield {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {
+                    "name": f"{inner['name']}-{metadata['name']}-{ordinal}",
+                    "namespace": metadata["namespace"],
+                    "labels": {**(inner.get("labels") or {}), **labels},
+                    **({"annotations": found} if (found := inner.get("annotations")) else {}),
+                },
+                "spec": template["spec"],
+            }
