@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import yaml
 
 from kubectl_vc.problems import CliProblem
@@ -20,7 +21,12 @@ from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 
 MAX_BYTES = 3 * 1024 * 1024
 """More than the API server takes in one request."""
+MAX_DEPTH = 100
+MAX_VALUES = 100_000
+"""With what the aliases stand for; a manifest of all bundles has about a thousand."""
 _FETCH_SECONDS = 15
+_ODD_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What YAML's own types raise, as for a date in a month that there is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +58,7 @@ def load(source: str) -> bytes:
 def parse(content: bytes, source: str) -> Manifest:
     """Return what YAML or JSON text asks for. Raises CliProblem."""
     where = _named(source)
-    try:
-        documents = [each for each in yaml.load_all(content, Loader=_Loader) if each is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise CliProblem(f"{where} is not YAML or JSON: {_place(problem)}") from problem
+    documents = _documents(content, where)
     found = [_object(each, where) for each in _flat(documents)]
     tenants = [each for each in found if each["kind"] == VIRTUAL_CLUSTERS.kind]
     versions = [each for each in found if each["kind"] == CLUSTER_VERSIONS.kind]
@@ -74,7 +77,8 @@ def parse(content: bytes, source: str) -> Manifest:
 
 
 def virtual_cluster(name: str, cluster_version: str) -> Manifest:
-    """Return the manifest of `create NAME --cluster-version V`."""
+    """Return the manifest of `create NAME --cluster-version V`. Raises CliProblem."""
+    _refuse_no_name(cluster_version, "--cluster-version")
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": VIRTUAL_CLUSTERS.kind,
@@ -96,6 +100,11 @@ def placed(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dic
             f"metadata.namespace is {written}, but -n says {namespace}; leave one of the two out"
         )
     chosen = written or namespace
+    if not names.is_dns_label(chosen):
+        raise CliProblem(
+            f"metadata.namespace: {chosen!r} is not a DNS label; use at most 63 lower-case letters,"
+            " digits and hyphens"
+        )
     try:
         names.root_namespace(chosen, metadata["name"], "")
     except names.NameProblemError as problem:
@@ -103,8 +112,55 @@ def placed(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dic
     return {**body, "metadata": {**metadata, "namespace": chosen}}
 
 
+def _documents(content: bytes, where: str) -> list[Any]:
+    try:
+        documents = [each for each in yaml.load_all(content, Loader=_Loader) if each is not None]
+        orjson.dumps(documents)
+    except _UnfitError as problem:
+        raise CliProblem(f"{where} cannot be taken: {_place(problem)}; write it out") from problem
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise CliProblem(f"{where} is not YAML or JSON: {_place(problem)}") from problem
+    except _ODD_VALUES as problem:
+        raise CliProblem(
+            f"{where} holds a value that is none of JSON: {problem}; quote it, or write it plainly"
+        ) from problem
+    return documents
+
+
 class _Loader(yaml.SafeLoader):
-    """Plain data, in which a key that is given twice is an error and not a silent loss."""
+    """Plain data of a size that its text shows.
+
+    A key that is given twice is an error and not a silent loss. An alias may stand for a few lines,
+    but not inside of what it stands for, and not for more than a manifest ever holds.
+    """
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(stream)
+        self._sizes: dict[yaml.Node, int] = {}
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _UnfitError(event, f"it is nested deeper than {MAX_DEPTH} levels")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if node is None:
+            return None
+        if not isinstance(event, yaml.AliasEvent):
+            inner = node.value if isinstance(node, yaml.CollectionNode) else ()
+            self._sizes[node] = 1 + sum(self._size(each) for each in inner)
+        elif node not in self._sizes:
+            raise _UnfitError(event, f"the alias {event.anchor} is inside of what it stands for")
+        if self._sizes[node] > MAX_VALUES:
+            raise _UnfitError(event, f"with its aliases it has more than {MAX_VALUES} values")
+        return node
+
+    def _size(self, each: yaml.Node | tuple[yaml.Node, yaml.Node]) -> int:
+        if isinstance(each, tuple):
+            return self._sizes[each[0]] + self._sizes[each[1]]
+        return self._sizes[each]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -116,6 +172,14 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
+
+
+class _UnfitError(Exception):
+    """YAML that says more than its text shows."""
+
+    def __init__(self, event: yaml.Event, problem: str) -> None:
+        super().__init__(problem)
+        self.problem, self.problem_mark = problem, event.start_mark
 
 
 def _fetch(url: str) -> bytes:
@@ -151,8 +215,11 @@ def _object(document: Any, where: str) -> Mapping[str, Any]:
             f" {resource.api_version}"
         )
     metadata, spec = document.get("metadata"), document.get("spec")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or name is None:
         raise CliProblem(f"{where}: the {kind} has no metadata.name; give it one")
+    if not isinstance(name, str):
+        raise CliProblem(f"{where}: metadata.name of the {kind} is no text; quote it")
     if not isinstance(metadata.get("namespace", ""), str):
         raise CliProblem(f"{where}: metadata.namespace of the {kind} is no text; quote it")
     if not isinstance(spec, dict):
@@ -167,6 +234,7 @@ def _checked(manifest: Manifest, where: str) -> Manifest:
             f"{where}: spec.clusterVersionName is missing or no text; name a ClusterVersion (see"
             " them with `kubectl get clusterversions`)"
         )
+    _refuse_no_name(wanted, f"{where}: spec.clusterVersionName")
     given = manifest.cluster_version
     if given is not None and given["metadata"]["name"] != wanted:
         raise CliProblem(
@@ -174,6 +242,14 @@ def _checked(manifest: Manifest, where: str) -> Manifest:
             f" is called {given['metadata']['name']}; make them the same"
         )
     return manifest
+
+
+def _refuse_no_name(wanted: str, what: str) -> None:
+    if not names.is_dns_subdomain(wanted):
+        raise CliProblem(
+            f"{what} {wanted!r} is no name that an object can have; use lower-case letters, digits,"
+            " hyphens and dots"
+        )
 
 
 def _named(source: str) -> str:

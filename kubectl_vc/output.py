@@ -44,10 +44,9 @@ def document(value: Mapping[str, Any], form: Format) -> str:
     plain = _without_managed_fields(value)
     if form is Format.JSON:
         return json.dumps(plain, indent=4, ensure_ascii=False) + "\n"
-    import yaml  # noqa: PLC0415 - 40 ms that only this format needs
+    from kubeio.documents import to_yaml  # noqa: PLC0415 - 40 ms that only this format needs
 
-    text: str = yaml.safe_dump(plain, sort_keys=True, allow_unicode=True, width=1000)
-    return text
+    return to_yaml(plain, sort_keys=True)
 
 
 def listed(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

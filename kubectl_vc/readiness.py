@@ -4,6 +4,7 @@ Owns the order of the steps that a person sees. Must not know how the object was
 condition about an older generation says nothing about the object as it is now.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,8 @@ class Readiness:
     is_stalled: bool
     """Nothing will change until somebody changes something."""
     done: tuple[str, ...]
-    """Components of STEPS that are ready, in the order of STEPS."""
+    """Components of STEPS that are ready, and so is all before them: the controllers' pod is ready
+    while they wait for the API server."""
     blocker: Blocker | None
 
 
@@ -59,13 +61,15 @@ def assess(body: Mapping[str, Any]) -> Readiness:
     generation = (body.get("metadata") or {}).get("generation", 0)
     current = [each for each in found if each.get("observedGeneration", generation) >= generation]
     is_ready = conditions.is_true(current, marks.READY)
-    done = tuple(part for kind, part in STEPS if is_ready or conditions.is_true(current, kind))
+    steps = itertools.takewhile(
+        lambda step: is_ready or conditions.is_true(current, step[0]), STEPS
+    )
     is_stalled = not is_ready and conditions.is_true(current, marks.STALLED)
     return Readiness(
         is_seen=bool(found),
         is_ready=is_ready,
         is_stalled=is_stalled,
-        done=done,
+        done=tuple(part for _, part in steps),
         blocker=None if is_ready else _blocker(current, is_stalled=is_stalled),
     )
 

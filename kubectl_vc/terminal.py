@@ -76,6 +76,7 @@ class Progress:
 
     def waiting(self, text: str) -> None:
         """Note what is waited for; it is told when it stays the same for a while."""
+        text = text.removeprefix("waiting for ")  # conditions begin so, too
         if text != self._waiting:
             self._waiting, self._since = text, self._clock()
 
