@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from telemetry import metrics
 from tenancy import marks
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS
-from vnagent import metrics
 from vnagent.heads import ResponseProblemError
 from vnagent.origin import Answer, Origin
 from vnagent.tls import TrustProblemError
@@ -149,7 +149,7 @@ class ServingCertificate:
         certificate = await self._wait(f"{path}/{wanted['metadata']['name']}")
         renewal = renew_at(certificate, self._pod)
         ends = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
-        metrics.CERTIFICATE_EXPIRY.set(ends.timestamp())
+        metrics.show_certificate(marks.AGENT, ends=ends.timestamp(), renewed=renewal.timestamp())
         return Credential(certificate, key), renewal
 
     async def _wait(self, path: str) -> bytes:

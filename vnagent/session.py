@@ -63,7 +63,7 @@ class Requests:
             audit.record(session)
 
     async def _serve(self, channel: Channel, session: Session) -> None:
-        with self._streams.one(session.caller.vc_uid), metrics.OPEN_STREAMS.track_inprogress():
+        with self._streams.one(session.caller.vc_uid):
             head = await _read_head(channel)
             route = session.route = routes.parse(head.method, head.target)
             upgrade = _check_upgrade(route, heads.requested_upgrade(head))
@@ -72,8 +72,9 @@ class Requests:
                 await _answer(channel, 200, "ok")
                 return
             pod = await self._gate.admit(session.caller, route)
-            opened = await self._open(channel, head, route, pod, upgrade)
-            await self._stream(channel, opened, session, pod, upgrade)
+            with metrics.OPEN_STREAMS[route.verb].track_inprogress():
+                opened = await self._open(channel, head, route, pod, upgrade)
+                await self._stream(channel, opened, session, pod, upgrade)
 
     async def _open(
         self, channel: Channel, head: RequestHead, route: Route, pod: OwnedPod, upgrade: bytes
