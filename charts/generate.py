@@ -1,6 +1,7 @@
 """Write what can be derived: `python -m charts.generate [--check]`.
 
-RBAC comes from the components' access tables, the chart's README from its values.
+RBAC comes from the components' access tables, the chart's README from its values, the users' page
+of kinds from the syncer's verdict tables.
 
 Owns: the generated files. Must not know: why a component wants something, which its table says.
 Hazard: what is written here is all that a component may do; a file edited by hand is overwritten.
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from charts import readme
+from charts import kinds_page, readme
 from syncer.access import SUPER_ACCESS, TENANT_ACCESS
 from tenancy import marks
 from tenancy.access import Access, AccessProblemError
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
 TENANT_ROLE = Path("clusterversions/bootstrap/syncer-role.yaml")
 README = Path("charts/virtual-cluster/README.md")
+KINDS_PAGE = Path("docs/kinds.md")
 WIDTH = 100
 
 
@@ -46,7 +48,12 @@ COMPONENTS = (
 def files() -> dict[Path, str]:
     """Return every generated file, its path below the repository and its content."""
     found = {TEMPLATES / f"{each.account}-rbac.yaml": _chart_file(each) for each in COMPONENTS}
-    return {**found, TENANT_ROLE: _tenant_file(tuple(TENANT_ACCESS)), README: readme.text()}
+    return {
+        **found,
+        TENANT_ROLE: _tenant_file(tuple(TENANT_ACCESS)),
+        README: readme.text(),
+        KINDS_PAGE: kinds_page.text(),
+    }
 
 
 def stale(root: Path) -> list[Path]:

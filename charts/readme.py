@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+LONGEST_DEFAULT = 120
 CHART = Path(__file__).resolve().parent / "virtual-cluster"
 
 _HEAD = """\
@@ -26,17 +27,18 @@ helm install virtual-cluster charts/virtual-cluster \\
 
 One installation serves a cluster. It brings the custom resource definitions, vc-manager, the
 syncer, an agent on each node, an account with its own narrow role for each of them, a
-ClusterVersion, and three roles to give to people:
+ClusterVersion for each minor, three TenantPolicies, and four roles to give to people:
 
 | Role | Lets somebody |
 |---|---|
 | `virtual-cluster-view` | see VirtualClusters; part of the usual `view` |
 | `virtual-cluster-edit` | make and delete VirtualClusters of a namespace, when bound there |
 | `virtual-cluster-versions` | see the ClusterVersions there are, when bound for the whole cluster |
+| `virtual-cluster-policies` | see the TenantPolicies there are, when bound for the whole cluster |
 
-`helm uninstall` leaves the definitions, the ClusterVersions and so all tenants; whoever wants
-them gone deletes the VirtualClusters first, while vc-manager still runs, and then the
-definitions.
+`helm uninstall` leaves the definitions, ClusterVersions, TenantPolicies and so all tenants;
+whoever wants them gone deletes the VirtualClusters first, while vc-manager still runs, and then
+the definitions.
 
 ## Values
 
@@ -85,7 +87,8 @@ def _at(values: Any, path: str) -> Any:
 
 
 def _default(value: Any) -> str:
-    return f"`{json.dumps(value)}`"
+    spelled = json.dumps(value)
+    return f"`{spelled}`" if len(spelled) <= LONGEST_DEFAULT else "see `values.yaml`"
 
 
 def _meaning(node: Mapping[str, Any]) -> str:

@@ -1,0 +1,104 @@
+"""The user's page `docs/kinds.md`: for each kind, every field and what becomes of it.
+
+Owns the words around the tables. The tables are those that the syncer works by, so the page cannot
+promise anything else. Must not decide.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from syncer import verdicts
+from syncer.kinds import KINDS, Flow
+from syncer.leaves import Allow, Drop, Each, Fields, Free, Only, Refuse, Verdict, Written
+
+_HEAD = """\
+# What becomes of each field
+
+Written by `python -m charts.generate` from the tables that the syncer works by; change it there.
+
+What you create in your cluster is made anew where pods run, field by field, by these tables. A
+field that no table names is refused, so that nothing slips through that nobody has thought of. A
+refused object gets one Event in your cluster that says which field, why, and what would do. A new
+one is not made until you change it. One that was let through before, and is refused after a change,
+stays in force as it was let through; it is taken away only when nothing of it may be there, because
+the policy does not offer it, or because it would reach or hold up others.
+
+| Words | Meaning |
+|---|---|
+| goes down | as you wrote it |
+| goes down, when | one of the listed values goes down, any other refuses the object |
+| refused | any value refuses the whole object |
+| left out | without a word, for the reason given |
+| followed | not copied: it becomes what the sentence says |
+
+For every kind: name and namespace stay what they are in your cluster. Labels go down, except those
+that make Kubernetes or an add-on act; so do annotations without a prefix and a short list of
+prefixed ones. ConfigMaps and Secrets go down without labels. Finalizers and owners stay in your
+cluster. A policy of whoever runs this cluster may allow more or less than these tables say; the
+Event of a refused object is always right.
+"""
+_FLOWS: Mapping[Flow, str] = {
+    Flow.DOWN: "What you write goes down; nothing of it is changed in your cluster.",
+    Flow.DOWN_UP: "What you write goes down, and its status comes up.",
+}
+_OTHERS = {
+    "PersistentVolume": (
+        "The volumes of your claims are shown in your cluster. One that you write goes down when a"
+        " claim of yours is to have it, as far as the policy lists its source."
+    ),
+}
+"""Kinds with a flow of their own."""
+_MANY = 6
+"""A table of this many fields that was shown before is named instead of shown again."""
+
+
+def text() -> str:
+    """Return the whole page."""
+    rows = {kind.resource.kind: _FLOWS.get(kind.flow, "") for kind in KINDS} | _OTHERS
+    return _HEAD + "".join(_kind(name, flow) for name, flow in rows.items())
+
+
+def _kind(name: str, flow: str) -> str:
+    lines = [f"\n## {name}\n\n{flow}\n"]
+    for part in verdicts.TABLES.get(name, ()):
+        lines.append("\n| Field | What becomes of it |\n|---|---|\n")
+        shown: dict[int, str] = {}
+        for path, words in _rows(part.table, part.path, shown):
+            lines.append(f"| `{path}` | {words} |\n")
+    return "".join(lines)
+
+
+def _rows(
+    table: Mapping[str, Verdict], root: str, shown: dict[int, str]
+) -> Iterator[tuple[str, str]]:
+    for name, verdict in table.items():
+        path = f"{root}.{name}" if root else name
+        if not isinstance(verdict, Fields | Each):
+            yield path, words(verdict)
+            continue
+        path += "[]" if isinstance(verdict, Each) else ""
+        before = shown.get(id(verdict.fields))
+        if before is not None and len(verdict.fields) >= _MANY:
+            yield path, f"as `{before}`"
+            continue
+        shown.setdefault(id(verdict.fields), path)
+        yield from _rows(verdict.fields, path, shown)
+
+
+def words(verdict: Verdict) -> str:  # noqa: PLR0911 - one for each verdict
+    """Return a verdict in words for users."""
+    match verdict:
+        case Allow() | Free():
+            return "goes down"
+        case Only():
+            if not verdict.values:
+                return f"goes down, when the policy lists the value (rule {verdict.rule})"
+            values = ", ".join(f"`{value}`" for value in sorted(verdict.values, key=str))
+            return f"goes down, when one of {values} (rule {verdict.rule})"
+        case Refuse():
+            return f"refused: {verdict.text} (rule {verdict.rule})"
+        case Drop():
+            return f"left out: {verdict.why}"
+        case Written():
+            return f"followed: {verdict.text}" if verdict.text else "followed"
+        case Fields() | Each():
+            return "by its own fields"
