@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from tests.testbed import binaries, chart, cluster, images, leftovers, product, push
+from tests.testbed import binaries, chart, cluster, images, leftovers, product, push, versions
 from tests.testbed.cluster import Cluster
 from tests.testbed.errors import TestbedError
 from tests.testbed.progress import Progress
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _up(options: argparse.Namespace, progress: Progress) -> None:
-    one = Cluster(options.name, options.nodes)
+    one = Cluster(options.name, options.nodes, options.kubernetes)
     one.up(progress)
     if not options.no_chart:
         chart.install(one, progress)
@@ -49,11 +49,13 @@ def _build(options: argparse.Namespace, progress: Progress) -> None:
     binaries.build(binaries.programs(groups), progress)
     if not options.groups:
         images.build(progress)
+        images.build_further(progress)
         product.build(progress)
 
 
 def _images(_options: argparse.Namespace, progress: Progress) -> None:
-    for image in [*images.build(progress), *product.build(progress)]:
+    made = [*images.build(progress), *images.build_further(progress), *product.build(progress)]
+    for image in made:
         size = sum(blob.size for blob in image.blobs)
         print(f"{image.name}\t{image.manifest.digest}\t{size / 1e6:.1f} MB")
 
@@ -93,6 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     up = commands.add_parser("up", help="bring a super cluster up")
     up.add_argument("--name", default="super")
     up.add_argument("--nodes", type=int, choices=(1, 2), default=1)
+    minors = [entry.minor for entry in versions.load().kubernetes]
+    up.add_argument("--kubernetes", choices=minors, default=minors[0], help="its minor")
     up.add_argument("--no-chart", action="store_true", help="an empty cluster")
     up.set_defaults(run=_up)
 

@@ -8,6 +8,7 @@ module makes the second one wait and find the work done.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -40,6 +41,7 @@ def _cni(kind: str, name: str) -> Program:
 
 
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd"
+_CERT_MANAGER = "github.com/cert-manager/cert-manager/cmd"
 KUBERNETES = (
     "kube-apiserver",
     "kube-controller-manager",
@@ -48,7 +50,8 @@ KUBERNETES = (
     "kube-proxy",
     "kubectl",
 )
-TENANT = ("kube-apiserver", "kube-controller-manager")  # all that a further minor is needed for
+TENANT = ("kube-apiserver", "kube-controller-manager")
+SUPER = (*TENANT, "kube-scheduler", "kubelet", "kube-proxy")  # kubectl works with other minors
 
 PROGRAMS = (
     Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "etcd"),
@@ -77,7 +80,12 @@ PROGRAMS = (
     Program("coredns", "coredns", "github.com/coredns/coredns", "coredns"),
     Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm"),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
+    Program("alerts", "prometheus", "virtual-cluster.local/testbed/prometheus", "prometheus"),
     Program("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", "crane"),
+    *(
+        Program(f"cert-manager-{name}", "cert-manager", f"{_CERT_MANAGER}/{name}", "cert-manager")
+        for name in ("controller", "webhook", "cainjector")
+    ),
 )
 
 CLUSTER_GROUPS = (
@@ -93,13 +101,18 @@ CLUSTER_GROUPS = (
 
 
 def programs(groups: Iterable[str]) -> list[Program]:
-    """The programs of the named groups; `kubernetes` means all minors, `kubernetes-1.36` one."""
+    """The programs of the named groups.
+
+    `kubernetes` means all minors, and of a further one only what tenants need; `kubernetes-1.36`
+    means one minor, with what a super cluster of it needs.
+    """
     table = versions.load()
     found: list[Program] = []
     for group in groups:
         minors = [m for m in table.kubernetes if group in ("kubernetes", m.module)]
         for minor in minors:
-            names = KUBERNETES if minor is table.kubernetes[0] else TENANT
+            further = SUPER if group == minor.module else TENANT
+            names = KUBERNETES if minor is table.kubernetes[0] else further
             found += [_kubernetes(name, minor) for name in names]
         others = [program for program in PROGRAMS if program.group == group]
         if not minors and not others:
@@ -110,9 +123,22 @@ def programs(groups: Iterable[str]) -> list[Program]:
     return found
 
 
+def for_cluster(minor: str) -> list[Program]:
+    """The programs of a super cluster of one minor, with tenants of the usual one."""
+    table = versions.load()
+    modules = dict.fromkeys((table.kubernetes[0].module, table.minor(minor).module))
+    return programs([*(group for group in CLUSTER_GROUPS if group != "kubernetes"), *modules])
+
+
+def is_built(name: str, minor: str) -> bool:
+    """Whether a program of a Kubernetes minor is there."""
+    return location(_find(name, minor)).is_file()
+
+
 def groups_known() -> list[str]:
     """What `build` can be told."""
-    return sorted({"kubernetes", *(program.group for program in PROGRAMS)})
+    minors = {minor.module for minor in versions.load().kubernetes}
+    return sorted({"kubernetes", *minors, *(program.group for program in PROGRAMS)})
 
 
 def path(name: str, minor: str | None = None) -> Path:
@@ -123,11 +149,30 @@ def path(name: str, minor: str | None = None) -> Path:
 
 
 def location(program: Program) -> Path:
-    """Where a program is or will be; a file in the folder $VIRTUAL_CLUSTER_BIN wins."""
+    """Where a program is or will be; a file in the folder $VIRTUAL_CLUSTER_BIN wins.
+
+    That folder has the super cluster's own minor; a further one is always built.
+    """
     override = os.environ.get(OVERRIDE)
-    if override and (Path(override) / program.name).is_file():
+    further = {minor.module for minor in versions.load().kubernetes[1:]}
+    if override and program.module not in further and (Path(override) / program.name).is_file():
         return Path(override) / program.name
     return cache.root() / "bin" / versions.module_key(program.module) / program.name
+
+
+def source(module: str, path: str) -> Path:
+    """Where the unpacked source of a module is that a go.mod pins: what it ships besides code."""
+    result = subprocess.run(
+        [*TIED, _go(), "mod", "download", "-json", path],
+        cwd=versions.GOMOD / module,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        detail = result.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise TestbedError(f"getting the source of {path} failed: {''.join(detail)}")
+    return Path(json.loads(result.stdout)["Dir"])
 
 
 def build(wanted: Iterable[Program], progress: Progress) -> None:

@@ -71,7 +71,9 @@ def _helm(environment: Mapping[str, str], *settings: str) -> None:
     own = {name: str(home) for name in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
     helm = str(binaries.path("helm"))
     command = [helm, "upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE]
-    run([*command, "--create-namespace", *settings], env={**environment, **own})
+    # A release on one's own cluster keeps what its owner has set.
+    command += ["--create-namespace", "--reset-then-reuse-values"]
+    run([*command, *settings], env={**environment, **own})
 
 
 def _wait(environment: Mapping[str, str], seconds: int) -> None:

@@ -34,6 +34,7 @@ from tests.testbed import (
     preflight,
     product,
     registry,
+    versions,
 )
 from tests.testbed.api import Api, wait_for
 from tests.testbed.components import Component, Places, clusters_folder
@@ -49,7 +50,8 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 class Cluster:
     """One super cluster by its name; the object itself holds no state."""
 
-    def __init__(self, name: str = "super", nodes: int = 1) -> None:
+    def __init__(self, name: str = "super", nodes: int = 1, minor: str | None = None) -> None:
+        """Name a cluster; nodes and Kubernetes minor count when it is brought up."""
         if not _NAME.fullmatch(name):
             raise TestbedError(
                 f"the cluster name {name!r} is not usable: up to 30 lower-case letters, digits "
@@ -57,6 +59,7 @@ class Cluster:
             )
         self.name = name
         self._nodes = nodes
+        self._minor = versions.load().minor(minor).minor
         self.places = Places(clusters_folder() / name)
         self.control = Control(self.places.root)
 
@@ -77,6 +80,11 @@ class Cluster:
         if record is None:
             raise TestbedError(f"the cluster {self.name} is not up; run `up --name {self.name}`")
         return Topology(self.name, record["slot"], record["nodes"])
+
+    @property
+    def minor(self) -> str:
+        """The Kubernetes minor that it runs, or would run when it is brought up."""
+        return str((self._record() or {}).get("minor", self._minor))
 
     @property
     def api(self) -> Api:
@@ -107,13 +115,20 @@ class Cluster:
         """Bring the cluster up until its nodes are Ready; one that is up stays as it is."""
         progress = progress or Progress()
         preflight.check(progress)
-        binaries.build(binaries.programs(binaries.CLUSTER_GROUPS), progress)
+        binaries.build(binaries.for_cluster(self._minor), progress)
         stable = images.build(progress)
         stable += product.images_below(debian.root(progress), progress)
         template = content.prepare(stable, progress)
+        further = images.build_further(progress, missing=False)
         with cache.locked(f"cluster-{self.name}"):
             if self.is_up():
+                if self.minor != self._minor:
+                    raise TestbedError(
+                        f"the cluster {self.name} is up with Kubernetes {self.minor}; take it down "
+                        f"first, or use another --name for {self._minor}"
+                    )
                 progress.note(f"the cluster {self.name} is up already")
+                registry.publish(further, self.places.registry)
                 self._hand_out()  # another checkout may have brought it up
                 return
             if self.places.root.exists():
@@ -129,7 +144,7 @@ class Cluster:
             limits.lift()
             with progress.step("namespaces, certificates and files"):
                 self._prepare(topology)
-                registry.publish(stable, self.places.registry)
+                registry.publish([*stable, *further], self.places.registry)
             with progress.step("control plane"):
                 self._start_control_plane(topology, template)
             with progress.step("nodes Ready"):
@@ -159,16 +174,16 @@ class Cluster:
 
     def components(self) -> dict[str, Component]:
         """All components by name; those of nodes are called `node-1/kubelet`."""
-        topology = self.topology
+        topology, minor = self.topology, self.minor
         found = [
             controlplane.registry(self.places),
             controlplane.etcd(self.places),
-            controlplane.apiserver(topology, self.places),
-            controlplane.controller_manager(topology, self.places),
-            controlplane.scheduler(self.places),
+            controlplane.apiserver(topology, self.places, minor),
+            controlplane.controller_manager(topology, self.places, minor),
+            controlplane.scheduler(self.places, minor),
         ]
         for one in topology.nodes:
-            found += node.components(topology, one, self.places)
+            found += node.components(topology, one, self.places, minor)
         return {component.name: component for component in found}
 
     def pid_of(self, space: str) -> int:
@@ -272,6 +287,7 @@ class Cluster:
                     record = {
                         "slot": slot,
                         "nodes": self._nodes,
+                        "minor": self._minor,
                         "kubeconfig": str(self.kubeconfig),
                     }
                     self._write_record({**record, "made": time.time()})

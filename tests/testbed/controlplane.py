@@ -1,6 +1,6 @@
 """etcd, kube-apiserver, kube-controller-manager and kube-scheduler of a super cluster, in its hub.
 
-Owns their flags and configuration files.
+Owns their flags and configuration files. `minor` is that of the cluster.
 
 Hazard: the audit policy decides what tests can count. It records every write, and the reads of the
 accounts in the namespace vc-manager; a new rule above these hides requests from the tests.
@@ -60,12 +60,13 @@ def etcd(places: Places) -> Component:
         "initial-cluster": "super=http://127.0.0.1:2380",
         "quota-backend-bytes": 8 * 1024**3,
         "auto-compaction-retention": "5m",
+        "watch-progress-notify-interval": "30s",
     }
     argv = [str(binaries.path("etcd")), *flags(arguments), "--unsafe-no-fsync"]
     return Component("etcd", HUB, tuple(argv))
 
 
-def apiserver(topology: Topology, places: Places) -> Component:
+def apiserver(topology: Topology, places: Places, minor: str) -> Component:
     """The super cluster's API."""
     pki = places.pki
     arguments = {
@@ -98,11 +99,11 @@ def apiserver(topology: Topology, places: Places) -> Component:
         "audit-log-path": places.audit_log,
         "profiling": "false",
     }
-    argv = (str(binaries.path("kube-apiserver")), *flags(arguments))
+    argv = (str(binaries.path("kube-apiserver", minor)), *flags(arguments))
     return Component("kube-apiserver", HUB, argv)
 
 
-def controller_manager(topology: Topology, places: Places) -> Component:
+def controller_manager(topology: Topology, places: Places, minor: str) -> Component:
     """The built-in controllers; it signs certificates with the cluster's authority."""
     pki = places.pki
     kubeconfig = pki / "kube-controller-manager.kubeconfig"
@@ -127,11 +128,11 @@ def controller_manager(topology: Topology, places: Places) -> Component:
         "kube-api-burst": 1000,
         "profiling": "false",
     }
-    argv = (str(binaries.path("kube-controller-manager")), *flags(arguments))
+    argv = (str(binaries.path("kube-controller-manager", minor)), *flags(arguments))
     return Component("kube-controller-manager", HUB, argv)
 
 
-def scheduler(places: Places) -> Component:
+def scheduler(places: Places, minor: str) -> Component:
     """The scheduler, with enough calls a second not to be what a load test measures."""
     kubeconfig = places.pki / "kube-scheduler.kubeconfig"
     arguments = {
@@ -144,5 +145,5 @@ def scheduler(places: Places) -> Component:
         "kube-api-burst": 2000,
         "profiling": "false",
     }
-    argv = (str(binaries.path("kube-scheduler")), *flags(arguments))
+    argv = (str(binaries.path("kube-scheduler", minor)), *flags(arguments))
     return Component("kube-scheduler", HUB, argv)

@@ -27,6 +27,8 @@ class Recipe:
     name: str
     group: str
     make: Callable[[Path], Image]
+    needs: tuple[tuple[str, str], ...] = ()
+    """Programs of a further Kubernetes minor, which only tenants of that minor need."""
 
 
 def recipes() -> list[Recipe]:
@@ -38,16 +40,16 @@ def recipes() -> list[Recipe]:
         Recipe(PAUSE, "base", _pause),
         Recipe(BUSYBOX, "base", _busybox),
         Recipe(PYTHON, "base", _python),
-        _programs(f"{PREFIX}/etcd:{etcd}", "etcd", "etcd", "etcdctl"),
-        _programs(f"{PREFIX}/coredns:{coredns}", "coredns", "coredns"),
-        _programs(
+        of_programs(f"{PREFIX}/etcd:{etcd}", "etcd", "etcd", "etcdctl"),
+        of_programs(f"{PREFIX}/coredns:{coredns}", "coredns", "coredns"),
+        of_programs(
             f"{PREFIX}/local-path-provisioner:{provisioner}", "localpath", "local-path-provisioner"
         ),
     ]
     for minor in versions.load().kubernetes:
         for name in binaries.TENANT:
             image = f"{PREFIX}/{name}:v{minor.version}"
-            table.append(_programs(image, "kubernetes", name, minor=minor.minor))
+            table.append(of_programs(image, "kubernetes", name, minor=minor.minor))
     return table
 
 
@@ -67,23 +69,42 @@ def for_tenants() -> set[str]:
 
 
 def build(progress: Progress) -> list[Image]:
-    """Make all images of the table; quick when their layers are in the cache."""
+    """Make the images that every cluster has; quick when their layers are in the cache."""
+    return _build([recipe for recipe in recipes() if not recipe.needs], progress, "images")
+
+
+def build_further(progress: Progress, *, missing: bool = True) -> list[Image]:
+    """Make the images of tenants of further minors, whose programs take minutes to build.
+
+    With `missing` false, only those whose programs are there.
+    """
+    wanted = [recipe for recipe in recipes() if recipe.needs]
+    if not missing:
+        wanted = [one for one in wanted if all(binaries.is_built(*need) for need in one.needs)]
+    return _build(wanted, progress, "images of further minors") if wanted else []
+
+
+def _build(wanted: list[Recipe], progress: Progress, title: str) -> list[Image]:
     base = debian.root(progress)
-    with progress.step("images") as step:
+    with progress.step(title) as step:
         made = []
-        for recipe in recipes():
+        for recipe in wanted:
             step.detail(recipe.name)
             made.append(recipe.make(base))
         return made
 
 
-def _programs(image: str, group: str, *names: str, minor: str | None = None) -> Recipe:
+def of_programs(image: str, group: str, *names: str, minor: str | None = None) -> Recipe:
+    """How an image is made that runs the first of these programs."""
+
     def make(base: Path) -> Image:
         layers = [debian.busybox_layer(base)]
         layers += [_program_layer(name, binaries.path(name, minor)) for name in names]
         return oci.image(image, layers, entrypoint=[f"/usr/local/bin/{names[0]}"])
 
-    return Recipe(image, group, make)
+    is_further = minor is not None and minor != versions.load().kubernetes[0].minor
+    needs = tuple((name, minor) for name in names) if minor is not None and is_further else ()
+    return Recipe(image, group, make, needs)
 
 
 def _program_layer(name: str, path: Path) -> Blob:

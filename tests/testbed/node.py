@@ -106,8 +106,8 @@ def write_configuration(topology: Topology, node: Node, places: Places, pause: s
         cache.write_atomic(configuration / name, json.dumps(document, indent=1))
 
 
-def components(topology: Topology, node: Node, places: Places) -> list[Component]:
-    """The programs of a node, in the order in which they start."""
+def components(topology: Topology, node: Node, places: Places, minor: str) -> list[Component]:
+    """The programs of a node of one Kubernetes minor, in the order in which they start."""
     configuration = places.space(node.space) / "config"
     containerd = binaries.path("containerd")
     shim_folder = binaries.path("containerd-shim-runc-v2").parent
@@ -140,12 +140,14 @@ def components(topology: Topology, node: Node, places: Places) -> list[Component
             {"PATH": f"{shim_folder}:{path}"},
         ),
         Component(
-            f"{node.space}/kubelet", node.space, (str(binaries.path("kubelet")), *flags(kubelet))
+            f"{node.space}/kubelet",
+            node.space,
+            (str(binaries.path("kubelet", minor)), *flags(kubelet)),
         ),
         Component(
             f"{node.space}/kube-proxy",
             node.space,
-            (str(binaries.path("kube-proxy")), *flags(proxy)),
+            (str(binaries.path("kube-proxy", minor)), *flags(proxy)),
         ),
     ]
 

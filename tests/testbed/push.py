@@ -42,7 +42,8 @@ def push(destination: str, progress: Progress) -> list[str]:
 
 def _wanted(progress: Progress) -> list[tuple[Image, list[str]]]:
     """What a cluster with the chart needs: our components and the tenants' control planes."""
-    tenant = [image for image in images.build(progress) if image.name in images.for_tenants()]
+    made = [*images.build(progress), *images.build_further(progress)]
+    tenant = [image for image in made if image.name in images.for_tenants()]
     ours = product.build(progress)
     return [(image, [image.tag]) for image in tenant] + [
         (image, [image.tag, product.version()]) for image in ours

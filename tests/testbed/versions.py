@@ -65,9 +65,10 @@ def module_version(module: str, path: str) -> str:
 
 
 def module_key(module: str) -> str:
-    """Names a module's folder in the cache; changes with every pinned dependency."""
+    """Names a module's folder in the cache; changes with every pin, and with code of its own."""
     folder = GOMOD / module
-    content = (folder / "go.mod").read_bytes() + (folder / "go.sum").read_bytes()
+    files = (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")))
+    content = b"".join(file.read_bytes() for file in files)
     return f"{module}-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
