@@ -1,12 +1,15 @@
 """A real API server with the chart installed by helm, for the tests of what servers make of it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from kubeio.client import Client
+from tenancy.resources import NAMESPACES
+from tests.chart.gate import Stage, root, space, tenant, token
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, helm
 from tests.support.controlplane import ControlPlane
 
@@ -37,3 +40,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     running.helm("install", RELEASE, str(CHART), "--create-namespace")
     yield running
     asyncio.run(plane.stop())
+
+
+@pytest.fixture
+async def stage(server: Server) -> AsyncIterator[Stage]:
+    """Two tenants with a namespace each, before the gate."""
+    plane = server.plane
+    async with Client(plane.endpoint) as admin:
+        stolen = plane.endpoint_with_token(token=await token(admin))
+        async with Client(stolen) as thief:
+            found = Stage(admin=admin, thief=thief, own=tenant(), foreign=tenant())
+            for each in (found.own, found.foreign):
+                await admin.create(NAMESPACES, root(each))
+                await admin.create(NAMESPACES, space(each))
+            yield found

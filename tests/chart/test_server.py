@@ -4,16 +4,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from kubeio.client import Client
-from kubeio.errors import Invalid
+from kubeio.errors import Forbidden, Invalid
 from tenancy import names
+from tenancy.policies import BASELINE, parse_tenant_policy
 from tenancy.resources import (
     CLUSTER_VERSIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
+    TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
     Resource,
 )
@@ -97,6 +100,56 @@ async def test_the_first_install_makes_the_versions_too(server, client):
     assert found["spec"] == {"kubernetesVersion": "1.36", "serviceType": "NodePort"}
 
 
+async def test_the_first_install_makes_the_policies_and_each_shows_all_that_it_says(client):
+    found = {
+        name: await client.get(TENANT_POLICIES, name)
+        for name in ("baseline", "trusted", "conformance")
+    }
+    assert parse_tenant_policy(found["baseline"]) == BASELINE
+    whole = msgspec.json.decode(msgspec.json.encode(BASELINE))
+    assert found["baseline"]["spec"] == whole
+    for body in found.values():
+        told = msgspec.json.decode(msgspec.json.encode(parse_tenant_policy(body)))
+        assert body["spec"] == told
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"security": {"level": "none"}}, '"privileged", "baseline", "restricted"'),
+        (
+            {"security": {"level": "restricted"}, "network": {"hostPorts": "Allow"}},
+            "host ports are outside the restricted level of pod security; set network.hostPorts to",
+        ),
+        ({"network": {"superRanges": ["10.0.0.1"]}}, "must be a network such as 10.244.0.0/16"),
+        ({"network": {"serviceTypes": ["Other"]}}, "spec.network.serviceTypes[0]"),
+        ({"access": {"logs": "no"}}, "spec.access.logs"),
+    ],
+)
+async def test_a_policy_that_cannot_be_meant_is_refused(client, spec, told):
+    body = {
+        "apiVersion": TENANT_POLICIES.api_version,
+        "kind": "TenantPolicy",
+        "metadata": {"name": fresh_name("policy")},
+        "spec": spec,
+    }
+    assert told in await refused(client, TENANT_POLICIES, body)
+
+
+async def test_namespaces_of_kubernetes_itself_hold_no_virtual_cluster(client):
+    body = virtual_cluster(fresh_name())
+    body["metadata"]["namespace"] = "kube-system"
+
+    async def look() -> str:
+        try:
+            await client.create(VIRTUAL_CLUSTERS, body, dry_run=True)
+        except Forbidden as problem:
+            return problem.said
+        raise AssertionError("the server took it")
+
+    assert "create the VirtualCluster in another namespace" in await eventually(look)
+
+
 async def test_an_upgrade_adopts_changes_and_leaves_the_identity(server, client):
     before = await client.get(CLUSTER_VERSIONS, "v1.36")
     value = "clusterVersions.items.v1\\.36.serviceType=ClusterIP"
@@ -104,7 +157,7 @@ async def test_an_upgrade_adopts_changes_and_leaves_the_identity(server, client)
     after = await client.get(CLUSTER_VERSIONS, "v1.36")
     assert after["spec"]["serviceType"] == "ClusterIP"
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    server.helm("upgrade", RELEASE, str(CHART))
+    server.helm("upgrade", RELEASE, str(CHART), "--reset-values")
 
 
 async def test_the_members_of_a_store_are_for_life(client):
@@ -297,7 +350,7 @@ async def test_the_table_of_kubectl_has_upstreams_columns_and_ours(client):
     columns = re.findall(r'"name":"(\w+)"', answer.decode().partition("rows")[0])
     assert columns == [
         *("Name", "Phase", "Ready", "Version", "ClusterVersion", "Endpoint", "Age"),
-        *("ClusterNamespace", "Message"),
+        *("ClusterNamespace", "Synced", "Message"),
     ]
 
 

@@ -1,9 +1,12 @@
 """What the chart renders, with several sets of values."""
 
+import json
+
 import pytest
+import yaml
 
 from tenancy import marks
-from tests.chart.helm import NAMESPACE, RELEASE, named, render
+from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
 
 WORKLOADS = (
     ("Deployment", marks.MANAGER),
@@ -14,6 +17,7 @@ VALUE_SETS = {
     "defaults": (),
     "everything off": (
         *("--set", "crds.install=false,clusterVersions.install=false,flowControl.enabled=false"),
+        *("--set", "tenantPolicies.install=false"),
         *("--set", "manager.priorityClassName=,syncer.priorityClassName="),
         *("--set", "agent.priorityClassName="),
     ),
@@ -23,10 +27,14 @@ VALUE_SETS = {
         *("--set", "controlPlane.nodePorts=31000-31999"),
         *("--set", "manager.replicas=2,syncer.replicas=3,agent.maxUnavailable=3"),
         *("--set", "manager.nodeSelector.pool=system,manager.tolerations[0].operator=Exists"),
+        *("--set", "syncer.clusterDomain=super.example"),
         *("--set", "syncer.affinity.nodeAffinity.x=y,syncer.podAnnotations.a=b"),
         *("--set", "agent.kubelet.ca.configMap=kubelets,agent.kubelet.ca.key=root.pem"),
         *("--set", "agent.podAnnotations.a=b,logging.level=DEBUG,flowControl.shares=5"),
         *("--set", "clusterVersions.items.fast.kubernetesVersion=1.36.4"),
+        *("--set", "monitoring.dashboard.enabled=true,monitoring.rules.enabled=true"),
+        *("--set", "monitoring.podMonitors.enabled=true,monitoring.rules.labels.release=p"),
+        *("--set", "monitoring.rules.runbooks=https://runbooks.example/vc/"),
     ),
 }
 
@@ -106,7 +114,7 @@ def test_each_component_has_a_role_bound_to_its_account_alone(objects):
 def test_everything_that_has_a_namespace_is_in_the_chart_s(objects):
     kinds = {
         *("Deployment", "DaemonSet", "ServiceAccount", "Role", "RoleBinding"),
-        "PodDisruptionBudget",
+        *("PodDisruptionBudget", "ConfigMap", "PrometheusRule", "PodMonitor"),
     }
     for each in objects:
         expected = NAMESPACE if each["kind"] in kinds else None
@@ -114,7 +122,11 @@ def test_everything_that_has_a_namespace_is_in_the_chart_s(objects):
 
 
 def test_crds_and_versions_come_and_stay(usual):
-    for kind, count in (("CustomResourceDefinition", 2), ("ClusterVersion", 1)):
+    for kind, count in (
+        ("CustomResourceDefinition", 3),
+        ("ClusterVersion", 2),
+        ("TenantPolicy", 3),
+    ):
         found = [each for each in usual if each["kind"] == kind]
         assert len(found) == count
         for each in found:
@@ -165,6 +177,7 @@ def test_values_arrive(full):
     assert (manager["spec"]["replicas"], syncer["spec"]["replicas"]) == (2, 3)
     assert environment(manager)["CONTROL_PLANE_REGISTRY"] == "other.example/k"
     assert environment(manager)["NODE_PORTS"] == "31000-31999"
+    assert environment(syncer)["CLUSTER_DOMAIN"] == "super.example"
     assert pod_of(manager)["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "system"}
     assert pod_of(manager)["tolerations"] == [{"operator": "Exists"}]
     assert pod_of(syncer)["affinity"] == {"nodeAffinity": {"x": "y"}}
@@ -225,3 +238,34 @@ def test_leases_have_a_way_of_their_own_through_a_busy_server(usual):
 def test_a_drain_is_never_held_up_by_a_single_pod(usual):
     for name in (marks.MANAGER, marks.SYNCER):
         assert named(usual, "PodDisruptionBudget", name)["spec"]["maxUnavailable"] == 1
+
+
+MONITORING = {"PrometheusRule", "PodMonitor"}
+
+
+def test_monitoring_is_off_unless_asked_for(usual):
+    assert not [each for each in usual if each["kind"] in MONITORING]
+    assert not [each for each in usual if each["metadata"]["name"].endswith("-dashboard")]
+
+
+def test_the_dashboard_and_the_alerts_are_those_of_the_files(full):
+    folder = CHART / "files" / "monitoring"
+    dashboard = named(full, "ConfigMap", "virtual-cluster-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    told = dashboard["data"]["virtual-cluster.json"]
+    assert json.loads(told) == json.loads((folder / "dashboard.json").read_text())
+    alerts = named(full, "PrometheusRule", RELEASE)
+    assert alerts["metadata"]["labels"]["release"] == "p"
+    wanted = (folder / "rules.yaml").read_text()
+    wanted = wanted.replace("docs/runbooks/", "https://runbooks.example/vc/")
+    assert alerts["spec"] == yaml.safe_load(wanted)
+
+
+def test_every_component_is_scraped_at_a_port_that_it_has(full):
+    for kind, name in WORKLOADS:
+        monitor = named(full, "PodMonitor", name)["spec"]
+        workload = named(full, kind, name)
+        labels = workload["spec"]["template"]["metadata"]["labels"].items()
+        assert monitor["selector"]["matchLabels"].items() <= labels
+        ports = {port["name"] for port in pod_of(workload)["containers"][0]["ports"]}
+        assert {each["port"] for each in monitor["podMetricsEndpoints"]} <= ports

@@ -24,6 +24,7 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
         ("manager.replicas=-1", "/manager/replicas"),
         ("manager.replicas=two", "/manager/replicas"),
         ("syncer.resources.limits.cpu=plenty", "/syncer/resources/limits/cpu"),
+        ("syncer.clusterDomain=.local", "/syncer/clusterDomain"),
         ("syncer.nodeSelector.a=1", "/syncer/nodeSelector/a"),
         ("agent.replicas=1", "/agent"),
         ("agent.maxUnavailable=0", "/agent/maxUnavailable"),

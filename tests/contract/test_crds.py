@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tenancy import specs
-from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS
+from tenancy.resources import CLUSTER_VERSIONS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 
 CRDS = Path("charts/virtual-cluster/files/crds")
 STATUS_FOR_PEOPLE = {"reason", "message"}
@@ -28,7 +28,7 @@ def schema(resource, *path: str) -> dict[str, Any]:
     return node
 
 
-@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS])
+@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS, TENANT_POLICIES])
 def test_coordinates_are_those_of_the_vocabulary(resource):
     spec = crd(resource)["spec"]
     assert (spec["group"], spec["names"]["plural"], spec["names"]["kind"]) == (
@@ -102,6 +102,7 @@ def test_the_columns_of_upstream_are_kept():
     assert {"Ready", "Version", "Endpoint"} <= columns.keys()
     assert crd(VIRTUAL_CLUSTERS)["spec"]["names"]["shortNames"] == ["vc"]
     assert crd(CLUSTER_VERSIONS)["spec"]["names"]["shortNames"] == ["cv"]
+    assert crd(TENANT_POLICIES)["spec"]["names"]["shortNames"] == ["tpol"]
 
 
 def rules(node: Any) -> list[dict[str, Any]]:
@@ -113,7 +114,7 @@ def rules(node: Any) -> list[dict[str, Any]]:
     return [*own, *(rule for value in node.values() for rule in rules(value))]
 
 
-@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS])
+@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS, TENANT_POLICIES])
 def test_every_rule_has_words_of_its_own(resource):
     found = rules(crd(resource)["spec"]["versions"][0]["schema"])
     assert found

@@ -12,6 +12,16 @@ def test_the_message_of_the_syncer_names_the_store_to_confirm():
     assert "kubectl vc confirm-deletes web" in told
 
 
+def test_the_message_about_a_missing_mark_says_what_is_missing_and_can_be_confirmed():
+    seen = brake.Sight(uid=STORE, revision=9, epoch=0, epoch_revision=0)
+    problem = brake.judge(brake.Record(uid=STORE, revision=5, epoch=2), seen)
+    told = brake.sentence(problem, STORE, "web")
+    assert conditions.named_store(told) == STORE
+    assert "ConfigMap kube-system/virtual-cluster-store is missing" in told
+    assert "kubectl vc confirm-deletes web" in told
+    assert len(told) < 1024
+
+
 def test_a_store_without_kube_system_cannot_be_confirmed():
     assert conditions.named_store(brake.sentence("it is empty", "", "web")) == ""
 

@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent.relative_to(ROOT)
 STATE = Path(".testbed")
 TENANT = "vc-1"
+DEMO_LABEL = "app.kubernetes.io/part-of=virtual-cluster-demo"
+"""Told apart by it from a tenant of the same name that somebody lives in."""
 TENANT_KUBECONFIG = STATE / f"{TENANT}.kubeconfig"
 
 
@@ -73,7 +75,8 @@ def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
     """Walk from the super cluster into a tenant and back."""
     say(
         "\n# Two prompts: `super$` has the super admin's KUBECONFIG, "
-        f"`{TENANT}$` the tenant admin's\n# ({super_shell.kubeconfig.name}, {TENANT_KUBECONFIG})."
+        f"`{TENANT}$` the tenant admin's\n# ({source_of(super_shell, embedded=embedded)},"
+        f" {TENANT_KUBECONFIG})."
         " The three components are ordinary pods:\n"
     )
     super_shell.run("kubectl", "get", "nodes")
@@ -102,6 +105,10 @@ def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
     tenant.run("kubectl", "get", "nodes")
 
     say("# Logs, a command in a pod, a name looked up, the Service called.\n")
+    super_shell.run(
+        *("kubectl", "wait", f"virtualcluster/{TENANT}"),
+        *("--for=condition=DNSReady", "--timeout=120s"),
+    )
     tenant.run("kubectl", "-n", "shop", "logs", "deployment/web")
     tenant.run("kubectl", "-n", "shop", "exec", "deployment/web", "--", "hostname")
     name = "web.shop.svc.cluster.local"
@@ -121,26 +128,44 @@ def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
 
 
 def clear_away(super_shell: Shell) -> None:
-    """Delete what an earlier run of the demo left, so that this one begins where it says."""
-    left = super_shell.read("kubectl", "get", "virtualclusters", "-n", "default", "-o", "name")
-    if f"/{TENANT}" in left:
+    """Delete what an earlier run of the demo left; a tenant that is not the demo's is left alone.
+
+    Raises StepError when there is such a one.
+    """
+    name = f"virtualcluster.tenancy.x-k8s.io/{TENANT}"
+    found = ("kubectl", "get", "virtualclusters", "-n", "default", "-o", "name")
+    if name in super_shell.read(*found).split():
+        if name not in super_shell.read(*found, "-l", DEMO_LABEL).split():
+            raise StepError(
+                f"the cluster has a VirtualCluster default/{TENANT} that the demo did not make; it"
+                f" is left as it is: rename or delete it first (kubectl vc delete {TENANT})"
+            )
         say(f"# An earlier run left the tenant {TENANT}; it goes first.\n")
         super_shell.run("kubectl", "vc", "delete", TENANT)
     TENANT_KUBECONFIG.unlink(missing_ok=True)
 
 
+def source_of(super_shell: Shell, *, embedded: bool) -> Path:
+    """Return the super admin's kubeconfig as the reader finds it."""
+    return STATE / super_shell.kubeconfig.name if embedded else super_shell.kubeconfig
+
+
 def farewell(super_shell: Shell, *, embedded: bool) -> None:
     """Say how to go on and how to remove all."""
-    source = STATE / super_shell.kubeconfig.name if embedded else super_shell.kubeconfig
+    source = source_of(super_shell, embedded=embedded)
     removal = (
         "  make down                                     # removes the super cluster and all in it"
         if embedded
         else f"  KUBECONFIG={source} kubectl vc delete {TENANT}\n"
         f"  KUBECONFIG={source} helm uninstall virtual-cluster -n vc-manager"
     )
-    say(
-        "# Go on:\n"
+    tools = (
         '  eval "$(.venv/bin/python -m tests.testbed env)"  # kubectl and kubectl-vc on PATH\n'
+        if embedded
+        else '  export PATH="$PWD/.venv/bin:$PATH"              # kubectl-vc\n'
+    )
+    say(
+        f"# Go on:\n{tools}"
         f"  export KUBECONFIG={TENANT_KUBECONFIG}        # be the tenant's admin\n"
         f"  export KUBECONFIG={source}      # be the super admin\n"
         f"# Remove:\n{removal}"

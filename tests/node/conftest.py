@@ -7,6 +7,7 @@ and puts back what it stopped.
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,9 +87,9 @@ class TenantCluster:
         return f"{self.root}-{namespace}"
 
 
-@pytest.fixture(scope="session")
-def super_cluster() -> Iterator[SuperCluster]:
-    cluster = Cluster(os.environ.get("TEST_CLUSTER", "test"))
+@contextmanager
+def running(cluster: Cluster) -> Iterator[SuperCluster]:
+    """Have a super cluster with the chart for the length of a block."""
     cluster.up(Progress())
     chart.install(cluster, Progress())
     try:
@@ -101,6 +102,32 @@ def super_cluster() -> Iterator[SuperCluster]:
             cluster.down()
 
 
+def created(
+    super_cluster: SuperCluster, folder: Path, name: str, cluster_version: str = "v1.36"
+) -> TenantCluster:
+    """Create a tenant with the command that users type; its kubeconfig lies in the folder.
+
+    Its name server follows seconds after the command; tests that look names up begin with it.
+    """
+    kubeconfig = folder / "kubeconfig"
+    if super_cluster.kubectl.exists("virtualcluster", name):  # kept from an earlier run
+        verb = ["kubeconfig", name]
+    else:
+        verb = ["create", name, "--cluster-version", cluster_version]
+    output = super_cluster.kubectl.run("vc", *verb, "-o", str(kubeconfig), timeout=300)
+    until = ("--for=condition=DNSReady", "--timeout=90s")
+    super_cluster.kubectl.run("wait", f"virtualcluster/{name}", *until, timeout=100)
+    root = super_cluster.virtual_cluster(name)["status"]["clusterNamespace"]
+    tenant_kubectl = Kubectl(kubeconfig=kubeconfig, path=super_cluster.kubectl.path)
+    return TenantCluster(name=name, root=root, kubectl=tenant_kubectl, output=output)
+
+
+@pytest.fixture(scope="session")
+def super_cluster() -> Iterator[SuperCluster]:
+    with running(Cluster(os.environ.get("TEST_CLUSTER", "test"))) as found:
+        yield found
+
+
 @pytest.fixture(scope="session")
 def make_tenant(
     super_cluster: SuperCluster, tmp_path_factory: pytest.TempPathFactory
@@ -108,15 +135,7 @@ def make_tenant(
     """Create tenants with the command that users type."""
 
     def make(name: str, cluster_version: str = "v1.36") -> TenantCluster:
-        kubeconfig: Path = tmp_path_factory.mktemp(name) / "kubeconfig"
-        if super_cluster.kubectl.exists("virtualcluster", name):  # kept from an earlier run
-            verb = ["kubeconfig", name]
-        else:
-            verb = ["create", name, "--cluster-version", cluster_version]
-        output = super_cluster.kubectl.run("vc", *verb, "-o", str(kubeconfig), timeout=300)
-        root = super_cluster.virtual_cluster(name)["status"]["clusterNamespace"]
-        tenant_kubectl = Kubectl(kubeconfig=kubeconfig, path=super_cluster.kubectl.path)
-        return TenantCluster(name=name, root=root, kubectl=tenant_kubectl, output=output)
+        return created(super_cluster, tmp_path_factory.mktemp(name), name, cluster_version)
 
     return make
 

@@ -1,11 +1,13 @@
 """Bad input: a clear sentence that names field and remedy, the exit code, nothing half-made."""
 
 import json
+from typing import Any
 
 import pytest
 
-from tests.node.conftest import SuperCluster
-from tests.node.kubectl import Done, Kubectl
+from tests.node import objects
+from tests.node.conftest import SuperCluster, TenantCluster
+from tests.node.kubectl import Done, Kubectl, until
 
 pytestmark = pytest.mark.node
 
@@ -15,6 +17,10 @@ kind: VirtualCluster
 metadata: {{name: {name}, namespace: default}}
 spec: {spec}
 """
+ALIASES = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n"
+    for old, new in zip("abcdefghi", "bcdefghij", strict=True)
+)
 
 
 @pytest.fixture
@@ -68,6 +74,22 @@ def refused(super_cluster: SuperCluster, tmp_path):
             1,
             ["dns", "managed"],
             id="unknown value",
+        ),
+        pytest.param(
+            TEMPLATE.format(name="bad", spec="&a {clusterVersionName: v1.36, x: *a}"),
+            1,
+            ["the alias a", "inside of what it stands for"],
+            id="recursive YAML",
+        ),
+        pytest.param("[" * 100_000, 1, ["nested deeper than"], id="very deep YAML"),
+        pytest.param(ALIASES, 1, ["with its aliases it has more than"], id="many aliases"),
+        pytest.param(
+            TEMPLATE.format(name="bad", spec="{clusterVersionName: v1.36}").replace(
+                "namespace: default", "namespace: ../../x"
+            ),
+            1,
+            ["metadata.namespace", "../../x", "DNS label"],
+            id="a path for a namespace",
         ),
     ],
 )
@@ -129,10 +151,10 @@ def test_both_shapes_of_a_cluster_version_at_once(super_cluster: SuperCluster):
     assert not super_cluster.kubectl.exists("clusterversion", "both")
 
 
-def test_a_malformed_template_is_named_in_a_condition_and_heals(
+def test_a_malformed_template_is_named_and_nothing_is_made_of_it(
     super_cluster: SuperCluster, tmp_path
 ):
-    """A bundle that the schema cannot judge: nothing is made of it, and the words help."""
+    """A bundle that the schema cannot judge."""
     broken = {
         "apiVersion": "tenancy.x-k8s.io/v1alpha1",
         "kind": "ClusterVersion",
@@ -152,8 +174,50 @@ def test_a_malformed_template_is_named_in_a_condition_and_heals(
         assert done.code == 1
         assert "etcd" in done.err
         assert "statefulset" in done.err
-        assert not [n for n in super_cluster.kubectl.names("statefulsets", "-A") if n == "unlucky"]
+        assert not [n for n in super_cluster.kubectl.names("namespaces") if n.endswith("-unlucky")]
+        assert not (tmp_path / "kubeconfig").exists()
     finally:
         if super_cluster.kubectl.exists("virtualcluster", "unlucky"):
             super_cluster.kubectl.run("vc", "delete", "unlucky", timeout=120)
         super_cluster.kubectl.run("delete", "clusterversion", "broken")
+
+
+IMAGES = {
+    "nowhere": ("absent.invalid/app:1", "IfNotPresent", {"ErrImagePull", "ImagePullBackOff"}),
+    "nonsense": ("NO//image", "IfNotPresent", {"InvalidImageName"}),
+    "never": ("absent.invalid/app:2", "Never", {"ErrImageNeverPull"}),
+}
+
+
+def _waiting(tenant: TenantCluster, name: str) -> dict[str, Any]:
+    statuses = tenant.kubectl.get("pod", name).get("status", {}).get("containerStatuses") or [{}]
+    waiting: dict[str, Any] = statuses[0].get("state", {}).get("waiting") or {}
+    return waiting
+
+
+@pytest.mark.timeout(600)
+def test_an_image_that_cannot_be_pulled_is_told_in_the_tenants_words(tenant_a: TenantCluster):
+    """As a status and as Events; and another image mends the pod."""
+    for name, (image, pull, _) in IMAGES.items():
+        body = objects.sleeper(name)
+        body["spec"]["containers"][0] |= {"image": image, "imagePullPolicy": pull}
+        tenant_a.kubectl.apply(body)
+    for name, (image, _, reasons) in IMAGES.items():
+        until(lambda n=name, r=reasons: _waiting(tenant_a, n).get("reason") in r, f"{name} waits")
+        about = ("events", "--field-selector", f"involvedObject.name={name}")
+        until(
+            lambda a=about, i=image: any(i in e["message"] for e in tenant_a.kubectl.items(*a)),
+            f"an event about {name}'s image",
+        )
+        told = [event for event in tenant_a.kubectl.items(*about) if event["type"] == "Warning"]
+        assert any(image in event["message"] for event in told)
+        said = json.dumps([tenant_a.kubectl.get("pod", name), told])
+        assert tenant_a.root not in said
+        assert {event["involvedObject"]["namespace"] for event in told} == {"default"}
+    for name in IMAGES:
+        tenant_a.kubectl.run("set", "image", f"pod/{name}", f"main={objects.IMAGE}")
+    for name in IMAGES:
+        tenant_a.kubectl.run(
+            "wait", "--for=condition=Ready", f"pod/{name}", "--timeout=120s", timeout=150
+        )
+    tenant_a.kubectl.run("delete", "pods", *IMAGES, "--wait=true", timeout=120)

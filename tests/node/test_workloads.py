@@ -159,6 +159,7 @@ def test_a_super_delete_reaches_the_tenant_and_the_owner_makes_a_new_pod(
     )
 
 
+@pytest.mark.thorough
 def test_a_configmap_change_reaches_the_pod(tenant_a: TenantCluster, space: str):
     config = {
         "apiVersion": "v1",
@@ -213,9 +214,8 @@ def test_super_events_reach_the_tenant_without_super_names(tenant_a: TenantClust
         found = tenant_a.kubectl.items("events", "-n", space, "--field-selector", selector)
         return [event["message"] for event in found if event["reason"] == "Failed"]
 
-    seen = until(messages, "an event about the image")
-    assert any("nowhere/none:1" in message for message in seen)
-    assert tenant_a.root not in json.dumps(seen)
+    until(lambda: any("nowhere/none:1" in each for each in messages()), "an event about the image")
+    assert tenant_a.root not in json.dumps(messages())
 
 
 def test_the_super_admin_finds_one_tenants_objects_by_label(

@@ -20,7 +20,9 @@ import json
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import trustme
 from cryptography.hazmat.primitives import serialization
@@ -42,6 +44,56 @@ _AUDIT_POLICY = {
 }
 
 
+class Mark(NamedTuple):
+    """A moment in an audit log.
+
+    A request can be seen to have worked before its line is in the log, so that a place in the log
+    alone would give it to whoever marks the place meanwhile.
+    """
+
+    place: int
+    """Where the log ended then, in bytes, in whole lines."""
+    moment: str
+    """When that was, as the log writes it."""
+
+
+def client_pair(authority: trustme.CA, user: str, group: str) -> tuple[bytes, bytes]:
+    """Return certificate and key of a user, as PEM."""
+    # Go refuses a certificate whose alternative names are critical and empty, hence the name.
+    made = authority.issue_cert("client.invalid", common_name=user, organization_name=group or None)
+    return made.cert_chain_pems[0].bytes(), made.private_key_pem.bytes()
+
+
+def kubeconfig(name: str, server: str, ca: bytes, user: str, pair: tuple[bytes, bytes]) -> bytes:
+    """Return a kubeconfig of the strict kind: everything inline."""
+    cert, key = pair
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": name,
+                "cluster": {
+                    "server": server,
+                    "certificate-authority-data": base64.b64encode(ca).decode(),
+                },
+            }
+        ],
+        "users": [
+            {
+                "name": user,
+                "user": {
+                    "client-certificate-data": base64.b64encode(cert).decode(),
+                    "client-key-data": base64.b64encode(key).decode(),
+                },
+            }
+        ],
+        "contexts": [{"name": "it", "context": {"cluster": name, "user": user}}],
+        "current-context": "it",
+    }
+    return json.dumps(document).encode()
+
+
 class ControlPlane:
     """One cluster without nodes. All methods belong to one event loop's thread."""
 
@@ -55,8 +107,14 @@ class ControlPlane:
         audit: bool = False,
         controllers: Sequence[str] = (),
         api_args: Mapping[str, str] | None = None,
+        store_of: ControlPlane | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
-        """Write certificates and choose ports; nothing runs before `start`."""
+        """Write certificates and choose ports; nothing runs before `start`.
+
+        With `store_of` the API server keeps its objects in the etcd of another plane that runs
+        already, under a prefix of its own. `env` is for etcd and API server.
+        """
         self.name = name
         self.folder = folder
         self.audit_log = folder / "audit.log"
@@ -65,6 +123,8 @@ class ControlPlane:
         self._audit = audit
         self._controllers = tuple(controllers)
         self._api_args = dict(api_args or {})
+        self._store_of = store_of
+        self._env = env
         self._store = "store"
         self._port = 0
         self._etcd_port = 0
@@ -107,37 +167,43 @@ class ControlPlane:
 
     def kubeconfig(self, user: str = "admin", *, group: str = "system:masters") -> bytes:
         """A kubeconfig of the strict kind: everything inline."""
-        cert, key = self._client_pair(user, group)
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {
-                    "name": self.name,
-                    "cluster": {
-                        "server": self.server,
-                        "certificate-authority-data": base64.b64encode(self.ca).decode(),
-                    },
-                }
-            ],
-            "users": [
-                {
-                    "name": user,
-                    "user": {
-                        "client-certificate-data": base64.b64encode(cert).decode(),
-                        "client-key-data": base64.b64encode(key).decode(),
-                    },
-                }
-            ],
-            "contexts": [{"name": "it", "context": {"cluster": self.name, "user": user}}],
-            "current-context": "it",
-        }
-        return json.dumps(document).encode()
+        pair = self._client_pair(user, group)
+        return kubeconfig(self.name, self.server, self.ca, user, pair)
 
-    def audit_events(self) -> list[dict[str, object]]:
-        """What the audit log has so far; needs audit=True."""
-        lines = self.audit_log.read_bytes().splitlines() if self.audit_log.exists() else []
-        return [json.loads(line) for line in lines if line.endswith(b"}")]
+    def audit_mark(self) -> Mark:
+        """Return this moment in the audit log; needs audit=True."""
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return Mark(self._audit_size(), moment)
+
+    def _audit_size(self) -> int:
+        if not self.audit_log.exists():
+            return 0
+        with self.audit_log.open("rb") as log:
+            size = log.seek(0, 2)
+            while size:
+                step = min(size, 65536)
+                log.seek(size - step)
+                end = log.read(step).rfind(b"\n")
+                if end >= 0:
+                    return size - step + end + 1
+                size -= step
+        return 0
+
+    def audit_events(self, since: Mark | None = None) -> list[dict[str, Any]]:
+        """Return what the audit log has of the requests that came after a mark, or of all."""
+        if not self.audit_log.exists():
+            return []
+        place, moment = since or Mark(0, "")
+        with self.audit_log.open("rb") as log:
+            log.seek(place)
+            lines = log.read().splitlines()
+        events = [json.loads(line) for line in lines if line.endswith(b"}")]
+        return [event for event in events if event["requestReceivedTimestamp"] > moment]
+
+    def pids(self) -> dict[str, int]:
+        """What runs now, by the program's name."""
+        running = (self._etcd, self._apiserver, self._manager)
+        return {process.name: process.pid for process in running if process is not None}
 
     # Starting and stopping.
 
@@ -147,7 +213,8 @@ class ControlPlane:
             self._port = self._port or free_port()
             self._etcd_port = self._etcd_port or free_port()
             try:
-                self._etcd = self._etcd or self._start_etcd()
+                if self._store_of is None:
+                    self._etcd = self._etcd or self._start_etcd()
                 self._apiserver = self._apiserver or self._start_apiserver()
                 await self._wait_ready()
                 break
@@ -232,11 +299,7 @@ class ControlPlane:
         path.chmod(0o600)
 
     def _client_pair(self, user: str, group: str) -> tuple[bytes, bytes]:
-        # Go refuses a certificate whose alternative names are critical and empty, hence the name.
-        made = self._authority.issue_cert(
-            "client.invalid", common_name=user, organization_name=group or None
-        )
-        return made.cert_chain_pems[0].bytes(), made.private_key_pem.bytes()
+        return client_pair(self._authority, user, group)
 
     def _start_etcd(self) -> Process:
         peer = f"http://127.0.0.1:{free_port()}"
@@ -251,7 +314,8 @@ class ControlPlane:
             "log-level": "warn",
         }
         program = str(binaries.path("etcd"))
-        return Process([program, *_flags(arguments), "--unsafe-no-fsync"], self.folder / "etcd.log")
+        argv = [program, *_flags(arguments), "--unsafe-no-fsync"]
+        return Process(argv, self.folder / "etcd.log", self._env)
 
     def _start_apiserver(self) -> Process:
         at = self.folder
@@ -259,7 +323,7 @@ class ControlPlane:
             "bind-address": "127.0.0.1",
             "advertise-address": "127.0.0.1",
             "secure-port": str(self._port),
-            "etcd-servers": f"http://127.0.0.1:{self._etcd_port}",
+            "etcd-servers": f"http://127.0.0.1:{(self._store_of or self)._etcd_port}",
             "service-cluster-ip-range": self._service_range,
             "authorization-mode": "RBAC",
             "client-ca-file": str(at / "ca.crt"),
@@ -273,11 +337,14 @@ class ControlPlane:
         }
         if ACCOUNTS not in self._controllers:
             arguments["disable-admission-plugins"] = "ServiceAccount"
+        if self._store_of is not None:
+            arguments["etcd-prefix"] = f"/{self.name}"
         if self._audit:
             arguments["audit-policy-file"] = str(at / "audit.json")
             arguments["audit-log-path"] = str(self.audit_log)
         program = str(binaries.path("kube-apiserver", self._minor))
-        return Process([program, *_flags(arguments | self._api_args)], at / "apiserver.log")
+        argv = [program, *_flags(arguments | self._api_args)]
+        return Process(argv, at / "apiserver.log", self._env)
 
     def _start_manager(self) -> Process:
         at = self.folder

@@ -5,18 +5,32 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from kubeio.errors import KubeError
 
 T = TypeVar("T")
 
 
+@overload
+async def eventually(
+    look: Callable[[], Awaitable[T]],
+    *,
+    until: Callable[[T], object] = bool,
+    within: float = 30.0,
+) -> T: ...
+@overload
+async def eventually(
+    look: Callable[[], T],
+    *,
+    until: Callable[[T], object] = bool,
+    within: float = 30.0,
+) -> T: ...
 async def eventually(
     look: Callable[[], T | Awaitable[T]],
     *,
     until: Callable[[T], object] = bool,
-    within: float = 10.0,
+    within: float = 30.0,
 ) -> T:
     """Return what `look` gives as soon as `until` accepts it (default: it is true).
 

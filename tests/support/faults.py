@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,8 +91,10 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def misbehaving(handler: Handler, port: int = 0) -> AsyncIterator[Server]:
-    """Serve on loopback without TLS while the block runs."""
+async def misbehaving(
+    handler: Handler, port: int = 0, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Server]:
+    """Serve on loopback while the block runs, without TLS when no context is given."""
     running: set[asyncio.Task[None]] = set()
     problems: list[Exception] = []
 
@@ -115,9 +118,10 @@ async def misbehaving(handler: Handler, port: int = 0) -> AsyncIterator[Server]:
             running.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", port)
+    server = await asyncio.start_server(serve, "127.0.0.1", port, ssl=tls)
     port = server.sockets[0].getsockname()[1]
-    found = Server(Endpoint(server=f"http://127.0.0.1:{port}", name="faulty"))
+    scheme = "http" if tls is None else "https"
+    found = Server(Endpoint(server=f"{scheme}://127.0.0.1:{port}", name="faulty"))
     try:
         yield found
     finally:

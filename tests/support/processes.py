@@ -7,11 +7,12 @@ from the test's main thread only.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
@@ -25,8 +26,10 @@ def free_port() -> int:
 class Process:
     """One program, its log, and its end."""
 
-    def __init__(self, argv: Sequence[str], log: Path) -> None:
-        """Start the program; it ends with this process whatever happens."""
+    def __init__(
+        self, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        """Start the program, `env` on top of ours; it ends with this process whatever happens."""
         self.name = Path(argv[0]).name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +39,13 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
             )
+
+    @property
+    def pid(self) -> int:
+        """The process's number; setpriv becomes the program, so it is the program's own."""
+        return self._popen.pid
 
     @property
     def has_ended(self) -> bool:

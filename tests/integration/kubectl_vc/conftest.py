@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -56,9 +57,19 @@ class Running:
 
     async def end(self) -> Done:
         """Wait for its end."""
-        out, err = await asyncio.wait_for(self.process.communicate(), 60)
+        try:
+            out, err = await asyncio.wait_for(self.process.communicate(), 60)
+        except TimeoutError:
+            self.process.kill()
+            await self.process.communicate()
+            raise
         assert self.process.returncode is not None
         return Done(self.process.returncode, out.decode(), err.decode())
+
+
+def _heed_interrupts() -> None:
+    """A program started in the background of a shell ignores them, and hands that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(kw_only=True)
@@ -82,6 +93,7 @@ class Desk:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            preexec_fn=_heed_interrupts,
         )
         return Running(process)
 

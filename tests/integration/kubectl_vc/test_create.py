@@ -7,6 +7,7 @@ import stat
 import pytest
 
 from kubeio import errors
+from kubeio.client import Client
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -315,6 +316,8 @@ async def test_who_could_not_fetch_the_kubeconfig_is_told_before_anything_is_mad
         ],
     }
     await desk.client.create(CLUSTER_ROLE_BINDINGS, binding)
+    async with Client(desk.plane.endpoint_for("jane")) as hers:
+        await eventually(lambda: hers.list(CLUSTER_VERSIONS))
     desk.become("jane")
     told = await refused(desk, desk.virtual_cluster())
     assert "nothing was created: leave -o out, and ask an administrator" in told

@@ -6,6 +6,7 @@ import stat
 
 import yaml
 
+from kubeio.client import Client
 from tenancy import marks, ownership
 from tenancy.resources import (
     NAMESPACES,
@@ -129,6 +130,8 @@ async def allow(desk: Desk, user: str, *verbs: str) -> None:
         "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
     }
     await desk.client.create(ROLE_BINDINGS, {**body, "kind": "RoleBinding", **grant})
+    async with Client(desk.plane.endpoint_for(user)) as theirs:
+        await eventually(lambda: theirs.get(VIRTUAL_CLUSTERS, "web", namespace=desk.namespace))
     desk.become(user)
 
 

@@ -10,6 +10,7 @@ from kubeio import errors
 from kubeio.client import Client
 from kubeio.config import tenant_kubeconfig
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from tests.support import wires
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name, fresh_namespace
@@ -31,6 +32,12 @@ def _pod(namespace: str, name: str) -> dict:
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"containers": [{"name": "main", "image": "busybox"}]},
     }
+
+
+@pytest.fixture(autouse=True, params=wires.NAMES)
+def wire_in_use(request, monkeypatch):
+    """The same from real servers, whichever the wire."""
+    wires.use(request.param, monkeypatch)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""Every leaf that the API server knows has a verdict: a new minor cannot slip a field through."""
+"""Every leaf that an API server knows has a verdict: a new minor cannot slip a field through."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,24 +10,37 @@ import orjson
 import pytest
 
 from kubeio.client import Client
-from syncer.leaves import Allow, Each, Fields, Free, Only, Verdict
-from syncer.special.pod_spec import POD_SPEC
-from syncer.special.services import SERVICE_SPEC
-from tests.support.controlplane import ControlPlane
+from syncer import verdicts
+from syncer.leaves import Allow, Drop, Each, Fields, Free, Only, Verdict
+from tests.support.controlplane import ControlPlane, running
+from tests.testbed.versions import load
 
-CORE = "io.k8s.api.core.v1."
+pytestmark = pytest.mark.thorough
+
+MINORS = tuple(each.minor for each in load().kubernetes)
+ONLY_IN = {"1.35": {"spec.workloadRef"}, "1.36": {"spec.schedulingGroup"}}
+"""Leaves, of whatever kind, that one minor has and the other has not."""
 
 
 @pytest.fixture(scope="module")
-def definitions(super_plane: ControlPlane) -> Mapping[str, Any]:
-    """The schema that a real API server publishes."""
-    import asyncio  # noqa: PLC0415 - only here
+def published(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
+    """The schemas that real API servers publish, by minor."""
 
-    async def fetch() -> Mapping[str, Any]:
-        async with Client(super_plane.endpoint, deadline=60) as client:
+    async def fetch(minor: str) -> Mapping[str, Any]:
+        plane = ControlPlane(tmp_path_factory.mktemp(f"census-{minor}"), minor=minor)
+        async with running(plane), Client(plane.endpoint, deadline=60) as client:
+            assert (await client.version()).startswith(f"v{minor}.")
             return orjson.loads(await client.raw("GET", "/openapi/v2"))["definitions"]
 
-    return asyncio.run(fetch())
+    return {minor: asyncio.run(fetch(minor)) for minor in MINORS}
+
+
+@pytest.fixture(params=MINORS)
+def definitions(
+    request: pytest.FixtureRequest, published: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """The schema of one minor."""
+    return published[request.param]
 
 
 def without_verdict(
@@ -58,12 +72,53 @@ def _reference(schema: Mapping[str, Any]) -> str:
     return str(schema.get("$ref", "")).removeprefix("#/definitions/")
 
 
-@pytest.mark.parametrize(("name", "table"), [("PodSpec", POD_SPEC), ("ServiceSpec", SERVICE_SPEC)])
-def test_every_leaf_has_a_verdict(definitions, name, table):
-    assert list(without_verdict(definitions, CORE + name, table, "spec")) == []
+PARTS = [
+    pytest.param(part, id=f"{kind}-{part.path or 'object'}")
+    for tables in (verdicts.TABLES, verdicts.UPWARD)
+    for kind, parts in tables.items()
+    for part in parts
+]
 
 
-@pytest.mark.parametrize("name", ["PodSpec", "ServiceSpec"])
-def test_the_census_finds_a_leaf_without_one(definitions, name):
-    found = list(without_verdict(definitions, CORE + name, {}, "spec"))
-    assert len(found) == len(definitions[CORE + name]["properties"])
+def covered(part: verdicts.Part) -> Mapping[str, Verdict]:
+    """Return a table; a whole object's head has rules of its own."""
+    head = dict.fromkeys(("apiVersion", "kind", "metadata"), Drop("the head has its own rules"))
+    return part.table if part.path else {**head, **part.table}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_leaf_has_a_verdict(definitions, part):
+    assert list(without_verdict(definitions, part.schema, covered(part), part.path)) == []
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_census_finds_a_leaf_without_one(definitions, part):
+    found = list(without_verdict(definitions, part.schema, {}, part.path))
+    assert len(found) == len(definitions[part.schema]["properties"])
+
+
+def leaves(definitions: Mapping[str, Any], name: str, path: str) -> Iterator[str]:
+    """Yield every path below a definition, those of objects included."""
+    for field, schema in definitions[name].get("properties", {}).items():
+        where = f"{path}.{field}".lstrip(".")
+        yield where
+        inner = _reference(schema.get("items", schema))
+        if inner and definitions[inner].get("properties"):
+            yield from leaves(definitions, inner, where)
+
+
+def test_the_minors_differ_in_these_leaves(published):
+    found: dict[str, set[str]] = {}
+    for minor, definitions in published.items():
+        parts = [part.values[0] for part in PARTS]
+        found[minor] = {
+            where
+            for part in parts
+            for where in leaves(definitions, part.schema, part.path)
+            if not where.startswith("metadata.")
+        }
+    for minor, there in found.items():
+        others = set().union(*(leaves for other, leaves in found.items() if other != minor))
+        own = there - others
+        topmost = {where for where in own if where.rpartition(".")[0] not in own}
+        assert topmost == ONLY_IN[minor]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from tenancy import marks, names
 from tenancy.resources import NAMESPACES, SERVICE_ACCOUNTS
-from tests.integration.syncer.conftest import World
+from tests.integration.syncer.world import SYSTEM_NAMESPACES, World
 from tests.support.eventually import eventually
 
 
 async def test_a_fresh_tenant_gets_its_four_super_namespaces(synced: World):
-    wanted = {
-        synced.super_namespace(name)
-        for name in ("default", "kube-system", "kube-public", "kube-node-lease")
-    }
+    wanted = {synced.super_namespace(name) for name in SYSTEM_NAMESPACES}
     found = await synced.below.list(
         NAMESPACES, label_selector=f"{marks.VC_UID}={synced.tenant.uid},{marks.NAMESPACE}"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from tenancy import conditions, marks
 from tenancy.resources import VIRTUAL_CLUSTERS
-from tests.integration.syncer.conftest import World
+from tests.integration.syncer.world import World
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tenancy import marks, names
 from tenancy.resources import CONFIG_MAPS, EVENTS, NAMESPACES, PODS
-from tests.integration.syncer.conftest import World, pod
+from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.world import World
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 

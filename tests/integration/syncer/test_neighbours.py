@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tenancy import marks
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
-from tests.integration.syncer.conftest import World, declare, own_world, pod, running_status
+from tests.integration.syncer.objects import pod, running_status
+from tests.integration.syncer.planes import declare, own_world
+from tests.integration.syncer.world import World
 from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.thorough
 
 
 async def test_equal_names_in_two_tenants_stay_apart(world: World, tmp_path: Path):

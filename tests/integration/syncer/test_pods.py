@@ -9,11 +9,12 @@ import pytest
 from kubeio.errors import NotFound
 from tenancy import marks, names
 from tenancy.resources import CONFIG_MAPS, EVENTS, NODES, PODS, SECRETS
-from tests.integration.syncer.conftest import World, pod, running_status
+from tests.integration.syncer.objects import pod, running_status
+from tests.integration.syncer.world import World
 from tests.support.eventually import eventually
 
 
-async def gone(look, within: float = 10.0) -> None:
+async def gone(look, within: float = 30.0) -> None:
     """Wait until a read answers 404."""
 
     async def is_gone() -> bool:
@@ -150,6 +151,10 @@ async def test_an_eviction_below_takes_the_tenant_pod_with_its_reason(synced: Wo
     assert dying["metadata"]["deletionGracePeriodSeconds"] == 20
     kinds = {item["type"] for item in dying["status"]["conditions"]}
     assert "DisruptionTarget" in kinds
+    events = (await synced.above.list(EVENTS, namespace=space))["items"]
+    said = [item["message"] for item in events if item["reason"] == "SuperPodDeleted"]
+    assert len(said) == 1
+    assert "nothing replaces it" in said[0]
     await synced.remove_pod(space, "web")
     await gone(lambda: synced.above.get(PODS, "web", namespace=space))
 
@@ -193,6 +198,58 @@ async def test_a_lost_pod_with_a_controller_goes(world: World):
         await gone(lambda: world.above.get(PODS, "web", namespace=space))
 
 
+@pytest.mark.parametrize("has_controller", [False, True])
+async def test_a_twin_that_is_forced_away_takes_the_tenant_pod_with_a_word(
+    synced: World, has_controller: bool
+):
+    """Its deletion and its end are all but one event; whichever is seen, the outcome is one."""
+    space, node = await synced.namespace(), await synced.super_node()
+    body = pod("web")
+    if has_controller:
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1"}
+        body["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    await synced.above.create(PODS, body, namespace=space)
+    await synced.start_pod(space, "web", node)
+    await synced.idle()
+    since = synced.mark("super")
+    await synced.below.delete(PODS, "web", namespace=synced.super_namespace(space), grace_seconds=0)
+    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+    await synced.idle()
+    assert [w for w in synced.writes("super", since) if w.name == "web"] == []
+    events = (await synced.above.list(EVENTS, namespace=space))["items"]
+    said = [item["message"] for item in events if item["reason"] == "SuperPodDeleted"]
+    assert len(said) == 1
+    assert ("its controller" in said[0]) == has_controller
+
+
+async def test_a_pod_that_its_node_evicted_stays_as_it_ended(synced: World):
+    space, node = await synced.namespace(), await synced.super_node()
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.start_pod(space, "web", node)
+    why = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    text = "The node was low on resource: memory."
+    await synced.report(
+        space, "web", phase="Failed", reason="Evicted", message=text, conditions=[why]
+    )
+    ended = await eventually(
+        lambda: synced.above.get(PODS, "web", namespace=space),
+        until=lambda found: found["status"]["phase"] == "Failed",
+    )
+    assert (ended["status"]["reason"], ended["status"]["message"]) == ("Evicted", text)
+    assert why["reason"] in {item.get("reason") for item in ended["status"]["conditions"]}
+    await synced.idle()
+    assert await synced.has_twin(PODS, space, "web")
+    since = synced.mark("super")
+    await synced.below.delete(PODS, "web", namespace=synced.super_namespace(space), grace_seconds=0)
+    await synced.above.create(PODS, pod("later"), namespace=space)
+    await synced.start_pod(space, "later", node)  # so the syncer has seen what came before it
+    await synced.idle()
+    kept = await synced.above.get(PODS, "web", namespace=space)
+    assert kept["status"] == ended["status"]
+    assert "deletionTimestamp" not in kept["metadata"]
+    assert [w for w in synced.writes("super", since) if w.name == "web"] == []
+
+
 async def test_an_unbound_twin_that_vanishes_is_made_again(synced: World):
     space = await synced.namespace()
     made = await synced.above.create(PODS, pod("web"), namespace=space)
@@ -216,6 +273,45 @@ async def test_a_finished_pod_stays(synced: World):
     )
     await synced.idle()
     assert await synced.has_twin(PODS, space, "job")
+
+
+@pytest.mark.parametrize("restart", ["Always", "OnFailure", "Never"])
+async def test_a_forged_end_is_put_right_as_far_as_the_api_takes_it(synced: World, restart: str):
+    """The state of a container that ended for good is the one thing that never comes back."""
+    space, node = await synced.namespace(), await synced.super_node()
+    await synced.above.create(PODS, pod("web", restartPolicy=restart), namespace=space)
+    await synced.start_pod(space, "web", node)
+    await synced.idle()
+    ended = running_status("web")["containerStatuses"][0]
+    ended |= {"ready": False, "started": False}
+    ended["state"] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+    since = synced.mark("tenant")
+    await synced.above.patch(
+        PODS,
+        "web",
+        {"status": {"phase": "Succeeded", "containerStatuses": [ended], "conditions": []}},
+        namespace=space,
+        subresource="status",
+    )
+    true = await eventually(
+        lambda: synced.above.get(PODS, "web", namespace=space),
+        until=lambda body: body["status"]["phase"] == "Running",
+    )
+    assert {item["type"]: item["status"] for item in true["status"]["conditions"]}[
+        "Ready"
+    ] == "True"
+    state = true["status"]["containerStatuses"][0]["state"]
+    assert set(state) == {"running" if restart == "Always" else "terminated"}
+    await synced.idle()
+    await asyncio.sleep(0.3)
+    assert len([write for write in synced.writes("tenant", since) if write.name == "web"]) <= 4
+    await synced.below.delete(
+        PODS, "web", namespace=synced.super_namespace(space), grace_seconds=20
+    )
+    await eventually(
+        lambda: synced.above.get(PODS, "web", namespace=space),
+        until=lambda body: "deletionTimestamp" in body["metadata"],
+    )
 
 
 async def test_labels_and_images_follow_and_strange_keys_do_not(synced: World):

@@ -9,41 +9,15 @@ import signal
 import sys
 from pathlib import Path
 
-from syncer.access import SUPER_ACCESS
 from tenancy import marks
-from tenancy.resources import LEASES, PODS, ROLE_BINDINGS, ROLES
-from tests.integration.syncer.conftest import HOME, SYNCER, World, pod, rules_of
+from tenancy.resources import LEASES, PODS
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.rights import grant_lease
+from tests.integration.syncer.world import HOME, SYNCER, World
+from tests.support import alerts
 from tests.support.eventually import eventually
 from tests.support.processes import free_port
-
-
-async def grant_lease(world: World) -> None:
-    """Let the syncer have its Lease, as the chart does in the components' namespace."""
-    kind = "rbac.authorization.k8s.io"
-    role = {
-        "apiVersion": f"{kind}/v1",
-        "kind": "Role",
-        "metadata": {"name": SYNCER, "namespace": HOME},
-        "rules": rules_of([row for row in SUPER_ACCESS if row.namespaced]),
-    }
-    binding = {
-        "apiVersion": f"{kind}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": SYNCER, "namespace": HOME},
-        "roleRef": {"apiGroup": kind, "kind": "Role", "name": SYNCER},
-        "subjects": [{"apiGroup": kind, "kind": "User", "name": SYNCER}],
-    }
-    await world.below.create(ROLES, role)
-    await world.below.create(ROLE_BINDINGS, binding)
-
-
-async def ask(port: int, path: str) -> str:
-    """Return the status line of a probe."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-    answer = await reader.read()
-    writer.close()
-    return answer.decode().splitlines()[0]
+from tests.support.replicas import fetch
 
 
 async def test_the_program_syncs_and_ends_in_order(world: World, tmp_path: Path):
@@ -62,8 +36,11 @@ async def test_the_program_syncs_and_ends_in_order(world: World, tmp_path: Path)
             made = await world.above.create(PODS, pod("program"), namespace="default")
             twin = await eventually(lambda: world.twin(PODS, "default", "program"), within=60)
             assert twin["metadata"]["annotations"][marks.UID] == made["metadata"]["uid"]
-            for path in ("/healthz", "/readyz", "/metrics"):
-                assert (await ask(port, path)).endswith("200 OK")
+            for path in ("/healthz", "/readyz"):
+                assert await fetch(port, path)
+            assert "VirtualClusterSyncerDown" not in alerts.firing(
+                alerts.scraped(await fetch(port, "/metrics"))
+            )
             lease = await world.below.get(LEASES, marks.SYNCER, namespace=HOME)
             assert lease["spec"]["holderIdentity"]
         finally:

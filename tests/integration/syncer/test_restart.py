@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
 
+import pytest
+
+from syncer.patrol import Patrol
 from tenancy import marks
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
-from tests.integration.syncer.conftest import LINGER, World, pod
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.world import LINGER, World, Write
+from tests.support.controlplane import ControlPlane, Mark
 from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+
+@pytest.fixture
+async def own(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
+    """A tenant that has nothing of earlier tests, about which the super cluster tells Events."""
+    async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world:
+        yield world
+
+
+def written(world: World, below: Mark, above: Mark) -> list[Write]:
+    """Return the syncer's writes for the tenant, on both sides, from places in the logs on."""
+    super_writes = world.writes("super", below)
+    mine = [write for write in super_writes if write.namespace.startswith(world.tenant.root)]
+    return [*mine, *world.writes("tenant", above)]
 
 
 async def furnish(world: World) -> tuple[str, str]:
@@ -46,38 +69,36 @@ async def furnish(world: World) -> tuple[str, str]:
     return space, node
 
 
-async def test_a_restart_with_nothing_changed_writes_nothing(world: World):
+async def test_a_restart_with_nothing_changed_writes_nothing(own: World):
+    world = own
     async with world.syncer():
         await furnish(world)
     below, above = world.mark("super"), world.mark("tenant")
     async with world.syncer():
         await asyncio.sleep(1.0)
         await world.idle()
-    assert world.writes("super", below) == []
-    assert world.writes("tenant", above) == []
+    assert written(world, below, above) == []
 
 
-async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(synced: World):
-    from syncer.patrol import Patrol  # noqa: PLC0415 - the one test of it
-
-    space, _ = await furnish(synced)
-    below, above = synced.mark("super"), synced.mark("tenant")
-    patrol = Patrol(synced.running[-1].tenants.sessions)
-    await patrol.look(synced.session)
-    await synced.idle()
-    assert synced.writes("super", below) == []
-    assert synced.writes("tenant", above) == []
-    # A change whose event got lost: the cache has it, no key was woken.
-    session = synced.session
-    session.is_ready = False
-    await synced.below.delete(CONFIG_MAPS, "settings", namespace=synced.super_namespace(space))
-    store = session.super_store("ConfigMap")
-    await eventually(lambda: store.get(synced.super_namespace(space), "settings") is None)
-    session.is_ready = True
-    await asyncio.sleep(0.2)
-    assert not await synced.has_twin(CONFIG_MAPS, space, "settings")
-    assert await patrol.look(session)
-    await eventually(lambda: synced.twin(CONFIG_MAPS, space, "settings"))
+async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(own: World):
+    async with own.syncer():
+        space, _ = await furnish(own)
+        below, above = own.mark("super"), own.mark("tenant")
+        patrol = Patrol(own.running[-1].tenants.sessions)
+        await patrol.look(own.session)
+        await own.idle()
+        assert written(own, below, above) == []
+        # A change whose event got lost: the cache has it, no key was woken.
+        session = own.session
+        session.is_ready = False
+        await own.below.delete(CONFIG_MAPS, "settings", namespace=own.super_namespace(space))
+        store = session.super_store("ConfigMap")
+        await eventually(lambda: store.get(own.super_namespace(space), "settings") is None)
+        session.is_ready = True
+        await asyncio.sleep(0.2)
+        assert not await own.has_twin(CONFIG_MAPS, space, "settings")
+        assert await patrol.look(session)
+        await eventually(lambda: own.twin(CONFIG_MAPS, space, "settings"))
 
 
 async def test_what_happened_in_the_meantime_is_caught_up(world: World):

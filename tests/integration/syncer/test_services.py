@@ -6,9 +6,10 @@ from typing import Any
 
 from kubeio import Object
 from tenancy import marks
-from tenancy.resources import EVENTS, IP_ADDRESSES, PODS, SERVICES
-from tests.integration.syncer.conftest import World, pod
+from tenancy.resources import IP_ADDRESSES, PODS, SERVICES
+from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.world import World
 from tests.support.eventually import eventually
 
 
@@ -26,9 +27,10 @@ async def test_the_same_cluster_ip_on_both_sides(synced: World):
     twin = await eventually(lambda: synced.twin(SERVICES, space, "web"))
     assert twin["spec"]["clusterIP"] == made["spec"]["clusterIP"]
     assert twin["spec"]["selector"] == {"app": "web"}
-    below = synced.mark("super")
+    since = synced.mark("super")
     await synced.idle()
-    assert synced.writes("super", below) == []
+    below = synced.super_namespace(space)
+    assert [write for write in synced.writes("super", since) if write.namespace == below] == []
 
 
 async def test_headless_and_external_name(synced: World):
@@ -45,7 +47,7 @@ async def test_headless_and_external_name(synced: World):
     bare = await eventually(lambda: synced.twin(SERVICES, space, "bare"))
     away = await eventually(lambda: synced.twin(SERVICES, space, "away"))
     assert bare["spec"]["clusterIP"] == "None"
-    assert away["spec"]["externalName"] == "example.org"
+    assert away["spec"]["externalName"] == "example.org."
 
 
 async def test_every_change_of_type_arrives(synced: World):
@@ -76,8 +78,7 @@ async def test_every_change_of_type_arrives(synced: World):
 
 async def test_a_node_port_that_is_taken_below_is_shown_as_given(synced: World):
     space = await synced.namespace()
-    probe = await synced.above.create(SERVICES, service("probe", type="NodePort"), namespace=space)
-    number = probe["spec"]["ports"][0]["nodePort"] % 2000 + 30500
+    number = 30084  # the lowest are given to nobody who does not ask
     spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": number}]}
     await synced.below.create(
         SERVICES, {"metadata": {"name": f"squat-{number}"}, "spec": spec}, namespace="default"
@@ -98,15 +99,15 @@ async def test_a_node_port_that_the_tenant_chooses_later_is_asked_for(synced: Wo
     space = await synced.namespace()
     made = await synced.above.create(SERVICES, service("web", type="NodePort"), namespace=space)
     await eventually(lambda: synced.twin(SERVICES, space, "web"))
-    ports = [{**made["spec"]["ports"][0], "nodePort": 32700}]
+    ports = [{**made["spec"]["ports"][0], "nodePort": 30085}]
     await synced.above.patch(SERVICES, "web", {"spec": {"ports": ports}}, namespace=space)
     await eventually(
         lambda: synced.twin(SERVICES, space, "web"),
-        until=lambda twin: twin["spec"]["ports"][0]["nodePort"] == 32700,
+        until=lambda twin: twin["spec"]["ports"][0]["nodePort"] == 30085,
     )
     await synced.idle()
     own = await synced.above.get(SERVICES, "web", namespace=space)
-    assert own["spec"]["ports"][0]["nodePort"] == 32700
+    assert own["spec"]["ports"][0]["nodePort"] == 30085
 
 
 async def test_a_load_balancers_address_goes_up(synced: World):
@@ -139,7 +140,7 @@ async def test_provided_services_never_go_down(synced: World):
 
 async def test_an_address_taken_below_is_reserved_above_and_freed(synced: World):
     space = await synced.namespace()
-    address = str(synced.session.view.slice[777])
+    address = str(synced.session.view.slice[41])
     await synced.below.create(
         SERVICES,
         {"metadata": {"name": "squatter"}, "spec": {"clusterIP": address, "ports": [{"port": 1}]}},
@@ -155,7 +156,7 @@ async def test_an_address_taken_below_is_reserved_above_and_freed(synced: World)
 
 async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: World):
     space = await synced.namespace()
-    address = str(synced.session.view.slice[778])
+    address = str(synced.session.view.slice[42])
     session = synced.session
     session.is_ready = False  # the reservation comes too late
     squatter = {"clusterIP": address, "ports": [{"port": 1}]}
@@ -166,10 +167,8 @@ async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: W
     await eventually(lambda: session.super_cluster.addresses.get("", address))
     session.is_ready = True
     session.add(session.key("Service", space, "web"))
-    found = await eventually(
-        lambda: synced.above.list(EVENTS, namespace=space), until=lambda events: events["items"]
-    )
-    assert [item["reason"] for item in found["items"]] == ["ServiceIPUnavailable"]
+    found = await eventually(lambda: synced.events(space))
+    assert [item["reason"] for item in found] == ["ServiceIPUnavailable"]
     assert not await synced.has_twin(SERVICES, space, "web")
     await synced.below.delete(SERVICES, "late", namespace="default")
     await eventually(lambda: synced.twin(SERVICES, space, "web"), within=30)
@@ -180,10 +179,8 @@ async def test_an_unknown_annotation_holds_a_service(synced: World):
     held = service("web")
     held["metadata"]["annotations"] = {"cloud.example/internal": "true"}
     await synced.above.create(SERVICES, held, namespace=space)
-    found = await eventually(
-        lambda: synced.above.list(EVENTS, namespace=space), until=lambda events: events["items"]
-    )
-    assert "cloud.example/internal" in found["items"][0]["message"]
+    (told,) = await eventually(lambda: synced.events(space))
+    assert "cloud.example/internal" in told["message"]
     assert not await synced.has_twin(SERVICES, space, "web")
     body = {"metadata": {"annotations": {"cloud.example/internal": None}}}
     await synced.above.patch(SERVICES, "web", body, namespace=space)

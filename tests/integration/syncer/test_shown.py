@@ -7,13 +7,19 @@ import base64
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from kubeio.client import Client
 from kubeio.errors import Unauthorized
 from tenancy import marks, names
 from tenancy.resources import EVENTS, NODES, PODS, SECRETS
-from tests.integration.syncer.conftest import HOME, World, pod, running_status
+from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.world import HOME, World, Write
+from tests.support.controlplane import Mark
 from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.thorough
 
 
 async def running_pod(world: World) -> tuple[str, str]:
@@ -24,8 +30,14 @@ async def running_pod(world: World) -> tuple[str, str]:
     return space, node
 
 
+def about(world: World, since: Mark, space: str, node: str) -> list[Write]:
+    """Return the writes in the tenant about a node and what is in its pod's namespace."""
+    found = world.writes("tenant", since)
+    return [write for write in found if write.namespace == space or write.name == node]
+
+
 async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
-    _, node = await running_pod(synced)
+    space, node = await running_pod(synced)
     await synced.idle()
     since = synced.mark("tenant")
 
@@ -38,7 +50,7 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
     await condition(lastHeartbeatTime="2026-02-02T00:00:00Z")
     await asyncio.sleep(0.3)
     await synced.idle()
-    assert synced.writes("tenant", since) == []
+    assert about(synced, since, space, node) == []
     await condition(status="False", reason="KubeletNotReady")
     shown = await eventually(
         lambda: synced.above.get(NODES, node),
@@ -46,12 +58,12 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
     )
     assert shown["status"]["conditions"][0]["reason"] == "KubeletNotReady"
     await synced.idle()
-    assert [write.verb for write in synced.writes("tenant", since)] == ["patch"]
+    assert [write.verb for write in about(synced, since, space, node)] == ["patch"]
 
 
 async def test_what_a_tenant_does_to_its_node(synced: World):
     """Its own labels stay, its taints go, and a node that it deleted comes back."""
-    _, node = await running_pod(synced)
+    space, node = await running_pod(synced)
     await synced.above.patch(NODES, node, {"metadata": {"labels": {"mine": "1"}}})
     taint = {"key": "own", "effect": "NoExecute"}
     await synced.above.patch(NODES, node, {"spec": {"taints": [taint]}})
@@ -63,7 +75,7 @@ async def test_what_a_tenant_does_to_its_node(synced: World):
     await synced.idle()
     since = synced.mark("tenant")
     await asyncio.sleep(0.3)
-    assert synced.writes("tenant", since) == []
+    assert about(synced, since, space, node) == []
     await synced.above.delete(NODES, node)
     back = await eventually(
         lambda: synced.above.get(NODES, node),
@@ -148,15 +160,19 @@ async def test_events_about_a_pod_are_told_once_without_super_names(synced: Worl
         "count": 1,
         "source": {"component": "kubelet"},
     }
+    await synced.idle()
     since = synced.mark("tenant")
     await synced.below.create(EVENTS, event)
     told = await eventually(lambda: synced.above.get(EVENTS, "web.1a2b", namespace=space))
     assert told["involvedObject"]["uid"] == own["metadata"]["uid"]
     assert told["message"] == f"restarting pod web_{space}({own['metadata']['uid']})"
-    await synced.below.patch(EVENTS, "web.1a2b", {"count": 2}, namespace=below)
+    # The same state again is no news.
+    await synced.below.patch(
+        EVENTS, "web.1a2b", {"metadata": {"labels": {"a": "b"}}}, namespace=below
+    )
     await asyncio.sleep(0.3)
     await synced.idle()
-    assert len([w for w in synced.writes("tenant", since) if w.resource == "events"]) == 1
+    assert len([w for w in synced.writes("tenant", since) if w.namespace == space]) == 1
 
 
 def claims(secret: dict) -> dict:
@@ -248,6 +264,42 @@ async def test_readiness_gates_go_down_and_stay_the_tenants(synced: World):
     assert kinds["Ready"] == "True"
 
 
+async def test_forged_conditions_of_gates_cost_a_write_or_two(synced: World):
+    """The same gate twice, in another zone's time, and what the kubelet says."""
+    space, node = await synced.namespace(), await synced.super_node()
+    gate = "example.com/ready"
+    gated = pod("web", readinessGates=[{"conditionType": gate}])
+    await synced.above.create(PODS, gated, namespace=space)
+    await synced.start_pod(space, "web", node)
+    await synced.idle()
+    since = {side: synced.mark(side) for side in ("super", "tenant")}
+    live = await synced.above.get(PODS, "web", namespace=space)
+    zoned = "2026-01-01T02:00:00+02:00"
+    forged = [
+        {"type": gate, "status": "True", "lastTransitionTime": zoned},
+        {"type": gate, "status": "False", "lastTransitionTime": zoned},
+        {"type": "Ready", "status": "False", "lastTransitionTime": zoned},
+    ]
+    others = [item for item in live["status"]["conditions"] if item["type"] != "Ready"]
+    body = {"status": {"conditions": [*forged, *others]}}
+    await synced.above.patch(PODS, "web", body, namespace=space, subresource="status")
+    twin = await eventually(
+        lambda: synced.twin(PODS, space, "web"),
+        until=lambda found: any(c["type"] == gate for c in found["status"]["conditions"]),
+    )
+    await asyncio.sleep(1)
+    await synced.idle()
+    said = {item["type"]: item["status"] for item in twin["status"]["conditions"]}
+    assert (said[gate], said["Ready"]) == ("True", "True")
+    own = await synced.above.get(PODS, "web", namespace=space)
+    ready = [c["status"] for c in own["status"]["conditions"] if c["type"] == "Ready"]
+    assert ready == ["True"]
+    below = [w.resource for w in synced.writes("super", since["super"]) if w.name == "web"]
+    above = [w.resource for w in synced.writes("tenant", since["tenant"]) if w.name == "web"]
+    assert below == ["pods/status"]
+    assert 1 <= len(above) <= 2
+
+
 async def test_a_scheduling_gate_holds_a_pod_above(synced: World):
     space = await synced.namespace()
     gated = pod("web", schedulingGates=[{"name": "example.com/wait"}])
@@ -255,5 +307,8 @@ async def test_a_scheduling_gate_holds_a_pod_above(synced: World):
     await asyncio.sleep(0.3)
     await synced.idle()
     assert not await synced.has_twin(PODS, space, "web")
+    held = await synced.above.get(PODS, "web", namespace=space)
+    conditions = {item["type"]: item["reason"] for item in held["status"]["conditions"]}
+    assert conditions == {"PodScheduled": "SchedulingGated"}
     await synced.above.patch(PODS, "web", {"spec": {"schedulingGates": None}}, namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "web"))

@@ -12,9 +12,13 @@ from kubeio.client import Client
 from syncer import brake
 from tenancy import conditions, marks
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VIRTUAL_CLUSTERS
-from tests.integration.syncer.conftest import World, grant, own_world, pod
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.planes import own_world
+from tests.integration.syncer.rights import grant
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_services import service
+from tests.integration.syncer.world import World
+from tests.support.controlplane import Mark
 from tests.support.eventually import eventually
 
 
@@ -57,7 +61,7 @@ async def furnish(world: World) -> str:
     return space
 
 
-def deletes(world: World, since: int) -> list[object]:
+def deletes(world: World, since: Mark) -> list[object]:
     """Return the deletes that the syncer sent below."""
     return [write for write in world.writes("super", since) if write.verb == "delete"]
 
@@ -154,7 +158,29 @@ async def test_a_removed_mark_holds_deletes(own: World):
         await furnish(own)
     await own.above.delete(CONFIG_MAPS, brake.CONFIG_MAP, namespace="kube-system")
     async with own.syncer():
-        assert f"kube-system/{brake.CONFIG_MAP} is gone" in await held(own)
+        message = await held(own)
+        assert f"ConfigMap kube-system/{brake.CONFIG_MAP} is missing" in message
+        assert "its revision did not go back" in message
+
+
+async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(own: World):
+    async with own.syncer():
+        space = await furnish(own)
+    forged = {"data": {brake.EPOCH: "9" * 19}}
+    await own.above.patch(CONFIG_MAPS, brake.CONFIG_MAP, forged, namespace="kube-system")
+    async with own.syncer():
+        message = await held(own)
+        assert f"holds {'9' * 19}, which nobody counted up to" in message
+        assert f"kubectl vc confirm-deletes {own.tenant.name}" in message
+        store = conditions.named_store(message)
+        confirm = {"metadata": {"annotations": {marks.CONFIRM_DELETES: store}}}
+        await own.below.patch(
+            VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
+        )
+        await released(own)
+        await eventually(own.is_engaged)
+        await own.above.delete(SERVICES, "web", namespace=space)
+        await gone(lambda: own.twin(SERVICES, space, "web"), within=60)
 
 
 async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch):
@@ -166,7 +192,7 @@ async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch
         await own.tenant_plane.stop()
         condition = await eventually(
             lambda: own.condition(marks.SYNCED),
-            until=lambda found: found["status"] == "False",
+            until=lambda found: found is not None and found["status"] == "False",
             within=30,
         )
         assert condition["reason"] == "TenantUnreachable"
@@ -174,7 +200,7 @@ async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch
         await own.tenant_plane.start()
         await eventually(
             lambda: own.condition(marks.SYNCED),
-            until=lambda found: found["status"] == "True",
+            until=lambda found: found is not None and found["status"] == "True",
             within=60,
         )
         await eventually(
@@ -193,13 +219,15 @@ async def test_a_deleted_virtual_cluster_is_let_go_of(own: World):
         await own.below.patch(VIRTUAL_CLUSTERS, name, hold, namespace=space)
         await own.below.delete(VIRTUAL_CLUSTERS, name, namespace=space)
         condition = await eventually(
-            lambda: own.condition(marks.SYNCED), until=lambda found: found["status"] == "False"
+            lambda: own.condition(marks.SYNCED),
+            until=lambda found: found is not None and found["status"] == "False",
         )
         assert condition["reason"] == "Disengaged"
         since = own.mark("super")
         await own.above.create(PODS, pod("late"), namespace="default")
         await asyncio.sleep(0.5)
-        assert own.writes("super", since) == []
+        written = own.writes("super", since)
+        assert [write for write in written if write.namespace.startswith(own.tenant.root)] == []
         assert own.tenant.uid not in own.running[-1].tenants.sessions
         free = {"metadata": {"finalizers": None}}
         await own.below.patch(VIRTUAL_CLUSTERS, name, free, namespace=space)

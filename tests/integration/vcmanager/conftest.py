@@ -51,10 +51,18 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The super cluster's API."""
+    with installed(tmp_path_factory.mktemp("super")) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def installed(folder: Path) -> Iterator[ControlPlane]:
+    """Run an API server that knows our kinds and accounts."""
     made = ControlPlane(
-        tmp_path_factory.mktemp("super"),
+        folder,
         name="super",
         service_range="10.96.0.0/16",
+        audit=True,
         controllers=CONTROLLERS,
     )
 
@@ -64,8 +72,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             await _install(client)
 
     asyncio.run(start())
-    yield made
-    asyncio.run(made.stop())
+    try:
+        yield made
+    finally:
+        asyncio.run(made.stop())
 
 
 @pytest.fixture(scope="session")
@@ -141,7 +151,7 @@ class Tenants:
         self.client = client
         self.dropped: list[str] = []
 
-    async def get(self, _uid: str, kubeconfig: bytes, name: str) -> Client:  # noqa: ARG002
+    async def get(self, _uid: str, kubeconfig: bytes, **_: Any) -> Client:
         """Return the client of the one plane."""
         assert b"client-key-data" in kubeconfig
         return self.client
@@ -282,12 +292,13 @@ class Stage:
         page = await self.admin.list(resources.PODS, namespace=self.root(cluster))
         for pod in page.get("items") or ():
             if "deletionTimestamp" in pod["metadata"]:
-                await self.admin.delete(
-                    resources.PODS,
-                    pod["metadata"]["name"],
-                    namespace=pod["metadata"]["namespace"],
-                    grace_seconds=0,
-                )
+                with contextlib.suppress(errors.NotFound):  # the manager was faster
+                    await self.admin.delete(
+                        resources.PODS,
+                        pod["metadata"]["name"],
+                        namespace=pod["metadata"]["namespace"],
+                        grace_seconds=0,
+                    )
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Slices against the real allocator of the super cluster."""
 
-from ipaddress import ip_network
+from ipaddress import IPv4Network, ip_address, ip_network
 
 import pytest
 
-from kubeio import errors
+from kubeio import Object, errors
 from tenancy import resources
 from tests.integration.vcmanager.conftest import Stage
 from vcmanager import slices
@@ -28,6 +28,20 @@ async def addresses(stage: Stage, cluster) -> dict[str, str]:
 
 async def slice_of(stage: Stage, cluster) -> Slice:
     return Slice(ip_network((await stage.fresh(cluster))["status"]["serviceCidr"]))
+
+
+async def nobodys(stage: Stage) -> IPv4Network:
+    """Return a part of the range of which nobody has any address.
+
+    Where the parts of tenants begin depends on their UIDs, and the server gives out any address.
+    """
+    page = await stage.admin.list(resources.SERVICES)
+    others = [slices.claimed_by(each) for each in page["items"]]
+    choices = slices.candidates(WHOLE, "asked for", [each.network for each in others if each])
+    page = await stage.admin.list(resources.IP_ADDRESSES)
+    taken = [ip_address(each["metadata"]["name"]) for each in page["items"]]
+    networks = (ip_network(each.network) for each in choices)
+    return next(each for each in networks if not any(address in each for address in taken))
 
 
 async def test_the_first_and_tenth_address_are_the_tenants(stage: Stage):
@@ -55,14 +69,21 @@ async def test_a_slice_stays_for_life(stage: Stage):
     assert await slice_of(stage, cluster) == before
 
 
-async def test_a_slice_whose_first_address_is_taken_is_passed_over(stage: Stage):
-    cluster = await stage.declare()
-    page = await stage.admin.list(resources.SERVICES)
-    others = [slices.claimed_by(each) for each in page["items"]]
+async def two_choices(stage: Stage, cluster: Object) -> tuple[Slice, Slice]:
+    """Return the first two slices that a tenant can have: none of whose own addresses is taken."""
+    services = (await stage.admin.list(resources.SERVICES))["items"]
+    others = [slices.claimed_by(each) for each in services]
+    used = {address for each in services for address in each["spec"].get("clusterIPs") or ()}
     choices = slices.candidates(
         WHOLE, cluster["metadata"]["uid"], [each.network for each in others if each]
     )
-    first, second = next(choices), next(choices)
+    free = (each for each in choices if not used & {each.api, each.dns})
+    return next(free), next(free)
+
+
+async def test_a_slice_whose_first_address_is_taken_is_passed_over(stage: Stage):
+    cluster = await stage.declare()
+    first, second = await two_choices(stage, cluster)
     await taken_by_somebody(stage, f"first-{cluster['metadata']['name']}", first.api)
     await stage.work(cluster)
     assert await slice_of(stage, cluster) == second
@@ -70,12 +91,7 @@ async def test_a_slice_whose_first_address_is_taken_is_passed_over(stage: Stage)
 
 async def test_a_slice_that_cannot_be_had_whole_is_given_back(stage: Stage):
     cluster = await stage.declare()
-    page = await stage.admin.list(resources.SERVICES)
-    others = [slices.claimed_by(each) for each in page["items"]]
-    choices = slices.candidates(
-        WHOLE, cluster["metadata"]["uid"], [each.network for each in others if each]
-    )
-    first, second = next(choices), next(choices)
+    first, second = await two_choices(stage, cluster)
     await taken_by_somebody(stage, f"tenth-{cluster['metadata']['name']}", first.dns)
     await stage.work(cluster)
     assert await slice_of(stage, cluster) == second
@@ -83,29 +99,34 @@ async def test_a_slice_that_cannot_be_had_whole_is_given_back(stage: Stage):
 
 
 async def test_a_slice_may_be_asked_for(stage: Stage):
-    cluster = await stage.declare(serviceCidr="10.96.250.64/27")
+    *_, asked = (await nobodys(stage)).subnets(new_prefix=27)
+    cluster = await stage.declare(serviceCidr=str(asked))
     await stage.work(cluster)
-    assert (await addresses(stage, cluster))["kubernetes"] == "10.96.250.65"
-    assert (await stage.fresh(cluster))["status"]["serviceCidr"] == "10.96.250.64/27"
+    assert (await addresses(stage, cluster))["kubernetes"] == str(asked[1])
+    assert (await stage.fresh(cluster))["status"]["serviceCidr"] == str(asked)
 
 
 async def test_a_slice_inside_another_tenants_is_refused(stage: Stage):
-    owner = await stage.declare(serviceCidr="10.96.252.0/24")
+    wide = next((await nobodys(stage)).subnets(new_prefix=24))
+    owner = await stage.declare(serviceCidr=str(wide))
     await stage.work(owner)
-    cluster = await stage.declare(serviceCidr="10.96.252.128/28")
+    cluster = await stage.declare(serviceCidr=f"{wide[128]}/28")
     await stage.work(cluster)
     ready = await stage.condition(cluster, "Ready")
     assert ready is not None
     assert ready["reason"] == "InvalidServiceCidr"
-    assert f"overlaps 10.96.252.0/24, which {stage.root(owner)} has" in ready["message"]
+    assert "overlaps the range of another VirtualCluster" in ready["message"]
+    assert stage.root(owner) not in ready["message"]
+    assert str(wide) not in ready["message"]
     assert await addresses(stage, cluster) == {}
 
 
-@pytest.mark.parametrize("address", ["10.96.253.1", "10.96.253.10"])
-async def test_a_slice_asked_for_whose_address_is_taken_is_refused(stage: Stage, address):
-    name = f"holder-{address.rpartition('.')[2]}"
-    await taken_by_somebody(stage, name, address)
-    cluster = await stage.declare(serviceCidr="10.96.253.0/28")
+@pytest.mark.parametrize("number", [1, 10])
+async def test_a_slice_asked_for_whose_address_is_taken_is_refused(stage: Stage, number):
+    asked = next((await nobodys(stage)).subnets(new_prefix=28))
+    name = f"holder-{number}"
+    await taken_by_somebody(stage, name, str(asked[number]))
+    cluster = await stage.declare(serviceCidr=str(asked))
     await stage.work(cluster)
     ready = await stage.condition(cluster, "Ready")
     assert ready is not None
@@ -118,10 +139,11 @@ async def test_a_slice_asked_for_whose_address_is_taken_is_refused(stage: Stage,
 
 
 async def test_the_slice_of_a_deleted_tenant_is_free_again(stage: Stage):
+    asked = next((await nobodys(stage)).subnets(new_prefix=27))
     for _ in range(2):
-        cluster = await stage.declare(serviceCidr="10.96.254.0/27")
+        cluster = await stage.declare(serviceCidr=str(asked))
         await stage.work(cluster)
-        assert (await addresses(stage, cluster))["kubernetes"] == "10.96.254.1"
+        assert (await addresses(stage, cluster))["kubernetes"] == str(asked[1])
         await stage.tear_down(cluster)
         with pytest.raises(errors.NotFound):
             await stage.admin.get(resources.NAMESPACES, stage.root(cluster))

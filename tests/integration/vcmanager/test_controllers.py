@@ -1,4 +1,4 @@
-"""The list of controllers is the program's own."""
+"""What we tell a minor's programs is what they know: controllers and flags."""
 
 import re
 import subprocess
@@ -6,9 +6,7 @@ import subprocess
 import pytest
 
 from clusterversions import catalog
-from tests.testbed import binaries, versions
-
-MINORS = [each.minor for each in versions.load().kubernetes]
+from tests.testbed import binaries
 
 
 def listed(minor: str) -> tuple[set[str], set[str]]:
@@ -22,7 +20,7 @@ def listed(minor: str) -> tuple[set[str], set[str]]:
     return set(every[1].strip().split(", ")), set(disabled[1].strip().split(", "))
 
 
-@pytest.mark.parametrize("minor", [m for m in MINORS if m in catalog.minors()])
+@pytest.mark.parametrize("minor", catalog.minors())
 def test_each_controller_of_the_program_has_a_verdict(minor: str):
     every, disabled = listed(minor)
     rows = {row.name: row for row in catalog.controllers(minor)}
@@ -30,5 +28,12 @@ def test_each_controller_of_the_program_has_a_verdict(minor: str):
     assert {name for name, row in rows.items() if not row.by_default} == disabled
 
 
-def test_every_known_minor_is_built_here():
-    assert set(catalog.minors()) <= set(MINORS)
+@pytest.mark.parametrize("minor", catalog.minors())
+@pytest.mark.parametrize("part", ["apiserver", "controller-manager"])
+def test_the_program_has_each_flag_of_its_template(minor: str, part: str):
+    program = binaries.path(f"kube-{part}", minor)
+    text = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    known = set(re.findall(r"^ +--([a-z0-9-]+)", text, re.MULTILINE))
+    passed = set(re.findall(r"--([a-z0-9-]+)=", catalog.template(part)))
+    assert len(passed) > 10
+    assert passed - known == set()

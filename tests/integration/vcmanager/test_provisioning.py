@@ -1,6 +1,8 @@
 """From a VirtualCluster to a running control plane, against a real API server."""
 
+import asyncio
 import copy
+import time
 
 import pytest
 import yaml
@@ -10,7 +12,10 @@ from kubeio import errors
 from kubeio.worker import Again
 from tenancy import marks, resources
 from tests.integration.vcmanager.conftest import Stage, cluster_version
+from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
+from vcmanager import lookout
+from vcmanager.means import TenantClients
 from vcmanager.pki import bundles
 
 COMPONENTS = (
@@ -44,6 +49,7 @@ async def test_everything_is_made_and_the_tenant_becomes_ready(stage: Stage):
         "kube-dns",
         "apiserver-svc",
         "etcd",
+        "etcd-client",
     }
     assert await stage.names_of(resources.SECRETS, cluster) == {
         "root-ca",
@@ -89,6 +95,25 @@ async def test_a_second_look_writes_nothing(stage: Stage):
     assert await revisions() == before
 
 
+async def test_services_lead_to_what_is_not_ready_until_the_tenant_is_used(stage: Stage):
+    cluster = await stage.declare()
+    await stage.work(cluster)
+    root = stage.root(cluster)
+
+    async def early() -> set[str]:
+        page = await stage.admin.list(resources.SERVICES, namespace=root)
+        return {
+            each["metadata"]["name"]
+            for each in page["items"]
+            if each["spec"].get("publishNotReadyAddresses")
+        }
+
+    assert await early() == {"etcd", "etcd-client", "apiserver-svc", "kubernetes"}
+    await stage.bring_up(cluster)
+    await stage.work(cluster)
+    assert await early() == {"etcd"}
+
+
 async def test_what_somebody_changes_or_deletes_comes_back(stage: Stage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
@@ -112,7 +137,8 @@ async def test_components_start_in_order(stage: Stage):
 
     async def etcd_pods():
         await stage.run_pods(cluster)
-        return await stage.names_of(resources.PODS, cluster)
+        page = await stage.admin.list(resources.PODS, namespace=stage.root(cluster))
+        return [each for each in page["items"] if each["status"].get("containerStatuses")]
 
     await eventually(etcd_pods)
     await stage.work(cluster)
@@ -322,6 +348,53 @@ async def test_the_tenant_has_our_objects_inside(stage: Stage):
     await inside.delete(resources.CLUSTER_ROLE_BINDINGS, "tenancy:syncer")
     await stage.work(cluster)
     await inside.get(resources.CLUSTER_ROLE_BINDINGS, "tenancy:syncer")
+
+
+async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
+    stage: Stage, inside: ControlPlane, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lookout, "_BASE", 0.01)
+    cluster = await stage.declare()
+    await stage.bring_up(cluster)
+    changed = asyncio.Event()
+    async with TenantClients() as tenants:
+        client = await tenants.get("uid", inside.kubeconfig(), "it", changed=changed.set)
+
+        async def is_noticed(value: str) -> bool:
+            """Touch the Service again and again: the watch may not stand yet."""
+            patch = {"metadata": {"annotations": {"touched": f"{value}-{time.monotonic()}"}}}
+            await client.patch(resources.SERVICES, "kube-dns", patch, namespace="kube-system")
+            return changed.is_set()
+
+        await eventually(lambda: is_noticed("first"))
+        for resource, name, namespace in (
+            (resources.SERVICES, "kube-dns", "kube-system"),
+            (resources.CLUSTER_ROLES, "tenancy:syncer", ""),
+            (resources.CLUSTER_ROLE_BINDINGS, "tenancy:syncer", ""),
+        ):
+            await asyncio.sleep(0.3)  # what was done before is told
+            changed.clear()
+            await client.delete(resource, name, namespace=namespace)
+            await eventually(changed.is_set)
+            await stage.work(cluster)
+            await client.get(resource, name, namespace=namespace)
+        # An edit is no less; and rest is rest.
+        await asyncio.sleep(0.5)
+        changed.clear()
+        empty = {"rules": []}
+        await client.patch(resources.CLUSTER_ROLES, "tenancy:syncer", empty)
+        await eventually(changed.is_set)
+        await stage.work(cluster)
+        assert (await client.get(resources.CLUSTER_ROLES, "tenancy:syncer"))["rules"]
+
+        async def rests() -> bool:
+            """Tell whether a round of work changes nothing; what was put back is told late."""
+            changed.clear()
+            await stage.work(cluster)
+            await asyncio.sleep(0.5)
+            return not changed.is_set()
+
+        await eventually(rests)
 
 
 async def test_the_admins_kubeconfig_holds_no_masters_certificate(stage: Stage):

@@ -15,6 +15,7 @@ from kubeio.client import Client
 from kubeio.endpoint import Endpoint
 from tenancy import marks, resources
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
+from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from vcmanager import signer
 from vcmanager.keys import Key
@@ -51,8 +52,8 @@ class Agent:
         plane = self.stage.plane
         return Client(Endpoint(server=plane.server, ca=plane.ca, token=made["status"]["token"]))
 
-    async def ask(self, client: Client, address: str = IP) -> Object:
-        """Ask for a certificate and have the manager judge."""
+    async def submit(self, client: Client, address: str = IP) -> str:
+        """Ask for a certificate; return the request's name."""
         key = ec.generate_private_key(ec.SECP256R1())
         request = (
             x509.CertificateSigningRequestBuilder()
@@ -72,7 +73,16 @@ class Agent:
                 "request": base64.b64encode(request).decode(),
             },
         }
-        await client.create(resources.CERTIFICATE_SIGNING_REQUESTS, body)
+        # Rights that were given a moment ago may not count yet.
+        await eventually(lambda: client.create(resources.CERTIFICATE_SIGNING_REQUESTS, body))
+        return name
+
+    async def ask(self, client: Client, address: str = IP) -> Object:
+        """Ask for a certificate and have the manager judge."""
+        return await self.judged(await self.submit(client, address))
+
+    async def judged(self, name: str) -> Object:
+        """Have the manager judge a request; return what became of it."""
         await signer.reconcile(self.stage.means, Key("CertificateSigningRequest", "", name))
         return await self.stage.admin.get(resources.CERTIFICATE_SIGNING_REQUESTS, name)
 
@@ -192,12 +202,29 @@ async def test_a_pod_that_is_no_longer_there_is_denied(agent: Agent):
     assert verdict(request) == "Denied"
 
 
+async def test_what_was_approved_by_hand_and_may_not_be_signed_has_failed(agent: Agent):
+    async with await agent.client() as client:
+        name = await agent.submit(client, "10.73.0.10")
+    admin = agent.stage.admin
+    request = await admin.get(resources.CERTIFICATE_SIGNING_REQUESTS, name)
+    approved = {"type": "Approved", "status": "True", "reason": "ByHand", "message": "by hand"}
+    await admin.replace(
+        resources.CERTIFICATE_SIGNING_REQUESTS,
+        {**request, "status": {"conditions": [approved]}},
+        subresource="approval",
+        field_manager="test",
+    )
+    judged = await agent.judged(name)
+    conditions = {each["type"]: each for each in judged["status"]["conditions"]}
+    assert set(conditions) == {"Approved", "Failed"}
+    assert "address" in conditions["Failed"]["message"]
+    assert "certificate" not in judged["status"]
+    again = await agent.judged(name)
+    assert again["metadata"]["resourceVersion"] == judged["metadata"]["resourceVersion"]
+
+
 async def test_a_request_is_judged_once(agent: Agent):
     async with await agent.client() as client:
         request = await agent.ask(client)
-    key = Key("CertificateSigningRequest", "", request["metadata"]["name"])
-    await signer.reconcile(agent.stage.means, key)
-    again = await agent.stage.admin.get(
-        resources.CERTIFICATE_SIGNING_REQUESTS, request["metadata"]["name"]
-    )
+    again = await agent.judged(request["metadata"]["name"])
     assert again["metadata"]["resourceVersion"] == request["metadata"]["resourceVersion"]

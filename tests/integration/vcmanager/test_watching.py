@@ -7,6 +7,7 @@ import pytest
 
 from tenancy import marks, ownership, resources
 from tenancy.ownership import Tenant
+from tenancy.resources import Resource
 from tests.integration.vcmanager.conftest import USER, Stage, cluster_version
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
@@ -63,15 +64,65 @@ async def test_a_cluster_version_wakes_itself(stage: Stage, woken):
     await eventually(lambda: Key("ClusterVersion", "", name) in woken)
 
 
-async def test_what_is_in_a_root_namespace_wakes_its_virtual_cluster(stage: Stage, woken):
+@pytest.mark.parametrize(
+    "resource",
+    [resources.SECRETS, resources.CONFIG_MAPS],
+    ids=lambda resource: resource.plural,
+)
+@pytest.mark.parametrize("label", [marks.CONTROLLED, marks.VC_NAME, marks.VC_NAMESPACE])
+async def test_what_is_in_a_root_namespace_wakes_its_virtual_cluster(
+    stage: Stage, woken, resource: Resource, label: str
+):
     tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
     key = keys.virtual_cluster("default", tenant.name)
     body = {"metadata": {"name": tenant.name, "labels": ownership.labels(tenant, "")}}
-    await stage.admin.create(resources.SECRETS, body, namespace="default")
+    await stage.admin.create(resource, body, namespace="default")
     await eventually(lambda: key in woken)
     woken.clear()
-    await stage.admin.delete(resources.SECRETS, tenant.name, namespace="default")
+    stripped = {"metadata": {"labels": {label: None}}}
+    await stage.admin.patch(resource, tenant.name, stripped, namespace="default")
     await eventually(lambda: key in woken)
+    await stage.admin.delete(resource, tenant.name, namespace="default")
+
+
+async def test_a_root_namespace_and_what_agents_trust_wake_theirs(stage: Stage, woken):
+    tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
+    root = {"metadata": {"name": tenant.name, "labels": ownership.labels(tenant, "")}}
+    await stage.admin.create(resources.NAMESPACES, root)
+    key = keys.virtual_cluster("default", tenant.name)
+    await eventually(lambda: key in woken)
+    woken.clear()
+    revision = {"metadata": {"annotations": {marks.STORE_REVISION: "7"}}}
+    await stage.admin.patch(resources.NAMESPACES, tenant.name, revision)
+    await asyncio.sleep(0.5)
+    assert key not in woken, "the syncer's marks wake nobody"
+    level = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
+    await stage.admin.patch(resources.NAMESPACES, tenant.name, level)
+    await eventually(lambda: key in woken)
+    trust = {"metadata": {"name": tenant.name, "labels": keys.AGENT_TRUST_LABELS}}
+    await stage.admin.create(resources.CONFIG_MAPS, trust, namespace="default")
+    await eventually(lambda: keys.AGENT_TRUST in woken)
+
+
+async def test_an_address_wakes_when_its_node_has_it_no_more(stage: Stage, woken):
+    """By a change and by an end; all else that nodes say wakes nobody."""
+    name = fresh_name()
+    await stage.admin.create(resources.NODES, {"metadata": {"name": name}})
+
+    async def say(**status: object) -> None:
+        await stage.admin.patch(resources.NODES, name, {"status": status}, subresource="status")
+
+    def addresses() -> list[str]:
+        return [key.name for key in woken if key.kind == "NodeAddress"]
+
+    await say(addresses=[{"type": "InternalIP", "address": "192.0.2.7"}])
+    await say(phase="Running")
+    await asyncio.sleep(0.5)
+    assert addresses() == []
+    await say(addresses=[{"type": "InternalIP", "address": "192.0.2.8"}])
+    await eventually(lambda: addresses() == ["192.0.2.7"])
+    await stage.admin.delete(resources.NODES, name)
+    await eventually(lambda: addresses() == ["192.0.2.7", "192.0.2.8"])
 
 
 async def test_what_is_a_tenants_own_wakes_nobody(stage: Stage, woken):

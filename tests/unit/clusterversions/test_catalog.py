@@ -8,7 +8,7 @@ MINORS = catalog.minors()
 
 def test_minors_are_ordered_as_numbers():
     assert tuple(sorted(MINORS, key=lambda m: [int(part) for part in m.split(".")])) == MINORS
-    assert "1.36" in MINORS
+    assert {"1.35", "1.36"} <= set(MINORS)
 
 
 def test_an_unknown_minor_names_the_known_ones():
@@ -27,6 +27,13 @@ def test_each_controller_has_one_verdict_and_a_reason(minor: str):
     assert len({row.name for row in rows}) == len(rows)
     assert [row.name for row in rows] == sorted(row.name for row in rows)
     assert all(row.reason.strip() for row in rows)
+
+
+def test_a_controller_belongs_to_the_minors_that_have_it():
+    added = {"podgroup-protection-controller", "resourcepoolstatusrequest-controller"}
+    older, newer = ({row.name for row in catalog.controllers(each)} for each in ("1.35", "1.36"))
+    assert newer - older == added
+    assert older < newer
 
 
 @pytest.mark.parametrize("minor", MINORS)

@@ -81,6 +81,7 @@ def test_a_key_that_is_given_twice_is_refused():
             ),
         ),
         (TENANT.replace("name: web", "nme: web"), "the VirtualCluster has no metadata.name"),
+        (TENANT.replace("name: web", "name: 10"), "metadata.name of the VirtualCluster is no text"),
         (TENANT.replace("shop", "123"), "metadata.namespace of the VirtualCluster is no text"),
         (TENANT.replace("spec:", "specs:"), "spec of the VirtualCluster web is missing"),
         (TENANT.replace("clusterVersionName", "version"), "spec.clusterVersionName is missing"),
@@ -135,3 +136,64 @@ def test_a_file_and_standard_input_are_read(tmp_path, monkeypatch):
 def test_a_file_without_end_is_not_read_to_its_end():
     with pytest.raises(CliProblem, match="is larger than"):
         manifests.load("/dev/zero")
+
+
+def of_spec(spec: str) -> str:
+    """Return the manifest with this spec."""
+    return TENANT[: TENANT.index("spec:")] + f"spec: {spec}\n"
+
+
+LETTERS = "bcdefghij"
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n"
+    for old, new in zip("abcdefghi", LETTERS, strict=True)
+)
+MERGES = "a: &a {k: 1}\n" + "".join(
+    f"{new}: &{new} {{<<: [{', '.join([f'*{old}'] * 9)}]}}\n"
+    for old, new in zip("abcdefghi", LETTERS, strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (of_spec("&a {clusterVersionName: v1.36, x: *a}"), "line 5, column 41: the alias a is"),
+        (of_spec("{x: &a [*a]}"), "the alias a is inside of what it stands for; write it out"),
+        ("[" * 200_000, "line 1, column 101: it is nested deeper than 100 levels"),
+        (of_spec("{a: " * 5000 + "1" + "}" * 5000), "it is nested deeper than 100 levels"),
+        (BOMB, "with its aliases it has more than 100000 values"),
+        (MERGES, "with its aliases it has more than 100000 values"),
+        (of_spec("{x: 2020-99-99}"), "a value that is none of JSON: month must be in 1..12"),
+        (of_spec("{x: 99999999999999999999999}"), "a value that is none of JSON: Integer exceeds"),
+        (of_spec("{x: !!int ''}"), "a value that is none of JSON"),
+        (of_spec("{x: !!bool ''}"), "a value that is none of JSON"),
+        (of_spec("{x: !!binary aGk=}"), "a value that is none of JSON"),
+        (of_spec("{1: 2}"), "a value that is none of JSON: Dict key must be str"),
+        (of_spec(r'{clusterVersionName: "\ud800"}'), "a value that is none of JSON"),
+        (of_spec("{clusterVersionName: ../..}"), "'../..' is no name that an object can have"),
+    ],
+)
+def test_what_says_more_than_its_text_shows_is_refused(text, told):
+    said = refused(text)
+    assert told in said
+    assert said.startswith("vc.yaml")
+    assert "\n" not in said
+
+
+def test_an_alias_may_stand_for_a_few_lines():
+    spec = "{clusterVersionName: v1.36, a: &a {k: [1, 2]}, b: *a, c: {<<: *a}}"
+    found = manifests.parse(of_spec(spec).encode(), "vc.yaml").virtual_cluster["spec"]
+    assert found["a"] == found["b"] == found["c"] == {"k": [1, 2]}
+
+
+@pytest.mark.parametrize("namespace", ["../../x", "..", "a/b", "Upper", "x" * 64, "a%2fb"])
+def test_a_namespace_in_the_file_is_a_name_and_no_path(namespace):
+    text = TENANT.replace("shop", f"'{namespace}'")
+    body = manifests.parse(text.encode(), "vc.yaml").virtual_cluster
+    with pytest.raises(CliProblem, match=r"metadata\.namespace: '.*' is not a DNS label; use"):
+        manifests.placed(body, "default", is_explicit=False)
+
+
+def test_a_version_by_flag_is_a_name_and_no_path():
+    with pytest.raises(CliProblem, match=r"--cluster-version '\.\./x' is no name"):
+        manifests.virtual_cluster("web", "../x")

@@ -34,7 +34,20 @@ def test_components_are_told_in_the_order_of_the_work():
     state = readiness.assess(
         body((marks.CONTROLLER_MANAGER_READY, "True", "Ready"), (marks.ETCD_READY, "True", "Ready"))
     )
-    assert state.done == ("etcd", "controller-manager")
+    assert state.done == ("etcd",), "the controllers wait for the API server"
+    state = readiness.assess(
+        body(
+            *(
+                (kind, "True", "Ready")
+                for kind in (
+                    marks.CONTROLLER_MANAGER_READY,
+                    marks.API_SERVER_READY,
+                    marks.ETCD_READY,
+                )
+            )
+        )
+    )
+    assert state.done == ("etcd", "apiserver", "controller-manager")
 
 
 def test_the_first_part_that_is_not_ready_is_what_it_waits_for():

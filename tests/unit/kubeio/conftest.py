@@ -7,6 +7,7 @@ import inspect
 from pathlib import Path
 
 import pytest
+import uvloop
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,3 +25,8 @@ async def no_task_left_behind():
     yield
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def pytest_asyncio_loop_factories(config, item):
+    """The loop in production is the one in its tests; those with real servers run on asyncio's."""
+    return {"uvloop": uvloop.new_event_loop}

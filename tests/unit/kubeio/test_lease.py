@@ -8,8 +8,9 @@ import contextlib
 import orjson
 import pytest
 
+from kubeio import errors
 from kubeio.client import Client
-from kubeio.lease import Lease, LeaseLost, Observer
+from kubeio.lease import DURATION, HAND_OVER, RENEW_DEADLINE, Lease, LeaseLost, Observer
 from tests.support.eventually import eventually
 from tests.support.faketime import FakeTime
 from tests.support.faults import misbehaving
@@ -104,17 +105,26 @@ async def test_a_free_lease_is_taken_renewed_and_given_back():
             assert lease.is_held
             assert store.lease["spec"] == {
                 "holderIdentity": "one",
-                "leaseDurationSeconds": 15,
+                "leaseDurationSeconds": 7,
                 "leaseTransitions": 0,
                 "acquireTime": "2026-01-01T00:16:40.000000Z",
                 "renewTime": "2026-01-01T00:16:40.000000Z",
             }
             time.pass_to_next()
             await eventually(lambda: store.writes == 2 and time.asleep == 1)
-            assert store.lease["spec"]["renewTime"] == "2026-01-01T00:16:42.000000Z"
+            assert store.lease["spec"]["renewTime"] == "2026-01-01T00:16:41.250000Z"
             assert store.lease["spec"]["acquireTime"] == "2026-01-01T00:16:40.000000Z"
         assert (store.holder, lease.is_held, scope.running) == ("", False, False)
         assert store.lease["spec"]["leaseDurationSeconds"] == 1
+
+
+async def test_a_renewal_that_was_cut_off_does_not_keep_it_from_being_given_back():
+    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    async with misbehaving(store) as server:
+        async with _candidate(server, time, scope):
+            await eventually(lambda: scope.running and time.asleep == 1)
+            store.steal("one")  # it got through, and the answer did not arrive
+        assert store.holder == ""
 
 
 async def test_what_the_scope_returns_and_raises_comes_through():
@@ -146,7 +156,7 @@ async def test_a_silent_server_fences_the_scope_before_anyone_else_could_take_ov
         while not task.done():
             time.pass_to_next()
             await eventually(lambda: task.done() or time.asleep == 1)
-        assert time.seconds - last_renewal <= 10.0
+        assert time.seconds - last_renewal <= RENEW_DEADLINE
         assert not scope.running
         with pytest.raises(LeaseLost, match="could not be renewed"):
             task.result()
@@ -259,3 +269,23 @@ def test_an_observer_trusts_a_record_for_its_duration_and_no_clock_but_its_own()
 def test_times_that_fence_nothing_are_refused():
     with pytest.raises(ValueError, match="nothing is fenced"):
         Lease(None, namespace="n", name="l", identity="i", duration=10.0, renew_deadline=10.0)
+
+
+async def test_a_write_is_let_through_only_while_the_lease_is_certainly_held():
+    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    async with misbehaving(store) as server, _candidate(server, time, scope) as (lease, task):
+        with pytest.raises(errors.Fenced, match="the lease n/l was not renewed"):
+            lease.fence()
+        await eventually(lambda: scope.running and time.asleep == 1)
+        lease.fence()
+        time.seconds += RENEW_DEADLINE - 0.1
+        lease.fence()
+        time.seconds += 0.1  # frozen: nothing of ours ran meanwhile
+        with pytest.raises(errors.Fenced):
+            lease.fence()
+        assert scope.running
+        assert not task.done()
+
+
+def test_a_holder_that_vanishes_is_followed_within_ten_seconds():
+    assert RENEW_DEADLINE < DURATION < HAND_OVER < 10.0

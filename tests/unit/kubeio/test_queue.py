@@ -398,3 +398,64 @@ def test_the_snapshot_says_what_is_going_on():
     assert seen["delayed"] == {"b/1": 3.0, "c/1": -1.0}
     assert seen["failures"] == {"c/1": 1}
     assert queue.unfinished_seconds() == 2.0
+
+
+def test_keys_that_failed_can_be_hurried_and_nothing_else_is():
+    clock = Clock()
+    queue = _queue(clock)
+    for key in ("red/1", "red/2", "red/3", "green/1"):
+        queue.retry(key)
+        queue.retry(key)
+    queue.add_after("red/4", 30.0)  # wished for later, never failed
+    assert queue.hurry("red", limit=1) == 1
+    assert _drain(queue) == ["red/1"]
+    assert queue.failures("red/1") == 2  # it only tries
+    queue.retry("red/1")
+    assert queue.hurry("red", limit=1) == 1
+    assert _drain(queue) == ["red/2"]
+    assert queue.hurry("red", forget=True) == 2
+    assert set(_drain(queue)) == {"red/1", "red/3"}
+    assert queue.failures("red/3") == 0
+    assert queue.failures("green/1") == 2
+    clock.now = 100.0
+    assert set(_drain(queue)) == {"red/4", "green/1"}
+
+
+def test_a_key_has_been_wanted_since_its_first_try_until_one_succeeds():
+    clock = Clock()
+    queue = _queue(clock)
+    queue.add("red/1")
+    clock.now = 2.0
+    assert queue.age("red/1") is None  # nobody works on it
+    key = queue.take()
+    assert queue.age(key) == 2.0
+    queue.retry(key)
+    queue.done(key)
+    clock.now = 10.0
+    assert queue.take() == key
+    assert queue.age(key) == 10.0
+    queue.forget(key)  # it succeeded
+    queue.done(key)
+    assert queue.age(key) is None
+    queue.add(key)
+    clock.now = 11.0
+    assert queue.take() == key
+    assert queue.age(key) == 1.0
+    assert (queue.in_hand(), queue.longest_seconds()) == (1, 0.0)
+    clock.now = 14.0
+    assert queue.longest_seconds() == 3.0
+    queue.done(key)
+    assert (queue.in_hand(), queue.longest_seconds()) == (0, 0.0)
+
+
+def test_a_group_that_is_dropped_leaves_no_age():
+    queue = _queue(Clock())
+    for key in ("red/1", "red/2", "green/1"):
+        queue.add(key)
+    for _ in range(3):
+        key = queue.take()
+        queue.retry(key)
+        queue.done(key)
+    queue.drop_group("red")
+    queue.forget("green/1")
+    assert [queue.age(key) for key in ("red/1", "red/2", "green/1")] == [None] * 3

@@ -65,12 +65,14 @@ class Script:
         self.page = page
         self.lists = 0
         self.watched = []
+        self.seconds = []
 
     async def __call__(self, request, answer):
         if "watch" not in request.query:
             await self._list(request, answer)
             return
         self.watched.append(request.query.get("resourceVersion", "list"))
+        self.seconds.append(request.query["timeoutSeconds"])
         if not self.scenes:
             await answer.begin()
             await answer.hang()
@@ -314,6 +316,16 @@ async def test_silence_ends_a_watch():
         await eventually(lambda: len(script.watched) >= 2)
         assert script.watched[:2] == ["list", "10"]
         assert run.reflector.restarts >= 1
+
+
+async def test_a_watch_without_bookmarks_may_be_silent_and_is_asked_for_shorter():
+    """Of Events no server sends any: silence is no reason to doubt, and to ask once more."""
+    script = Script(_scene(_pod("a", 5), version=10), version=10)
+    async with _running(script, silence=0.1, has_bookmarks=False) as run:
+        await eventually(lambda: run.names == ["a"])
+        await asyncio.sleep(0.4)
+        assert (script.watched, script.lists, run.reflector.restarts) == (["list"], 0, 0)
+    assert 120 <= int(script.seconds[0]) <= 180
 
 
 async def test_a_store_that_went_back_is_listed_anew():

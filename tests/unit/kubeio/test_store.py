@@ -35,6 +35,17 @@ class Told(list):
         self.append((old and old.resource_version, new and new.resource_version, live))
 
 
+def test_a_store_that_keeps_nothing_tells_of_all_that_comes_by():
+    store, told = Store(keeps=False), Told()
+    store.subscribe(told)
+    store.put(_entry(version="1"), live=False)
+    store.put(_entry(version="2"), live=True)
+    store.discard(_entry(version="2"), live=True)
+    store.retain(())
+    assert told == [(None, "1", False), (None, "2", True)]
+    assert (len(store), store.list()) == (0, [])
+
+
 def test_identity_is_parsed_and_the_body_kept():
     entry = _entry(labels={"l": "1"}, annotations={"k": "v"}, generation=3)
     assert (entry.key, entry.uid, entry.resource_version) == (("ns", "a"), "u1", "1")
@@ -49,6 +60,44 @@ def test_managed_fields_go_and_everything_else_stays():
     found = parse(orjson.dumps(body)).decode()
     del body["metadata"]["managedFields"]
     assert found == body
+
+
+MANAGED = b'"managedFields":[{"manager":"x"}]'
+IDENTITY = b'"name":"a","namespace":"ns","uid":"u1","resourceVersion":"1"'
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"{" + MANAGED + b"," + IDENTITY + b"}",
+        b"{ " + IDENTITY + b" , " + MANAGED + b" }",
+        b"{" + IDENTITY + b',"x":{"y":1,' + MANAGED + b"}," + MANAGED + b"}",
+        b"{" + IDENTITY + b',"x":{"y":1,"managedFields":[]},' + MANAGED + b"}",
+    ],
+    ids=["first", "spaced", "nested-alike", "nested-other"],
+)
+@pytest.mark.parametrize("before", [b"", b'"spec":{"metadata":{"name":"b"}},'])
+def test_managed_fields_go_wherever_they_stand(before, metadata):
+    text = b'{"apiVersion":"v1","kind":"Pod",' + before + b'"metadata":' + metadata + b"}"
+    wanted = orjson.loads(text)
+    del wanted["metadata"]["managedFields"]
+    entry = parse(text)
+    assert entry.decode() == wanted
+    assert entry.name == "a"
+
+
+def test_the_digest_tells_of_everything_in_the_metadata_but_the_version():
+    first = _entry(version="1", labels={"a": "1"}, generation=1)
+    assert _entry(version="2", labels={"a": "1"}, generation=1).said == first.said
+    other = (
+        {"labels": {"a": "2"}},
+        {"generation": 2},
+        {"deletionTimestamp": "x"},
+        {"finalizers": ["f"]},
+    )
+    for changed in other:
+        fields = {"labels": {"a": "1"}, "generation": 1, **changed}
+        assert _entry(version="1", **fields).said != first.said
 
 
 def test_items_of_a_list_get_their_kind():

@@ -64,3 +64,13 @@ def test_numbers_and_unknown_fields_survive():
     body = {"x": 9007199254740993, "y": 1.5, "z": None, "new": {"a": [1, {}]}}
     found = stream.event(_line("MODIFIED", body), "here")
     assert (found.type, found.decode()) == ("MODIFIED", body)
+
+
+def test_an_endless_line_is_refused_before_it_fills_the_memory(monkeypatch):
+    monkeypatch.setattr(stream, "MAX_LINE_BYTES", 100)
+    lines = stream.Lines()
+    for _ in range(5):
+        assert lines.feed(b"x" * 60 + b"\n") == [b"x" * 60]  # many lines may be long together
+    assert lines.feed(b"x" * 100) == []
+    with pytest.raises(errors.Unavailable, match="here: a line of more than 100 bytes"):
+        lines.feed(b"x", "here")

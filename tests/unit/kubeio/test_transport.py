@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 
+import orjson
 import pytest
 
-from kubeio import errors
+from kubeio import errors, wire
 from kubeio.client import Client
 from kubeio.endpoint import Endpoint
 from tenancy.resources import CONFIG_MAPS, NODES, PODS
+from tests.support import wires
 from tests.support.faults import misbehaving
 from tests.support.processes import free_port
 
 GOOD = {"kind": "Pod", "metadata": {"name": "a"}}
+
+
+@pytest.fixture(autouse=True, params=wires.NAMES)
+def wire_in_use(request, monkeypatch):
+    """Every fault on each wire: a caller must not be able to tell them apart."""
+    wires.use(request.param, monkeypatch)
 
 
 def _after(faults, *, then=GOOD):
@@ -160,7 +169,7 @@ async def test_nobody_there_is_tried_again_even_for_a_create():
     endpoint = Endpoint(server="http://127.0.0.1:1", name="nobody")
     async with Client(endpoint) as client:
         with pytest.raises(errors.NotSent, match=r"cannot connect to 127\.0\.0\.1:1"):
-            await client.create(PODS, {"metadata": {"name": "a"}}, deadline=0.3)
+            await client.create(PODS, {"metadata": {"name": "a"}}, deadline=3.0)
 
 
 async def test_a_create_that_met_a_closed_door_is_tried_again():
@@ -302,8 +311,9 @@ async def test_an_empty_name_never_means_all_of_them():
             await client.replace(PODS, {"metadata": {}})
 
 
-async def test_the_token_is_renewed_once_on_a_401(tmp_path):
-    file = tmp_path / "token"
+@contextlib.asynccontextmanager
+async def _renewing(file):
+    """Yield a server that takes a token only once its file has been renewed, and a client."""
     file.write_text("old")
 
     async def handler(request, answer):
@@ -316,8 +326,21 @@ async def test_the_token_is_renewed_once_on_a_401(tmp_path):
     async with misbehaving(handler) as server:
         endpoint = Endpoint(server=server.endpoint.server, token_file=file)
         async with Client(endpoint) as client:
-            assert await _post(client) == GOOD
+            yield server, client
+
+
+async def test_the_token_is_renewed_once_on_a_401(tmp_path):
+    async with _renewing(tmp_path / "token") as (server, client):
+        assert await _post(client) == GOOD
     assert [r.headers["authorization"] for r in server.requests] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_large_body_is_sent_whole_at_each_try(tmp_path):
+    """An object at the size limit, in base64, is more than what the loop takes in one piece."""
+    large = {"metadata": {"name": "a", "namespace": "n"}, "data": {"k": "x" * 2_500_000}}
+    async with _renewing(tmp_path / "token") as (server, client):
+        assert await client.create(CONFIG_MAPS, large) == GOOD
+    assert [orjson.loads(request.body) for request in server.requests] == [large, large]
 
 
 async def test_a_401_with_the_same_token_is_final(tmp_path):
@@ -381,3 +404,80 @@ async def test_acting_as_somebody_else_is_said_in_headers():
     assert acting.headers["impersonate-user"] == "me"
     assert acting.headers["impersonate-group"] == "a,b"
     assert not any("impersonate" in header for header in plain.headers)
+
+
+async def test_an_endless_answer_is_refused_before_it_fills_the_memory(monkeypatch):
+    monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 1000)
+
+    async def endless(_, answer):
+        await answer.begin()
+        with contextlib.suppress(ConnectionError):
+            for _ in range(1000):
+                await answer.chunk(b"x" * 100)
+
+    async with misbehaving(endless) as server, Client(server.endpoint) as client:
+        with pytest.raises(errors.Unavailable, match="an answer of more than 1000 bytes"):
+            await client.get(PODS, "a", namespace="n", deadline=2)
+
+
+async def test_a_fence_holds_back_every_write_and_no_read():
+    seen = []
+
+    def fence():
+        raise errors.Fenced("not ours any more")
+
+    async def handler(request, answer):
+        seen.append(request.method)
+        await answer.json(GOOD)
+
+    async with misbehaving(handler) as server, Client(server.endpoint, fence=fence) as client:
+        for write in (
+            _post(client),
+            client.patch(PODS, "a", {}, namespace="n"),
+            client.delete(PODS, "a", namespace="n"),
+            client.replace(PODS, {**GOOD}, namespace="n"),
+            client.apply(PODS, {**GOOD}, field_manager="m", namespace="n"),
+            client.raw("PUT", "/x"),
+        ):
+            with pytest.raises(errors.Fenced):
+                await write
+        await _get(client)
+    assert seen == ["GET"]
+
+
+async def test_a_fence_is_asked_again_for_each_try():
+    tried = []
+
+    def fence():
+        if tried:
+            raise errors.Fenced("not ours any more")
+
+    async def handler(request, answer):
+        tried.append(request.method)
+        await _told_to_wait(answer)
+
+    async with misbehaving(handler) as server, Client(server.endpoint, fence=fence) as client:
+        with pytest.raises(errors.Fenced):
+            await _post(client)
+    assert tried == ["POST"]
+
+
+async def test_a_fence_that_falls_between_head_and_body_sends_no_whole_request():
+    """A large body goes out piece by piece, and others have turns in between."""
+    asked, seen = [], []
+    large = {"metadata": {"name": "a", "namespace": "n"}, "data": {"k": "x" * 2_500_000}}
+
+    def fence():
+        asked.append(True)
+        if len(asked) == 2:
+            raise errors.Fenced("not ours any more")
+
+    async def handler(request, answer):
+        seen.append(request.method)
+        await answer.json(GOOD)
+
+    async with misbehaving(handler) as server, Client(server.endpoint, fence=fence) as client:
+        with pytest.raises(errors.Fenced):
+            await client.create(CONFIG_MAPS, large)
+        await client.create(CONFIG_MAPS, large)
+    assert seen == ["POST"]

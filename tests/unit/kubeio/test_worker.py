@@ -11,6 +11,7 @@ import structlog
 from kubeio import errors
 from kubeio.queue import FairQueue
 from kubeio.worker import CONFLICTS_AT_ONCE, Again, Done, Wait, Worker
+from telemetry import logs as product_logs
 
 
 class Clock:
@@ -152,13 +153,14 @@ async def test_fields_name_the_key_in_what_the_reconcile_logs():
     seen = []
 
     async def reconcile(key):
-        seen.append(structlog.contextvars.get_contextvars())
+        subject = product_logs.SUBJECT.get()
+        seen.append(subject())
         return Done()
 
     worker, queue, _ = _worker(reconcile, fields=lambda key: {"name": key})
     await _once(worker, queue)
     assert seen == [{"name": "k"}]
-    assert structlog.contextvars.get_contextvars() == {}
+    assert product_logs.SUBJECT.get() is None
 
 
 async def test_a_poisonous_key_stops_nobody():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from typing import Any
 
@@ -12,11 +13,15 @@ from kubeio.endpoint import Endpoint
 from kubeio.queue import FairQueue
 from kubeio.store import Entry, Store, parse
 from syncer.brake import Sight
+from syncer.breaker import Refusals
+from syncer.fuse import WRITES
 from syncer.keys import Key, group_of
 from syncer.session import Session
+from syncer.special import namespaces
 from syncer.supercluster import SuperCluster
 from tenancy import marks, ownership
 from tenancy.ownership import Tenant
+from tenancy.policies import BASELINE, TenantPolicySpec
 from tenancy.resources import Resource
 from tenancy.specs import parse_virtual_cluster
 
@@ -30,6 +35,7 @@ BODY = {
 CLUSTER = parse_virtual_cluster(BODY)
 TENANT: Tenant = CLUSTER.tenant
 STORE_UID = "7b0a5f0e-0000-4000-8000-000000000001"
+CONTAINERS = [{"name": "main", "image": "i"}]
 
 
 _READS = ("get", "list")
@@ -40,12 +46,14 @@ class Api:
 
     def __init__(self) -> None:
         self.endpoint = Endpoint(server="https://api.example:6443")
+        self.user_agent, self.fence = "unit", None
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.asked: list[tuple[str, str, str]] = []
         self.bodies: list[Any] = []
         self.refusals: dict[str, Exception] = {}
         """What a method raises, by its name or its name and kind."""
         self.revision = 1000
+        self.refused_writes = Refusals()
 
     def _ask(self, verb: str, kind: str, name: str, body: Any = None) -> None:
         self.asked.append((verb, kind, name))
@@ -84,7 +92,7 @@ class Api:
 
     async def replace(self, resource: Resource, body: Any, **_: Any) -> dict[str, Any]:
         self._ask("replace", resource.kind, body["metadata"]["name"], body)
-        return self._written(body)
+        return {**body, **self._written(body)}
 
     async def apply(self, resource: Resource, body: Any, **_: Any) -> dict[str, Any]:
         self._ask("apply", resource.kind, body["metadata"]["name"], body)
@@ -109,7 +117,7 @@ def put(store: Store, body: dict[str, Any]) -> Entry:
 class World:
     """One session, its two clusters, and short ways to fill the caches."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: TenantPolicySpec = BASELINE) -> None:
         self.above, self.below = Api(), Api()
         self.declarations = 0
         queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
@@ -120,6 +128,8 @@ class World:
             tenant_slice=ipaddress.ip_network("10.96.8.0/22"),
             super_cluster=self.super_cluster,
             queue=queue,
+            turns=asyncio.Semaphore(),
+            policy=policy,
         )
         session = self.session
         session.tenant_client = self.above  # type: ignore[assignment]
@@ -162,6 +172,8 @@ class World:
         }
         if kind == "Namespace":
             metadata |= {"name": metadata.pop("namespace")}
+            level = namespaces.security_level(self.session.view.policy)
+            metadata["labels"] = {**metadata["labels"], namespaces.POD_SECURITY: level}
         extra = fields.pop("metadata", {})
         annotations = {**metadata["annotations"], **extra.pop("annotations", {})}
         metadata |= {**extra, "annotations": annotations}
@@ -187,6 +199,15 @@ class World:
     def told(self) -> list[str]:
         """Return the reasons of the Events that the tenant was told."""
         return [body["reason"] for body in self.above.bodies if (body or {}).get("reason")]
+
+
+def is_counted(world: World, key: Key, times: int) -> bool:
+    """Tell whether exactly so many writes of a key were counted."""
+    for _ in range(WRITES - times):
+        world.session.fuse.wrote(key)
+    before = world.session.fuse.pause(key)
+    world.session.fuse.wrote(key)
+    return before == 0 and world.session.fuse.pause(key) > 0
 
 
 TOKEN_MARKS = {marks.TOKEN_SECONDS: "7200", marks.ACCOUNT: "robot"}

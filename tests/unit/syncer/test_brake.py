@@ -42,7 +42,10 @@ def sight(uid: str = STORE, revision: int = 120, epoch: int = 3, epoch_revision:
         (KNOWN, sight(uid=""), "another store"),
         (KNOWN, sight(revision=99), "older copy"),
         (KNOWN, sight(epoch=2), "older copy"),
-        (KNOWN, sight(epoch=0), "is gone"),
+        (KNOWN, sight(epoch=0), "holds no number"),
+        (KNOWN, sight(epoch=3 + brake.MAX_LEAP), ""),
+        (KNOWN, sight(epoch=4 + brake.MAX_LEAP), "which nobody counted up to"),
+        (KNOWN, sight(epoch=0, epoch_revision=0), "virtual-cluster-store is missing"),
     ],
 )
 def test_any_of_the_three_marks_going_back_is_a_problem(record, seen, problem):
@@ -228,8 +231,35 @@ async def test_a_confirmation_of_an_intact_store_does_nothing():
 async def test_an_epoch_that_is_no_number_is_none(epoch):
     found, _, _, _ = watched(KNOWN, sight(epoch=epoch))
     await found.engage(twin_uid=STORE, stamps=(0,))
-    assert "is gone" in found.problem
+    assert "holds no number" in found.problem
     root = {"metadata": {"annotations": {marks.STORE_EPOCH: epoch}}}
+    assert record_of(root, STORE) == Record(uid=STORE)
+
+
+async def test_an_epoch_that_nobody_counted_up_to_is_said_and_mended_by_a_confirmation():
+    """Taken for ours it would be counted on, until it is no number any more: held for ever."""
+    found, tenant, _, log = watched(KNOWN, sight(epoch=9_999_999_999_999_999_999))
+    await found.engage(twin_uid=STORE, stamps=(95,))
+    assert found.is_held
+    assert "key epoch of ConfigMap kube-system/virtual-cluster-store" in found.message
+    assert "9999999999999999999" in found.message
+    assert "kubectl vc confirm-deletes vc" in found.message
+    assert await found.confirm(STORE)
+    assert log[-2:] == ["epoch 4", "mirror 4"]
+    tenant.seen = sight(revision=501, epoch=4, epoch_revision=500)
+    await found.look()
+    assert not found.is_held
+
+
+async def test_an_epoch_written_before_the_first_engagement_is_none_of_ours():
+    found, _, _, log = watched(Record(), sight(epoch=9_999_999_999_999_999_999))
+    await found.engage(twin_uid="", stamps=(0,))
+    assert not found.is_held
+    assert log[-2:] == ["epoch 1", "mirror 1"]
+
+
+def test_a_record_that_was_never_counted_is_none():
+    root = {"metadata": {"annotations": {marks.STORE_EPOCH: "9999999999999999999"}}}
     assert record_of(root, STORE) == Record(uid=STORE)
 
 

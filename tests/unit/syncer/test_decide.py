@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncer.decide import Decision, Grounds, SuperSide, TenantSide, Verdict, decide, is_owned
+from kubeio.store import parse
+from syncer.decide import (
+    Decision,
+    Grounds,
+    SuperSide,
+    TenantSide,
+    Verdict,
+    decide,
+    is_owned,
+    super_side,
+)
 from tenancy import marks
+from tests.unit.syncer.sides import VC, Sides
 
-VC = "vc-1"
 UIDS = ("uid-a", "uid-b")
 
 tenant_sides = st.none() | st.builds(TenantSide, st.sampled_from(UIDS), st.booleans())
@@ -21,22 +32,8 @@ super_sides = st.none() | st.builds(
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Sides):
     """Both sides, and an environment that finishes deletions."""
-
-    tenant_x: TenantSide | None
-    super_x: SuperSide | None
-    wanted: bool
-    follows_mark: bool
-
-    def decision(self) -> Decision:
-        return decide(
-            self.tenant_x,
-            self.super_x,
-            vc_uid=VC,
-            wanted=self.wanted,
-            follows_mark=self.follows_mark,
-        )
 
     def apply(self, decision: Decision) -> Model:
         """What the effect of a verdict makes of the world."""
@@ -47,7 +44,7 @@ class Model:
                 return replace(self, super_x=SuperSide(VC, self.tenant_x.uid, deleting=False))
             case Verdict.DELETE:
                 assert self.super_x is not None
-                return replace(self, super_x=replace(self.super_x, deleting=True))
+                return replace(self, super_x=self.super_x._replace(deleting=True))
         return self
 
     def environment(self) -> Model:
@@ -176,3 +173,15 @@ def test_ownership_is_both_uids():
     assert not is_owned({"annotations": record}, "vc-2", "uid-a")
     assert not is_owned({"annotations": {marks.UID: "uid-a"}}, VC, "uid-a")
     assert not is_owned({}, "", "")
+
+
+def test_a_namespace_aimed_at_anothers_name_does_not_take_its_place():
+    record = {marks.VC_UID: VC, marks.UID: "uid-a", marks.NAMESPACE: "long"}
+    body = {"metadata": {"name": "n", "uid": "s", "annotations": record}}
+    entry = parse(orjson.dumps(body))
+    newcomer = TenantSide("uid-b", deleting=False)
+    there = super_side(entry, "aimed")
+    assert decide(newcomer, there, vc_uid=VC) == Decision(Verdict.FOREIGN)
+    assert decide(None, there, vc_uid=VC) == Decision(Verdict.NOTHING)
+    again = super_side(entry, "long")
+    assert decide(newcomer, again, vc_uid=VC) == Decision(Verdict.DELETE, Grounds.SUCCEEDED)

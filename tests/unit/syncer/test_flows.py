@@ -8,18 +8,16 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again, Wait
-from syncer import downward, kinds, upward, wiring
-from syncer.brake import Record
-from syncer.flows import addresses, namespaces, nodes, pods, services, store, tokens
+from kubeio.worker import Again
+from syncer import denials, downward, kinds, upward, wiring
+from syncer.flows import addresses, namespaces, services, tokens
 from syncer.fuse import WRITES
+from syncer.keys import Key
 from syncer.patrol import Patrol
 from syncer.references import ACCOUNT_TOKEN, Ref
 from syncer.special.token_specs import TokenSpec
 from tenancy import marks, names
-from tests.unit.syncer.sessions import STORE_UID, TOKEN_MARKS, World, put
-
-CONTAINERS = [{"name": "main", "image": "i"}]
+from tests.unit.syncer.sessions import CONTAINERS, TOKEN_MARKS, World, is_counted, put
 
 
 @pytest.mark.parametrize(
@@ -41,45 +39,19 @@ async def test_a_tenant_object_of_a_reserved_name_has_none_of_our_objects_as_twi
     assert not world.below.asked
 
 
-def pod_with(world: World, **spec: object) -> None:
-    """Have a tenant pod that is to be made below."""
+@pytest.mark.parametrize("spec", [{"ports": [7]}, {"ports": {"a": 1}}, {"clusterIP": {}}, []])
+async def test_a_service_without_the_shape_of_one_is_refused_and_stops_no_worker(spec):
+    world = World()
     world.ready()
-    world.tenant_has(
-        "Pod", "p", spec={"containers": CONTAINERS, **spec}, status={"phase": "Pending"}
-    )
-
-
-MOUNT = [{"name": "x", "secret": {"secretName": "registry"}}]
-
-
-async def test_a_pod_that_names_a_strangers_object_is_not_made():
-    world = World()
-    pod_with(world, volumes=MOUNT)
-    world.below.objects["Secret", "registry"] = {"metadata": {"uid": "s", "resourceVersion": "1"}}
-    with pytest.raises(Wait):
-        await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    world.tenant_has("Service", "s", spec=spec)
+    key = world.key("Service", "web", "s")
+    await services.reconcile(kinds.BY_NAME["Service"], key, world.session)
     assert not world.below.writes()
-    assert world.told() == [downward.NAME_TAKEN]
+    assert world.told() == ["SyncRejected"]
 
 
-async def test_an_object_that_may_not_go_down_leaves_its_name_to_a_stranger_but_not_the_pod():
-    world = World()
-    world.tenant_has("Secret", "registry", type="bootstrap.kubernetes.io/token")
-    pod_with(world, volumes=MOUNT)
-    world.below.objects["Secret", "registry"] = {"metadata": {"uid": "s", "resourceVersion": "1"}}
-    with pytest.raises(Wait):
-        await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
-    assert not world.below.writes()
-
-
-async def test_a_pod_that_names_what_nobody_has_is_the_kubelets_to_judge():
-    world = World()
-    pod_with(world, volumes=MOUNT)
-    await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
-    assert [(verb, kind) for verb, kind, _ in world.below.writes()] == [("create", "Pod")]
-
-
-async def test_a_short_lived_token_is_renewed_at_half_its_life_and_not_at_its_echo():
+def short_lived_token() -> tuple[World, Key, str]:
+    """Return a world in which a pod needs a token of ten minutes, its key, and when it ends."""
     world = World()
     world.ready()
     session = world.session
@@ -90,6 +62,12 @@ async def test_a_short_lived_token_is_renewed_at_half_its_life_and_not_at_its_ec
     ends = (datetime.now(UTC) + timedelta(seconds=600)).isoformat()
     answer = {"status": {"token": "t", "expirationTimestamp": ends}}
     world.above.objects["create token", "robot"] = answer
+    return world, key, ends
+
+
+async def test_a_short_lived_token_is_renewed_at_half_its_life_and_not_at_its_echo():
+    world, key, _ = short_lived_token()
+    session = world.session
     made = await tokens.reconcile(key, session)
     assert isinstance(made, Again)
     assert 290 < made.after <= 300
@@ -105,6 +83,22 @@ async def test_a_short_lived_token_is_renewed_at_half_its_life_and_not_at_its_ec
     assert session.fuse.pause(key) > 0  # the token's own write was counted, too
 
 
+async def test_a_token_that_was_made_immutable_below_is_made_anew_when_it_is_due():
+    world, key, ends = short_lived_token()
+    session = world.session
+    await tokens.reconcile(key, session)
+    annotations = world.below.bodies[-1]["metadata"]["annotations"]
+    annotations = {**annotations, marks.TOKEN_RENEW: ends.replace("20", "19", 1)}
+    metadata = {"annotations": annotations, "resourceVersion": "1001"}
+    entry = world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata, immutable=True)
+    world.below.objects["Secret", key.name] = entry.decode()
+    await tokens.reconcile(key, session)
+    assert [verb for verb, *_ in world.below.writes()] == ["create", "delete"]
+    world.super_cluster.stores["Secret"].discard(entry, live=True)
+    await tokens.reconcile(key, session)
+    assert [verb for verb, *_ in world.below.writes()] == ["create", "delete", "create"]
+
+
 async def test_the_patrol_leaves_what_it_cannot_read_to_a_worker():
     world = World()
     world.ready()
@@ -112,67 +106,6 @@ async def test_the_patrol_leaves_what_it_cannot_read_to_a_worker():
     world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status={})
     world.tenant_has("Pod", "q", spec={"containers": CONTAINERS}, status={})
     assert await Patrol({}).look(world.session) >= 2
-
-
-# --- a store that is not what it was --------------------------------------------------------------
-
-
-def doubted(uid: str) -> World:
-    """Return a world whose session is to look at a store."""
-    world = World()
-    world.declared()
-    world.above.objects["Namespace", "kube-system"] = {"metadata": {"uid": uid}}
-    world.session.brake._record = Record(uid=STORE_UID, revision=1)
-    world.session.doubt_store()
-    return world
-
-
-def said(world: World, kind: str) -> dict[str, Any]:
-    """Return the last condition of a type that was written."""
-    body = world.below.bodies[-1]
-    found = next(c for c in body["status"]["conditions"] if c["type"] == kind)
-    return {key: found[key] for key in ("status", "reason")}
-
-
-async def test_a_store_that_is_another_one_ends_the_session():
-    world = doubted("another-uid")
-    await store.reconcile(world.key("Store", "", ""), world.session)
-    assert world.session._restart.is_set()
-    assert said(world, marks.DELETES_HELD)["status"] == "True"
-
-
-async def test_a_store_that_is_the_same_does_not():
-    world = doubted(STORE_UID)
-    await store.reconcile(world.key("Store", "", ""), world.session)
-    assert not world.session._restart.is_set()
-    assert not world.session.store_in_doubt
-    assert said(world, marks.SYNCED)["status"] == "True"
-
-
-async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
-    world = doubted(STORE_UID)
-    world.above.refusals["list"] = errors.Forbidden("no")
-    with pytest.raises(errors.Forbidden):
-        await store.reconcile(world.key("Store", "", ""), world.session)
-    assert said(world, marks.SYNCED)["reason"] == "Engaged"
-    assert world.session.store_in_doubt  # it was not looked at
-
-
-# --- a change that is refused below ---------------------------------------------------------------
-
-
-async def test_a_refused_change_of_a_pod_is_told_and_its_status_goes_up_all_the_same():
-    world = World()
-    world.ready()
-    spec = {"containers": [{**CONTAINERS[0], "image": "new"}], "nodeName": "n"}
-    twin = {"containers": CONTAINERS, "nodeName": "n"}
-    world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
-    world.super_has("Pod", "p", spec=twin, status={"phase": "Running"})
-    world.below.refusals["patch"] = errors.Forbidden("where: admission says no (403)")
-    with pytest.raises(errors.Forbidden):
-        await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
-    assert ("patch", "Pod", "p") in world.above.writes()
-    assert world.told() == [downward.SYNC_FAILED]
 
 
 async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all_the_same():
@@ -188,7 +121,7 @@ async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all
     with pytest.raises(errors.Forbidden):
         await services.reconcile(kinds.BY_NAME["Service"], key, world.session)
     assert ("patch", "Service", "s") in world.above.writes()
-    assert world.told() == [downward.SYNC_FAILED]
+    assert world.told() == [denials.SYNC_FAILED]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +139,7 @@ async def test_a_refusal_is_told_without_what_refused(said, told):
     world = World()
     entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})
     problem = errors.Forbidden(f"POST: {said} (403)", said=said)
-    await downward.tell_failed(kinds.BY_NAME["Pod"], entry, problem, world.session)
+    await denials.tell_failed(kinds.BY_NAME["Pod"], entry, problem, world.session)
     message = world.above.bodies[-1]["message"]
     assert told in message
     assert not any(name in message for name in ("gold", "secret.example"))
@@ -270,29 +203,6 @@ async def test_a_service_goes_down_with_addresses_of_the_slice_only(spec, goes_d
     assert bool(world.below.writes("Service")) == goes_down
 
 
-# --- every write counts ---------------------------------------------------------------------------
-
-
-def is_counted(world: World, key: Any, times: int) -> bool:
-    """Tell whether exactly so many writes of a key were counted."""
-    for _ in range(WRITES - times):
-        world.session.fuse.wrote(key)
-    before = world.session.fuse.pause(key)
-    world.session.fuse.wrote(key)
-    return before == 0 and world.session.fuse.pause(key) > 0
-
-
-async def test_writes_of_a_node_are_counted():
-    world = World()
-    name = {"name": "n", "uid": "n", "resourceVersion": "3"}
-    put(world.super_cluster.nodes, {"metadata": name, "spec": {}, "status": {}})
-    world.tenant_has("Pod", "p", spec={"nodeName": "n", "containers": CONTAINERS})
-    key = world.key("Node", "", "n")
-    await nodes.reconcile(key, world.session)
-    assert len(world.above.writes("Node")) == 2
-    assert is_counted(world, key, 2)
-
-
 async def test_writes_of_an_address_are_counted():
     world = World()
     below = {"metadata": {"name": "10.96.8.77", "uid": "i", "resourceVersion": "3"}}
@@ -325,3 +235,20 @@ async def test_writes_upward_are_counted():
     key = world.key("Pod", "web", "p")
     await upward.write(kinds.BY_NAME["Pod"], key, {"status": {}}, world.session)
     assert is_counted(world, key, 1)
+
+
+async def test_a_key_is_tried_from_the_start_when_its_object_changes_and_not_at_its_status():
+    world = World()
+    wiring.wire_tenant(world.session)
+    key, queue = world.key("Pod", "web", "p"), world.session.queue
+
+    def seen(revision: int, generation: int, **fields: Any) -> int:
+        for _ in range(5):
+            queue.retry(key)
+        metadata = {"generation": generation, "resourceVersion": str(revision)}
+        world.tenant_has("Pod", "p", spec={}, metadata=metadata, **fields)
+        return queue.failures(key)
+
+    seen(1, 1)
+    assert seen(2, 1, status={"phase": "Running"}) > 0
+    assert seen(3, 2) == 0

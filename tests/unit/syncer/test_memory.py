@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from kubeio.store import Entry, parse
 from kubeio.worker import Wait
+from syncer import reminders
 from syncer.breaker import FAILURES, Breaker
-from syncer.expectations import PATIENCE_SECONDS, Expectations, Side, revision_of
+from syncer.expectations import PATIENCE_SECONDS, Expectations, News, Side, revision_of
 from syncer.fuse import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
 from syncer.keys import HOME, Key, group_of
 from syncer.pod_index import PodIndex
@@ -87,6 +88,59 @@ def test_an_echo_that_never_comes_is_given_up():
     awaited.wrote(Side.SUPER, KEY, "10")
     clock.now += PATIENCE_SECONDS
     assert not awaited.is_behind(Side.SUPER, KEY, None)
+
+
+def of(awaited: Expectations, *revisions: int) -> list[News]:
+    """What events of these versions are taken for."""
+    return [awaited.seen(Side.TENANT, KEY, entry(revision)) for revision in revisions]
+
+
+def test_an_echo_of_what_was_taken_is_quiet_and_what_follows_is_not():
+    awaited = Expectations()
+    awaited.wrote(Side.TENANT, KEY, "10", taken=True)
+    assert of(awaited, 10, 11) == [News.QUIET, News.FOREIGN]
+
+
+def test_an_echo_of_what_was_not_taken_is_not_quiet():
+    awaited = Expectations()
+    awaited.wrote(Side.TENANT, KEY, "10")
+    assert of(awaited, 10) == [News.OURS]
+
+
+def test_an_echo_that_somebody_came_for_is_not_quiet():
+    awaited = Expectations()
+    awaited.wrote(Side.TENANT, KEY, "10", taken=True)
+    assert awaited.is_behind(Side.TENANT, KEY, entry(9))
+    assert of(awaited, 10) == [News.OURS]
+
+
+def test_two_writes_in_a_row_are_quiet_with_or_without_a_version_of_the_first():
+    awaited = Expectations()
+    for first in (lambda: awaited.changed(Side.TENANT, KEY, entry(7), taken=True), None):
+        if first is not None:
+            first()
+        else:
+            awaited.wrote(Side.TENANT, KEY, "8", taken=True)
+        awaited.wrote(Side.TENANT, KEY, "10", taken=True)
+        assert of(awaited, 8, 10, 11) == [News.QUIET, News.QUIET, News.FOREIGN]
+
+
+@pytest.mark.parametrize(
+    "revisions", [(7, 10), (8, 9, 10), (7, 8, 9, 10)], ids=["before", "between", "both"]
+)
+def test_no_change_of_others_beside_our_writes_is_missed(revisions):
+    """The last echo wakes: the worker then sees what somebody else has done meanwhile."""
+    awaited = Expectations()
+    if len(revisions) > 2:
+        awaited.wrote(Side.TENANT, KEY, "8", taken=True)
+    awaited.wrote(Side.TENANT, KEY, "10", taken=True)
+    assert of(awaited, *revisions)[-1] is News.OURS
+
+
+def test_a_change_of_others_before_an_echo_without_a_version_leaves_the_echo_to_wake():
+    awaited = Expectations()
+    awaited.changed(Side.TENANT, KEY, entry(7), taken=True)
+    assert News.FOREIGN in of(awaited, 8, 9)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +288,17 @@ def test_the_reverse_index_says_what_the_pods_say(steps):
                 assert not index.is_used("other", ref)
 
 
+def test_a_field_that_a_tenant_leaves_out_is_tried_again_after_a_while():
+    clock = Clock()
+    memory = reminders.Reminders(clock)
+    assert not memory.is_left_out("declaredFeatures")
+    memory.saw_left_out(["declaredFeatures"])
+    assert memory.is_left_out("declaredFeatures")
+    assert not memory.is_left_out("features")
+    clock.now += reminders.LEFT_OUT_SECONDS
+    assert not memory.is_left_out("declaredFeatures")
+
+
 def test_the_pod_index_follows_needs_and_nodes():
     index = PodIndex()
     first = entry(1, metadata={"generation": 1}, spec=POD["spec"])
@@ -242,6 +307,7 @@ def test_the_pod_index_follows_needs_and_nodes():
     changes = index.set(first, bound)
     assert (changes.refs, changes.nodes) == ((), ("n",))
     assert index.is_on_node("n")
+    assert index.on_node("n") == (("web", "p"),)
     gone = index.drop(bound)
     assert Ref("Secret", "s1") in gone.refs
     assert gone.nodes == ("n",)
@@ -264,3 +330,60 @@ def test_a_malformed_pod_is_on_no_node():
 
 def test_queues_are_fair_between_tenants():
     assert group_of(KEY) == "vc"
+
+
+# --- what one key has to tell another -------------------------------------------------------------
+
+
+def test_who_waits_is_remembered_up_to_an_end(monkeypatch):
+    monkeypatch.setattr(reminders, "MAX_WAITERS", 10)
+    memory = reminders.Reminders(Clock())
+
+    def key(name: str) -> Key:
+        return KEY._replace(name=name)
+
+    for number in range(30):
+        memory.wait_for(key("never"), key(f"p{number}"))
+    assert len(memory.waiting_for(key("never"))) == 10
+    for number in range(30):
+        memory.wait_for(key(f"d{number}"), key("p"))
+    waiting = [number for number in range(30) if memory.waiting_for(key(f"d{number}"))]
+    assert waiting == list(range(20, 30))
+    memory.wait_for(key("d"), key("p"))
+    memory.wait_for(key("d"), key("p"))
+    assert memory._waiters == 1
+    assert memory.waiting_for(key("d")) == {key("p")}
+    assert memory._waiters == 0
+
+
+def test_what_lingers_is_remembered_up_to_an_end(monkeypatch):
+    monkeypatch.setattr(reminders, "MAX_UNUSED", 5)
+    clock = Clock()
+    memory = reminders.Reminders(clock)
+    for number in range(20):
+        assert memory.left_to_linger(KEY._replace(name=str(number))) == memory.linger_seconds
+    assert len(memory._unused) == 5
+    clock.now += memory.linger_seconds
+    assert memory.left_to_linger(KEY._replace(name="19")) == 0
+    assert len(memory._unused) == 4
+
+
+def test_an_event_is_told_again_only_in_another_state():
+    memory = reminders.Reminders(Clock())
+    memory.told(KEY, {"count": 1})
+    assert memory.has_told(KEY)
+    assert memory.was_told(KEY, {"count": 1})
+    assert not memory.was_told(KEY, {"count": 2})
+
+
+def test_a_twin_that_was_seen_to_go_is_remembered_by_the_pods_uid(monkeypatch):
+    monkeypatch.setattr(reminders, "MAX_LOST_TWINS", 3)
+    memory = reminders.Reminders(Clock())
+    for number in range(5):
+        memory.saw_bound_twin_end(f"u{number}", was_deleting=number == 4, is_certain=True)
+    assert memory.saw_twin_end("u4")
+    memory.saw_bound_twin_end("u4", was_deleting=True, is_certain=False)
+    assert not memory.saw_twin_end("u4")  # perhaps it only lost its labels
+    assert not memory.saw_twin_end("u3")
+    assert [memory.had_bound_twin(f"u{number}") for number in range(5)] == [False] * 2 + [True] * 3
+    assert [memory.saw_twin_deleted(f"u{number}") for number in range(5)] == [False] * 4 + [True]

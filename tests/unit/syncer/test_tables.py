@@ -8,7 +8,7 @@ from kubeio.store import parse
 from syncer import conditions, kinds
 from syncer.access import SUPER_ACCESS, TENANT_ACCESS
 from syncer.kinds import KINDS, Flow, Life
-from syncer.session import SYNCED_KINDS, WATCHED
+from syncer.session import WATCHED
 from syncer.supercluster import OWNED
 from tenancy import marks
 
@@ -29,7 +29,6 @@ def test_every_kind_is_watched_on_both_sides():
     for row in KINDS:
         assert row.resource.kind in watched
         assert row.resource.kind in owned
-        assert row.resource.kind in SYNCED_KINDS
         assert kinds.BY_NAME[row.resource.kind] is row
 
 

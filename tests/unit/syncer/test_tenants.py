@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 from kubeio import errors
 from kubeio.queue import FairQueue
 from syncer import session as sessions
+from syncer import tenants
 from syncer.keys import Key, group_of
 from syncer.tenants import Plan, Tenants
 from tenancy import marks
-from tests.unit.syncer.sessions import CLUSTER, TENANT, World
+from tenancy.policies import BASELINE
+from tests.unit.syncer.sessions import BODY, CLUSTER, TENANT, World, put
 
 SYNCED = {"type": marks.SYNCED, "status": "True", "reason": "Engaged", "message": "x"}
 PLAN = Plan(cluster=CLUSTER, kubeconfig=b"", slice="10.96.8.0/22")
@@ -25,12 +28,12 @@ PLAN = Plan(cluster=CLUSTER, kubeconfig=b"", slice="10.96.8.0/22")
 async def keeping(world: World, **replaced: Any) -> AsyncIterator[asyncio.Task[None]]:
     """Run the keeper of the one tenant for a moment, with parts of it replaced."""
     queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
-    tenants = Tenants(world.super_cluster, queue)
+    keeper = Tenants(world.super_cluster, queue)
     for name, function in replaced.items():
-        setattr(tenants, name, function)
-    changed = tenants._changed[TENANT.uid] = asyncio.Event()
+        setattr(keeper, name, function)
+    changed = keeper._changed[TENANT.uid] = asyncio.Event()
     world.super_cluster.virtual_clusters.subscribe(lambda *_: changed.set())
-    task = asyncio.ensure_future(tenants._keep(TENANT.uid))
+    task = asyncio.ensure_future(keeper._keep(TENANT.uid))
     await asyncio.sleep(0.2)
     try:
         yield task
@@ -96,6 +99,105 @@ async def test_a_tenant_that_was_followed_and_has_no_credential_is_told_so(befor
         assert (condition["status"], condition["reason"]) == ("False", "TenantUnreachable")
 
 
+def bound_to(world: World, policy: str) -> None:
+    """Declare the VirtualCluster bound to a policy, with a credential for the syncer."""
+    root = {"namespace": TENANT.root, "uid": "s", "resourceVersion": "1"}
+    data = {tenants.KUBECONFIG: base64.b64encode(b"config").decode()}
+    put(
+        world.super_cluster.credentials,
+        {"kind": "Secret", "metadata": {**root, "name": tenants.KUBECONFIG}, "data": data},
+    )
+    spec = {**BODY["spec"], **({"policyRef": {"name": policy}} if policy else {})}
+    put(world.super_cluster.virtual_clusters, {**BODY, "spec": spec})
+
+
+def declare_policy(world: World, name: str, revision: int = 1, **spec: Any) -> None:
+    """Put a TenantPolicy into the cache."""
+    metadata = {"name": name, "uid": f"{name}-uid", "resourceVersion": str(revision)}
+    body = {"kind": "TenantPolicy", "metadata": metadata, "spec": spec}
+    put(world.super_cluster.policies, body)
+
+
+def plan_of(world: World) -> Plan | None:
+    """Return what a session of the one tenant would be made of."""
+    queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
+    (entry,) = world.super_cluster.virtual_clusters.list()
+    return Tenants(world.super_cluster, queue)._plan(entry)
+
+
+def test_without_a_word_the_object_baseline_binds_and_the_built_in_one_when_it_is_missing():
+    world = World()
+    bound_to(world, "")
+    built_in = plan_of(world)
+    assert built_in is not None
+    assert built_in.policy == BASELINE
+    declare_policy(world, "baseline", nodes={"view": "Full"})
+    own = plan_of(world)
+    assert own is not None
+    assert own.policy.nodes.view == "Full"
+    assert own.digest() != built_in.digest()
+
+
+def test_another_policy_is_another_plan():
+    world = World()
+    declare_policy(world, "own", sync={"secrets": "All"})
+    bound_to(world, "own")
+    first = plan_of(world)
+    declare_policy(world, "own", 2, sync={"secrets": "All"})
+    same = plan_of(world)
+    declare_policy(world, "own", 3, daemonSets="Refuse")
+    changed = plan_of(world)
+    assert first is not None
+    assert same is not None
+    assert changed is not None
+    assert first.digest() == same.digest() != changed.digest()
+    assert changed.policy.daemon_sets == "Refuse"
+
+
+@pytest.mark.parametrize("name", ["own", "baseline"])
+async def test_a_tenant_whose_named_policy_is_missing_is_told_so_and_waits_for_it(name):
+    world = World()
+    bound_to(world, name)
+    engaged = []
+
+    async def engage(_: object, plan: Plan) -> str:
+        engaged.append(plan.policy)
+        await asyncio.sleep(60)
+        return ""
+
+    queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
+    keeper = Tenants(world.super_cluster, queue)
+    keeper._engage = engage  # type: ignore[method-assign]
+    task = asyncio.ensure_future(keeper.run())
+    await asyncio.sleep(0.1)
+    (body,) = world.below.bodies
+    told = body["status"]["conditions"][0]
+    assert (told["status"], told["reason"]) == ("False", "PolicyMissing")
+    assert f"TenantPolicy {name} that spec.policyRef names is not there" in told["message"]
+    assert "create it, or name another one" in told["message"]
+    assert engaged == []
+    declare_policy(world, name, sync={"secrets": "All"})
+    await asyncio.sleep(0.1)
+    assert [policy.sync.secrets for policy in engaged] == ["All"]
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("name", ["", "own"])
+async def test_a_policy_that_cannot_be_read_allows_nothing(name):
+    world = World()
+    bound_to(world, name)
+    declare_policy(world, name or "baseline", security={"level": "own"})
+    assert plan_of(world) is None
+    async with keeping(world):
+        (body,) = world.below.bodies
+    told = body["status"]["conditions"][0]
+    assert told["reason"] == "PolicyUnreadable"
+    assert "security.level" in told["message"]
+    assert "correct the TenantPolicy" in told["message"]
+
+
 async def test_first_lists_that_a_tenant_refuses_end_the_session_with_the_reason(monkeypatch):
     monkeypatch.setattr(sessions, "UNREACHABLE_SECONDS", 0.02)
     session = World().session
@@ -104,6 +206,48 @@ async def test_first_lists_that_a_tenant_refuses_end_the_session_with_the_reason
     session._reflectors[3].problem = "403"
     with pytest.raises(errors.Unavailable, match="403"):
         await session._first_lists()
+
+
+class Watch:
+    """A watch whose first list comes when the test says so."""
+
+    resource, problem = "things", ""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.listed = asyncio.Event()
+
+    async def run(self) -> None:
+        self.is_open = True
+
+    @property
+    def synced(self) -> bool:
+        return self.listed.is_set()
+
+    async def wait_synced(self) -> None:
+        await self.listed.wait()
+
+
+async def test_few_tenants_open_their_watches_together_and_a_slow_one_loses_its_turn(monkeypatch):
+    """A hundred at once would keep the loop from renewing the lease."""
+    monkeypatch.setattr(sessions, "TURN_SECONDS", 0.2)
+    turns, watches = asyncio.Semaphore(1), [Watch(), Watch(), Watch()]
+    async with asyncio.TaskGroup() as group:
+        opening = []
+        for watch in watches:
+            session = World().session
+            session._turns, session._reflectors = turns, (watch,)
+            opening.append(group.create_task(session._watch(group)))
+        await asyncio.sleep(0.05)
+        assert [watch.is_open for watch in watches] == [True, False, False]
+        watches[0].listed.set()
+        await asyncio.sleep(0.05)
+        assert [watch.is_open for watch in watches] == [True, True, False]
+        await asyncio.sleep(0.3)  # the second never answers
+        assert watches[2].is_open
+        assert not opening[1].done()
+        for watch in watches:
+            watch.listed.set()
 
 
 async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_told(monkeypatch):
@@ -123,3 +267,25 @@ async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_told(monke
     await asyncio.sleep(0.05)
     assert not session.problem
     task.cancel()
+
+
+async def test_what_a_tenant_refused_is_tried_by_a_few_and_by_all_once_it_takes_writes(monkeypatch):
+    session = World().session
+    refusals, queue = session.tenant_client.refused_writes, session.queue
+    monkeypatch.setattr(refusals, "problem", lambda: "writes of pods are refused: no")
+    keys = [session.key("Pod", "web", f"p{number}") for number in range(5)]
+    for key in keys:
+        for _ in range(8):
+            queue.retry(key)
+    session._notice_refusals()
+    assert session.refusing
+    tried = {key for key in iter(queue.take, None) if key.kind == "Pod"}
+    assert len(tried) == 2
+    for key in tried:
+        queue.done(key)
+        queue.retry(key)
+    monkeypatch.setattr(refusals, "problem", lambda: "")
+    session._notice_refusals()
+    assert not session.refusing
+    assert {key for key in iter(queue.take, None) if key.kind == "Pod"} == set(keys)
+    assert [queue.failures(key) for key in keys] == [0] * 5

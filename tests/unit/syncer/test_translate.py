@@ -12,6 +12,7 @@ from syncer import policy, translate
 from syncer.rejections import RejectedError
 from tenancy import marks
 from tenancy.ownership import Tenant
+from tenancy.policies import Metadata
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
 KEYS = st.text("abcABC019./-_", max_size=40)
@@ -36,6 +37,45 @@ TABLES = st.dictionaries(KEYS, VALUES, max_size=8)
 )
 def test_labels_that_pass(key):
     assert translate.passes_label(key)
+
+
+def test_what_is_opaque_stays_above_whatever_else_lets_it_pass():
+    passing = Metadata(
+        label_domains=("mesh.example",),
+        annotations={"*": ("own.example/a",)},
+        opaque_prefixes=("internal", "mesh.example/", "own.example/"),
+    )
+    for key in ("internal", "internal-cost", "internal.example.com/x", "mesh.example/x"):
+        assert not translate.passes_label(key, passing)
+        assert not translate.passes_annotation("Pod", key, passing)
+    assert not translate.passes_annotation("Pod", "own.example/a", passing)
+    assert translate.passes_label("app", passing)
+    assert translate.passes_annotation("Pod", "note", passing)
+
+
+@pytest.mark.parametrize(
+    ("kind", "passes"), [("ConfigMap", False), ("Secret", False), ("Pod", True)]
+)
+def test_configuration_goes_down_without_labels_by_which_collectors_find_it(kind, passes):
+    found = {"name": "x", "namespace": "web", "uid": "u", "labels": {"grafana_dashboard": "1"}}
+    made = translate.super_metadata(kind, TENANT, found, super_namespace="below")
+    assert ("grafana_dashboard" in made["labels"]) is passes
+    before = translate.super_metadata("Pod", TENANT, found, super_namespace="below")
+    before["annotations"][marks.KEYS] = '[["grafana_dashboard"],[]]'
+    patch = translate.metadata_patch(kind, before, made)
+    assert patch.get("labels", {}) == ({} if passes else {"grafana_dashboard": None})
+
+
+@pytest.mark.parametrize("kind", ["Service", "Ingress"])
+def test_what_is_opaque_holds_nothing_back(kind):
+    passing = Metadata(opaque_prefixes=("team", "own.example/"))
+    opaque = {"team-owner": "a", "own.example/cost": "b"}
+    assert translate.holding_annotation(kind, opaque, passing) is None
+    assert translate.passed_annotations(kind, {"annotations": opaque}, passing) == {}
+    other = {**opaque, "cloud.example/internal": "true"}
+    held = translate.holding_annotation(kind, other, passing)
+    assert held is not None
+    assert "cloud.example/internal" in held.path
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,26 @@ def test_our_records_and_the_libraries_have_one_shape(stream):
     assert theirs == {"event": "it is late", "level": "warning", "logger": "theirs", "job": 7}
 
 
-def test_bound_context_is_on_every_record(stream):
+def test_what_is_worked_on_is_on_every_record_and_asked_for_no_other(stream):
+    asked = []
+
+    def subject():
+        asked.append(True)
+        return {"tenant": "t", "name": "mine"}
+
     logs.configure("INFO", console=False, stream=stream)
-    with structlog.contextvars.bound_contextvars(tenant="t"):
-        structlog.get_logger("ours").info("a")
+    token = logs.SUBJECT.set(subject)
+    try:
+        structlog.get_logger("ours").info("a", name="its own")
+        structlog.get_logger("ours").debug("unseen")
         logging.getLogger("theirs").info("b")
-    assert [line["tenant"] for line in _lines(stream)] == ["t", "t"]
+    finally:
+        logs.SUBJECT.reset(token)
+    structlog.get_logger("ours").info("c")
+    lines = _lines(stream)
+    assert [line.get("tenant") for line in lines] == ["t", "t", None]
+    assert [line.get("name") for line in lines] == ["its own", "mine", None]
+    assert len(asked) == 2
 
 
 def test_the_level_counts_and_chatty_libraries_are_kept_quiet(stream):

@@ -1,5 +1,7 @@
 """Conditions keep their transition time while their status stays."""
 
+import pytest
+
 from tenancy import conditions
 
 
@@ -8,10 +10,23 @@ def made(kind: str, status: str, now: str) -> conditions.Condition:
 
 
 def test_the_time_moves_only_with_the_status():
-    old = [made("Ready", "True", "then"), made("Synced", "False", "then")]
+    then = "2026-01-01T00:00:00Z"
+    old = [made("Ready", "True", then), made("Synced", "False", then)]
     new = [made("Ready", "True", "now"), made("Synced", "True", "now"), made("New", "True", "now")]
     carried = conditions.carry_times(old, new)
-    assert [c["lastTransitionTime"] for c in carried] == ["then", "now", "now"]
+    assert [c["lastTransitionTime"] for c in carried] == [then, "now", "now"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["2026-03-01T11:59:00z+", "2026-03-01T11:59:00+99:99", "0000-01-01T00:00:00Z", "", None, 7],
+)
+def test_a_time_that_cannot_be_read_is_not_carried(odd):
+    """What an API server takes from whoever writes a status, and no program here can read."""
+    old = made("Ready", "True", odd)
+    assert conditions.since(old) is None
+    (carried,) = conditions.carry_times([old], [made("Ready", "True", "now")])
+    assert carried["lastTransitionTime"] == "now"
 
 
 def test_is_true_needs_the_condition_to_be_there():

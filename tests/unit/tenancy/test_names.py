@@ -27,6 +27,7 @@ def test_key_follows_the_contract(namespace: str, name: str, key: str):
         ("kube-system", f"{ROOT}-kube-system"),
         ("x" * 36, f"{ROOT}-" + "x" * 36),
         ("x" * 37, "default-fd1b34-vc-sample-1-xxxxxxxxxxxxxxxxxxx-fg65qcfn5dubggcc"),
+        ("x" * 18 + "-" + "y" * 30, f"{ROOT}-{'x' * 18}-a3sthcsihxukfrv6"),
     ],
 )
 def test_super_namespace_follows_the_contract(tenant_namespace: str, expected: str):

@@ -35,6 +35,7 @@ def wish(
     version: ClusterVersionSpec | None = None,
     external_domain: str = "",
     registry: str = "registry.example/vc",
+    is_new: bool = False,
     **spec: Any,
 ) -> Wish:
     """Return a wish for a tenant; keywords are fields of the VirtualCluster's spec."""
@@ -45,6 +46,7 @@ def wish(
         version=version or ClusterVersionSpec(kubernetes_version="1.36"),
         external_domain=external_domain,
         settings=Settings(registry=registry),
+        is_new=is_new,
     )
 
 

@@ -1,3 +1,4 @@
+import pytest
 import yaml
 
 from kubeio import config
@@ -54,6 +55,19 @@ def test_a_kubeconfig_without_a_server_name_has_no_such_field():
     assert set(cluster) == {"server", "certificate-authority-data"}
 
 
+@pytest.mark.parametrize("name", ["y", "N", "08", "1e5", "12e4", "0o7", "7e-3", "123", "1-2"])
+def test_a_name_that_others_read_as_a_number_or_a_truth_is_quoted(name):
+    """kubectl and the controllers refuse a kubeconfig in which a name is anything but a string."""
+    document = bundles.kubeconfig(
+        PAIR, cluster=name, user=name, server="https://10.0.0.1:443", authority=PAIR.certificate
+    )
+    lines = [line.strip("- ") for line in document.decode().splitlines()]
+    for line in (f"name: '{name}'", f"cluster: '{name}'", f"user: '{name}'"):
+        assert line in lines
+    assert yaml.safe_load(document)["clusters"][0]["name"] == name
+    assert bundles.pair_of_kubeconfig(document) == PAIR
+
+
 def test_its_secret_has_one_key_and_says_whose_it_is():
     secret = bundles.kubeconfig_secret_of("admin-kubeconfig", TENANT.root, "admin", b"x")
     assert set(secret["data"]) == {"admin-kubeconfig"}
@@ -62,4 +76,17 @@ def test_its_secret_has_one_key_and_says_whose_it_is():
 
 def test_what_is_no_kubeconfig_has_no_pair():
     for document in (b"", b"[", b"{}", b"users: []", b"users: [{user: {}}]", b"- 1", b"\xff"):
+        assert bundles.pair_of_kubeconfig(document) is None
+    line = b"  client-certificate-data: eA==\n"
+    for document in (line, line * 2, line + b"  client-key-data: *x\n"):
+        assert bundles.pair_of_kubeconfig(document) is None
+
+
+def test_what_no_reader_of_yaml_ends_with_is_no_kubeconfig_either():
+    """Deep nesting ends libyaml with the process; aliases of aliases take for ever."""
+    bomb = b"a0: &a0 {x: 1}\n" + b"".join(
+        b"a%d: &a%d {<<: [%s]}\n" % (at + 1, at + 1, b", ".join([b"*a%d" % at] * 10))
+        for at in range(12)
+    )
+    for document in (b"[" * 1_000_000, b"- " * 500_000, bomb):
         assert bundles.pair_of_kubeconfig(document) is None

@@ -90,6 +90,17 @@ def test_names_in_another_spelling_are_the_same():
     assert fault(pair, subject=replace(subject, addresses=("fd00::1",))) is None
 
 
+def test_a_kind_of_key_that_we_do_not_know_is_unreadable():
+    """A curve that OpenSSL knows and this library does not."""
+    strange = b"""-----BEGIN PRIVATE KEY-----
+MHkCAQAwEAYHKoZIzj0CAQYFK4EEACAEYjBgAgEBBB0Axq1H+13V8vzw/6l9zNMN
+OndtQdRyJvqIGsDfWqE8AzoABFo3bA7mwkH10BjLA7cM/ZPMgb07XDlhtqmab6Rr
+DsGhMz+syr7KxrFs7qMi78ZTAyx/Qc/LHldR
+-----END PRIVATE KEY-----
+"""
+    assert fault(Pair(LEAF.certificate, strange)) == "unreadable"
+
+
 def test_authorities_are_judged():
     assert checks.fault_of_authority(ISSUER) is None
     assert checks.fault_of_authority(LEAF) == "other usages"

@@ -30,7 +30,7 @@ def test_the_api_server_is_known_by_every_name_it_is_called():
 def test_each_member_of_the_store_is_known_by_its_own_name():
     three = replace(FACTS, etcd_replicas=3)
     names = {leaf.secret: leaf for leaf in inventory.leaves(three)}["etcd-ca"].subject.dns_names
-    for member in ("etcd-0.etcd", "etcd-1.etcd", "etcd-2.etcd", "etcd"):
+    for member in ("etcd-0.etcd", "etcd-1.etcd", "etcd-2.etcd", "etcd", "etcd-client"):
         assert member in names
         assert f"{member}.{ROOT}" in names
     assert "etcd-3.etcd" not in names

@@ -57,5 +57,7 @@ def test_no_handler_makes_kopf_write_to_an_object():
         "virtualclusters",
         "clusterversions",
         "certificatesigningrequests",
+        "nodes",
+        "namespaces",
         *(child.plural for child in operator.CHILDREN),
     }

@@ -4,8 +4,8 @@ from tests.unit.vcmanager.factories import pod, workload
 from vcmanager import order
 from vcmanager.snapshot import Snapshot
 
-STARTED = {"containerStatuses": [{"name": "c", "started": True}]}
-NOT_YET = {"containerStatuses": [{"name": "c", "started": False}]}
+RUNNING = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
+NOT_YET = {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "Creating"}}}]}
 
 
 def snapshot(*workloads, pods=()):
@@ -29,26 +29,31 @@ def test_the_store_waits_for_nothing():
         ([], False),
         ([pod("etcd-0", "etcd")], False),
         ([pod("etcd-0", "etcd", **NOT_YET)], False),
-        ([pod("etcd-0", "etcd", **STARTED)], True),
-        ([pod("other-0", "other", **STARTED)], False),
+        ([pod("etcd-0", "etcd", **RUNNING)], True),
+        ([pod("other-0", "other", **RUNNING)], False),
     ],
 )
-def test_the_api_server_waits_for_the_store_to_have_started(pods, expected):
+def test_the_api_server_waits_for_the_store_to_run(pods, expected):
     found = snapshot(workload("etcd"), pods=pods)
     assert order.may_be_made(workload("apiserver"), found) is expected
 
 
 def test_the_api_server_waits_for_every_member():
     etcd = workload("etcd", replicas=3)
-    pods = [pod(f"etcd-{n}", "etcd", **STARTED) for n in range(3)]
+    pods = [pod(f"etcd-{n}", "etcd", **RUNNING) for n in range(3)]
     assert not order.may_be_made(workload("apiserver"), snapshot(etcd, pods=pods[:2]))
     assert order.may_be_made(workload("apiserver"), snapshot(etcd, pods=pods))
 
 
-@pytest.mark.parametrize("later", [workload("controller-manager"), DNS], ids=["controllers", "dns"])
-def test_the_others_wait_for_the_api(later):
-    assert not order.may_be_made(later, snapshot(workload("apiserver", ready=0)))
-    assert order.may_be_made(later, snapshot(workload("apiserver", ready=1)))
+def test_the_controllers_wait_for_the_api_server_to_run_and_the_name_server_until_it_answers():
+    controllers, starting = workload("controller-manager"), workload("apiserver", ready=0)
+    assert not order.may_be_made(controllers, snapshot(starting))
+    runs = snapshot(starting, pods=[pod("apiserver-0", "apiserver", **RUNNING)])
+    assert order.may_be_made(controllers, runs)
+    two_of_three = snapshot(workload("apiserver", replicas=3, ready=2))
+    assert order.may_be_made(controllers, two_of_three)
+    assert not order.may_be_made(DNS, runs)
+    assert order.may_be_made(DNS, snapshot(workload("apiserver", ready=1)))
 
 
 @pytest.mark.parametrize("name", ["apiserver", "controller-manager"])

@@ -98,7 +98,7 @@ async def test_a_conflict_is_tried_again_without_a_word():
     "problem", [KeyError("k"), TypeError("t"), ValueError("v"), IndexError("i"), AttributeError()]
 )
 async def test_a_shape_that_nobody_expected_is_said_without_its_content(monkeypatch, problem):
-    async def fetch_wish(*_):
+    async def fetch_wish(*_, is_new):
         raise problem
 
     monkeypatch.setattr(intake, "fetch_wish", fetch_wish)
@@ -108,6 +108,20 @@ async def test_a_shape_that_nobody_expected_is_said_without_its_content(monkeypa
     ready = conditions(super_client)[marks.READY]
     assert ready["reason"] == "InternalError"
     assert f"({type(problem).__name__}); its log says where" in ready["message"]
+
+
+async def test_a_deletion_is_one_whatever_its_status_says(monkeypatch):
+    """Or a phase that somebody wrote would let it go with everything left behind."""
+    torn_down = []
+
+    async def act(_, __, tenant):
+        torn_down.append(tenant)
+
+    monkeypatch.setattr(teardown, "act", act)
+    body = {**cluster(deletionTimestamp="now"), "status": {"phase": "Deleting"}}
+    super_client = Recorder({TENANT.name: body})
+    await reconcile.reconcile(fake_means(super_client), KEY)
+    assert torn_down == [TENANT]
 
 
 async def test_a_deletion_that_is_refused_says_so_too(monkeypatch):
@@ -183,7 +197,7 @@ async def test_pods_are_replaced_while_something_else_is_waited_for(monkeypatch,
         if trouble == "the tenant does not answer":
             raise Held("Unreachable", trouble)
 
-    material = SimpleNamespace(next_renewal=NOW, renewed=(), secrets=())
+    material = SimpleNamespace(next_renewal=NOW, renewed=(), secrets=(), spans={})
     monkeypatch.setattr(certificates, "create_roots", create_roots)
     monkeypatch.setattr(certificates, "material", lambda *_: material)
     monkeypatch.setattr(reconcile, "Build", Built)

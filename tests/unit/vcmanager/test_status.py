@@ -7,11 +7,11 @@ from vcmanager.status import Report
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
-def report(*said, held=None, stalled=False, deleting=False, now=NOW, **more) -> Report:
+def report(*said, held=None, stalled=False, deleting=False, now=NOW, old=None, **more) -> Report:
     made = Report(generation=2, now=now, **more)
     for kind, state, reason, *failing in said:
         made.say(kind, state, reason, f"{kind} {reason}", is_failure=bool(failing))
-    made.conclude(held=held, is_stalled=stalled, is_deleting=deleting)
+    made.conclude(held=held, is_stalled=stalled, is_deleting=deleting, old=old)
     return made
 
 
@@ -73,6 +73,46 @@ def test_deleting_says_so():
 def test_an_ephemeral_store_does_not_keep_a_tenant_from_being_ready():
     document = report((marks.STORE_EPHEMERAL, "True", "NoVolume"), *READY).document({})
     assert by_type(document)[marks.READY]["status"] == "True"
+
+
+def test_a_name_server_on_its_way_does_not_keep_a_tenant_from_being_ready():
+    made = report(*READY, (marks.DNS_READY, "False", "Starting"))
+    found = by_type(made.document({}))
+    assert (found[marks.READY]["status"], found[status.RECONCILING]["status"]) == ("True", "True")
+    assert not made.is_settled
+    made = report(*READY, (marks.DNS_READY, "False", "ImagePullBackOff", "failing"))
+    assert by_type(made.document({}))[marks.READY]["reason"] == "ImagePullBackOff"
+    made = report(*STARTING, (marks.DNS_READY, "False", "Starting"))
+    assert by_type(made.document({}))[marks.READY]["status"] == "False"
+    made = report(*READY, (marks.DNS_READY, "False", "Starting"), held=("Forbidden", "a quota"))
+    assert by_type(made.document({}))[marks.READY]["reason"] == "Forbidden"
+    assert report(*READY).is_settled
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "expected"),
+    [
+        ({}, THEN, "True"),
+        ({"dns": "False"}, THEN, "True"),
+        ({"dns": "False"}, "2026-01-01T00:06:00Z", "False"),  # it takes too long
+        ({"dns": "True", "ready": "True", "phase": "Running"}, NOW, "True"),
+        ({"dns": "False", "ready": "True", "phase": "Running"}, THEN, "True"),
+        ({"dns": "False", "ready": "False", "phase": "Running"}, THEN, "False"),  # lost again
+        ({"dns": "False", "ready": "False", "phase": "Pending"}, THEN, "True"),
+    ],
+)
+def test_ready_does_not_go_to_and_fro_with_the_name_server(old, now, expected):
+    kinds = {"dns": marks.DNS_READY, "ready": marks.READY}
+    before = {
+        "phase": old.get("phase"),
+        "conditions": [
+            conditions.condition(kinds[key], state, "Starting", "m", now=THEN, generation=1)
+            for key, state in old.items()
+            if key in kinds
+        ],
+    }
+    made = report(*READY, (marks.DNS_READY, "False", "Starting"), old=before, now=now)
+    assert by_type(made.document(before))[marks.READY]["status"] == expected
 
 
 def test_the_first_word_about_a_condition_stays():

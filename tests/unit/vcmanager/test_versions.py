@@ -25,7 +25,7 @@ def test_a_release_is_taken_as_it_is_beside_the_minors_other_parts():
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        (short("1.9"), "1.9 is not known to this manager; known minors are 1.36"),
+        (short("1.9"), "1.9 is not known to this manager; known minors are 1.35, 1.36"),
         (short("1"), "neither a minor such as 1.36 nor a release"),
         (short("v1.36"), "neither a minor"),
         (short("1.36.4-rc.1"), "neither a minor"),

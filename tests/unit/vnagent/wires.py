@@ -30,7 +30,7 @@ def client_context(authority: trustme.CA) -> ssl.SSLContext:
 def half_close(peer: ssl.SSLSocket) -> None:
     """Close the sending direction: a TLS goodbye, then a FIN."""
     peer.settimeout(0)
-    with contextlib.suppress(ssl.SSLWantReadError):
+    with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLEOFError):  # not there yet; gone
         peer.unwrap()
     socket.socket.shutdown(peer, socket.SHUT_WR)
     peer.settimeout(PATIENCE_SECONDS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +15,7 @@ PLAIN = PodSide(
     grace_seconds=None,
     is_terminal=False,
     was_below=False,
+    was_taken=False,
     is_lost=False,
     has_controller=False,
 )
@@ -28,36 +27,38 @@ TWIN = TwinSide(node="", deleting=False, grace_seconds=None)
     [
         (PLAIN, None, Step.CREATE),
         (PLAIN, TWIN, Step.FOLLOW),
-        (PLAIN, replace(TWIN, node="n"), Step.FOLLOW),
-        (PLAIN, replace(TWIN, deleting=True), Step.WAIT),
-        (replace(PLAIN, node="n"), replace(TWIN, node="n", deleting=True), Step.EVICT),
-        (replace(PLAIN, node="n"), replace(TWIN, node="m"), Step.MISPLACED),
+        (PLAIN, TWIN._replace(node="n"), Step.FOLLOW),
+        (PLAIN, TWIN._replace(deleting=True), Step.WAIT),
+        (PLAIN._replace(node="n"), TWIN._replace(node="n", deleting=True), Step.EVICT),
+        (PLAIN._replace(node="n"), TWIN._replace(node="m"), Step.MISPLACED),
         # Bound by the tenant itself, or lost before it began: made for the node it names.
-        (replace(PLAIN, node="n"), None, Step.CREATE),
-        (replace(PLAIN, node="n", was_below=True), None, Step.LOST),
-        (replace(PLAIN, is_terminal=True, was_below=True), None, Step.NOTHING),
-        (replace(PLAIN, node="n", is_lost=True, is_terminal=True), None, Step.NOTHING),
+        (PLAIN._replace(node="n"), None, Step.CREATE),
+        (PLAIN._replace(node="n", was_below=True), None, Step.LOST),
+        (PLAIN._replace(node="n", was_below=True, was_taken=True), None, Step.TAKEN),
+        (PLAIN._replace(was_below=True, was_taken=True), None, Step.CREATE),
+        (PLAIN._replace(is_terminal=True, was_below=True), None, Step.NOTHING),
+        (PLAIN._replace(node="n", is_lost=True, is_terminal=True), None, Step.NOTHING),
         (
-            replace(PLAIN, node="n", is_lost=True, is_terminal=True, has_controller=True),
+            PLAIN._replace(node="n", is_lost=True, is_terminal=True, has_controller=True),
             None,
             Step.COLLECT,
         ),
         (
-            replace(PLAIN, node="n", is_terminal=True),
-            replace(TWIN, node="n", deleting=True),
+            PLAIN._replace(node="n", is_terminal=True),
+            TWIN._replace(node="n", deleting=True),
             Step.FOLLOW,
         ),
-        (replace(PLAIN, deleting=True, grace_seconds=30), TWIN, Step.DELETE_TWIN),
-        (replace(PLAIN, deleting=True, grace_seconds=30), None, Step.FINISH),
-        (replace(PLAIN, deleting=True, grace_seconds=0), None, Step.NOTHING),
+        (PLAIN._replace(deleting=True, grace_seconds=30), TWIN, Step.DELETE_TWIN),
+        (PLAIN._replace(deleting=True, grace_seconds=30), None, Step.FINISH),
+        (PLAIN._replace(deleting=True, grace_seconds=0), None, Step.NOTHING),
         (
-            replace(PLAIN, deleting=True, grace_seconds=30),
-            replace(TWIN, deleting=True, grace_seconds=30),
+            PLAIN._replace(deleting=True, grace_seconds=30),
+            TWIN._replace(deleting=True, grace_seconds=30),
             Step.FOLLOW,
         ),
         (
-            replace(PLAIN, deleting=True, grace_seconds=5),
-            replace(TWIN, deleting=True, grace_seconds=30),
+            PLAIN._replace(deleting=True, grace_seconds=5),
+            TWIN._replace(deleting=True, grace_seconds=30),
             Step.DELETE_TWIN,
         ),
     ],
@@ -74,6 +75,7 @@ pod_sides = st.builds(
     grace_seconds=graces,
     is_terminal=st.booleans(),
     was_below=st.booleans(),
+    was_taken=st.booleans(),
     is_lost=st.booleans(),
     has_controller=st.booleans(),
 )
@@ -90,14 +92,14 @@ def test_a_twin_is_only_deleted_when_the_tenant_deletes(pod, twin):
 
 @given(pod_sides, twins)
 def test_a_tenant_pod_is_only_let_go_without_a_twin(pod, twin):
-    if step(pod, twin) in (Step.FINISH, Step.LOST, Step.COLLECT):
+    if step(pod, twin) in (Step.FINISH, Step.TAKEN, Step.LOST, Step.COLLECT):
         assert twin is None
 
 
 @given(pod_sides, twins)
 def test_a_finished_pod_is_never_started_again(pod, twin):
     if pod.is_terminal and not pod.deleting:
-        assert step(pod, twin) not in (Step.CREATE, Step.EVICT, Step.LOST)
+        assert step(pod, twin) not in (Step.CREATE, Step.EVICT, Step.TAKEN, Step.LOST)
 
 
 def test_the_facts_are_read_from_the_bodies():
@@ -119,13 +121,14 @@ def test_the_facts_are_read_from_the_bodies():
         grace_seconds=7200,
         is_terminal=True,
         was_below=True,
+        was_taken=False,
         is_lost=True,
         has_controller=True,
     )
     assert pods.grace_down(side) == 600
-    assert pods.grace_down(replace(side, grace_seconds=0)) == 0
-    assert pods.grace_down(replace(side, grace_seconds=0, node="")) is None
-    assert pods.grace_down(replace(side, grace_seconds=None)) is None
+    assert pods.grace_down(side._replace(grace_seconds=0)) == 0
+    assert pods.grace_down(side._replace(grace_seconds=0, node="")) is None
+    assert pods.grace_down(side._replace(grace_seconds=None)) is None
     lost = pod_status.lost(body)["status"]
     assert pods.pod_side({**body, "status": lost}).is_lost
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from syncer.special import pod_status, pods
 from tenancy import marks
 from tenancy.ownership import Tenant
@@ -106,6 +108,60 @@ def test_gate_conditions_go_down_once_and_short():
     assert len(condition["message"]) == 1024
     twin["status"]["conditions"].append(condition)
     assert pod_status.gate_patch(pod, twin) is None
+
+
+def merged(twin: dict[str, Any], patch: dict[str, Any]) -> None:
+    """Change a twin as its API does: conditions are told apart by their types."""
+    by_type = {item["type"]: item for item in twin["status"].get("conditions") or ()}
+    for item in patch["status"]["conditions"]:
+        by_type[item["type"]] = {**by_type.get(item["type"], {}), **item}
+    twin["status"]["conditions"] = list(by_type.values())
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        [{"type": GATE, "status": "True"}, {"type": GATE, "status": "False"}],
+        [{"type": GATE, "status": "True", "lastTransitionTime": "2026-01-01T02:00:00.5+02:00"}],
+        [{"type": GATE, "status": "True", "lastTransitionTime": "2026-01-01T02:00:00"}],
+        [{"type": GATE, "status": "True", "lastTransitionTime": "0001-01-01T00:00:00+14:00"}],
+        [{"type": GATE, "status": "True", "lastTransitionTime": 7, "message": ["m"]}],
+        [{"type": GATE, "status": {"a": 1}, "reason": 7}],
+        [{"type": [GATE]}, "odd", {"type": GATE, "status": "True"}],
+    ],
+    ids=[
+        "twice",
+        "another zone",
+        "no zone",
+        "before all time",
+        "no texts",
+        "no status",
+        "no shape",
+    ],
+)
+def test_conditions_that_a_tenant_forged_settle_after_one_write(conditions: list[Any]):
+    pod, twin = sides(conditions=[])
+    pod["status"]["conditions"] = conditions
+    patch = pod_status.gate_patch(pod, twin)
+    assert patch is not None
+    for condition in patch["status"]["conditions"]:
+        time = condition.get("lastTransitionTime", "2026-01-01T00:00:00Z")
+        assert time == "2026-01-01T00:00:00Z"
+        assert {type(value) for value in condition.values()} == {str}
+    merged(twin, patch)
+    assert pod_status.gate_patch(pod, twin) is None
+    assert up(pod, twin)["conditions"]
+    first = [item for item in twin["status"]["conditions"] if item["type"] == GATE]
+    assert first[0].get("status", "True") == "True"
+
+
+@pytest.mark.parametrize("kind", ["Ready", "PodScheduled", "ContainersReady", "DisruptionTarget"])
+def test_a_gate_of_a_kubelets_condition_is_no_fight_with_the_kubelet(kind: str):
+    pod, twin = sides(conditions=[{"type": kind, "status": "False"}])
+    pod["spec"]["readinessGates"] = [{"conditionType": kind}, "odd", {"conditionType": 7}]
+    pod["status"]["conditions"] = [{"type": kind, "status": "True"}]
+    assert pod_status.gate_patch(pod, twin) is None
+    assert {"type": kind, "status": "False"} in up(pod, twin)["conditions"]
 
 
 def test_what_may_change_on_a_running_pod():

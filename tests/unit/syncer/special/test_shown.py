@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ipaddress
 from typing import Any
 
@@ -71,8 +72,8 @@ def test_a_port_that_asks_for_no_number_keeps_its_own():
         tenant_service(type="NodePort", ports=[{**ports[0], "nodePort": 30200}]), view()
     )
     assert services.patch(live(twin, ports=ports), asked) is not None
-    assert services.with_live_ports(asked, live(twin, ports=ports))["spec"]["ports"] == ports
-    assert "nodePort" not in services.without_node_ports(asked)["spec"]["ports"][0]
+    assert services.with_live_ports(asked, live(twin, ports=ports), {0})["spec"]["ports"] == ports
+    assert "nodePort" not in services.without_node_ports(asked, {0})["spec"]["ports"][0]
 
 
 def test_node_ports_and_load_balancers_go_up():
@@ -182,7 +183,7 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
         "disk": "ssd",
         marks.VIRTUAL_NODE: "true",
     }
-    assert shown["metadata"]["annotations"] == {marks.UID: "node-uid"}
+    assert shown["metadata"]["annotations"][marks.UID] == "node-uid"
     assert shown["spec"] == {"taints": [{"key": "k", "effect": "NoExecute"}]}
     assert status["addresses"] == [
         {"type": "InternalIP", "address": "192.0.2.1"},
@@ -210,9 +211,22 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
         },
     }
     assert nodes.is_node_shown(virtual, wanted)
-    assert nodes.is_status_shown(virtual, status)
+    outline = wanted["metadata"]["annotations"][marks.DIGEST]
+    assert nodes.is_status_shown(virtual, status, outline)
     changed = nodes.status(super_node(), "10.2.0.6")
-    assert not nodes.is_status_shown(virtual, changed)
+    assert not nodes.is_status_shown(virtual, changed, outline)
+    added = copy.deepcopy(virtual)
+    added["status"]["conditions"].append({"type": "Own", "status": "True"})
+    added["status"]["capacity"]["example.com/fan"] = "2"
+    assert nodes.is_status_shown(added, status, outline)
+    gone = super_node()
+    gone["status"]["conditions"] = []
+    fewer = nodes.node(gone)["metadata"]["annotations"][marks.DIGEST]
+    assert not nodes.is_status_shown(virtual, nodes.status(gone, "10.2.0.5"), fewer)
+    hidden = nodes.status(super_node(), "", "Minimal")
+    assert not nodes.is_status_shown(virtual, hidden, outline)  # its addresses are to go
+    narrow = nodes.node(super_node(), "Minimal")["metadata"]["annotations"][marks.DIGEST]
+    assert narrow != outline  # and so are labels
     tainted = {**virtual, "spec": {"taints": [*wanted["spec"]["taints"], {"key": "own"}]}}
     assert not nodes.is_node_shown(tainted, wanted)
 
@@ -239,11 +253,17 @@ def event(**about: Any) -> dict[str, Any]:
     }
 
 
-TWIN = {"uid": "below", "annotations": ownership.annotations(TENANT, "web", "above")}
+TWIN = {
+    "uid": "below",
+    "annotations": {
+        **ownership.annotations(TENANT, "web", "above"),
+        marks.CONTAINERS: "setup,main,debugger",
+    },
+}
 
 
 def test_an_event_is_told_about_the_tenants_object():
-    told = events.told(event(), TWIN, view())
+    told = events.told(event(), TWIN, view(), name="p", clean=str)
     assert told is not None
     assert told["metadata"] == {"name": "p.17", "namespace": "web"}
     assert told["involvedObject"] == {
@@ -259,8 +279,67 @@ def test_an_event_is_told_about_the_tenants_object():
 
 
 def test_an_event_about_another_object_of_the_name_stays_below():
-    assert events.told(event(uid="earlier"), TWIN, view()) is None
-    assert events.told(event(), {"uid": "below", "annotations": {}}, view()) is None
+    foreign = {"uid": "below", "annotations": {}}
+    assert events.told(event(uid="earlier"), TWIN, view(), name="p", clean=str) is None
+    assert events.told(event(), foreign, view(), name="p", clean=str) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "is_told"),
+    [
+        ("", True),
+        ("spec.containers{main}", True),
+        ("spec.initContainers{setup}", True),
+        ("spec.ephemeralContainers{debugger}", True),
+        ("spec.containers{vault-agent}", False),
+        ("spec.initContainers{vault-agent-init}", False),
+        ("spec.containers{main,setup}", False),
+        ("spec.containers[1]", False),
+        ("implicitly required container POD", False),
+    ],
+)
+def test_an_event_about_a_container_of_others_stays_below(path, is_told):
+    found = event()
+    found["involvedObject"]["fieldPath"] = path
+    assert (events.told(found, TWIN, view(), name="p", clean=str) is not None) is is_told
+
+
+def test_an_event_of_the_newer_api_keeps_its_series_and_reporter():
+    new = {
+        **event(),
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "series": {"count": 4, "lastObservedTime": "2026-01-01T00:01:00.000000Z", "odd": 1},
+        "reportingComponent": "kubelet",
+        "reportingInstance": f"{TENANT.root}-x",
+        "action": "Restarting",
+        "related": {"kind": "Node", "name": "secret"},
+    }
+    told = events.told(new, TWIN, view(), name="p", clean=lambda text: text.replace("n1", "n"))
+    assert told is not None
+    assert told["series"] == {"count": 4, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
+    assert (told["reportingComponent"], told["reportingInstance"]) == ("kubelet", "x")
+    assert told["source"] == {"component": "kubelet", "host": "n"}
+    assert "related" not in told
+    growth = events.growth(told)
+    assert set(growth) == {"count", "message", "series", "type"}
+
+
+def test_no_text_of_an_event_names_the_super_cluster():
+    """Whoever writes Events may put anything into any of these."""
+    below = f"{TENANT.root}-web"
+    texts = ("action", "message", "reason", "reportingComponent", "reportingInstance")
+    named = {
+        **event(),
+        **dict.fromkeys(texts, f"of {below}/p on secret-1"),
+        "source": {"component": f"of {below}/p on secret-1", "host": "secret-1"},
+    }
+    told = events.told(
+        named, TWIN, view(), name="p", clean=lambda text: text.replace("secret-1", "a-node")
+    )
+    assert told is not None
+    assert {told[field] for field in texts} == {"of web/p on a-node"}
+    assert told["source"] == {"component": "of web/p on a-node", "host": "a-node"}
+    assert TENANT.root not in str(told)
 
 
 def test_events_beyond_the_budget_are_dropped():

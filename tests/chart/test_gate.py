@@ -1,0 +1,199 @@
+"""The gate on the syncer's account: with its token in hand, what a thief may write, and where.
+
+Every row of the syncer's table that writes is tried, so that a new kind is covered by itself; one
+that cannot be made from nothing needs a sample in `gate.SAMPLES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kubeio import Object
+from kubeio.client import Client
+from syncer.access import SUPER_ACCESS
+from tenancy import names, resources
+from tenancy.resources import CONFIG_MAPS, LEASES, NAMESPACES, SERVICE_ACCOUNTS, Resource
+from tests.chart.gate import SAMPLES, Stage, marked, refused, root, sample, tenant, token
+from tests.chart.helm import NAMESPACE
+from tests.support.names import fresh_name
+
+pytestmark = pytest.mark.integration
+
+KNOWN = {(r.group, r.plural): r for r in vars(resources).values() if isinstance(r, Resource)}
+APART = {"namespaces", "virtualclusters", "leases"}
+"""Kinds with rules and tests of their own."""
+WRITES = [
+    (row.group, resource, verb)
+    for row in SUPER_ACCESS
+    for resource in row.resources
+    for verb in row.verbs
+    if verb in ("create", "update", "patch", "delete") and resource.partition("/")[0] not in APART
+]
+SPEC_ONLY = {"pods/ephemeralcontainers", "pods/resize"}
+"""Subresources by which the API changes no mark, whatever a request says."""
+
+
+async def attempt(
+    stage: Stage, write: tuple[str, str, str], namespace: str, *, was: Object, becomes: Object
+) -> Callable[[], Awaitable[object]]:
+    """Return one write with the stolen token, of an object with such metadata before and after."""
+    group, plural, verb = write
+    plural, _, subresource = plural.partition("/")
+    resource = KNOWN[group, plural]
+    client, before = stage.thief, sample(resource, namespace, was)
+    name = before["metadata"]["name"]
+    if verb == "create":
+        body = {**before, "metadata": {**before["metadata"], **becomes}}
+
+        async def create() -> object:
+            return await client.create(
+                resource, body, namespace=namespace, subresource=subresource, dry_run=True
+            )
+
+        return create
+    live = await stage.admin.create(resource, before)
+    body = {"metadata": {"uid": live["metadata"]["uid"], **becomes}}
+
+    async def change() -> object:
+        if verb == "delete":
+            return await client.delete(resource, name, namespace=namespace, dry_run=True)
+        if verb == "update":
+            whole = {**live, "metadata": {**live["metadata"], **becomes}}
+            return await client.replace(resource, whole, subresource=subresource, dry_run=True)
+        return await client.patch(
+            resource, name, body, namespace=namespace, subresource=subresource, dry_run=True
+        )
+
+    return change
+
+
+@pytest.mark.parametrize("write", WRITES, ids="-".join)
+async def test_the_syncer_writes_in_the_namespaces_of_tenants_and_nowhere_else(stage, write):
+    own = marked(stage.own)
+    is_namespaced = KNOWN[write[0], write[1].partition("/")[0]].namespaced
+    places = ["kube-system", "default", NAMESPACE, stage.own.root] if is_namespaced else []
+    for namespace in places:
+        told = await refused(await attempt(stage, write, namespace, was=own, becomes=own))
+        assert f"{namespace} is none" in told
+    home = stage.namespace(stage.own)
+    await (await attempt(stage, write, home, was=own, becomes=own))()
+
+
+@pytest.mark.parametrize("write", WRITES, ids="-".join)
+async def test_what_is_not_of_the_tenant_of_the_namespace_is_refused(stage, write):
+    own, foreign = marked(stage.own), marked(stage.foreign)
+    away, home = stage.namespace(stage.foreign), stage.namespace(stage.own)
+    is_namespaced = KNOWN[write[0], write[1].partition("/")[0]].namespaced
+    verb = write[2]
+    is_metadata_written = verb not in ("create", "delete") and write[1] not in SPEC_ONLY
+    for namespace, was, becomes in (
+        (away, own, own),
+        (home, foreign, foreign),
+        (home, {}, {}),  # somebody else's object in a tenant's namespace
+        *([(home, {}, own)] if verb in ("update", "patch", "delete") else []),
+        *([(away, foreign, own)] if is_metadata_written else []),
+        *([(home, {}, {"labels": own["labels"]})] if verb != "delete" else []),
+    ):
+        if not is_namespaced and was == becomes and was:
+            continue  # of whom a cluster-wide object is, only its own marks say
+        await refused(await attempt(stage, write, namespace, was=was, becomes=becomes))
+
+
+async def test_a_service_that_catches_addresses_of_others_is_not_made(stage):
+    home, own = stage.namespace(stage.own), marked(stage.own)
+    plain = sample(resources.SERVICES, home, own)
+    catching = {**plain, "spec": {**plain["spec"], "externalIPs": ["198.51.100.7"]}}
+    await refused(lambda: stage.thief.create(resources.SERVICES, catching, dry_run=True))
+    made = await stage.thief.create(resources.SERVICES, plain)
+    name, identity = plain["metadata"]["name"], {"uid": made["metadata"]["uid"]}
+
+    async def patch(body: Object) -> object:
+        return await stage.thief.patch(resources.SERVICES, name, body, namespace=home, dry_run=True)
+
+    catches = {"metadata": identity, "spec": {"externalIPs": ["198.51.100.7"]}}
+    await refused(lambda: patch(catches))
+    # What an administrator of the super cluster set does not hold the syncer up.
+    await stage.admin.patch(resources.SERVICES, name, {"spec": catches["spec"]}, namespace=home)
+    await patch({"metadata": {**identity, "labels": {"a": "b"}}})
+    await patch({"metadata": identity, "spec": {"externalIPs": None}})
+
+
+async def test_a_wider_role_of_the_account_is_inside_the_gate_too(stage):
+    kind = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{kind}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": fresh_name("wide")},
+        "roleRef": {"apiGroup": kind, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "vc-syncer", "namespace": NAMESPACE}],
+    }
+    await stage.admin.create(resources.CLUSTER_ROLE_BINDINGS, binding)
+    try:
+        home = stage.namespace(stage.own)
+        eviction = {"metadata": {"name": "p", "namespace": home}}
+        for path, body in (
+            ("/apis/apps/v1/namespaces/kube-system/deployments", sample_deployment("kube-system")),
+            (f"/apis/apps/v1/namespaces/{home}/deployments", sample_deployment(home)),
+            (f"/api/v1/namespaces/{home}/serviceaccounts/vc-workload/token", {"spec": {}}),
+            (f"/apis/{kind}/v1/clusterrolebindings", {**binding, "metadata": {"name": "mine"}}),
+            (f"/api/v1/namespaces/{home}/pods/p/eviction", eviction),
+        ):
+            if path.endswith("/token"):
+                account = {"metadata": {"name": "vc-workload", "namespace": home}}
+                await stage.admin.create(SERVICE_ACCOUNTS, account)
+            if path.endswith("/eviction"):
+                await stage.admin.create(
+                    resources.PODS,
+                    {"metadata": {"name": "p", "namespace": home}, **SAMPLES["Pod"]},
+                )
+            await refused(lambda path=path, body=body: stage.thief.raw("POST", path, body=body))
+    finally:
+        await stage.admin.delete(resources.CLUSTER_ROLE_BINDINGS, binding["metadata"]["name"])
+
+
+def sample_deployment(namespace: str) -> Object:
+    """Return a Deployment."""
+    labels = {"app": "a"}
+    return {
+        "metadata": {"name": fresh_name("d"), "namespace": namespace},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, **SAMPLES["Pod"]},
+        },
+    }
+
+
+# The account of a super namespace, which is put back whoever made it.
+
+
+async def test_a_workload_account_that_others_made_is_taken_over(stage):
+    home = stage.namespace(stage.own)
+    bare = {"metadata": {"name": names.WORKLOAD_ACCOUNT, "namespace": home}}
+    await stage.admin.create(SERVICE_ACCOUNTS, bare)
+    patch = {"metadata": marked(stage.own), "automountServiceAccountToken": False}
+    await stage.thief.patch(SERVICE_ACCOUNTS, names.WORKLOAD_ACCOUNT, patch, namespace=home)
+    other = {"metadata": {"name": "other", "namespace": home}}
+    await stage.admin.create(SERVICE_ACCOUNTS, other)
+    await refused(
+        lambda: stage.thief.patch(SERVICE_ACCOUNTS, "other", patch, namespace=home, dry_run=True)
+    )
+
+
+# What the syncer writes of its own.
+
+
+async def test_its_own_lease_and_no_other(stage):
+    lease = {"metadata": {"name": "vc-syncer", "namespace": NAMESPACE}, "spec": {}}
+    await stage.thief.create(LEASES, lease, dry_run=True)
+    other = {"metadata": {"name": "vc-manager", "namespace": NAMESPACE}, "spec": {}}
+    await refused(lambda: stage.thief.create(LEASES, other, dry_run=True))
+
+
+async def test_nobody_else_is_concerned(server, stage):
+    body = sample(CONFIG_MAPS, "kube-system", {})
+    await stage.admin.create(CONFIG_MAPS, body, dry_run=True)
+    own = server.plane.endpoint_with_token(token=await token(stage.admin, "vc-manager"))
+    async with Client(own) as manager:
+        await manager.create(NAMESPACES, root(tenant()), dry_run=True)

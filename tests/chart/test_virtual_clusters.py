@@ -1,0 +1,171 @@
+"""What of a VirtualCluster the syncer may write, and what its owner needs a right for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio import Object
+from kubeio.client import Client
+from tenancy import marks, resources
+from tenancy.resources import VIRTUAL_CLUSTERS
+from tests.chart.gate import Stage, refused, token
+from tests.support.names import fresh_name
+
+pytestmark = pytest.mark.integration
+
+
+async def declared(stage: Stage, **metadata: Any) -> str:
+    """Declare a VirtualCluster and return its name."""
+    name = fresh_name("vc")
+    await stage.admin.create(
+        VIRTUAL_CLUSTERS,
+        {
+            "apiVersion": VIRTUAL_CLUSTERS.api_version,
+            "kind": "VirtualCluster",
+            "metadata": {"name": name, "namespace": "default", **metadata},
+            "spec": {"clusterVersionName": "v1.36"},
+        },
+    )
+    return name
+
+
+async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
+    annotations = {marks.CONFIRM_DELETES: "u", "mine": "1"}
+    name = await declared(stage, annotations=annotations)
+
+    async def patch(body: Object, subresource: str = "") -> object:
+        return await stage.thief.patch(
+            VIRTUAL_CLUSTERS, name, body, namespace="default", subresource=subresource, dry_run=True
+        )
+
+    condition = {
+        "type": marks.SYNCED,
+        "status": "True",
+        "reason": "Engaged",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    real = {"endpoint": "https://192.0.2.1:6443", "serviceCidr": "10.96.8.0/22"}
+    await stage.admin.patch(
+        VIRTUAL_CLUSTERS, name, {"status": real}, namespace="default", subresource="status"
+    )
+    await patch({"status": {"conditions": [condition]}}, "status")
+    for forged in (
+        {"endpoint": "https://203.0.113.1:6443"},
+        {"serviceCidr": None},
+        {"phase": "Running"},
+        {"conditions": [condition], "endpoint": "https://203.0.113.1:6443"},
+    ):
+        await refused(lambda f=forged: patch({"status": f}, "status"))
+    await patch({"metadata": {"annotations": {marks.CONFIRM_DELETES: None}}})
+    for wrong in (
+        {"spec": {"policyRef": {"name": "baseline"}}},
+        {"metadata": {"annotations": {"mine": None}}},
+        {"metadata": {"annotations": {marks.CONFIRM_DELETES: "v"}}},
+        {"metadata": {"labels": {"a": "b"}}},
+        {"metadata": {"finalizers": ["example.com/held"]}},
+    ):
+        await refused(lambda w=wrong: patch(w))
+
+
+# Who may bind a VirtualCluster to a policy, and take our finalizer off.
+
+USER = "owner"
+
+
+async def let(admin: Client, user: str, *rules: Object) -> None:
+    """Let a user do something in the whole cluster."""
+    kind, name = "rbac.authorization.k8s.io", fresh_name(user)
+    role = {"metadata": {"name": name}, "rules": list(rules)}
+    await admin.create(
+        resources.CLUSTER_ROLES, {"apiVersion": f"{kind}/v1", "kind": "ClusterRole", **role}
+    )
+    await admin.create(
+        resources.CLUSTER_ROLE_BINDINGS,
+        {
+            "apiVersion": f"{kind}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": kind, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": kind, "kind": "User", "name": user}],
+        },
+    )
+
+
+def rule(resource: str, *verbs: str, **more: Any) -> Object:
+    """Return a rule on one of our kinds."""
+    group = VIRTUAL_CLUSTERS.group
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs), **more}
+
+
+EDIT = rule("virtualclusters", "get", "create", "update", "patch", "delete")
+
+
+def bound(policy: str = "") -> Object:
+    """Return a VirtualCluster that is bound to a policy."""
+    ref = {"policyRef": {"name": policy}} if policy else {}
+    return {
+        "apiVersion": VIRTUAL_CLUSTERS.api_version,
+        "kind": "VirtualCluster",
+        "metadata": {"name": fresh_name("vc"), "namespace": "default"},
+        "spec": {"clusterVersionName": "v1.36", **ref},
+    }
+
+
+async def test_only_who_may_use_a_policy_binds_a_tenant_to_it(server, stage):
+    user = fresh_name(USER)
+    use = rule("tenantpolicies", "use", resourceNames=["trusted"])
+    await let(stage.admin, user, EDIT, use)
+    policy = "virtual-cluster-policies"
+    async with Client(server.plane.endpoint_for(user)) as owner:
+        told = await refused(
+            lambda: owner.create(VIRTUAL_CLUSTERS, bound("conformance"), dry_run=True), policy
+        )
+        assert "may not bind a VirtualCluster to the TenantPolicy 'conformance'" in told
+        for allowed in ("", "baseline", "trusted"):
+            await owner.create(VIRTUAL_CLUSTERS, bound(allowed), dry_run=True)
+
+        async def rebind(name: str, to: str | None, **spec: Any) -> object:
+            ref = {"name": to} if to else None
+            body = {"spec": {"policyRef": ref, **spec}}
+            return await owner.patch(
+                VIRTUAL_CLUSTERS, name, body, namespace="default", dry_run=True
+            )
+
+        made = await stage.admin.create(VIRTUAL_CLUSTERS, bound("conformance"))
+        name = made["metadata"]["name"]
+        await rebind(name, "conformance", pkiExpireDays=30)  # what an administrator bound stays
+        await rebind(name, "trusted")
+        await rebind(name, None)
+        await refused(lambda: rebind(name, "other"), policy)
+
+
+async def test_our_finalizer_is_taken_off_by_the_manager_or_by_right(server, stage):
+    user, right = fresh_name(USER), fresh_name("rightful")
+    await let(stage.admin, user, EDIT)
+    await let(stage.admin, right, EDIT, rule("virtualclusters/finalizers", "update"))
+    name = await declared(stage, finalizers=[marks.FINALIZER, "example.com/own"])
+    plane = server.plane
+
+    async def take_off(client: Client, *left: str, **metadata: Any) -> object:
+        body = {"metadata": {"finalizers": list(left) or None, **metadata}}
+        return await client.patch(VIRTUAL_CLUSTERS, name, body, namespace="default", dry_run=True)
+
+    async with Client(plane.endpoint_for(user)) as owner:
+        for left in ((), ("example.com/own",)):
+            told = await refused(lambda e=left: take_off(owner, *e), "virtual-cluster-finalizer")
+            assert "goes when vc-manager has removed" in told
+        await take_off(owner, marks.FINALIZER)  # one of his own
+        await take_off(owner, marks.FINALIZER, "example.com/own", labels={"a": "b"})
+        await owner.delete(VIRTUAL_CLUSTERS, name, namespace="default")
+        await refused(lambda: take_off(owner), "virtual-cluster-finalizer")
+    async with Client(plane.endpoint_for(right)) as rightful:
+        await take_off(rightful)
+    own = plane.endpoint_with_token(token=await token(stage.admin, "vc-manager"))
+    async with Client(own) as manager:
+        await take_off(manager)
+    await stage.admin.patch(
+        VIRTUAL_CLUSTERS, name, {"metadata": {"finalizers": None}}, namespace="default"
+    )

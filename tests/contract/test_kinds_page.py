@@ -1,0 +1,36 @@
+"""What users read about a field is what the syncer does with it."""
+
+from charts import generate, kinds_page
+from syncer import kinds, verdicts
+from syncer.leaves import Each, Fields, Written, paths
+
+
+def test_every_kind_that_is_carried_down_has_a_table():
+    assert {row.resource.kind for row in kinds.KINDS} <= set(verdicts.TABLES)
+
+
+def test_the_committed_page_is_what_the_generator_writes():
+    page = generate.ROOT / generate.KINDS_PAGE
+    assert page.read_text() == kinds_page.text(), "run `make generate`"
+
+
+def test_every_leaf_of_every_table_is_on_the_page_or_named_by_another():
+    lines = kinds_page.text().splitlines()
+    shown = {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+    for parts in verdicts.TABLES.values():
+        for part in parts:
+            for path, _ in paths(part.table, part.path):
+                where = path.removeprefix(".")
+                pointers = [p for p, line in shown.items() if "| as `" in line]
+                assert where in shown or any(where.startswith(f"{p}.") for p in pointers), where
+
+
+def test_what_becomes_of_a_field_is_said_in_words():
+    for line in kinds_page.text().splitlines():
+        assert "depends on the policy" not in line
+        assert not line.endswith("| followed |"), f"{line}: give its Written a text"
+
+
+def test_nobody_reads_a_leaf_that_has_no_verdict_of_its_own():
+    assert kinds_page.words(Written("x", "is y")) == "followed: is y"
+    assert {kinds_page.words(Fields({})), kinds_page.words(Each({}))} == {"by its own fields"}

@@ -1,0 +1,30 @@
+"""One list of Kubernetes minors: what vc-manager knows, the testbed builds and the chart ships."""
+
+import pytest
+import yaml
+
+from clusterversions import catalog
+from tenancy.specs import ClusterVersionSpec
+from tests.testbed import images, product
+from tests.testbed.versions import load
+from vcmanager import versions
+
+BUILT = {each.minor: each.version for each in load().kubernetes}
+MINORS = catalog.minors()
+
+
+def test_every_known_minor_is_built_and_shipped():
+    chart = product.REPOSITORY / "charts" / "virtual-cluster" / "values.yaml"
+    shipped = yaml.safe_load(chart.read_text())["clusterVersions"]["items"]
+    assert {name: spec["kubernetesVersion"] for name, spec in shipped.items()} == {
+        f"v{minor}": minor for minor in MINORS
+    }
+    assert set(BUILT) == set(MINORS)
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_what_a_minor_means_is_what_the_testbed_has_images_of(minor: str):
+    release = versions.resolve("v", ClusterVersionSpec(kubernetes_version=minor))
+    assert release.versions.kubernetes == BUILT[minor]
+    wanted = set(versions.images(images.PREFIX, release.versions).values())
+    assert wanted <= images.for_tenants()

@@ -1,0 +1,140 @@
+"""Alerts about reconciles, certificates, agents and the manager fire over what our code tells.
+
+Those about the syncer's work are in `tests/integration/syncer/test_alerts.py`, with real servers.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kubeio import errors
+from kubeio.client import Client
+from kubeio.lease import Lease
+from kubeio.queue import FairQueue
+from kubeio.worker import Done, Worker
+from tenancy import marks
+from tests.support.alerts import firing, rules, scraped
+from tests.support.faults import misbehaving
+from tests.unit.kubeio.test_lease import LeaseServer
+from vcmanager.expiries import Expiries, Span
+from vcmanager.pki import authority, checks
+from vnagent import audit
+from vnagent.audit import Session
+from vnagent.identity import Caller
+from vnagent.pump import End
+from vnagent.refusals import Reason
+from vnagent.routes import Route, Verb
+
+ALERT = "VirtualCluster{}".format
+
+
+def test_nothing_told_is_nobody_at_work():
+    assert set(firing(scraped(""))) == {ALERT("SyncerDown"), ALERT("ManagerDown")}
+
+
+@pytest.mark.parametrize(
+    ("lease", "alert"),
+    [(marks.SYNCER, ALERT("SyncerDown")), (marks.MANAGER, ALERT("ManagerDown"))],
+)
+async def test_a_lease_that_nobody_holds(lease, alert):
+    async with misbehaving(LeaseServer()) as server, Client(server.endpoint) as client:
+        held = Lease(client, namespace="n", name=lease, identity="one")
+
+        async def scope():
+            return firing(scraped())
+
+        assert alert not in await held.run(scope)
+    assert alert in firing(scraped())
+
+
+@pytest.mark.parametrize("name", [marks.SYNCER, marks.MANAGER])
+@pytest.mark.parametrize(("share", "fires"), [(0.0, False), (0.05, False), (0.3, True)])
+async def test_reconciles_that_fail(name, share, fires):
+    failed = errors.Unavailable("no answer")
+
+    async def reconcile(key):
+        if int(key) < share * 100:
+            raise failed
+        return Done()
+
+    queue = FairQueue(name=name, group=lambda _: "g")
+    worker = Worker(queue, reconcile, name=name)
+    before = scraped()
+    for number in range(100):
+        queue.add(str(number))
+        await worker.work(queue.take())
+        queue.done(str(number))
+    found = firing(before, scraped()).get(ALERT("ReconcileErrors"), [])
+    assert (name in {alert.labels["controller"] for alert in found}) is fires
+
+
+def leaf(age: timedelta, lifetime: timedelta) -> Span:
+    """Return the span of a certificate that was really made some time ago."""
+    began = datetime.now(UTC) - age
+    root = authority.make_authority("root", now=began)
+    subject = authority.Subject(common_name="x", usages=frozenset({"client"}))
+    pair = authority.make_leaf(root, subject, lifetime=lifetime, now=began)
+    return Span(checks.end_of(pair), checks.renewal_of(pair))
+
+
+def day(count: float) -> timedelta:
+    return timedelta(days=count)
+
+
+@pytest.mark.parametrize(
+    ("span", "fires"),
+    [
+        (leaf(day(10), day(90)), False),
+        (leaf(day(70), day(90)), False),  # late, and there is time
+        (leaf(day(86), day(90)), True),
+        (leaf(day(0.5), day(1)), False),  # short, and not due yet
+        (leaf(day(0.8), day(1)), True),
+        (Span(datetime.now(UTC) + day(400)), False),
+        (Span(datetime.now(UTC) + day(3)), True),  # an authority
+    ],
+)
+def test_a_certificate_that_was_not_renewed(span, fires):
+    expiries = Expiries()
+    name = "apiserver-ca" if span.renewed else "root-ca"
+    well = leaf(day(1), day(90)) if span.renewed else Span(datetime.now(UTC) + day(400))
+    expiries.note("well", {name: well})
+    expiries.note("ill", {name: span})
+    try:
+        found = firing(scraped()).get(ALERT("CertificateExpiring"), [])
+        assert [alert.labels["certificate"] for alert in found] == [name] * fires
+        expiries.drop("ill")
+        assert ALERT("CertificateExpiring") not in firing(scraped())
+    finally:
+        expiries.drop("well")
+
+
+@pytest.mark.parametrize(
+    ("ends", "fires"),
+    [
+        ([End.COMPLETE] * 10, False),
+        ([End.COMPLETE] * 9 + [Reason.KUBELET_DOWN], False),
+        ([End.COMPLETE] * 7 + [Reason.KUBELET_DOWN, Reason.KUBELET_DENIES, End.KUBELET_LOST], True),
+        (["kubelet_refused"] * 10, False),  # the container has not started, says the kubelet
+        ([Reason.NOT_FOUND] * 10, False),
+        ([], False),
+    ],
+)
+def test_an_agent_whose_kubelet_fails(ends, fires):
+    before = scraped(instance="node-1")
+    for end in ends:
+        session = Session(
+            Caller("uid", "key", datetime.now(UTC)), route=Route(verb=Verb.LOGS, method="GET")
+        )
+        session.result = str(end)
+        audit.record(session)
+    found = firing(before, scraped(instance="node-1")).get(ALERT("AgentFailing"), [])
+    assert [alert.labels["instance"] for alert in found] == ["node-1"] * fires
+
+
+def test_every_alert_is_made_to_fire_somewhere():
+    from tests.integration.syncer.test_alerts import TROUBLES  # noqa: PLC0415
+
+    here = {"SyncerDown", "ManagerDown", "ReconcileErrors", "CertificateExpiring", "AgentFailing"}
+    assert {ALERT(name) for name in here} | set(TROUBLES) == {rule["alert"] for rule in rules()}

@@ -1,0 +1,159 @@
+"""Each alert about the syncer's work fires in its fault, over what the syncer really tells.
+
+The syncer runs in this process, so what it tells is this process's own; the rules are the chart's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from syncer import session as sessions
+from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.planes import own_world
+from tests.integration.syncer.rights import grant
+from tests.integration.syncer.test_store import held
+from tests.integration.syncer.world import World
+from tests.support.alerts import Scrape, Series, firing, scraped
+from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+pytestmark = pytest.mark.thorough
+
+TROUBLES = (
+    "VirtualClusterTenantNotEngaged",
+    "VirtualClusterTenantInTrouble",
+    "VirtualClusterDeletesHeld",
+    "VirtualClusterSyncSlow",
+    "VirtualClusterDrift",
+)
+"""What no syncer at rest may tell."""
+
+
+@pytest.fixture
+async def own(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
+    """A tenant of the test's own, and a syncer that follows it and the shared one."""
+    async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world, world.syncer():
+        yield world
+
+
+def troubles(*scrapes: Scrape) -> list[str]:
+    fired = firing(*scrapes)
+    return [name for name in TROUBLES if name in fired]
+
+
+def drifts(scrape: Scrape) -> dict[Series, float]:
+    return {
+        series: value
+        for series, value in scrape.values.items()
+        if series[0] == "vc_drift_repaired_total"
+    }
+
+
+async def config_map(world: World, space: str, name: str) -> None:
+    """Have a ConfigMap below, with a pod that needs it."""
+    await world.above.create(
+        CONFIG_MAPS, {"metadata": {"name": name}, "data": {"a": "1"}}, namespace=space
+    )
+    volume = {"name": "c", "configMap": {"name": name}}
+    await world.above.create(PODS, pod(name, volumes=[volume]), namespace=space)
+    await eventually(lambda: world.twin(CONFIG_MAPS, space, name))
+    await world.idle()
+
+
+async def test_a_syncer_at_rest_and_one_that_works_trouble_nobody(own: World):
+    space = await own.namespace()
+    before = scraped()
+    await config_map(own, space, "quiet")
+    assert troubles(before, scraped()) == []
+
+
+async def test_a_virtual_cluster_that_is_not_followed(own: World):
+    body = {
+        "apiVersion": VIRTUAL_CLUSTERS.api_version,
+        "kind": "VirtualCluster",
+        "metadata": {"name": "nowhere", "namespace": "default"},
+        "spec": {"clusterVersionName": "v1.36"},
+    }
+    await own.below.create(VIRTUAL_CLUSTERS, body)
+    try:
+        store = own.running[-1].super_cluster.virtual_clusters
+        await eventually(lambda: store.get("default", "nowhere"))
+        assert troubles(scraped()) == ["VirtualClusterTenantNotEngaged"]
+    finally:
+        await own.below.delete(VIRTUAL_CLUSTERS, "nowhere", namespace="default")
+    await eventually(lambda: store.get("default", "nowhere") is None)
+    assert troubles(scraped()) == []
+
+
+async def test_a_tenant_that_is_silent(own: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sessions, "UNREACHABLE_SECONDS", 0.5)
+    monkeypatch.setattr(sessions, "_LOOK_SECONDS", 0.1)
+    own.tenant_plane.kill_apiserver()
+    await eventually(lambda: own.session.problem, within=60)
+    found = firing(scraped())["VirtualClusterTenantInTrouble"]
+    assert [alert.labels["condition"] for alert in found] == ["unreachable"]
+    await own.tenant_plane.start()
+    await eventually(lambda: not own.session.problem, within=60)
+    assert "VirtualClusterTenantInTrouble" not in firing(scraped())
+
+
+async def test_a_tenant_whose_store_was_lost(own: World):
+    from syncer.access import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+
+    await own.tenant_plane.restart_on_store("empty")
+    await grant(own.above, TENANT_ACCESS)
+    await held(own)
+    (alert,) = await eventually(lambda: firing(scraped()).get("VirtualClusterDeletesHeld"))
+    assert "1 tenants" in alert.annotations["description"]
+
+
+async def test_a_super_cluster_that_answers_late(own: World):
+    space = await own.namespace()
+    await config_map(own, space, "early")
+    before = scraped()
+    await own.above.create(PODS, pod("late"), namespace=space)
+    own.super_plane.pause_apiserver()
+    await asyncio.sleep(6)  # a write that takes this long is what the alert is about
+    own.super_plane.resume_apiserver()
+    await eventually(lambda: own.twin(PODS, space, "late"), within=60)
+    await own.idle()
+    fired = firing(before, scraped())["VirtualClusterSyncSlow"]
+    assert "down" in {alert.labels["direction"] for alert in fired}
+
+
+async def test_somebody_who_keeps_changing_twins(own: World):
+    space = await own.namespace()
+    await config_map(own, space, "edited")
+    before = scraped()
+    below = own.super_namespace(space)
+    for number in range(3):
+        body = {"data": {"a": f"edited {number}"}}
+        await own.below.patch(CONFIG_MAPS, "edited", body, namespace=below)
+        await eventually(
+            lambda: own.twin(CONFIG_MAPS, space, "edited"),
+            until=lambda twin: twin["data"] == {"a": "1"},
+        )
+    await own.idle()
+    (alert,) = firing(before, scraped())["VirtualClusterDrift"]
+    assert (alert.labels["side"], alert.labels["kind"]) == ("super", "ConfigMap")
+
+
+async def test_what_the_tenant_changes_itself_is_no_drift(own: World):
+    space = await own.namespace()
+    await config_map(own, space, "changed")
+    before = scraped()
+    for number in range(5):
+        body = {"data": {"a": f"changed {number}"}}
+        await own.above.patch(CONFIG_MAPS, "changed", body, namespace=space)
+        await eventually(
+            lambda: own.twin(CONFIG_MAPS, space, "changed"),
+            until=lambda twin, wanted=body["data"]: twin["data"] == wanted,
+        )
+    await own.idle()
+    assert drifts(scraped()) == drifts(before)

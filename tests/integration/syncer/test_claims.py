@@ -1,0 +1,293 @@
+"""Claims: bound below by a real binder, and their volumes shown above."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tenancy import marks
+from tenancy.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from tests.integration.syncer.storage import (
+    LEAKS,
+    bound_claim,
+    claim,
+    claim_writes,
+    force,
+    is_bound,
+    phase_is,
+    reasons,
+    volume_writes,
+)
+from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.world import World
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+pytestmark = pytest.mark.thorough
+
+
+async def test_a_claim_is_bound_and_its_volume_shown(synced: World):
+    since = {side: synced.mark(side) for side in ("super", "tenant")}
+    space, volume = await bound_claim(synced)
+    own = await synced.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
+    assert own["spec"]["volumeName"] == volume
+    assert own["status"]["capacity"] == {"storage": "1Gi"}
+    shown = await synced.above.get(PERSISTENT_VOLUMES, volume)
+    assert shown["spec"]["claimRef"]["namespace"] == space
+    assert shown["spec"]["claimRef"]["uid"] == own["metadata"]["uid"]
+    assert shown["spec"]["csi"] == {"driver": "csi.example", "volumeHandle": volume}
+    spelled = json.dumps([own, shown])
+    assert not [leak for leak in (*LEAKS, synced.super_namespace(space)) if leak in spelled]
+    assert claim_writes(synced, "super", since["super"], space) == ["create persistentvolumeclaims"]
+    assert claim_writes(synced, "tenant", since["tenant"], space) == [
+        "patch persistentvolumeclaims",
+        "patch persistentvolumeclaims/status",
+    ]
+    assert volume_writes(synced, "tenant", since["tenant"], volume) == [
+        "create persistentvolumes",
+        "patch persistentvolumes/status",
+    ]
+
+
+async def test_a_bound_claim_grows(synced: World):
+    space, volume = await bound_claim(synced)
+    since = synced.mark("super")
+    grown = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    await synced.above.patch(PERSISTENT_VOLUME_CLAIMS, "x", grown, namespace=space)
+    await eventually(
+        lambda: synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x"),
+        until=lambda twin: twin["spec"]["resources"]["requests"]["storage"] == "2Gi",
+    )
+    below = synced.super_namespace(space)
+    await synced.below.patch(PERSISTENT_VOLUMES, volume, {"spec": {"capacity": {"storage": "2Gi"}}})
+    condition = {
+        "type": "FileSystemResizePending",
+        "status": "True",
+        "message": f"waits for a pod of {below}",
+    }
+    status = {"status": {"capacity": {"storage": "2Gi"}, "conditions": [condition]}}
+    await synced.below.patch(
+        PERSISTENT_VOLUME_CLAIMS, "x", status, namespace=below, subresource="status"
+    )
+    own = await eventually(
+        lambda: synced.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space),
+        until=lambda body: body["status"].get("conditions"),
+    )
+    assert own["status"]["capacity"] == {"storage": "2Gi"}
+    assert own["status"]["conditions"][0]["message"] == f"waits for a pod of {space}"
+    await eventually(
+        lambda: synced.above.get(PERSISTENT_VOLUMES, volume),
+        until=lambda body: body["spec"]["capacity"]["storage"] == "2Gi",
+    )
+    await synced.idle()
+    assert claim_writes(synced, "super", since, space) == ["patch persistentvolumeclaims"]
+
+
+async def test_what_was_grown_below_is_no_fight(synced: World):
+    space, _ = await bound_claim(synced)
+    since = synced.mark("super")
+    grown = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}
+    below = synced.super_namespace(space)
+    await synced.below.patch(PERSISTENT_VOLUME_CLAIMS, "x", grown, namespace=below)
+    await asyncio.sleep(0.3)
+    await synced.idle()
+    assert claim_writes(synced, "super", since, space) == []
+
+
+async def test_a_forged_status_is_put_right(synced: World):
+    space, _ = await bound_claim(synced)
+    forged = {"status": {"capacity": {"storage": "9Ti"}}}
+    await synced.above.patch(
+        PERSISTENT_VOLUME_CLAIMS, "x", forged, namespace=space, subresource="status"
+    )
+    await eventually(
+        lambda: synced.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space),
+        until=lambda body: body["status"]["capacity"] == {"storage": "1Gi"},
+    )
+
+
+async def test_a_deleted_claim_takes_its_volume_out_of_sight(synced: World):
+    space, volume = await bound_claim(synced)
+    since = synced.mark("super")
+    await synced.above.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
+    await gone(lambda: synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x"))
+    await gone(lambda: synced.above.get(PERSISTENT_VOLUMES, volume))
+    await synced.idle()
+    assert claim_writes(synced, "super", since, space) == ["delete persistentvolumeclaims"]
+    assert await synced.below.get(PERSISTENT_VOLUMES, volume)
+
+
+async def test_a_bound_claim_that_was_deleted_while_nobody_looked(world: World):
+    async with world.syncer():
+        space, volume = await bound_claim(world)
+    await world.above.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
+    await gone(lambda: world.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space))
+    async with world.syncer():
+        await gone(lambda: world.twin(PERSISTENT_VOLUME_CLAIMS, space, "x"))
+        await gone(lambda: world.above.get(PERSISTENT_VOLUMES, volume))
+
+
+async def test_a_restart_writes_nothing(world: World):
+    async with world.syncer():
+        space, volume = await bound_claim(world)
+    since = {side: world.mark(side) for side in ("super", "tenant")}
+    async with world.syncer():
+        await world.idle()
+    for side, mark in since.items():
+        assert claim_writes(world, side, mark, space) == []
+        assert volume_writes(world, side, mark, volume) == []
+
+
+async def test_a_claim_that_was_deleted_below_never_gets_other_storage(synced: World):
+    space, volume = await bound_claim(synced)
+    first = await synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x")
+    below = synced.super_namespace(space)
+    await synced.below.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=below)
+    second = await eventually(
+        lambda: synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x"),
+        until=lambda twin: twin["metadata"]["uid"] != first["metadata"]["uid"],
+    )
+    assert second["spec"]["volumeName"] == volume
+    await eventually(
+        lambda: synced.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space),
+        until=lambda body: body["status"]["phase"] != "Bound",
+    )
+    # Whoever runs the super cluster gives the volume back, as on any cluster.
+    freed = {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
+    await synced.below.patch(PERSISTENT_VOLUMES, volume, freed)
+    await is_bound(synced, space, "x")
+    await phase_is(synced, volume, "Bound")
+
+
+async def test_a_claim_whose_volume_is_gone_as_well_is_lost(world: World):
+    async with world.syncer():
+        space, volume = await bound_claim(world)
+    below = world.super_namespace(space)
+    await world.below.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=below)
+    await gone(lambda: world.twin(PERSISTENT_VOLUME_CLAIMS, space, "x"))
+    await world.below.delete(PERSISTENT_VOLUMES, volume)
+    await gone(lambda: world.below.get(PERSISTENT_VOLUMES, volume))
+    since = world.mark("super")
+    async with world.syncer():
+        await eventually(
+            lambda: world.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space),
+            until=lambda body: body["status"]["phase"] == "Lost",
+        )
+        await gone(lambda: world.above.get(PERSISTENT_VOLUMES, volume))
+        await world.idle()
+    assert claim_writes(world, "super", since, space) == []
+    assert await reasons(world, space, "x") == ["SyncRejected"]
+
+
+async def test_a_class_that_is_not_offered_holds_a_claim_until_it_is(synced: World):
+    space, named = await synced.namespace(), fresh_name("later")
+    since = synced.mark("super")
+    await synced.above.create(PERSISTENT_VOLUME_CLAIMS, claim("x", named), namespace=space)
+    await eventually(lambda: reasons(synced, space, "x"), until=lambda found: found)
+    await asyncio.sleep(0.3)
+    await synced.idle()
+    assert await reasons(synced, space, "x") == ["SyncRejected"]
+    assert claim_writes(synced, "super", since, space) == []
+    await synced.below.create(
+        STORAGE_CLASSES, {"metadata": {"name": named}, "provisioner": "csi.example"}
+    )
+    await eventually(lambda: synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x"))
+
+
+async def test_a_volume_of_the_super_cluster_cannot_be_claimed_by_its_name(synced: World):
+    space, volume = await synced.namespace(), fresh_name("foreign")
+    body = {
+        "metadata": {"name": volume},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/srv/pool"},
+        },
+    }
+    await synced.below.create(PERSISTENT_VOLUMES, body)
+    for name, wish in (
+        ("by-name", claim("by-name", "", volumeName=volume)),
+        ("by-nothing", claim("by-nothing", "")),
+        ("by-labels", claim("by-labels", selector={"matchLabels": {"a": "b"}})),
+    ):
+        await synced.above.create(PERSISTENT_VOLUME_CLAIMS, wish, namespace=space)
+        await eventually(
+            lambda name=name: reasons(synced, space, name),
+            until=lambda found: found == ["SyncRejected"],
+        )
+        assert not await synced.has_twin(PERSISTENT_VOLUME_CLAIMS, space, name)
+    live = await synced.below.get(PERSISTENT_VOLUMES, volume)
+    assert live["status"]["phase"] == "Available"
+    await synced.below.delete(PERSISTENT_VOLUMES, volume)
+
+
+async def test_a_claim_is_filled_from_the_tenants_own_claim_only(synced: World):
+    space = await synced.namespace()
+    below = synced.super_namespace(space)
+    await synced.below.create(PERSISTENT_VOLUME_CLAIMS, claim("stranger"), namespace=below)
+    source = {"kind": "PersistentVolumeClaim", "name": "stranger"}
+    await synced.above.create(
+        PERSISTENT_VOLUME_CLAIMS, claim("copy", dataSource=source), namespace=space
+    )
+    await eventually(
+        lambda: reasons(synced, space, "copy"), until=lambda found: "DataSourceMissing" in found
+    )
+    assert not await synced.has_twin(PERSISTENT_VOLUME_CLAIMS, space, "copy")
+    await synced.below.delete(PERSISTENT_VOLUME_CLAIMS, "stranger", namespace=below)
+    await gone(lambda: synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "stranger"))
+    await synced.above.create(PERSISTENT_VOLUME_CLAIMS, claim("stranger"), namespace=space)
+    twin = await eventually(lambda: synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "copy"))
+    assert twin["spec"]["dataSource"] == {**source, "apiGroup": None}
+
+
+async def test_a_tenants_edits_of_a_shown_volume_are_reverted(synced: World):
+    _, volume = await bound_claim(synced)
+    first = await synced.above.get(PERSISTENT_VOLUMES, volume)
+    since = synced.mark("tenant")
+    edit = {
+        "metadata": {"labels": {marks.MIRRORED: None, "mine": "1"}},
+        "spec": {"capacity": {"storage": "9Ti"}, "mountOptions": ["x"]},
+    }
+    await synced.above.patch(PERSISTENT_VOLUMES, volume, edit)
+    shown = await eventually(
+        lambda: synced.above.get(PERSISTENT_VOLUMES, volume),
+        until=lambda body: body["spec"]["capacity"] == {"storage": "1Gi"},
+        within=2,
+    )
+    assert shown["metadata"]["labels"] == {marks.MIRRORED: "true"}
+    assert "mountOptions" not in shown["spec"]
+    await synced.idle()
+    assert volume_writes(synced, "tenant", since, volume) == ["update persistentvolumes"]
+    await force(synced, volume)
+    back = await eventually(
+        lambda: synced.above.get(PERSISTENT_VOLUMES, volume),
+        until=lambda body: body["metadata"]["uid"] != first["metadata"]["uid"],
+        within=2,
+    )
+    assert back["spec"] == first["spec"]
+    await phase_is(synced, volume, "Bound")
+
+
+async def test_events_about_a_claim_are_told(synced: World):
+    space, volume = await bound_claim(synced)
+    twin = await synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x")
+    below = synced.super_namespace(space)
+    event = {
+        "metadata": {"name": "x.1a2b", "namespace": below},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": below,
+            "name": "x",
+            "uid": twin["metadata"]["uid"],
+        },
+        "reason": "ProvisioningSucceeded",
+        "message": f"provisioned volume {volume} for {below}/x",
+        "type": "Normal",
+        "source": {"component": "provisioner"},
+    }
+    await synced.below.create(EVENTS, event)
+    told = await eventually(lambda: synced.above.get(EVENTS, "x.1a2b", namespace=space))
+    assert told["message"] == f"provisioned volume {volume} for {space}/x"

@@ -1,0 +1,135 @@
+"""Two syncers and one Lease: the one that works is killed, or frozen and woken, in mid-burst."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from syncer.app import USER_AGENT
+from tenancy import marks
+from tenancy.resources import PODS
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.planes import own_world
+from tests.integration.syncer.rights import grant_lease
+from tests.integration.syncer.world import HOME, SYNCER, World
+from tests.support.alerts import firing
+from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+from tests.support.replicas import PATIENCE, Attempt, Pair, Replica
+
+pytestmark = pytest.mark.thorough
+
+BURST = 200
+DOWN = "VirtualClusterSyncerDown"
+BY_DESIGN = {"namespaces", "configmaps", "virtualclusters/status"}
+"""Whoever engages a tenant counts up its store's epoch, on both sides, and says that it did."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A tenant and two syncers."""
+
+    world: World
+    pair: Pair
+
+    async def burst(self, space: str, prefix: str) -> list[str]:
+        """Create pods in the tenant faster than they can be carried down."""
+        names = [f"{prefix}-{number}" for number in range(BURST)]
+        above = self.world.above
+        await asyncio.gather(*(above.create(PODS, pod(name), namespace=space) for name in names))
+        return names
+
+    async def below(self, space: str) -> set[str]:
+        """Return the names of the super pods."""
+        found = await self.world.below.list(PODS, namespace=self.world.super_namespace(space))
+        return {each["metadata"]["name"] for each in found["items"]}
+
+    async def some_are_below(self, space: str) -> None:
+        """Wait for the first ones."""
+        await eventually(lambda: self.below(space), within=PATIENCE)
+
+    async def all_are_below(self, space: str, names: Sequence[str]) -> None:
+        """Wait for the last one."""
+        wanted = set(names)
+        await eventually(lambda: self.below(space), until=wanted.issubset, within=PATIENCE)
+
+
+@pytest.fixture
+async def stage(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stage]:
+    async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world:
+        await grant_lease(world)
+        kubeconfig = super_plane.kubeconfig(SYNCER, group="")
+        one, two = (Replica("syncer", name, tmp_path, kubeconfig) for name in ("one", "two"))
+        pair = Pair(
+            (one, two),
+            client=world.below,
+            lease=(HOME, marks.SYNCER),
+            agent=USER_AGENT,
+            planes=(super_plane, world.tenant_plane),
+        )
+        try:
+            yield Stage(world, pair)
+        finally:
+            await pair.stop()
+
+
+def touched(writes: Sequence[Attempt]) -> set[tuple[str, str, str]]:
+    """Return the objects that writes have changed."""
+    return {
+        write.place for write in writes if write.was_accepted and write.resource not in BY_DESIGN
+    }
+
+
+async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(stage: Stage):
+    world, pair = stage.world, stage.pair
+    holder, standby = await pair.settled()
+    space = await world.namespace()
+    assert DOWN in firing(await standby.scrape())
+    assert DOWN not in firing(await standby.scrape(), await holder.scrape())
+    before, marked = await pair.lease(), pair.mark()
+    async with asyncio.TaskGroup() as group:
+        creating = group.create_task(stage.burst(space, "killed"))
+        await stage.some_are_below(space)
+        holder.process.kill()
+    assert len(await stage.below(space)) < BURST, "the holder was too fast to be killed"
+    await stage.all_are_below(space, creating.result())
+    after = await pair.lease()
+    assert after["holderIdentity"].startswith(f"{standby.name}_")
+    assert after["leaseTransitions"] == before["leaseTransitions"] + 1
+    first, second = (pair.writes(replica, marked) for replica in (holder, standby))
+    made = Counter(
+        write.place for write in (*first, *second) if write.verb == "create" and write.was_accepted
+    )
+    assert set(made.values()) == {1}
+    assert touched(first)
+    assert touched(second)
+    assert touched(first) & touched(second) == set()
+    assert DOWN not in firing(await standby.scrape())
+
+
+async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wakes(stage: Stage):
+    world, pair = stage.world, stage.pair
+    holder, standby = await pair.settled()
+    space = await world.namespace()
+    async with asyncio.TaskGroup() as group:
+        creating = group.create_task(stage.burst(space, "frozen"))
+        await stage.some_are_below(space)
+        holder.process.pause()
+    assert len(await stage.below(space)) < BURST, "the holder was too fast to be frozen"
+    await eventually(pair.holder, until=standby.name.__eq__, within=PATIENCE)
+    await stage.all_are_below(space, creating.result())
+    # News for whoever wakes: more to make than it has hands, and all of it made already.
+    await stage.all_are_below(space, await stage.burst(space, "more"))
+    marked = pair.mark()
+    holder.process.resume()
+    await eventually(lambda: holder.process.has_ended, within=PATIENCE)
+    assert pair.writes(holder, marked) == []
+    assert holder.lost_its_lease()
+    await stage.all_are_below(space, await stage.burst(space, "last"))
+    assert await pair.holder() == standby.name

@@ -1,0 +1,232 @@
+"""Classes and drivers of the super cluster in the tenant: whose they are, and which are shown."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubeio import Object
+from kubeio.client import Client
+from kubeio.errors import NotFound
+from syncer.mirrors import MIRRORS
+from tenancy import marks
+from tenancy.policies import Classes, Sync, TenantPolicySpec
+from tenancy.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    VOLUME_SNAPSHOT_CLASSES,
+)
+from tests.integration.syncer.shown_samples import SHOWN, Shown, make_it
+from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.world import World, policed
+from tests.support.controlplane import Mark
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+pytestmark = pytest.mark.thorough
+
+ALL = Classes(names=("*",))
+EVERYTHING = TenantPolicySpec(
+    sync=Sync(
+        storage_classes=ALL,
+        ingress_classes=ALL,
+        volume_snapshot_classes=ALL,
+        csi_drivers=ALL,
+        priority_classes=ALL,
+        runtime_classes=ALL,
+    )
+)
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+CASES = tuple(SHOWN[row.resource.kind] for row in MIRRORS)
+BY_KIND = pytest.mark.parametrize("case", CASES, ids=lambda case: case.resource.kind)
+
+_TEXTS = {"type": "string"}
+DEFINITION = {
+    "metadata": {
+        "name": "volumesnapshotclasses.snapshot.storage.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "https://example.com/test"},
+    },
+    "spec": {
+        "group": "snapshot.storage.k8s.io",
+        "scope": "Cluster",
+        "names": {
+            "plural": "volumesnapshotclasses",
+            "singular": "volumesnapshotclass",
+            "kind": "VolumeSnapshotClass",
+            "listKind": "VolumeSnapshotClassList",
+        },
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "required": ["driver", "deletionPolicy"],
+                        "properties": {
+                            "driver": {
+                                **_TEXTS,
+                                "x-kubernetes-validations": [
+                                    {"rule": "self == oldSelf", "message": "is immutable"}
+                                ],
+                            },
+                            "deletionPolicy": _TEXTS,
+                            "parameters": {"type": "object", "additionalProperties": _TEXTS},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+async def serve(client: Client) -> None:
+    """Have a cluster serve snapshot classes."""
+    with contextlib.suppress(NotFound):
+        await client.get(CUSTOM_RESOURCE_DEFINITIONS, str(DEFINITION["metadata"]["name"]))
+        return
+    await client.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
+    await eventually(lambda: client.list(VOLUME_SNAPSHOT_CLASSES))
+
+
+async def stop_serving(client: Client) -> None:
+    """Have a cluster no longer serve them."""
+    name = str(DEFINITION["metadata"]["name"])
+    await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
+    await gone(lambda: client.get(CUSTOM_RESOURCE_DEFINITIONS, name))
+
+
+@pytest.fixture
+async def open_world(world: World) -> AsyncIterator[World]:
+    """A world whose tenant sees every class; both sides serve all kinds."""
+    for client in (world.below, world.above):
+        await serve(client)
+    async with policed(world, EVERYTHING):
+        yield world
+
+
+@pytest.fixture
+async def mirrored(open_world: World) -> AsyncIterator[World]:
+    """The same, with a syncer that has come to rest."""
+    async with open_world.syncer():
+        yield open_world
+
+
+async def make(world: World, case: Shown, name: str = "") -> str:
+    """Make the object of a case below."""
+    return await make_it(world, case, name)
+
+
+async def seen(world: World, case: Shown, name: str) -> Object:
+    """Wait until the tenant sees the object of a case."""
+    return await eventually(lambda: world.above.get(case.resource, name))
+
+
+def verbs(world: World, case: Shown, since: Mark, name: str) -> list[str]:
+    """Return the syncer's writes in the tenant about an object, refused ones apart."""
+    return [
+        write.verb
+        for write in world.writes("tenant", since)
+        if write.resource == case.resource.plural and write.name == name and write.code < 400
+    ]
+
+
+@BY_KIND
+async def test_a_tenants_own_of_the_name_is_left_alone(mirrored: World, case: Shown):
+    name = fresh_name("own")
+    own = {**case.head, **case.body, "metadata": {"name": name, "labels": {"mine": "1"}}}
+    made = await mirrored.above.create(case.resource, own)
+    since = mirrored.mark("tenant")
+    await make(mirrored, case, name)
+
+    async def told() -> list[Any]:
+        found = await mirrored.above.list(EVENTS, field_selector=f"involvedObject.name={name}")
+        return list(found["items"])
+
+    events = await eventually(told, until=lambda items: items)
+    await asyncio.sleep(0.3)
+    await mirrored.idle()
+    assert [event["reason"] for event in await told()] == ["NameTaken"]
+    assert events[0]["involvedObject"]["uid"] == made["metadata"]["uid"]
+    live = await mirrored.above.get(case.resource, name)
+    assert live["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    await mirrored.below.delete(case.resource, name)
+    await asyncio.sleep(0.3)
+    await mirrored.idle()
+    assert verbs(mirrored, case, since, name) == []
+    assert await mirrored.above.get(case.resource, name)
+    await mirrored.above.delete(case.resource, name)
+
+
+@BY_KIND
+async def test_only_what_the_policy_shows(world: World, case: Shown):
+    for client in (world.below, world.above):
+        await serve(client)
+    name = await make(world, case)
+    async with policed(world, EVERYTHING), world.syncer():
+        await seen(world, case, name)
+    by_label = Classes(match_labels={"tier": "gold"})
+    fields = (
+        "storage_classes",
+        "ingress_classes",
+        "volume_snapshot_classes",
+        "csi_drivers",
+        "priority_classes",
+        "runtime_classes",
+    )
+    labelled = Sync(**dict.fromkeys(fields, by_label))
+    async with policed(world, TenantPolicySpec(sync=labelled)), world.syncer():
+        await world.idle()
+        assert await seen(world, case, name)
+        await world.below.patch(case.resource, name, {"metadata": {"labels": {"tier": None}}})
+        await gone(lambda: world.above.get(case.resource, name))
+
+
+async def test_the_systems_priority_classes_are_each_clusters_own(mirrored: World):
+    found = await mirrored.above.get(PRIORITY_CLASSES, "system-node-critical")
+    assert marks.MIRRORED not in (found["metadata"].get("labels") or {})
+    assert marks.UID not in (found["metadata"].get("annotations") or {})
+
+
+async def test_the_default_class_is_the_tenants_default(mirrored: World):
+    name = fresh_name("default")
+    body = {
+        "metadata": {"name": name, "annotations": {DEFAULT_CLASS: "true"}},
+        "provisioner": "csi.example",
+    }
+    await mirrored.below.create(STORAGE_CLASSES, body)
+    found = await eventually(lambda: mirrored.above.get(STORAGE_CLASSES, name))
+    assert found["metadata"]["annotations"][DEFAULT_CLASS] == "true"
+    await mirrored.below.delete(STORAGE_CLASSES, name)
+    await gone(lambda: mirrored.above.get(STORAGE_CLASSES, name))
+
+
+async def test_a_kind_that_either_side_begins_or_stops_to_serve(world: World):
+    case = next(case for case in CASES if case.resource is VOLUME_SNAPSHOT_CLASSES)
+    for client in (world.below, world.above):
+        await serve(client)
+        await stop_serving(client)
+    async with policed(world, EVERYTHING), world.syncer():
+        await serve(world.below)
+        name = await make(world, case)
+        await asyncio.sleep(0.5)
+        await world.idle()
+        await serve(world.above)
+        await seen(world, case, name)
+        await stop_serving(world.above)
+        await asyncio.sleep(0.5)
+        assert world.is_engaged()
+        await serve(world.above)
+        await seen(world, case, name)
+        await stop_serving(world.below)
+        await gone(lambda: world.above.get(case.resource, name))

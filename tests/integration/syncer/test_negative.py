@@ -1,0 +1,210 @@
+"""What a tenant may not have is refused: told once and soon, nothing below, and nobody runs hot.
+
+All cases run in one world, first all that are refused and then their neighbours, so that the
+waiting is done once; each test then looks at what became of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kubeio import Object
+from syncer import leaves, verdicts
+from syncer.access import SUPER_ACCESS
+from syncer.kinds import KINDS
+from syncer.leaves import Only, Refuse, Walk
+from syncer.rejections import REASON
+from syncer.session import OPTIONAL, WATCHED
+from tests.integration.syncer.negative_list import CASES
+from tests.integration.syncer.negative_list.cases import (
+    Case,
+)
+from tests.integration.syncer.negative_list.rewrites import MISSING, REWRITES, Place, Rewrite
+from tests.integration.syncer.negative_list.rows import ELSEWHERE, ROWS
+from tests.integration.syncer.negative_list.runner import PATIENCE, Result, Run
+from tests.support.controlplane import ControlPlane
+from tests.testbed import product
+
+pytestmark = pytest.mark.thorough
+
+REPOSITORY = product.REPOSITORY
+_RULE = re.compile(r'(?:Problem|Refuse|Only|_no_volume)\(\s*"([a-z-]+)"')
+NOT_HERE = {
+    "malformed": "the API server refuses what has no shape by itself",
+    "unknown-field": "the API server leaves out what it does not know",
+    "volume-mount": "the API server refuses it by itself",
+    "target-container": "the API server refuses it by itself",
+    "name-taken": "needs a stranger: test_a_foreign_pod_of_the_same_name_is_never_touched",
+    "host-taken": "so does this: test_a_host_that_somebody_else_has_is_refused_until_it_is_free",
+    "budget-overlap": "needs another: test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone",
+    "too-many-budgets": "needs a hundred others; a unit test has them",
+}
+"""Rules that no object of this list can break."""
+_PROBLEM = re.compile(r"(?:^|; )((?:(?!\(rule ).)+) \(rule ([a-z-]+)\)", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def result(super_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """Run all cases."""
+    found = asyncio.run(Run(super_plane, tmp_path_factory.mktemp("negative") / "tenant").all())
+    times = sorted(o.seconds for o in found.outcomes.values() if o.seconds is not None)
+    cuts = statistics.quantiles(times, n=100, method="inclusive")
+    print(
+        f"\n{len(times)} Events: median {cuts[49]:.3f} s, 90% within {cuts[89]:.3f} s,"
+        f" 99% within {cuts[98]:.3f} s, slowest {times[-1]:.3f} s;"
+        f" {sum(second <= 1 for second in times)} within a second"
+    )
+    return found
+
+
+BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@BY_CASE
+def test_what_is_refused_is_told_once_and_stays_above(result: Result, case: Case):
+    outcome = result.outcomes[str(case)]
+    assert bool(outcome.refused_above) is case.above, outcome.refused_above
+    if case.above:
+        assert case.rule in _rules_of_table(case)
+    else:
+        assert outcome.seconds is not None, f"no Event within {PATIENCE} seconds"
+        event = _one(outcome.told)
+        assert (event["reason"], event["type"]) == (REASON, "Warning")
+        _check_message(event["message"], case, result.hidden)
+    assert not outcome.is_below
+    if case.tried:
+        assert outcome.tried
+        assert [write for write in outcome.tried if not write.endswith(" 403")] == []
+    else:
+        assert outcome.tried == []
+    assert outcome.neighbour == ""
+
+
+def _one(events: list[Object]) -> Object:
+    assert len(events) == 1, [event["message"] for event in events]
+    return events[0]
+
+
+def _check_message(message: str, case: Case, hidden: tuple[str, ...]) -> None:
+    problems = _PROBLEM.findall(message)
+    mine = [text for text, rule in problems if rule == case.rule and text.startswith(case.path)]
+    assert mine, message
+    assert all("; " in text or "use " in text for text in mine), f"no remedy: {message}"
+    assert not [word for word in hidden if word in message]
+
+
+def _rules_of_table(case: Case) -> set[str]:
+    """Return the rules by which the verdict table alone refuses a body."""
+    kind, found = case.resource.kind, Walk()
+    for part in verdicts.TABLES[kind]:
+        if part.path == "spec":
+            found.fields(case.bad["spec"], part.table, part.path)
+        elif part.path.startswith("spec.ephemeralContainers"):
+            for item in case.bad["spec"].get("ephemeralContainers") or ():
+                found.fields(item, part.table, part.path)
+    return {problem.rule for problem in found.problems}
+
+
+@pytest.mark.parametrize("each", REWRITES, ids=str)
+def test_what_goes_down_as_something_else(result: Result, each: Rewrite):
+    written = result.rewritten[each.number]
+    assert written.twin, [event["message"] for event in written.told]
+    words = {**result.words, "@name": written.name, "@uid": written.uid}
+    for place, expected in each.has.items():
+        wanted, found = _spelled(expected, words), _at(written.twin, place)
+        if wanted == "@another":
+            asked = _at(each.body, place)
+            assert found not in (MISSING, asked)
+        elif isinstance(wanted, dict) and isinstance(found, dict):
+            assert wanted.items() <= found.items(), place  # the API server fills in the rest
+        else:
+            assert found == wanted, place
+    rules = {rule for event in written.told for _, rule in _PROBLEM.findall(event["message"])}
+    assert rules == ({each.told} if each.told else set())
+
+
+def _spelled(value: Any, words: Mapping[str, str]) -> Any:
+    text = json.dumps(value)
+    for word, meaning in words.items():
+        text = text.replace(word, meaning)
+    return json.loads(text)
+
+
+def _at(body: Any, place: Place) -> Any:
+    for step in place:
+        try:
+            body = body[step]
+        except (KeyError, IndexError, TypeError):
+            return MISSING
+    return body
+
+
+def test_what_never_goes_down_is_not_even_watched():
+    """Nor may the syncer make any of it below."""
+    watched = {resource.kind for resource, _, _ in WATCHED} | {kind.kind for kind in OPTIONAL}
+    made = {resource for row in SUPER_ACCESS for resource in row.resources if "create" in row.verbs}
+    never = {
+        "CSINode": "csinodes",
+        "CertificateSigningRequest": "certificatesigningrequests",
+        "ClusterRole": "clusterroles",
+        "ClusterRoleBinding": "clusterrolebindings",
+        "CustomResourceDefinition": "customresourcedefinitions",
+        "Event": "events",
+        "Gateway": "gateways",
+        "HTTPRoute": "httproutes",
+        "LimitRange": "limitranges",
+        "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+        "ReferenceGrant": "referencegrants",
+        "ResourceQuota": "resourcequotas",
+        "Role": "roles",
+        "RoleBinding": "rolebindings",
+        "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+    }
+    assert watched & never.keys() == set()
+    assert made & set(never.values()) == set()
+    down = {kind.resource.kind for kind in KINDS}
+    assert down & {"Lease", "Node", "ServiceAccount", "StorageClass"} == set()
+
+
+def test_nothing_runs_hot(result: Result):
+    assert result.heat == []
+
+
+def test_every_leaf_that_is_refused_has_a_case():
+    proved = {case.leaf for case in CASES if case.leaf}
+    refused = {
+        f"{kind} {path}"
+        for kind, parts in verdicts.TABLES.items()
+        for part in parts
+        for path, verdict in leaves.paths(part.table, part.path)
+        if isinstance(verdict, Refuse | Only)
+    }
+    assert refused - proved == set()
+    assert proved - refused == set()
+
+
+def test_every_row_of_the_policy_is_proved():
+    proved = {case.row for case in CASES} | {each.row for each in REWRITES} | ELSEWHERE.keys()
+    assert proved == set(ROWS)
+    for test in ELSEWHERE.values():
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (REPOSITORY / path).read_text()
+
+
+def test_every_rule_of_a_rejection_has_a_case():
+    """The rules in the code, but for those that tell of something and refuse nothing."""
+    rules = {
+        rule
+        for path in (REPOSITORY / "syncer").rglob("*.py")
+        for rule in _RULE.findall(path.read_text())
+    }
+    proved = {case.rule for case in CASES} | {each.told for each in REWRITES if each.told}
+    assert rules - proved - NOT_HERE.keys() == set()
+    assert NOT_HERE.keys() - rules == set()

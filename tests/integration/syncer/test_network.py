@@ -1,0 +1,387 @@
+"""Slices, Ingresses, network policies and disruption budgets: what is special about each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio import Object
+from syncer.special.endpoint_slices import MANAGED_BY, SELECTOR_CONTROLLER, SERVICE_NAME
+from tenancy import marks
+from tenancy.resources import (
+    ENDPOINT_SLICES,
+    EVENTS,
+    INGRESS_CLASSES,
+    INGRESSES,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SECRETS,
+)
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.samples import rule
+from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.test_service_types import set_policy
+from tests.integration.syncer.world import World
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+pytestmark = pytest.mark.thorough
+
+
+async def told(world: World, space: str) -> Object:
+    """Wait for the one Event of the syncer in a namespace."""
+    (event,) = await eventually(lambda: world.events(space))
+    return event
+
+
+# --- EndpointSlices -------------------------------------------------------------------------------
+
+
+def slice_of(address: str, name: str = "away") -> Object:
+    """Return a slice of a Service without selector."""
+    return {
+        "metadata": {"name": name, "labels": {SERVICE_NAME: "away"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address]}],
+        "ports": [{"port": 80}],
+    }
+
+
+async def test_an_address_of_the_super_cluster_takes_the_slice_away(synced: World):
+    space = await synced.namespace()
+    await synced.above.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
+    twin = await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
+    assert twin["metadata"]["labels"][MANAGED_BY] == "vc-syncer.tenancy.x-k8s.io"
+    forbidden = str(synced.session.super_cluster.ranges.current().services[0][1])
+    body = {"endpoints": [{"addresses": [forbidden]}]}
+    await synced.above.patch(ENDPOINT_SLICES, "away", body, namespace=space)
+    await gone(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
+    event = await told(synced, space)
+    assert event["reason"] == "SyncRejected"
+    assert "endpoints[0].addresses[0]" in event["message"]
+    body = {"endpoints": [{"addresses": ["198.51.100.8"]}]}
+    await synced.above.patch(ENDPOINT_SLICES, "away", body, namespace=space)
+    await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
+
+
+async def test_a_node_that_joins_takes_its_address_out_of_slices(synced: World):
+    space = await synced.namespace()
+    await synced.above.create(ENDPOINT_SLICES, slice_of("192.0.2.77"), namespace=space)
+    await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
+    name = fresh_name("node")
+    addresses = [{"type": "InternalIP", "address": "192.0.2.77"}]
+    await synced.below.create(
+        NODES, {"metadata": {"name": name}, "status": {"addresses": addresses}}
+    )
+    await gone(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
+    await synced.below.delete(NODES, name)
+    await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
+
+
+async def test_slices_that_a_controller_computes_never_go_down(synced: World):
+    space = await synced.namespace()
+    computed = slice_of("198.51.100.7", "computed")
+    computed["metadata"]["labels"][MANAGED_BY] = SELECTOR_CONTROLLER
+    await synced.above.create(ENDPOINT_SLICES, computed, namespace=space)
+    await synced.above.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
+    await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
+    assert not await synced.has_twin(ENDPOINT_SLICES, space, "computed")
+    assert not await synced.has_twin(ENDPOINT_SLICES, "default", "kubernetes")
+
+
+async def test_a_slice_that_was_handed_to_a_controller_unseen_goes(world: World):
+    async with world.syncer():
+        space = await world.namespace()
+        await world.above.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
+        await eventually(lambda: world.twin(ENDPOINT_SLICES, space, "away"))
+    body = {"metadata": {"labels": {MANAGED_BY: SELECTOR_CONTROLLER}}}
+    await world.above.patch(ENDPOINT_SLICES, "away", body, namespace=space)
+    async with world.syncer():
+        await gone(lambda: world.twin(ENDPOINT_SLICES, space, "away"))
+
+
+# --- Ingresses ------------------------------------------------------------------------------------
+
+
+def ingress(**spec: Any) -> Object:
+    """Return an Ingress."""
+    return {"metadata": {"name": "web"}, "spec": {"rules": [rule("a.example")], **spec}}
+
+
+async def test_the_secrets_that_an_ingress_names_go_with_it(synced: World):
+    space = await synced.namespace()
+    data = {"tls.crt": "Yw==", "tls.key": "aw=="}
+    secret = {"metadata": {"name": "cert"}, "type": "kubernetes.io/tls", "data": data}
+    await synced.above.create(SECRETS, secret, namespace=space)
+    await synced.idle()
+    assert not await synced.has_twin(SECRETS, space, "cert")
+    await synced.above.create(INGRESSES, ingress(tls=[{"secretName": "cert"}]), namespace=space)
+    twin = await eventually(lambda: synced.twin(SECRETS, space, "cert"))
+    assert twin["type"] == "kubernetes.io/tls"
+    await synced.above.patch(INGRESSES, "web", {"spec": {"tls": None}}, namespace=space)
+    await gone(lambda: synced.twin(SECRETS, space, "cert"))
+
+
+async def test_a_host_that_somebody_else_has_is_refused_until_it_is_free(synced: World):
+    space, host = await synced.namespace(), f"{fresh_name('shop')}.example"
+    other = {"metadata": {"name": fresh_name("shop")}, "spec": {"rules": [rule(host)]}}
+    await synced.below.create(INGRESSES, other, namespace="default")
+    store = synced.session.super_cluster.other_ingresses
+    await eventually(lambda: store.get("default", other["metadata"]["name"]))
+    await synced.above.create(INGRESSES, ingress(rules=[rule(host)]), namespace=space)
+    event = await told(synced, space)
+    assert "rule host-taken" in event["message"]
+    assert not await synced.has_twin(INGRESSES, space, "web")
+    await synced.below.delete(INGRESSES, other["metadata"]["name"], namespace="default")
+    await eventually(lambda: synced.twin(INGRESSES, space, "web"))
+
+
+async def test_addresses_and_events_of_an_ingress_go_up(synced: World):
+    space = await synced.namespace()
+    await synced.above.create(INGRESSES, ingress(), namespace=space)
+    twin = await eventually(lambda: synced.twin(INGRESSES, space, "web"))
+    below = synced.super_namespace(space)
+    status = {"loadBalancer": {"ingress": [{"ip": "198.51.100.7"}]}}
+    await synced.below.patch(
+        INGRESSES, "web", {"status": status}, namespace=below, subresource="status"
+    )
+    await eventually(
+        lambda: synced.above.get(INGRESSES, "web", namespace=space),
+        until=lambda own: own["status"].get("loadBalancer") == status["loadBalancer"],
+    )
+    event = {
+        "metadata": {"name": "web.1", "namespace": below},
+        "involvedObject": {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "namespace": below,
+            "name": "web",
+            "uid": twin["metadata"]["uid"],
+        },
+        "reason": "Sync",
+        "message": f"{below}/web was scheduled",
+        "type": "Normal",
+    }
+    await synced.below.create(EVENTS, event, namespace=below)
+    found = await eventually(lambda: synced.above.get(EVENTS, "web.1", namespace=space))
+    assert found["message"] == f"{space}/web was scheduled"
+    assert found["involvedObject"]["kind"] == "Ingress"
+
+
+async def test_an_unknown_annotation_holds_an_ingress(synced: World):
+    space = await synced.namespace()
+    held = ingress()
+    key = "nginx.ingress.kubernetes.io/server-snippet"
+    held["metadata"]["annotations"] = {key: "return 200;"}
+    await synced.above.create(INGRESSES, held, namespace=space)
+    event = await told(synced, space)
+    assert key in event["message"]
+    assert not await synced.has_twin(INGRESSES, space, "web")
+    body = {"metadata": {"annotations": {key: None}}}
+    await synced.above.patch(INGRESSES, "web", body, namespace=space)
+    await eventually(lambda: synced.twin(INGRESSES, space, "web"))
+
+
+async def test_a_class_that_is_not_offered(synced: World):
+    set_policy(synced, sync={"ingressClasses": {"names": ["public"]}})
+    space = await synced.namespace()
+    await synced.above.create(INGRESSES, ingress(ingressClassName="internal"), namespace=space)
+    assert "ingress-class" in (await told(synced, space))["message"]
+    assert not await synced.has_twin(INGRESSES, space, "web")
+    name = fresh_name("public")
+    set_policy(synced, sync={"ingressClasses": {"names": [name]}})
+    body = {"spec": {"ingressClassName": name}}
+    await synced.above.patch(INGRESSES, "web", body, namespace=space)
+    await synced.idle()
+    assert not await synced.has_twin(INGRESSES, space, "web")
+    offered = {"metadata": {"name": name}, "spec": {"controller": "example.com/web"}}
+    await synced.below.create(INGRESS_CLASSES, offered)  # it comes, and goes down with it
+    await eventually(lambda: synced.twin(INGRESSES, space, "web"))
+    await synced.below.delete(INGRESS_CLASSES, name)
+    await gone(lambda: synced.above.get(INGRESS_CLASSES, name))
+    await synced.idle()
+    assert await synced.has_twin(INGRESSES, space, "web")  # perhaps it is only being made anew
+
+
+# --- network policies -----------------------------------------------------------------------------
+
+
+def selected(twin: Object) -> list[str]:
+    """Return the super namespaces that a policy's one selector lists."""
+    peers = [peer for entry in twin["spec"]["ingress"] for peer in entry["from"]]
+    return [
+        name
+        for peer in peers
+        if marks.COMPONENT not in str(peer)
+        for item in peer["namespaceSelector"]["matchExpressions"]
+        for name in item.get("values", ())
+    ]
+
+
+async def test_a_policy_follows_the_namespaces_that_it_selects(synced: World):
+    space, team = await synced.namespace(), fresh_name("team")
+    chosen = {"namespaceSelector": {"matchLabels": {"team": team}}}
+    body = {
+        "metadata": {"name": "p"},
+        "spec": {"podSelector": {}, "ingress": [{"from": [chosen]}]},
+    }
+    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    twin = await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
+    assert selected(twin) == []
+    assert len(twin["spec"]["ingress"]) == 1  # the way of the API server alone, never an open rule
+    await synced.idle()
+    since = synced.mark("super")
+
+    async def follows(*names: str) -> None:
+        wanted = sorted(synced.super_namespace(name) for name in names)
+        await eventually(
+            lambda: synced.twin(NETWORK_POLICIES, space, "p"),
+            until=lambda twin: selected(twin) == wanted,
+        )
+
+    other = fresh_name("n")
+    labelled = {"metadata": {"name": other, "labels": {"team": team}}}
+    await synced.above.create(NAMESPACES, labelled)
+    await follows(other)
+    mark = {"metadata": {"labels": {"team": team}}}
+    await synced.above.patch(NAMESPACES, space, mark)
+    await follows(other, space)
+    await synced.above.patch(NAMESPACES, space, {"metadata": {"labels": {"team": None}}})
+    await follows(other)
+    await synced.above.delete(NAMESPACES, other)
+    await follows()
+    await synced.idle()
+    found = [w.verb for w in synced.writes("super", since) if w.resource == "networkpolicies"]
+    assert found == ["update"] * 4
+
+
+async def test_a_block_loses_a_node_that_joins(synced: World):
+    space = await synced.namespace()
+    block = {"ipBlock": {"cidr": "203.0.113.0/24"}}
+    body = {"metadata": {"name": "p"}, "spec": {"podSelector": {}, "egress": [{"to": [block]}]}}
+    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    twin = await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
+    assert twin["spec"]["egress"][0]["to"] == [block]
+    name = fresh_name("node")
+    addresses = [{"type": "InternalIP", "address": "203.0.113.9"}]
+    await synced.below.create(
+        NODES, {"metadata": {"name": name}, "status": {"addresses": addresses}}
+    )
+    cut = [{"ipBlock": {"cidr": "203.0.113.0/24", "except": ["203.0.113.9/32"]}}]
+    await eventually(
+        lambda: synced.twin(NETWORK_POLICIES, space, "p"),
+        until=lambda twin: twin["spec"]["egress"][0]["to"] == cut,
+    )
+    await synced.below.delete(NODES, name)
+
+
+async def test_a_selector_by_a_label_that_stays_above_is_told(synced: World):
+    space = await synced.namespace()
+    selector = {"matchLabels": {"sidecar.istio.io/inject": "true"}}
+    body = {"metadata": {"name": "p"}, "spec": {"podSelector": selector}}
+    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    assert "selector-label" in (await told(synced, space))["message"]
+    assert not await synced.has_twin(NETWORK_POLICIES, space, "p")
+
+
+async def test_policies_that_are_withdrawn_go_away(synced: World):
+    space = await synced.namespace()
+    body = {"metadata": {"name": "p"}, "spec": {"podSelector": {}}}
+    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
+    set_policy(synced, sync={"networkPolicies": "Refuse"})
+    synced.session.add(synced.session.key("NetworkPolicy", space, "p"))
+    await gone(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
+    assert "network-policies" in (await told(synced, space))["message"]
+
+
+# --- disruption budgets ---------------------------------------------------------------------------
+
+
+async def test_a_budget_is_the_tenants_number_with_room_for_one(synced: World):
+    space, node = await synced.namespace(), await synced.super_node()
+    for name in ("a", "b"):
+        body = pod(name)
+        body["metadata"]["labels"] = {"app": "web"}
+        await synced.above.create(PODS, body, namespace=space)
+        await synced.start_pod(space, name, node)
+    spec = {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": "web"}}}
+    await synced.above.create(
+        POD_DISRUPTION_BUDGETS, {"metadata": {"name": "x"}, "spec": spec}, namespace=space
+    )
+    await synced.idle()
+    assert not await synced.has_twin(POD_DISRUPTION_BUDGETS, space, "x")
+
+    async def judged(desired: int, wanted: int) -> Object:
+        status = {
+            "observedGeneration": 1,
+            "desiredHealthy": desired,
+            "currentHealthy": 2,
+            "expectedPods": 2,
+            "disruptionsAllowed": 0,
+        }
+        await synced.above.patch(
+            POD_DISRUPTION_BUDGETS,
+            "x",
+            {"status": status},
+            namespace=space,
+            subresource="status",
+        )
+        twin = await eventually(
+            lambda: synced.twin(POD_DISRUPTION_BUDGETS, space, "x"),
+            until=lambda twin: twin["spec"]["minAvailable"] == wanted,
+        )
+        await synced.idle()
+        return dict(twin)
+
+    twin = await judged(2, 1)
+    assert twin["spec"]["selector"]["matchLabels"][marks.VC_UID] == synced.tenant.uid
+    assert "maxUnavailable" not in twin["spec"]
+    since, above = synced.mark("super"), synced.mark("tenant")
+    await judged(0, 0)
+    await judged(1, 1)
+    await synced.above.delete(PODS, "b", namespace=space)
+    await synced.remove_pod(space, "b")
+    await gone(lambda: synced.twin(PODS, space, "b"))
+    await eventually(
+        lambda: synced.twin(POD_DISRUPTION_BUDGETS, space, "x"),
+        until=lambda twin: twin["spec"]["minAvailable"] == 0,
+    )
+    await synced.idle()
+    found = [w.verb for w in synced.writes("super", since) if w.resource == "poddisruptionbudgets"]
+    assert found == ["update"] * 3
+    assert not [w for w in synced.writes("tenant", above) if "disruption" in w.resource]
+
+
+async def test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone(synced: World):
+    space = await synced.namespace()
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    status = {
+        "observedGeneration": 1,
+        "desiredHealthy": 1,
+        "currentHealthy": 2,
+        "expectedPods": 2,
+        "disruptionsAllowed": 1,
+    }
+    for name in ("first", "second"):
+        await synced.above.create(
+            POD_DISRUPTION_BUDGETS, {"metadata": {"name": name}, "spec": spec}, namespace=space
+        )
+        await synced.above.patch(
+            POD_DISRUPTION_BUDGETS,
+            name,
+            {"status": status},
+            namespace=space,
+            subresource="status",
+        )
+        if name == "first":
+            await eventually(lambda: synced.twin(POD_DISRUPTION_BUDGETS, space, "first"))
+    event = await told(synced, space)
+    assert "rule budget-overlap" in event["message"]
+    assert not await synced.has_twin(POD_DISRUPTION_BUDGETS, space, "second")
+    await synced.above.delete(POD_DISRUPTION_BUDGETS, "first", namespace=space)
+    await eventually(lambda: synced.twin(POD_DISRUPTION_BUDGETS, space, "second"))

@@ -1,0 +1,70 @@
+"""Pods with claims: their own are waited for, a stranger's is never mounted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.storage import claim, reasons
+from tests.integration.syncer.world import World
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.thorough
+
+
+async def make_ephemeral(world: World, space: str, pod_name: str, name: str) -> None:
+    """Make the claim of an ephemeral volume as the tenant's controller does."""
+    owner = await world.above.get(PODS, pod_name, namespace=space)
+    body = claim(name)
+    body["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod_name,
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+        }
+    ]
+    await world.above.create(PERSISTENT_VOLUME_CLAIMS, body, namespace=space)
+
+
+async def test_a_pod_uses_claims(synced: World):
+    space = await synced.namespace()
+    template = {"spec": claim("")["spec"]}
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "x"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}},
+    ]
+    await synced.above.create(PODS, pod("web", volumes=volumes), namespace=space)
+    await asyncio.sleep(0.3)
+    await synced.idle()
+    assert not await synced.has_twin(PODS, space, "web")
+    await make_ephemeral(synced, space, "web", "web-scratch")
+    twin = await eventually(lambda: synced.twin(PODS, space, "web"))
+    found = {volume["name"]: volume for volume in twin["spec"]["volumes"]}
+    assert found["data"]["persistentVolumeClaim"]["claimName"] == "x"
+    assert found["scratch"]["persistentVolumeClaim"]["claimName"] == "web-scratch"
+    assert "ephemeral" not in found["scratch"]
+
+
+async def test_a_pod_cannot_mount_a_strangers_claim(synced: World):
+    space = await synced.namespace()
+    below = synced.super_namespace(space)
+    for name in ("stranger", "web-scratch"):
+        await synced.below.create(PERSISTENT_VOLUME_CLAIMS, claim(name), namespace=below)
+    template = {"spec": claim("")["spec"]}
+    for name, volume in (
+        ("db", {"name": "v", "persistentVolumeClaim": {"claimName": "stranger"}}),
+        ("web", {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}),
+    ):
+        await synced.above.create(PODS, pod(name, volumes=[volume]), namespace=space)
+        if "ephemeral" in volume:
+            await make_ephemeral(synced, space, "web", "web-scratch")
+        await eventually(
+            lambda name=name: reasons(synced, space, name),
+            until=lambda found: found == ["NameTaken"],
+        )
+        assert not await synced.has_twin(PODS, space, name)

@@ -1,0 +1,212 @@
+"""A tenant under its TenantPolicy: bound, changed while the syncer runs, taken away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeio import Object
+from kubeio.errors import NotFound
+from syncer import conditions
+from syncer.keys import NODE
+from syncer.special.namespaces import POD_SECURITY
+from tenancy import marks
+from tenancy.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    TENANT_POLICIES,
+    VIRTUAL_CLUSTERS,
+)
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.planes import own_world
+from tests.integration.syncer.world import World
+from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+pytestmark = [pytest.mark.thorough, pytest.mark.integration]
+
+
+@pytest.fixture
+async def own(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
+    async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world:
+        yield world
+
+
+async def policy(world: World, name: str = "", **spec: Any) -> str:
+    """Make a TenantPolicy and return its name."""
+    name = name or fresh_name("policy")
+    body = {
+        "apiVersion": TENANT_POLICIES.api_version,
+        "kind": "TenantPolicy",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    await world.below.create(TENANT_POLICIES, body, validation="Strict")
+    return name
+
+
+async def bind(world: World, name: str) -> None:
+    """Bind the tenant to a policy."""
+    patch = {"spec": {"policyRef": {"name": name}}}
+    tenant = world.tenant
+    await world.below.patch(VIRTUAL_CLUSTERS, tenant.name, patch, namespace=tenant.namespace)
+
+
+async def change(world: World, name: str, **spec: Any) -> None:
+    """Change a policy."""
+    await world.below.patch(TENANT_POLICIES, name, {"spec": spec})
+
+
+async def level(world: World, namespace: str) -> str:
+    """Return the level of pod security of a super namespace."""
+    body = await world.below.get(NAMESPACES, world.super_namespace(namespace))
+    return str(body["metadata"]["labels"][POD_SECURITY])
+
+
+async def synced(world: World, reason: str) -> Object:
+    """Wait until the condition Synced has a reason, and return it."""
+    found = await eventually(
+        lambda: world.condition(marks.SYNCED),
+        until=lambda each: each is not None and each["reason"] == reason,
+        within=20,
+    )
+    assert found is not None
+    return found
+
+
+async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: World):
+    name = fresh_name("policy")
+    await bind(own, name)
+    async with own.syncer(engaged=False) as syncer:
+        told = await synced(own, conditions.POLICY_MISSING)
+        assert f"TenantPolicy {name}" in told["message"]
+        assert "create it" in told["message"]
+        assert own.tenant.uid not in syncer.tenants.sessions
+        await policy(own, name)
+        await synced(own, conditions.ENGAGED)
+        space = await own.namespace()
+        await own.below.delete(TENANT_POLICIES, name)
+        await synced(own, conditions.POLICY_MISSING)
+        assert own.tenant.uid not in syncer.tenants.sessions
+        assert await level(own, space) == "baseline"  # nothing of the tenant is removed
+        await bind(own, await policy(own))
+        await synced(own, conditions.ENGAGED)
+
+
+async def test_other_words_in_a_policy_count_for_what_is_there_already(own: World):
+    name = await policy(own)
+    await bind(own, name)
+    async with own.syncer():
+        space = await own.namespace()
+        await own.above.create(CONFIG_MAPS, {"metadata": {"name": "alone"}}, namespace=space)
+        node = await own.super_node()
+        await own.idle()
+        assert not await own.has_twin(CONFIG_MAPS, space, "alone")
+        with pytest.raises(NotFound):
+            await own.above.get(NODES, node)
+
+        await change(own, name, sync={"configMaps": "All"}, nodes={"expose": "all"})
+        await eventually(lambda: own.twin(CONFIG_MAPS, space, "alone"), within=20)
+        shown = await eventually(lambda: own.above.get(NODES, node), within=20)
+        assert "node-role.kubernetes.io/worker" not in shown["metadata"]["labels"]
+        await own.below.delete(NODES, node)
+        await eventually(lambda: gone(own, node), within=20)
+
+        node = await own.super_node()
+        await change(own, name, nodes={"view": "Full"}, security={"level": "privileged"})
+        await eventually(
+            lambda: own.above.get(NODES, node),
+            until=lambda body: "node-role.kubernetes.io/worker" in body["metadata"]["labels"],
+            within=20,
+        )
+        await eventually(lambda: level(own, space), until=lambda found: found == "privileged")
+        await change(own, name, nodes={"view": "Minimal"}, security={"level": "baseline"})
+        await eventually(
+            lambda: own.above.get(NODES, node),
+            until=lambda body: (
+                set(body["metadata"]["labels"])
+                == {"kubernetes.io/hostname", "kubernetes.io/os", marks.VIRTUAL_NODE}
+                and not body["status"].get("addresses")
+            ),
+            within=20,
+        )
+        await own.idle()
+        since = own.mark("tenant")
+        own.session.add(own.session.key(NODE, "", node))
+        await own.idle()
+        assert own.writes("tenant", since) == []  # it is as wanted, and stays so
+        await eventually(lambda: level(own, space), until=lambda found: found == "baseline")
+
+        await change(own, name, sync={"configMaps": "Referenced"}, nodes={"expose": "onDemand"})
+        await eventually(lambda: gone(own, node), within=20)
+
+        async def is_taken_away() -> bool:
+            return not await own.has_twin(CONFIG_MAPS, space, "alone")
+
+        await eventually(is_taken_away, within=20)
+
+
+async def gone(world: World, node: str) -> bool:
+    """Tell whether the tenant has not got a node."""
+    try:
+        await world.above.get(NODES, node)
+    except NotFound:
+        return True
+    return False
+
+
+async def test_what_restricted_refuses_is_told_in_the_words_of_pod_security(own: World):
+    name = await policy(own, security={"level": "restricted"})
+    await bind(own, name)
+    async with own.syncer():
+        space = await own.namespace()
+        assert await level(own, space) == "restricted"
+        await own.above.create(PODS, pod("web"), namespace=space)
+
+        async def told() -> str:
+            found = await own.above.list(EVENTS, namespace=space)
+            messages = [e["message"] for e in found["items"] if e["reason"] == "SyncRejected"]
+            assert len(messages) == 1
+            return str(messages[0])
+
+        message = await eventually(told)
+        assert message.startswith("spec violates the level restricted of pod security: ")
+        assert "runAsNonRoot" in message
+        assert "(rule pod-security)" in message
+        assert own.tenant.root not in message
+        since = own.mark("super")
+        await own.idle()
+        assert [w for w in own.writes("super", since) if w.resource == "pods"] == []
+        assert not await own.has_twin(PODS, space, "web")
+        secured = {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        container = {"name": "main", "image": "registry.example/app:1", "securityContext": secured}
+        await own.above.create(PODS, pod("safe", containers=[container]), namespace=space)
+        await eventually(lambda: own.twin(PODS, space, "safe"))
+        await change(own, name, security={"level": "baseline"})
+        await eventually(lambda: own.twin(PODS, space, "web"), within=20)
+
+
+async def test_a_privileged_pod_runs_where_the_policy_says_so(own: World):
+    await bind(own, await policy(own, security={"level": "privileged"}))
+    async with own.syncer():
+        space = await own.namespace()
+        wide = pod("wide", hostNetwork=True, hostPID=True)
+        wide["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+        wide["spec"]["volumes"] = [{"name": "v", "hostPath": {"path": "/var/log"}}]
+        await own.above.create(PODS, wide, namespace=space)
+        twin = await eventually(lambda: own.twin(PODS, space, "wide"))
+        assert (twin["spec"]["hostNetwork"], twin["spec"]["hostPID"]) == (True, True)
+        assert twin["spec"]["containers"][0]["securityContext"] == {"privileged": True}
+        assert twin["spec"]["volumes"][0]["hostPath"]["path"] == "/var/log"

@@ -1,0 +1,231 @@
+"""Every kind that a tenant is shown lives the same life; each write is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+import pytest
+from msgspec import structs
+
+from kubeio import Object
+from syncer import engine
+from syncer.keys import EVENT, STORE, TOKEN
+from syncer.mirrors import BY_KIND as MIRRORED
+from tenancy import marks
+from tenancy.policies import Nodes
+from tenancy.resources import EVENTS, PODS
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.shown_samples import SHOWN, Shown, says
+from tests.integration.syncer.storage import force
+from tests.integration.syncer.test_mirrors import EVERYTHING, serve
+from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.world import World, policed
+from tests.support.controlplane import Mark
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.thorough
+
+APART = {
+    EVENT: "is told and never taken back: below",
+    STORE: "is no object",
+    TOKEN: "is a Secret below and nothing above: test_shown",
+}
+SHOWN_KINDS = sorted({*engine._BY_KEY} - {*APART})
+
+
+@dataclass(frozen=True)
+class Life:
+    """One object of a kind that is shown, and everybody's hands but the syncer's."""
+
+    world: World
+    sample: Shown
+    name: str
+
+    async def shown(self) -> Object:
+        """Return what the tenant sees."""
+        return await self.world.above.get(self.sample.resource, self.name)
+
+    async def is_seen(self, patch: Object, *, unlike: str = "") -> Object:
+        """Wait until the tenant sees an object as a merge patch leaves it."""
+        return await eventually(
+            self.shown,
+            until=lambda body: says(body, patch) and body["metadata"]["uid"] != unlike,
+            within=45,
+        )
+
+    async def change(self, patch: Object) -> None:
+        """Have somebody change the super cluster's object."""
+        if patch:
+            await self.world.below.patch(self.sample.resource, self.name, patch)
+
+    async def change_seen(self, patch: Object) -> None:
+        """The same, and wait until the tenant sees it."""
+        await self.change(patch)
+        await self.is_seen(patch)
+
+    async def remove(self) -> None:
+        """Have somebody delete the super cluster's object."""
+        await self.sample.remove(self.world, self.sample, self.name)
+
+    async def make(self, sample: Shown | None = None) -> None:
+        """Have somebody make it once more."""
+        await self.sample.make(self.world, sample or self.sample, self.name)
+
+    async def delete(self) -> None:
+        """Let the tenant delete its copy, whatever holds it."""
+        if self.sample.resource.kind == "PersistentVolume":
+            await force(self.world, self.name)
+        else:
+            await self.world.above.delete(self.sample.resource, self.name)
+
+    def verbs(self, since: Mark) -> list[str]:
+        """Return the syncer's writes in the tenant that took effect."""
+        found = []
+        for write in self.world.writes("tenant", since):
+            plural, _, subresource = write.resource.partition("/")
+            is_its = (plural, write.name) == (self.sample.resource.plural, self.name)
+            if is_its and write.code < 400:
+                found.append(f"{write.verb} {subresource}".strip())
+        return found
+
+    @contextlib.asynccontextmanager
+    async def costing(self, verbs: tuple[str, ...]) -> AsyncIterator[None]:
+        """Count the writes of a block, and of the rest after it."""
+        since = self.world.mark("tenant")
+        yield
+        if self.world.running:
+            await self.world.idle()
+        assert self.verbs(since) == list(verbs)
+
+
+@pytest.fixture
+async def open_world(world: World) -> AsyncIterator[World]:
+    """A world whose tenant sees every class and every node; both sides serve all kinds."""
+    for client in (world.below, world.above):
+        await serve(client)
+    async with policed(world, structs.replace(EVERYTHING, nodes=Nodes(expose="all"))):
+        yield world
+
+
+@pytest.mark.parametrize("kind", SHOWN_KINDS)
+async def test_life(open_world: World, kind: str):
+    """From the first sight to a name's second owner."""
+    world, sample = open_world, SHOWN[kind]
+    costs = sample.costs
+    async with world.syncer():
+        since = world.mark("tenant")
+        life = Life(world, sample, await sample.make(world, sample, ""))
+        first = await life.is_seen(sample.seen)
+        await world.idle()
+        assert life.verbs(since) == list(costs.create)
+        assert "hidden" not in str(first)
+        if kind in MIRRORED:
+            assert first["metadata"]["labels"] == {marks.MIRRORED: "true"}
+        for patch, cost in ((sample.change, costs.change), (sample.removal, costs.removal)):
+            async with life.costing(cost if patch else ()):
+                await life.change_seen(patch)
+        if sample.edit:
+            before = await life.shown()
+            async with life.costing(costs.edit):
+                await world.above.patch(sample.resource, life.name, sample.edit)
+                await eventually(
+                    life.shown,
+                    until=lambda body: (
+                        not says(body, sample.edit) and body.get("spec") == before.get("spec")
+                    ),
+                )
+        if kind in MIRRORED:
+            async with life.costing(("update",)):
+                lost = {"metadata": {"labels": {marks.MIRRORED: None}}}
+                await world.above.patch(sample.resource, life.name, lost)
+                await life.is_seen({"metadata": {"labels": {marks.MIRRORED: "true"}}})
+        async with life.costing(costs.back):
+            await life.delete()
+            await life.is_seen(sample.seen, unlike=first["metadata"]["uid"])
+            await world.idle()
+    async with life.costing(costs.change if sample.change else ()):
+        await life.change(sample.change)
+        async with world.syncer():
+            await life.is_seen(sample.change)
+            await world.idle()
+    if sample.remake is not None:
+        async with life.costing(costs.remade):
+            await life.remove()
+            await life.make(replace(sample, body={**sample.body, **sample.remake}))
+            async with world.syncer():
+                await life.is_seen(sample.remake)
+                await world.idle()
+        async with world.syncer(), life.costing(costs.gone):
+            await life.remove()
+            await gone(life.shown)
+        async with life.costing(costs.create):
+            await life.make()
+            async with world.syncer():
+                await life.is_seen(sample.seen)
+                await world.idle()
+    async with life.costing(()), world.syncer():
+        await asyncio.sleep(0.2)
+        await world.idle()
+    async with life.costing(costs.gone):
+        await life.remove()
+        async with world.syncer():
+            await gone(life.shown)
+            await world.idle()
+
+
+async def test_life_of_an_event(world: World):
+    """It is told, told again as it grows, and neither taken back nor repeated."""
+    async with world.syncer():
+        space, node = await world.namespace(), await world.super_node()
+        await world.above.create(PODS, pod("web"), namespace=space)
+        await world.start_pod(space, "web", node)
+        twin = await world.twin(PODS, space, "web")
+        below = twin["metadata"]["namespace"]
+        about = {"kind": "Pod", "namespace": below, "name": "web", "uid": twin["metadata"]["uid"]}
+        event = {
+            "metadata": {"name": "web.1", "namespace": below},
+            "involvedObject": {"apiVersion": "v1", **about},
+            "reason": "BackOff",
+            "message": f"{below}/web waits",
+            "type": "Warning",
+            "count": 1,
+        }
+        since = world.mark("tenant")
+        await world.below.create(EVENTS, event)
+
+        async def told(count: int) -> Object:
+            return await eventually(
+                lambda: world.above.get(EVENTS, "web.1", namespace=space),
+                until=lambda found: found["count"] == count,
+            )
+
+        assert (await told(1))["message"] == f"{space}/web waits"
+        await world.below.patch(EVENTS, "web.1", {"count": 2}, namespace=below)
+        await told(2)
+        edit = {"message": "mine"}
+        await world.above.patch(EVENTS, "web.1", edit, namespace=space)
+        await asyncio.sleep(0.2)
+        await world.idle()
+    await world.below.patch(EVENTS, "web.1", {"count": 3}, namespace=below)
+    async with world.syncer():
+        await asyncio.sleep(0.2)
+        await world.idle()
+        await world.below.patch(EVENTS, "web.1", {"count": 4}, namespace=below)
+        await told(4)
+        await world.below.delete(EVENTS, "web.1", namespace=below)
+        await asyncio.sleep(0.2)
+        await world.idle()
+    assert await told(4)
+    writes = [
+        write.verb
+        for write in world.writes("tenant", since)
+        if (write.resource, write.name) == ("events", "web.1") and write.code < 400
+    ]
+    assert writes == ["create", "patch", "patch"]
+
+
+def test_every_sample_is_of_a_kind_that_is_shown():
+    assert {*SHOWN} == {*SHOWN_KINDS}

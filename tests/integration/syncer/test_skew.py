@@ -1,0 +1,369 @@
+"""A tenant of another minor than the super cluster: what one side does not know stops nothing.
+
+Both directions, on API servers of either minor. The tenant has two fields switched on besides: one
+that only its minor has, and one that the super cluster's server leaves out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from kubeio import Object, errors
+from kubeio.client import Client
+from tenancy import marks
+from tenancy.ownership import Tenant
+from tenancy.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    INGRESSES,
+    NETWORK_POLICIES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+    SERVICES,
+)
+from tests.integration.syncer.objects import pod, running_status
+from tests.integration.syncer.planes import (
+    begin_super,
+    begin_tenant,
+    declare,
+    super_plane_of,
+    tenant_plane,
+)
+from tests.integration.syncer.test_pods import gone
+from tests.integration.syncer.test_running_pods import told
+from tests.integration.syncer.world import World, Write, names_of_others
+from tests.support.controlplane import ControlPlane, Mark
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.thorough
+
+GATES = "ContainerStopSignals=true,GenericWorkload=true"
+
+
+@dataclass(frozen=True)
+class Skew:
+    """Who has which minor."""
+
+    tenant: str
+    below: str
+    only_above: Object
+    """A field of a PodSpec that the super cluster's minor has not."""
+    groups: str
+    """The API that the tenant's server needs for it."""
+
+
+NEWER = Skew("1.36", "1.35", {"schedulingGroup": {"podGroupName": "g"}}, "v1alpha2")
+OLDER = Skew("1.35", "1.36", {"workloadRef": {"name": "w", "podGroup": "g"}}, "v1alpha1")
+
+
+@dataclass(frozen=True)
+class Planes:
+    """Two control planes of different minors."""
+
+    skew: Skew
+    super_plane: ControlPlane
+    tenant_plane: ControlPlane
+    tenant: Tenant
+
+
+@pytest.fixture(scope="module", params=[NEWER, OLDER], ids=["tenant-newer", "tenant-older"])
+def planes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Planes]:
+    """Start both sides of a direction."""
+    skew: Skew = request.param
+    below = super_plane_of(tmp_path_factory.mktemp("super"), skew.below)
+    groups = f"scheduling.k8s.io/{skew.groups}=true"
+    above = tenant_plane(
+        tmp_path_factory.mktemp("tenant"),
+        "tenant",
+        minor=skew.tenant,
+        api_args={"feature-gates": GATES, "runtime-config": groups},
+    )
+
+    async def begin() -> Tenant:
+        await begin_super(below)
+        await begin_tenant(above)
+        async with Client(below.endpoint) as client:
+            return await declare(client, above)
+
+    try:
+        yield Planes(skew, below, above, asyncio.run(begin()))
+    finally:
+        for plane in (above, below):
+            asyncio.run(plane.stop())
+
+
+@pytest.fixture
+async def world(planes: Planes) -> AsyncIterator[World]:
+    """The two sides; `synced` runs a syncer between them."""
+    async with (
+        Client(planes.super_plane.endpoint) as below,
+        Client(planes.tenant_plane.endpoint) as above,
+    ):
+        yield World(
+            super_plane=planes.super_plane,
+            tenant_plane=planes.tenant_plane,
+            tenant=planes.tenant,
+            below=below,
+            above=above,
+            others=await names_of_others(below, above, planes.tenant),
+        )
+
+
+@pytest.fixture
+def skew(planes: Planes) -> Skew:
+    return planes.skew
+
+
+async def warnings(world: World, space: str) -> list[tuple[str, str]]:
+    """Return object and text of every warning of the syncer's."""
+    return [
+        (event["involvedObject"]["name"], event["message"])
+        for event in await world.events(space)
+        if event["type"] == "Warning"
+    ]
+
+
+def writes(world: World, side: str, since: Mark, space: str) -> list[Write]:
+    """Return the syncer's writes in a tenant namespace or its super namespace, Events apart."""
+    namespace = world.super_namespace(space) if side == "super" else space
+    return [
+        write
+        for write in world.writes(side, since)
+        if write.namespace == namespace and write.resource != EVENTS.plural
+    ]
+
+
+async def at_rest(world: World) -> None:
+    """Wait until nothing is done any more, a while after the last echo."""
+    await asyncio.sleep(0.5)
+    await world.idle()
+
+
+def group(skew: Skew) -> tuple[Object, str]:
+    """Return a pod that belongs to a group, which no other minor knows by this name."""
+    return pod("web", **skew.only_above), f"spec.{next(iter(skew.only_above))}"
+
+
+def signal(_: Skew) -> tuple[Object, str]:
+    """Return a pod with a field that the server below leaves out."""
+    made = pod("web", os={"name": "linux"})
+    made["spec"]["containers"][0]["lifecycle"] = {"stopSignal": "SIGUSR1"}
+    return made, "spec.containers[main].lifecycle.stopSignal"
+
+
+async def test_the_servers_are_of_their_minors(world: World, skew: Skew):
+    assert (await world.above.version()).startswith(f"v{skew.tenant}.")
+    assert (await world.below.version()).startswith(f"v{skew.below}.")
+
+
+@pytest.mark.parametrize("make", [group, signal])
+async def test_a_field_that_is_not_known_below_gives_one_event_and_a_running_pod(
+    world: World, skew: Skew, make
+):
+    body, path = make(skew)
+    field = path.rpartition(".")[2]
+    async with world.syncer():
+        space, node = await world.namespace(), await world.super_node()
+        since = world.mark("super")
+        made = await world.above.create(PODS, body, namespace=space, validation="Strict")
+        assert field in str(made["spec"])  # the tenant has it
+        await world.start_pod(space, "web", node)
+        assert field not in str((await world.twin(PODS, space, "web"))["spec"])
+        await world.above.patch(PODS, "web", {"metadata": {"labels": {"b": "2"}}}, namespace=space)
+        await eventually(
+            lambda: world.twin(PODS, space, "web"),
+            until=lambda twin: twin["metadata"]["labels"].get("b") == "2",
+        )
+        await at_rest(world)
+        done = [write for write in writes(world, "super", since, space) if write.name == "web"]
+        assert [write.verb for write in done] == ["create", "patch"]
+    # Another life of the syncer finds nothing to do, and nothing to say.
+    since, marked = world.mark("super"), world.mark("tenant")
+    async with world.syncer():
+        await at_rest(world)
+        said = await warnings(world, space)
+    assert [name for name, _ in said] == ["web"]
+    assert said[0][1].startswith(path)
+    assert writes(world, "super", since, space) == []
+    assert writes(world, "tenant", marked, space) == []
+
+
+async def test_what_both_know_goes_down_and_up_in_one_write_each(synced: World):
+    space, node = await synced.namespace(), await synced.super_node()
+    port = {"name": "p", "port": 80}
+    backend = {"service": {"name": "x", "port": {"number": 80}}}
+    path = {"path": "/", "pathType": "Prefix", "backend": backend}
+    rule = {"host": f"{space}.example.com", "http": {"paths": [path]}}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    block = {"cidr": "198.51.100.0/24"}
+    objects = (
+        (CONFIG_MAPS, {"data": {"a": "1"}}),
+        (SECRETS, {"data": {"a": "MQ=="}}),
+        (SERVICES, {"spec": {"selector": {"a": "1"}, "ports": [port]}}),
+        (PERSISTENT_VOLUME_CLAIMS, {"spec": claim}),
+        (INGRESSES, {"spec": {"rules": [rule]}}),
+        (
+            NETWORK_POLICIES,
+            {"spec": {"podSelector": {}, "ingress": [{"from": [{"ipBlock": block}]}]}},
+        ),
+    )
+    since = synced.mark("super")
+    for resource, body in objects:
+        await synced.above.create(resource, {**body, "metadata": {"name": "x"}}, namespace=space)
+    volumes = [
+        {"name": "c", "configMap": {"name": "x"}},
+        {"name": "s", "secret": {"secretName": "x"}},
+    ]
+    await synced.above.create(PODS, pod("x", volumes=volumes), namespace=space)
+    await synced.start_pod(space, "x", node)
+    for resource, _ in objects:
+        await eventually(lambda resource=resource: synced.twin(resource, space, "x"))
+    await at_rest(synced)
+    done = [write for write in writes(synced, "super", since, space) if write.name == "x"]
+    assert sorted(write.resource for write in done) == sorted(
+        [PODS.plural, *(resource.plural for resource, _ in objects)]
+    )
+    assert {write.verb for write in done} == {"create"}
+    assert await warnings(synced, space) == []
+    await synced.above.delete(SERVICES, "x", namespace=space)
+    await gone(lambda: synced.twin(SERVICES, space, "x"))
+
+
+async def test_a_name_that_only_the_newer_server_takes_is_told_once(synced: World, skew: Skew):
+    space = await synced.namespace()
+    body = {"spec": {"selector": {"a": "1"}, "ports": [{"port": 80}]}}
+    first, since = {**body, "metadata": {"name": "1st"}}, synced.mark("super")
+    if skew is OLDER:
+        with pytest.raises(errors.Invalid):  # by itself
+            await synced.above.create(SERVICES, first, namespace=space)
+        return
+    await synced.above.create(SERVICES, first, namespace=space)
+    await synced.above.create(SERVICES, {**body, "metadata": {"name": "first"}}, namespace=space)
+    await eventually(lambda: synced.twin(SERVICES, space, "first"))
+    said = await eventually(lambda: warnings(synced, space))
+    await asyncio.sleep(2)
+    assert await warnings(synced, space) == said
+    assert [name for name, _ in said] == ["1st"]
+    assert "metadata.name" in said[0][1]
+    tries = [write for write in writes(synced, "super", since, space) if write.name == "1st"]
+    assert {write.code for write in tries} == {422}
+    assert len(tries) <= 12  # each wait is longer than the one before
+
+
+async def test_a_resize_that_only_the_newer_server_takes_is_told_once_and_the_pod_runs(
+    synced: World, skew: Skew
+):
+    space, node = await synced.namespace(), await synced.super_node()
+    await synced.above.create(
+        PODS, pod("web", resources={"requests": {"cpu": "1"}}), namespace=space
+    )
+    await eventually(lambda: synced.twin(PODS, space, "web"))
+    more = {"spec": {"resources": {"requests": {"cpu": "2"}}}}
+    since = synced.mark("super")
+    if skew is OLDER:
+        with pytest.raises(errors.ApiError):  # by itself
+            await synced.above.patch(PODS, "web", more, namespace=space, subresource="resize")
+        return
+    await synced.above.patch(PODS, "web", more, namespace=space, subresource="resize")
+    said = await eventually(lambda: warnings(synced, space))
+    await synced.schedule(space, "web", node)
+    status = running_status("web")
+    status["containerStatuses"][0]["resources"] = {}  # as a kubelet that can resize says
+    await synced.report(space, "web", **status)
+    await eventually(
+        lambda: synced.above.get(PODS, "web", namespace=space),
+        until=lambda found: found["status"]["phase"] == "Running",
+    )
+    await asyncio.sleep(2)
+    assert await warnings(synced, space) == said
+    assert [name for name, _ in said] == ["web"]
+    assert "resize of pods with pod-level resources" in said[0][1]
+    tries = writes(synced, "super", since, space)
+    assert {write.resource for write in tries} == {"pods/resize"}
+    assert len(tries) <= 12
+
+
+async def test_what_a_node_declares_arrives_and_its_heartbeats_cost_nothing(synced: World):
+    """An API server of 1.35 knows the field, and has the feature switched off."""
+    space, node = await synced.namespace(), await synced.super_node()
+    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.start_pod(space, "web", node)
+    await at_rest(synced)
+    since = synced.mark("tenant")
+
+    async def report(**status: object) -> None:
+        await synced.below.patch(NODES, node, {"status": status}, subresource="status")
+
+    await report(declaredFeatures=["SomethingNew"])
+    await eventually(
+        lambda: synced.above.get(NODES, node),
+        until=lambda found: found["status"].get("declaredFeatures") == ["SomethingNew"],
+    )
+    for second in range(10):
+        await report(
+            conditions=[
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "KubeletReady",
+                    "lastHeartbeatTime": f"2026-01-01T00:01:{second:02}Z",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }
+            ]
+        )
+        await asyncio.sleep(0.05)
+    await at_rest(synced)
+    done = [write for write in synced.writes("tenant", since) if write.name == node]
+    assert [write.resource for write in done] == ["nodes/status"]
+
+
+async def test_a_status_field_that_the_tenant_does_not_know_is_parked_with_its_path(
+    synced: World, skew: Skew
+):
+    space, node = await synced.namespace(), await synced.super_node()
+    body = pod("web")
+    device = "vendor.example/gpu"
+    body["spec"]["containers"][0]["resources"] = {"limits": {device: "1"}}
+    await synced.above.create(PODS, body, namespace=space)
+    await synced.start_pod(space, "web", node)
+    await at_rest(synced)
+    since, below = synced.mark("tenant"), synced.super_namespace(space)
+    health = [{"name": device, "resources": [{"resourceID": "0", "health": "Healthy"}]}]
+    container = running_status("web")["containerStatuses"][0] | {"allocatedResourcesStatus": health}
+    await synced.report(space, "web", containerStatuses=[container])
+    twin = await synced.twin(PODS, space, "web")
+    if skew is NEWER:  # the server below leaves it out itself
+        assert "allocatedResourcesStatus" not in twin["status"]["containerStatuses"][0]
+        return
+    assert twin["status"]["containerStatuses"][0]["allocatedResourcesStatus"] == health
+    for number in range(8):  # whatever happens to the pod below
+        mark = {"metadata": {"annotations": {"operator.example/look": str(number)}}}
+        await synced.below.patch(PODS, "web", mark, namespace=below)
+        await asyncio.sleep(0.2)
+    path = "status.containerStatuses[main].allocatedResourcesStatus"
+    event = await told(synced, space, "rule parked")
+    assert path in event["message"]
+    condition = await eventually(
+        lambda: synced.condition(marks.SYNCED),
+        until=lambda found: found is not None and path in found["message"],
+    )
+    assert condition["status"] == "True"
+    await at_rest(synced)
+    done = writes(synced, "tenant", since, space)
+    assert [write.resource for write in done] == ["pods/status"] * 5
+    assert len(await warnings(synced, space)) == 1
+    # The rest of the status comes up all the same.
+    await synced.report(space, "web", containerStatuses=[container | {"restartCount": 1}])
+    shown = await eventually(
+        lambda: synced.above.get(PODS, "web", namespace=space),
+        until=lambda found: found["status"]["containerStatuses"][0]["restartCount"] == 1,
+    )
+    assert "allocatedResourcesStatus" not in shown["status"]["containerStatuses"][0]

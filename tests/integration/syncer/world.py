@@ -1,0 +1,346 @@
+"""A super cluster, a tenant, and the syncer itself in the test's loop.
+
+Nobody runs pods: the tests write what a scheduler and a kubelet would write. Every write that the
+syncer sends is counted from the audit logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from kubeio import Object
+from kubeio.client import Client
+from kubeio.errors import NotFound
+from syncer.app import Options, Syncer
+from syncer.session import Session
+from tenancy import conditions, marks, names
+from tenancy.ownership import Tenant
+from tenancy.policies import TenantPolicySpec
+from tenancy.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    TENANT_POLICIES,
+    VIRTUAL_CLUSTERS,
+    Resource,
+)
+from tests.integration.syncer.objects import running_status
+from tests.support.controlplane import ControlPlane, Mark
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+
+SYNCER = "syncer"
+HOME = "vc-manager"
+LINGER = 0.2
+"""Seconds that unneeded objects are kept in these tests."""
+SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_WRITES = frozenset({"create", "update", "patch", "delete"})
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write that the syncer sent."""
+
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    code: int
+
+    def __repr__(self) -> str:
+        return f"{self.verb} {self.resource} {self.namespace}/{self.name} {self.code}"
+
+
+@dataclass(kw_only=True)
+class World:
+    """One super cluster and one tenant, and the hands of everybody but the syncer."""
+
+    super_plane: ControlPlane
+    tenant_plane: ControlPlane
+    tenant: Tenant
+    below: Client
+    """The super cluster's administrator."""
+    above: Client
+    """The tenant's administrator."""
+    others: frozenset[str]
+    """Namespaces and nodes, on either side, that are not this test's."""
+    running: list[Syncer] = field(default_factory=list)
+
+    # Where things are.
+
+    def super_namespace(self, namespace: str) -> str:
+        """Return where a tenant namespace is mapped to."""
+        return names.super_namespace(self.tenant.root, self.tenant.uid, namespace)
+
+    @property
+    def session(self) -> Session:
+        """The tenant's session in the syncer that runs now."""
+        return self.running[-1].tenants.sessions[self.tenant.uid]
+
+    def is_engaged(self) -> bool:
+        """Tell whether the syncer that runs now works for the tenant."""
+        session = self.running[-1].tenants.sessions.get(self.tenant.uid)
+        return session is not None and session.is_ready
+
+    async def twin(self, resource: Resource, namespace: str, name: str) -> Object:
+        """Return the super object of a tenant object; raises NotFound."""
+        return await self.below.get(resource, name, namespace=self.super_namespace(namespace))
+
+    async def has_twin(self, resource: Resource, namespace: str, name: str) -> bool:
+        """Tell whether there is a super object of that name."""
+        try:
+            await self.twin(resource, namespace, name)
+        except NotFound:
+            return False
+        return True
+
+    async def events(self, namespace: str) -> list[Object]:
+        """Return the syncer's Events of a tenant namespace; an API server tells its own."""
+        found = (await self.above.list(EVENTS, namespace=namespace))["items"]
+        return [event for event in found if event.get("reportingComponent") == marks.SYNCER]
+
+    async def namespace(self, name: str = "") -> str:
+        """Make a tenant namespace and wait until it can be used on both sides."""
+        name = name or fresh_name("n")
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await self.above.create(NAMESPACES, body)
+        if self.running:
+            await self.settled_namespace(name)
+        return name
+
+    async def settled_namespace(self, name: str) -> None:
+        """Wait until a namespace is below, and what controllers put into it is on both sides."""
+        store = self.running[-1].super_cluster.stores["ServiceAccount"]
+        await eventually(lambda: store.list(self.super_namespace(name)))
+        await eventually(lambda: self.above.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=name))
+        await eventually(lambda: self.above.get(SERVICE_ACCOUNTS, "default", namespace=name))
+        await eventually(lambda: self.twin(SERVICE_ACCOUNTS, name, "default"))
+
+    # What a scheduler and a kubelet do below.
+
+    async def super_node(self, name: str = "") -> str:
+        """Register a node below."""
+        name = name or fresh_name("node")
+        await self.below.create(
+            NODES,
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {
+                    "name": name,
+                    "labels": {
+                        "kubernetes.io/hostname": name,
+                        "kubernetes.io/os": "linux",
+                        "node-role.kubernetes.io/worker": "",
+                        "disk": "fast",
+                    },
+                },
+                "status": {
+                    "addresses": [
+                        {"type": "InternalIP", "address": "192.0.2.7"},
+                        {"type": "Hostname", "address": name},
+                    ],
+                    "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+                    "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+                    "conditions": [
+                        {
+                            "type": "Ready",
+                            "status": "True",
+                            "reason": "KubeletReady",
+                            "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z",
+                        }
+                    ],
+                    "nodeInfo": {
+                        "architecture": "amd64",
+                        "bootID": "b",
+                        "containerRuntimeVersion": "containerd://2",
+                        "kernelVersion": "6",
+                        "kubeProxyVersion": "",
+                        "kubeletVersion": "v1.36.4",
+                        "machineID": "m",
+                        "operatingSystem": "linux",
+                        "osImage": "linux",
+                        "systemUUID": "u",
+                    },
+                },
+            },
+        )
+        return name
+
+    async def schedule(self, namespace: str, name: str, node: str) -> None:
+        """Bind a super pod."""
+        below = self.super_namespace(namespace)
+        await self.below.create(
+            PODS,
+            {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": name, "namespace": below},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+            },
+            namespace=below,
+            name=name,
+            subresource="binding",
+        )
+
+    async def report(self, namespace: str, name: str, **status: Any) -> None:
+        """Write a super pod's status as its kubelet does."""
+        await self.below.patch(
+            PODS,
+            name,
+            {"status": status},
+            namespace=self.super_namespace(namespace),
+            subresource="status",
+        )
+
+    async def start_pod(self, namespace: str, name: str, node: str) -> None:
+        """Bind a super pod and let it run; wait until the tenant sees that."""
+        await eventually(lambda: self.twin(PODS, namespace, name))
+        await self.schedule(namespace, name, node)
+        await self.report(namespace, name, **running_status(name))
+        await eventually(
+            lambda: self.above.get(PODS, name, namespace=namespace),
+            until=lambda pod: pod["status"]["phase"] == "Running" and pod["spec"].get("nodeName"),
+        )
+
+    async def remove_pod(self, namespace: str, name: str) -> None:
+        """Let a super pod that is being deleted go, as its kubelet does."""
+        below = self.super_namespace(namespace)
+        await eventually(
+            lambda: self.below.get(PODS, name, namespace=below),
+            until=lambda pod: "deletionTimestamp" in pod["metadata"],
+        )
+        await self.below.delete(PODS, name, namespace=below, grace_seconds=0)
+
+    # What the syncer did.
+
+    def writes(self, side: str, since: Mark | None = None) -> list[Write]:
+        """Return the syncer's writes on a side since a mark, or all, less its Lease.
+
+        What earlier tests left is looked at again whenever a syncer starts, and told of again.
+        """
+        plane = self.super_plane if side == "super" else self.tenant_plane
+        found = [_write(event) for event in plane.audit_events(since)]
+        return [
+            write
+            for write in found
+            if write is not None
+            and write.resource != "leases"
+            and self.others.isdisjoint((write.namespace, write.name))
+        ]
+
+    def mark(self, side: str) -> Mark:
+        """Return this moment in the audit log of a side."""
+        plane = self.super_plane if side == "super" else self.tenant_plane
+        return plane.audit_mark()
+
+    async def idle(self) -> None:
+        """Wait until the syncer has nothing to do: no key waits for a turn, and none is in hand."""
+        quiet = 0
+
+        def is_quiet() -> bool:
+            nonlocal quiet
+            busy = any(
+                len(syncer.queue) or syncer.queue.snapshot()["processing"]
+                for syncer in self.running
+            )
+            quiet = 0 if busy else quiet + 1
+            return quiet >= 7
+
+        await eventually(is_quiet)
+
+    async def condition(self, kind: str) -> Object | None:
+        """Return a condition of the VirtualCluster."""
+        body = await self.below.get(
+            VIRTUAL_CLUSTERS, self.tenant.name, namespace=self.tenant.namespace
+        )
+        found = conditions.find((body.get("status") or {}).get("conditions"), kind)
+        return dict(found) if found is not None else None
+
+    @contextlib.asynccontextmanager
+    async def syncer(self, *, engaged: bool = True) -> AsyncIterator[Syncer]:
+        """Run a syncer for the length of a block."""
+        endpoint = self.super_plane.endpoint_for(SYNCER)
+        stop = asyncio.Event()
+        async with Client(endpoint, user_agent="syncer") as client:
+            syncer = Syncer(
+                client,
+                Options(namespace=HOME, port=0, identity="test", version="test"),
+            )
+            task = asyncio.create_task(syncer.run(stop))
+            self.running.append(syncer)
+            try:
+                if engaged:
+                    await eventually(lambda: self.is_engaged() or task.done(), within=30)
+                    await asyncio.sleep(1.5 * LINGER)  # what earlier tests left goes now
+                    await self.idle()
+                yield syncer
+            finally:
+                self.running.remove(syncer)
+                stop.set()
+                await asyncio.wait_for(task, 20)
+
+
+async def names_of_others(below: Client, above: Client, tenant: Tenant) -> frozenset[str]:
+    """Return the namespaces and nodes of earlier tests."""
+    found = {
+        item["metadata"]["name"]
+        for client in (below, above)
+        for resource in (NAMESPACES, NODES)
+        for item in (await client.list(resource, metadata_only=True))["items"] or ()
+    }
+    mapped = {names.super_namespace(tenant.root, tenant.uid, name) for name in SYSTEM_NAMESPACES}
+    return frozenset(found - mapped - {*SYSTEM_NAMESPACES, HOME, tenant.root})
+
+
+def _write(event: Any) -> Write | None:
+    if event["user"]["username"] != SYNCER or event["verb"] not in _WRITES:
+        return None
+    at = event["objectRef"]
+    resource = "/".join(filter(None, (at["resource"], at.get("subresource", ""))))
+    name = at.get("name") or ((event.get("requestObject") or {}).get("metadata") or {}).get("name")
+    return Write(
+        event["verb"],
+        resource,
+        at.get("namespace", ""),
+        name or "",
+        event["responseStatus"]["code"],
+    )
+
+
+@contextlib.asynccontextmanager
+async def policed(world: World, policy: TenantPolicySpec) -> AsyncIterator[None]:
+    """Bind the tenant to a TenantPolicy of the test's own for the length of a block."""
+    tenant, name = world.tenant, fresh_name("policy")
+    body = {
+        "apiVersion": TENANT_POLICIES.api_version,
+        "kind": "TenantPolicy",
+        "metadata": {"name": name},
+        "spec": msgspec.to_builtins(policy),
+    }
+
+    async def bind(ref: Object | None) -> None:
+        await world.below.patch(
+            VIRTUAL_CLUSTERS,
+            tenant.name,
+            {"spec": {"policyRef": ref}},
+            namespace=tenant.namespace,
+        )
+
+    await world.below.create(TENANT_POLICIES, body, validation="Strict")
+    await bind({"name": name})
+    try:
+        yield
+    finally:
+        await bind(None)
+        await world.below.delete(TENANT_POLICIES, name)

@@ -1,0 +1,81 @@
+"""A super cluster, an agent with two tenants, and pods that the tests of this folder share.
+
+Hazard: that is up while tests of this folder run, and no longer: other node tests take the super
+cluster down, or stop parts of it, and what stands around the agent must be gone by then.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node import objects
+from tests.node.agent.rig import SLEEPER, Rig, running
+from tests.node.kubectl import Kubectl, until
+from tests.testbed.cluster import Cluster
+from tests.testbed.progress import Progress
+
+HERE = Path(__file__).parent
+TALKER = """
+n=$(cat /state/starts 2>/dev/null || echo 0); echo $((n + 1)) > /state/starts
+trap 'exit 0' TERM
+for i in 1 2 3 4 5; do echo "start $n line $i"; done
+echo "start $n trouble" >&2
+[ "$n" = 0 ] && exit 3
+while :; do sleep 0.2; done
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep this folder's tests together: at each return to it, all would be set up anew."""
+    own = [item for item in items if HERE in item.path.parents]
+    if own:
+        first = items.index(own[0])
+        others = [item for item in items if HERE not in item.path.parents]
+        items[:] = [*others[:first], *own, *others[first:]]
+
+
+@pytest.fixture(scope="package")
+def below() -> Iterator[Kubectl]:
+    """The super cluster; one that is up already is used and left."""
+    cluster = Cluster(os.environ.get("SUPER_CLUSTER", "test"))
+    was_up = cluster.is_up()
+    cluster.up(Progress())
+    try:
+        yield Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())
+    finally:
+        if not was_up and "KEEP" not in os.environ:
+            cluster.down()
+
+
+@pytest.fixture(scope="package")
+def rig(below: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """An agent on the host, and two tenants."""
+    with running(below, tmp_path_factory.mktemp("agent")) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def pods(rig: Rig) -> dict[str, dict[str, Any]]:
+    """Pods of the first tenant that the tests share, by name; all run."""
+    state = [{"name": "state", "emptyDir": {}}]
+    talker = objects.pod("talker", TALKER, volumes=state)
+    talker["spec"]["containers"][0]["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
+    talker["spec"]["containers"].append(objects.container(SLEEPER + " # side", "side"))
+    tool = objects.pod("tool", SLEEPER)
+    listener = objects.pod("listener", "while :; do echo hi there | nc -l -p 8080; done")
+    reader = objects.pod("reader", "while read line; do echo got $line; done; sleep 600")
+    reader["spec"]["containers"][0]["stdin"] = True
+    for one in (talker, tool, listener, reader):
+        rig.place(rig.tenant, one)
+    found = {name: rig.wait(rig.tenant, name) for name in ("tool", "listener", "reader")}
+
+    def restarted() -> dict[str, Any] | None:
+        pod = rig.wait(rig.tenant, "talker")
+        main = next(c for c in pod["status"]["containerStatuses"] if c["name"] == "main")
+        return pod if main["restartCount"] == 1 and main["state"].get("running") else None
+
+    found["talker"] = until(restarted, "talker has restarted")
+    return found

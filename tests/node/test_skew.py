@@ -1,0 +1,89 @@
+"""Tenants a minor older and a minor newer than the super cluster: pods run, logs and exec work.
+
+The older tenant is one of the session's cluster. For the newer one a second cluster stands beside
+it for the length of the test.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tenancy import marks
+from tests.node import objects
+from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster, created, running
+from tests.node.kubectl import stays, until
+from tests.testbed import images
+from tests.testbed.cluster import Cluster
+from tests.testbed.progress import Progress
+from tests.testbed.registry import publish
+
+pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
+
+SYNCER = f"system:serviceaccount:{COMPONENTS}:{marks.SYNCER}"
+
+
+def works(super_cluster: SuperCluster, tenant: TenantCluster, *, minor: str) -> None:
+    """Check what a tenant is for, and that it is of its minor."""
+    kubectl = tenant.kubectl
+    assert version(tenant.kubectl) == minor
+    since = super_cluster.audit_size()
+    kubectl.apply(objects.deployment("web", 1), objects.service("web"), objects.sleeper("main"))
+    kubectl.run("wait", "--for=condition=Ready", "pod/main", "--timeout=90s")
+    kubectl.run("rollout", "status", "deployment/web", "--timeout=90s")
+    assert kubectl.run("logs", "main").strip() == "ready"
+    assert kubectl.run("exec", "-i", "main", "--", "cat", stdin="through") == "through"
+    address = kubectl.get("service", "web")["spec"]["clusterIP"]
+    found = kubectl.run("exec", "main", "--", "nslookup", "web.default.svc.cluster.local")
+    assert address in found
+    node = kubectl.get("pod", "main")["spec"]["nodeName"]
+    below = super_cluster.kubectl.get("node", node)["status"]["nodeInfo"]["kubeletVersion"]
+    assert kubectl.get("node", node)["status"]["nodeInfo"]["kubeletVersion"] == below
+    assert warnings(tenant) == []
+
+    def writes() -> list[str]:
+        """Return the syncer's writes about the pod, none of which comes back."""
+        return [
+            event["verb"]
+            for event in super_cluster.audit(since)
+            if event["user"]["username"] == SYNCER
+            and event["objectRef"].get("name") == "main"
+            and event["objectRef"].get("namespace") == tenant.super_namespace()
+        ]
+
+    assert writes() == ["create"]
+    stays(lambda: writes() == ["create"], "one write of the pod", seconds=3)
+    kubectl.run("delete", "pod/main", "deployment/web", "service/web", timeout=60)
+    until(
+        lambda: not super_cluster.kubectl.items("pods", "-n", tenant.super_namespace()),
+        "the pods are gone below",
+    )
+
+
+def version(kubectl) -> str:
+    """Return the minor of the API server."""
+    said = json.loads(kubectl.run("version", "-o", "json"))["serverVersion"]
+    return ".".join(said["gitVersion"].removeprefix("v").split(".")[:2])
+
+
+def warnings(tenant: TenantCluster) -> list[str]:
+    """Return what the syncer complains of."""
+    events = tenant.kubectl.items("events", "--field-selector", "type=Warning")
+    return [each["message"] for each in events if each["source"].get("component") == marks.SYNCER]
+
+
+def test_a_tenant_older_than_the_super_cluster(
+    super_cluster: SuperCluster, make_tenant: Callable[..., TenantCluster]
+):
+    assert version(super_cluster.kubectl) == "1.36"
+    publish(images.build_further(Progress()), super_cluster.cluster.places.registry)
+    tenant = make_tenant("older", cluster_version="v1.35")
+    works(super_cluster, tenant, minor="1.35")
+    super_cluster.kubectl.run("vc", "delete", "older", timeout=180)
+
+
+def test_a_tenant_newer_than_the_super_cluster(tmp_path: Path):
+    with running(Cluster("skew", minor="1.35")) as older:
+        assert version(older.kubectl) == "1.35"
+        works(older, created(older, tmp_path, "newer", "v1.36"), minor="1.36")

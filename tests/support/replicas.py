@@ -1,0 +1,163 @@
+"""Two processes of one component that compete for its Lease, and who of them wrote what.
+
+Each names itself in its user agent, which the audit logs tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kubeio.client import Client
+from kubeio.errors import NotFound
+from tenancy.resources import LEASES
+from tests.support import alerts
+from tests.support.controlplane import ControlPlane, Mark
+from tests.support.eventually import eventually
+from tests.support.processes import Process, free_port
+
+PATIENCE = 60.0
+"""Seconds for a hand-over with all that follows; how long it may take the Lease's times say."""
+_WRITES = frozenset({"create", "update", "patch", "delete"})
+_LEASE_IS_LOST = "lease.lost"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One write that was sent, whatever came of it."""
+
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    code: int
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """What was written to."""
+        return self.resource, self.namespace, self.name
+
+    @property
+    def was_accepted(self) -> bool:
+        """Whether it took effect."""
+        return self.code < 300
+
+
+class Replica:
+    """One process."""
+
+    def __init__(
+        self, module: str, name: str, folder: Path, kubeconfig: bytes, words: Sequence[str] = ()
+    ) -> None:
+        self.name, self.port = name, free_port()
+        file = folder / f"{name}.kubeconfig"
+        file.write_bytes(kubeconfig)
+        file.chmod(0o600)
+        self.process = Process(
+            [
+                *(sys.executable, "-m", module, "--kubeconfig", str(file)),
+                *("--port", str(self.port), *words),
+            ],
+            folder / f"{name}.log",
+            {"POD_NAME": name, "KUBECONFIG": "/nonexistent"},
+        )
+
+    async def scrape(self) -> alerts.Scrape:
+        """Return what it tells."""
+        return alerts.scraped(await fetch(self.port, "/metrics"), instance=self.name)
+
+    def lost_its_lease(self) -> bool:
+        """Tell whether the process has ended for that."""
+        return self.process.has_ended and _LEASE_IS_LOST in self.process.log.read_text()
+
+
+class Pair:
+    """Two replicas and the audit logs of the API servers that they write to."""
+
+    def __init__(
+        self,
+        both: tuple[Replica, Replica],
+        *,
+        client: Client,
+        lease: tuple[str, str],
+        agent: str,
+        planes: Sequence[ControlPlane],
+    ) -> None:
+        """`lease` is namespace and name, `agent` begins the user agent."""
+        self.both = both
+        self._client, self._lease = client, lease
+        self._agent, self._planes = agent, planes
+
+    async def lease(self) -> Mapping[str, Any]:
+        """Return the Lease's spec, empty while there is none."""
+        namespace, name = self._lease
+        try:
+            return dict((await self._client.get(LEASES, name, namespace=namespace))["spec"])
+        except NotFound:
+            return {}
+
+    async def holder(self) -> str:
+        """Return the name of the replica that has the Lease."""
+        return str((await self.lease()).get("holderIdentity") or "").split("_")[0]
+
+    async def settled(self) -> tuple[Replica, Replica]:
+        """Wait until both are there and one works; return it and the one that waits."""
+        first, second = self.both
+        for replica in self.both:
+            await eventually(lambda it=replica: fetch(it.port, "/healthz"), within=PATIENCE)
+        names = {first.name, second.name}
+        name = await eventually(self.holder, until=names.__contains__, within=PATIENCE)
+        return (first, second) if first.name == name else (second, first)
+
+    def mark(self) -> list[Mark]:
+        """Return this moment in the audit logs."""
+        return [plane.audit_mark() for plane in self._planes]
+
+    def writes(self, replica: Replica, marked: Iterable[Mark]) -> list[Attempt]:
+        """Return what a replica wrote or tried to write since then, less the Lease."""
+        found = [
+            _attempt(event)
+            for plane, since in zip(self._planes, marked, strict=True)
+            for event in plane.audit_events(since)
+            if _is_write(event) and event["userAgent"] == f"{self._agent}/{replica.name}"
+        ]
+        return [attempt for attempt in found if attempt.resource != "leases"]
+
+    async def stop(self) -> None:
+        """End both."""
+        for replica in self.both:
+            await replica.process.stop()
+
+
+async def fetch(port: int, path: str) -> str:
+    """Return what a probe answers; one that is not well, or not there, raises AssertionError."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError as problem:
+        raise AssertionError(f"nobody answers: {problem}") from problem
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    answer = (await reader.read()).decode()
+    writer.close()
+    head, _, body = answer.partition("\r\n\r\n")
+    assert head.splitlines()[0].endswith("200 OK"), answer
+    return body
+
+
+def _is_write(event: Mapping[str, Any]) -> bool:
+    return event["verb"] in _WRITES and event["stage"] == "ResponseComplete"
+
+
+def _attempt(event: Mapping[str, Any]) -> Attempt:
+    at = event["objectRef"]
+    body = event.get("requestObject") or {}
+    return Attempt(
+        verb=event["verb"],
+        resource="/".join(filter(None, (at["resource"], at.get("subresource", "")))),
+        namespace=at.get("namespace", ""),
+        name=at.get("name") or (body.get("metadata") or {}).get("name") or "",
+        code=event["responseStatus"]["code"],
+    )

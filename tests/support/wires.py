@@ -1,0 +1,33 @@
+"""The two wires, so that a test can be run over each: they have to be the same to a caller."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from kubeio import transport
+from kubeio.endpoint import Endpoint
+from kubeio.proxied import ProxiedWire
+from kubeio.wire import Fence
+
+NAMES = ("lean", "aiohttp")
+
+
+def use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each transport that is opened from now on take this wire."""
+    if name == "aiohttp":
+        monkeypatch.setattr(transport, "_wire", _aiohttp)
+
+
+def _aiohttp(
+    endpoint: Endpoint, context: ssl.SSLContext | None, connections: int, fence: Fence | None
+) -> ProxiedWire:
+    return ProxiedWire(
+        endpoint.server,
+        context=context,
+        server_name=endpoint.tls_server_name or None,
+        connections=connections,
+        proxy="",
+        fence=fence,
+    )

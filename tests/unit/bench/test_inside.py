@@ -1,0 +1,54 @@
+"""The devices in the syncer's process, and its counters as they are read."""
+
+import asyncio
+import gc
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.inside import Devices
+from bench.syncers import _counters
+
+
+async def test_the_devices_write_what_they_saw(tmp_path: Path):
+    devices = Devices(tmp_path / "inside.json")
+    gc.callbacks.append(devices.collect)
+    ticking = asyncio.ensure_future(devices.tick())
+    try:
+        await asyncio.sleep(0.05)
+        devices.sample(0, sys._getframe())
+        gc.collect()
+    finally:
+        gc.callbacks.remove(devices.collect)
+        ticking.cancel()
+    devices.write()
+    found = json.loads((tmp_path / "inside.json").read_text())
+    assert found["late_ms"]["count"] >= 2
+    assert found["samples"] == 1
+    assert found["files"] == [["tests/unit/bench/test_inside.py", 1]]
+    assert "test_the_devices_write_what_they_saw" in found["own"][0][0]
+    assert found["garbage_s"] > 0
+
+
+async def test_a_beginning_forgets(tmp_path: Path):
+    devices = Devices(tmp_path / "inside.json")
+    devices.sample(0, sys._getframe())
+    devices.begin()
+    devices.write()
+    assert json.loads((tmp_path / "inside.json").read_text())["samples"] == 0
+
+
+def test_only_what_grows_is_a_counter():
+    text = """# HELP x_total Things.
+# TYPE x_total counter
+x_total{method="GET",code="200"} 12.0
+workqueue_depth{name="vc-syncer"} 3.0
+work_seconds_sum 1.5
+work_seconds_bucket{le="1.0"} 7.0
+"""
+    assert _counters(text) == {
+        'x_total{method="GET",code="200"}': 12.0,
+        "work_seconds_sum": pytest.approx(1.5),
+    }

@@ -1,0 +1,170 @@
+"""The clusters in memory: what a syncer's cost would be wrong without."""
+
+import asyncio
+import json
+
+import orjson
+import pytest
+
+from bench.memapi import patches, selection, verbs
+from bench.memapi.api import Api, Following, Request
+from bench.memapi.cluster import Cluster, Selection, Watch
+from bench.memapi.clusters import NODE_NAMES, super_cluster
+from bench.memapi.kubelet import Kubelet
+from bench.shapes import BARE
+from tenancy.resources import CONFIG_MAPS, EVENTS, PODS
+
+SPACE = "default"
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return super_cluster()
+
+
+def pod(cluster: Cluster, name: str) -> None:
+    verbs.create(cluster, cluster.of(PODS), SPACE, json.loads(BARE.pod(name)), "test")
+
+
+def config_map(cluster: Cluster, name: str, **labels: str) -> None:
+    body = {"metadata": {"name": name, "labels": labels}}
+    verbs.create(cluster, cluster.of(CONFIG_MAPS), SPACE, body, "test")
+
+
+def ask(cluster: Cluster, method: str, path: str, body: object = None, **more: str):
+    request = Request(method=method, target=path, body=orjson.dumps(body) if body else b"", **more)
+    answer = Api(cluster).answer(request)
+    if isinstance(answer, Following):
+        return answer
+    return answer[0], orjson.loads(answer[1])
+
+
+async def told(send: list[bytes]) -> list[tuple[str, str]]:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    lines = [line for line in b"".join(send).split(b"\r\n") if line.startswith(b"{")]
+    events = [orjson.loads(line) for line in lines]
+    return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "expected"),
+    [
+        ("a=1,b", {"a": "1", "b": ""}, True),
+        ("a=1,b", {"a": "1"}, False),
+        ("!a", {"b": ""}, True),
+        ("a!=1", {}, True),
+        ("a in (1, 2),b notin (3)", {"a": "2", "b": "4"}, True),
+        ("a in (1, 2),b notin (3)", {"a": "2", "b": "3"}, False),
+    ],
+)
+def test_labels_are_selected_as_clients_ask(
+    selector: str, labels: dict[str, str], expected: bool
+) -> None:
+    test = selection.of_labels(selector)
+    assert test is not None
+    assert test(labels) is expected
+
+
+def test_fields_are_selected_by_their_path() -> None:
+    test = selection.of_fields("metadata.name=x,type!=y")
+    assert test is not None
+    assert test({"metadata": {"name": "x"}, "type": "z"})
+    assert not test({"metadata": {"name": "x"}, "type": "y"})
+
+
+def test_merge_takes_away_and_strategic_merges_by_key() -> None:
+    there = {"a": 1, "conditions": [{"type": "A", "status": "False"}, {"type": "B"}]}
+    patch = {"a": None, "conditions": [{"type": "A", "status": "True"}]}
+    assert patches.merged(there, patch) == {"conditions": [{"type": "A", "status": "True"}]}
+    assert patches.merged(there, patch, by_key=True) == {
+        "conditions": [{"type": "A", "status": "True"}, {"type": "B"}]
+    }
+
+
+async def test_a_pod_lives_as_on_a_node(cluster: Cluster) -> None:
+    Kubelet(cluster, NODE_NAMES, step=0, staged=False, events=True)
+    seen: list[str] = []
+    pods = cluster.of(PODS)
+    pods.listeners.append(lambda kind, body: seen.append(f"{kind} {body['status']['phase']}"))
+    events: list[str] = []
+    cluster.of(EVENTS).listeners.append(lambda _, body: events.append(body["reason"]))
+    pod(cluster, "x")
+    for _ in range(4):
+        await asyncio.sleep(0)
+    path = PODS.path(SPACE, "x")
+    status, marked = ask(cluster, "DELETE", path)
+    assert status == 200
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 30
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert ask(cluster, "GET", path)[0] == 404
+    # Made, bound, Ready, marked, without grace, gone: each an event of its own.
+    assert seen == [
+        "ADDED Pending",
+        "MODIFIED Pending",
+        "MODIFIED Running",
+        "MODIFIED Running",
+        "MODIFIED Running",
+        "DELETED Running",
+    ]
+    assert events == ["Scheduled"]
+
+
+def test_writes_prove_what_they_mean(cluster: Cluster) -> None:
+    config_map(cluster, "x")
+    path = CONFIG_MAPS.path(SPACE, "x")
+    _, live = ask(cluster, "GET", path)
+    other = {"metadata": {"uid": "another"}, "data": {"a": "b"}}
+    assert ask(cluster, "PATCH", path, other, content=patches.MERGE)[0] == 409
+    assert ask(cluster, "DELETE", path, {"preconditions": {"uid": "another"}})[0] == 409
+    stale = live | {"metadata": live["metadata"] | {"resourceVersion": "1"}}
+    assert ask(cluster, "PUT", path, stale)[0] == 409
+    assert ask(cluster, "POST", CONFIG_MAPS.path(SPACE), {"metadata": {"name": "x"}})[0] == 409
+
+
+async def test_a_write_that_changes_nothing_makes_no_event(cluster: Cluster) -> None:
+    config_map(cluster, "x")
+    path, seen = CONFIG_MAPS.path(SPACE, "x"), []
+    cluster.of(CONFIG_MAPS).listeners.append(lambda kind, _: seen.append(kind))
+    for _ in range(2):
+        ask(cluster, "PATCH", path, {"data": {"a": "b"}}, content=patches.MERGE)
+    assert seen == ["MODIFIED"]
+
+
+async def test_a_selected_watch_loses_what_no_longer_matches(cluster: Cluster) -> None:
+    sent: list[bytes] = []
+    chosen = Selection(labels=selection.of_labels("a"))
+    cluster.of(CONFIG_MAPS).watches.add(Watch(chosen, sent.append, metadata_only=False))
+    config_map(cluster, "x", a="1")
+    config_map(cluster, "y")
+    path = CONFIG_MAPS.path(SPACE, "x")
+    ask(cluster, "PATCH", path, {"metadata": {"labels": {"a": None}}}, content=patches.MERGE)
+    assert await told(sent) == [("ADDED", "x"), ("DELETED", "x")]
+
+
+def test_a_watch_goes_on_where_it_stood(cluster: Cluster) -> None:
+    config_map(cluster, "x")
+    collection, stood = cluster.of(CONFIG_MAPS), cluster.revision
+    config_map(cluster, "y")
+    missed = collection.since(stood)
+    assert missed is not None
+    assert [change.new.name for change in missed] == ["y"]
+    for number in range(5000):
+        config_map(cluster, f"more-{number}")
+    assert collection.since(stood) is None
+
+
+def test_lists_come_in_pages(cluster: Cluster) -> None:
+    for number in range(5):
+        config_map(cluster, f"x-{number}")
+    found, token = [], ""
+    while True:
+        path = f"{CONFIG_MAPS.path()}?limit=2" + (f"&continue={token}" if token else "")
+        _, page = ask(cluster, "GET", path)
+        found += [item["metadata"]["name"] for item in page["items"]]
+        token = page["metadata"].get("continue", "")
+        if not token:
+            break
+    assert found == [f"x-{number}" for number in range(5)]
+    assert cluster.requests["list configmaps"] == 3

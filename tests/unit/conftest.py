@@ -1,0 +1,10 @@
+"""Properties are judged by what they find, not by how long a busy machine takes for an example.
+
+`make check` tries fewer examples of each (`--hypothesis-profile=quick`), `make test` all.
+"""
+
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.register_profile("quick", parent=settings.get_profile("untimed"), max_examples=25)
+settings.load_profile("untimed")

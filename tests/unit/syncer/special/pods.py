@@ -1,0 +1,67 @@
+"""A tenant pod, what is known of its tenant, and the super pod that is built of both."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from syncer.rejections import RejectedError
+from syncer.special import pod_build
+from syncer.special.pod_build import PodFacts
+from syncer.special.pod_dns import Resolver
+from syncer.special.pod_scheduling import Placement
+from tenancy.ownership import Tenant
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+MASTER = {"KUBERNETES_SERVICE_HOST": "10.96.8.1", "KUBERNETES_SERVICE_PORT": "443"}
+ACCOUNT = "account-uid"
+
+
+def below(namespace: str) -> str:
+    """Return a super namespace."""
+    return f"{TENANT.root}-{namespace}"
+
+
+FACTS = PodFacts(
+    tenant=TENANT,
+    super_namespace=below("web"),
+    super_namespace_uid="space-uid",
+    resolver=Resolver(server="10.96.8.10", domain="cluster.local", allows_node_dns=False),
+    placement=Placement(
+        vc_uid=TENANT.uid,
+        namespace="web",
+        super_namespace=below,
+        namespaces={"web": {"team": "a"}, "db": {"team": "a"}, "other": {"team": "b"}},
+        nodes={"node-1"},
+    ),
+    variables=MASTER,
+    account_uid=ACCOUNT,
+    provided=lambda _: (),
+)
+
+
+def pod(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return a tenant pod as its API server hands it out."""
+    return {
+        "metadata": {"name": "p", "namespace": "web", "uid": "pod-uid", **(metadata or {})},
+        "spec": {"containers": [{"name": "main", "image": "i"}], **spec},
+        "status": {"phase": "Pending"},
+    }
+
+
+def build(tenant_pod: dict[str, Any]) -> dict[str, Any]:
+    """Return the super pod, and see that the tenant's object is as it was."""
+    before = copy.deepcopy(tenant_pod)
+    built = pod_build.build(tenant_pod, FACTS)
+    assert tenant_pod == before
+    return built.pod
+
+
+def rules(tenant_pod: dict[str, Any]) -> set[str]:
+    """Return the rules that reject a pod."""
+    with pytest.raises(RejectedError) as raised:
+        pod_build.build(tenant_pod, FACTS)
+    assert TENANT.root not in str(raised.value)
+    return {problem.rule for problem in raised.value.problems}

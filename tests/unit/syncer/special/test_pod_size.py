@@ -1,0 +1,67 @@
+"""What is too much of a pod is refused before it is rendered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from syncer.rejections import RejectedError
+from syncer.special import pod_build, pod_env, pod_size
+from tests.unit.syncer.special.pods import FACTS, pod
+
+VARIABLES = {f"WEB_{number}": "1" for number in range(1000)}
+
+
+def containers(count: int, **fields: Any) -> list[dict[str, Any]]:
+    return [{"name": f"c{number}", "image": "i", **fields} for number in range(count)]
+
+
+def refused(facts=FACTS, **spec: Any) -> str:
+    with pytest.raises(RejectedError) as caught:
+        pod_build.build(pod(**spec), facts)
+    (problem,) = caught.value.problems
+    assert problem.rule == "too-large"
+    return str(problem)
+
+
+def test_a_pod_of_many_parts_is_refused_and_one_with_a_thousand_variables_is_not():
+    env = [{"name": f"V{number}", "value": "1"} for number in range(1000)]
+    pod_build.build(pod(containers=containers(1, env=env)), FACTS)
+    said = refused(containers=containers(21, env=env))
+    assert "has 21021 parts, and 20000 are carried" in said
+
+
+def test_what_services_bring_is_counted_before_it_is_written():
+    facts = FACTS._replace(variables=VARIABLES, take=pod_size.Left().take)
+    made = pod_build.build(pod(containers=containers(25)), facts).pod
+    assert len(made["spec"]["containers"][24]["env"]) >= 1000
+    facts = FACTS._replace(variables=VARIABLES, take=pod_size.Left().take)
+    assert "more than 25000 variables" in refused(facts, containers=containers(26))
+
+
+def test_so_is_what_it_names():
+    volumes = [
+        {"name": f"v{number}", "secret": {"secretName": f"s{number}"}} for number in range(2001)
+    ]
+    assert "names 2001 objects" in refused(containers=containers(1), volumes=volumes)
+
+
+def test_so_are_terms_that_are_compared_with_namespaces():
+    namespaces = {f"n{number}": {"a": "b"} for number in range(101)}
+    placement = FACTS.placement._replace(namespaces=namespaces)
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "namespaceSelector": {}}
+    affinity = {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term] * 1000}
+    }
+    said = refused(FACTS._replace(placement=placement), containers=containers(1), affinity=affinity)
+    assert "has 1000 terms of affinity to compare with 101 namespaces" in said
+
+
+def test_a_long_text_is_written_once_however_often_it_is_asked_for(monkeypatch):
+    written = []
+    monkeypatch.setattr(pod_env, "as_file", lambda values: written.append(values) or "text")
+    mirrors = pod_env.Mirrors({"annotations": {"a": "1"}})
+    for _ in range(3):
+        mirrors.field_ref({"fieldPath": "metadata.annotations"})
+    assert len(written) == 1

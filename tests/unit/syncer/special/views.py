@@ -1,0 +1,75 @@
+"""A look at a tenant with caches that a test fills."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import msgspec
+import orjson
+
+from kubeio.store import Store, parse
+from syncer.ranges import Ranges, networks
+from syncer.view import TenantView
+from tenancy import ownership
+from tenancy.ownership import Tenant
+from tenancy.policies import BASELINE, TenantPolicySpec
+from tenancy.specs import VirtualClusterSpec
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+OTHER = Tenant(name="other", namespace="default", uid="other-uid", root="default-def456-other")
+RANGES = Ranges(
+    nodes=networks(("192.0.2.7", "192.0.2.8")),
+    pods=networks(("10.244.0.0/16",)),
+    services=networks(("10.96.0.0/16",)),
+)
+NAME = "kubernetes.io/metadata.name"
+"""The label by which a namespace is selected by its name."""
+KINDS = ("Namespace", "Service", "ConfigMap", "Secret", "Node", "Pod")
+
+
+def policy(**parts: Any) -> TenantPolicySpec:
+    """Return the policy `baseline` with some parts of its own, as JSON has them."""
+    return msgspec.convert({**msgspec.to_builtins(BASELINE), **parts}, TenantPolicySpec)
+
+
+def network_view(
+    *, ranges: Ranges = RANGES, namespaces: dict[str, dict[str, str]] | None = None, **fields: Any
+) -> TenantView:
+    """Return a look at a tenant with namespaces, in a super cluster with ranges."""
+    view = TenantView(
+        tenant=TENANT,
+        spec=VirtualClusterSpec(cluster_version_name="v"),
+        slice=ipaddress.ip_network("10.96.8.0/22"),
+        stores={kind: Store() for kind in KINDS},
+        below={kind: Store() for kind in ("Pod", "IngressClass", "Node", "PodDisruptionBudget")},
+        ranges=lambda: ranges,
+        **fields,
+    )
+    for name, labels in (namespaces or {}).items():
+        add(view.stores["Namespace"], name, labels=labels)
+    return view
+
+
+def add(store: Store, name: str, *, namespace: str = "", **fields: Any) -> None:
+    """Put an object into a cache."""
+    own = {key: fields.pop(key) for key in ("labels", "annotations") if key in fields}
+    metadata = {"name": name, "namespace": namespace, "uid": f"{name}-uid", **own}
+    store.put(parse(orjson.dumps({"metadata": metadata, **fields})), live=True)
+
+
+def object_of(kind: str, **fields: Any) -> dict[str, Any]:
+    """Return a tenant object as the tenant's API hands it out."""
+    metadata = {"name": "x", "namespace": "web", "uid": "u", **fields.pop("metadata", {})}
+    return {"kind": kind, "metadata": metadata, **fields}
+
+
+def as_live(twin: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a twin as the super cluster's API hands it out."""
+    metadata = {**twin["metadata"], "uid": "below", "resourceVersion": "7"}
+    return {**twin, "metadata": metadata, **fields}
+
+
+def below_labels(tenant: Tenant, namespace: str) -> dict[str, str]:
+    """Return the labels of a super namespace; an empty one is the root namespace."""
+    return ownership.labels(tenant, namespace)

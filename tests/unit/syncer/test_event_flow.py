@@ -1,0 +1,93 @@
+"""What an Event of a pod says of the node that the pod is only now bound to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from syncer.flows import events
+from syncer.keys import EVENT, Key
+from tests.unit.syncer.sessions import World, put
+
+SPEC = {"containers": [{"name": "main", "image": "i"}]}
+
+
+async def told(world: World) -> str:
+    """Have the Event of a binding told; returns its message, or nothing when it was not told."""
+    await events.reconcile(queued(world), world.session)
+    assert not world.session.reminders.events
+    return str(world.above.bodies[-1]["message"]) if world.above.bodies else ""
+
+
+def queued(world: World) -> Key:
+    """Have the Event of a binding come; returns its key."""
+    space = world.session.view.super_namespace("web")
+    event = {
+        "metadata": {"name": "p.1", "namespace": space},
+        "involvedObject": {"kind": "Pod", "namespace": space, "name": "p", "uid": "p-below"},
+        "reason": "Scheduled",
+        "message": f"Successfully assigned {space}/p to node-1",
+    }
+    key = world.key(EVENT, "web", "p.1")
+    world.session.reminders.queue_event(key, event)
+    return key
+
+
+def world_with(cached: dict[str, Any] | None, live: dict[str, Any] | None) -> World:
+    """Return a world with a node that the tenant is not shown yet, and a pod's two states.
+
+    Each is a PodSpec's part, or None where there is no pod; `uid` makes the live one another pod.
+    """
+    world = World()
+    put(world.super_cluster.nodes, {"metadata": {"name": "node-1", "uid": "n"}})
+    entry = world.super_has("Pod", "p", spec={**SPEC, **(cached or {})})
+    twin = entry.decode()
+    if cached is None:
+        world.super_cluster.stores["Pod"].discard(entry, live=True)
+    if live is not None:
+        uid = live.pop("uid", twin["metadata"]["uid"])
+        metadata = {**twin["metadata"], "uid": uid}
+        world.below.objects["Pod", "p"] = {**twin, "metadata": metadata, "spec": live}
+    return world
+
+
+ON = {"nodeName": "node-1"}
+
+
+@pytest.mark.parametrize(
+    ("cached", "live", "node", "reads"),
+    [
+        pytest.param(ON, None, "node-1", 0, id="bound"),
+        pytest.param({}, {**ON}, "node-1", 1, id="bound, but the cache is behind"),
+        pytest.param(None, {**ON}, "node-1", 1, id="made, but the cache is behind"),
+        pytest.param({}, {}, "another-node", 1, id="not bound"),
+        pytest.param({}, {**ON, "uid": "x"}, "another-node", 1, id="another pod of the name"),
+        pytest.param({}, None, "another-node", 1, id="gone"),
+        pytest.param(None, None, "", 1, id="never seen"),
+        pytest.param(None, {**ON, "uid": "x"}, "", 1, id="never seen, another pod of the name"),
+    ],
+)
+async def test_a_pods_own_node_is_named(cached, live, node: str, reads: int):
+    world = world_with(cached, live)
+    assert await told(world) == (f"Successfully assigned web/p to {node}" if node else "")
+    assert len([verb for verb, _, _ in world.below.asked if verb == "get"]) == reads
+
+
+@pytest.mark.parametrize("side", ["below", "above"])
+async def test_an_event_is_kept_until_it_is_told(monkeypatch: pytest.MonkeyPatch, side: str):
+    world = world_with({}, {**ON})
+    key = queued(world)
+    with monkeypatch.context() as broken:
+
+        async def unavailable(*_: Any, **__: Any) -> dict[str, Any]:
+            raise errors.ServerProblem("try again")
+
+        verb = {"below": "get", "above": "create"}[side]
+        broken.setattr(getattr(world, side), verb, unavailable)
+        with pytest.raises(errors.Unavailable):
+            await events.reconcile(key, world.session)
+    await events.reconcile(key, world.session)
+    assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"
+    assert not world.session.reminders.events

@@ -1,0 +1,54 @@
+"""What is done about a tenant's store that may be another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from syncer.brake import Record
+from syncer.flows import store
+from tenancy import marks
+from tests.unit.syncer.sessions import STORE_UID, World
+
+
+def doubted(uid: str) -> World:
+    """Return a world whose session is to look at a store."""
+    world = World()
+    world.declared()
+    world.above.objects["Namespace", "kube-system"] = {"metadata": {"uid": uid}}
+    world.session.brake._record = Record(uid=STORE_UID, revision=1)
+    world.session.doubt_store()
+    return world
+
+
+def said(world: World, kind: str) -> dict[str, Any]:
+    """Return the last condition of a type that was written."""
+    body = world.below.bodies[-1]
+    found = next(c for c in body["status"]["conditions"] if c["type"] == kind)
+    return {key: found[key] for key in ("status", "reason")}
+
+
+async def test_a_store_that_is_another_one_ends_the_session():
+    world = doubted("another-uid")
+    await store.reconcile(world.key("Store", "", ""), world.session)
+    assert world.session._restart.is_set()
+    assert said(world, marks.DELETES_HELD)["status"] == "True"
+
+
+async def test_a_store_that_is_the_same_does_not():
+    world = doubted(STORE_UID)
+    await store.reconcile(world.key("Store", "", ""), world.session)
+    assert not world.session._restart.is_set()
+    assert not world.session.store_in_doubt
+    assert said(world, marks.SYNCED)["status"] == "True"
+
+
+async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
+    world = doubted(STORE_UID)
+    world.above.refusals["list"] = errors.Forbidden("no")
+    with pytest.raises(errors.Forbidden):
+        await store.reconcile(world.key("Store", "", ""), world.session)
+    assert said(world, marks.SYNCED)["reason"] == "Engaged"
+    assert world.session.store_in_doubt  # it was not looked at

@@ -1,0 +1,48 @@
+"""What a TenantPolicy says, and what of it cannot be meant."""
+
+import pytest
+
+from tenancy.policies import BASELINE, Classes, parse_tenant_policy
+from tenancy.specs import SpecProblemError
+
+
+def parse(**spec: object):
+    return parse_tenant_policy({"metadata": {"name": "own"}, "spec": spec})
+
+
+def test_a_policy_without_a_word_is_baseline():
+    assert parse() == BASELINE
+    assert parse_tenant_policy({"metadata": {"name": "own"}}) == BASELINE
+
+
+def test_one_word_leaves_the_rest_as_it_is():
+    found = parse(nodes={"view": "Full"})
+    assert found.nodes.view == "Full"
+    assert (found.nodes.expose, found.sync) == (BASELINE.nodes.expose, BASELINE.sync)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"security": {"level": "none"}}, r"TenantPolicy own.*security\.level"),
+        ({"network": {"serviceTypes": ["Other"]}}, r"TenantPolicy own.*serviceTypes"),
+        ({"nodes": []}, r"TenantPolicy own.*nodes"),
+        (
+            {"security": {"level": "restricted"}, "network": {"hostPorts": "Allow"}},
+            "set network.hostPorts to Refuse",
+        ),
+    ],
+)
+def test_what_cannot_be_read_names_object_and_field(spec, told):
+    with pytest.raises(SpecProblemError, match=told):
+        parse(**spec)
+
+
+def test_classes_are_shown_by_name_or_by_all_labels():
+    assert Classes(names=("*",)).shows("any", {})
+    assert Classes(names=("fast",)).shows("fast", {})
+    assert not Classes(names=("fast",)).shows("slow", {})
+    assert not Classes().shows("any", {"a": "b"})
+    by_labels = Classes(match_labels={"a": "b", "c": "d"})
+    assert by_labels.shows("any", {"a": "b", "c": "d", "e": "f"})
+    assert not by_labels.shows("any", {"a": "b"})
