@@ -1,122 +1,24 @@
 """Provisioning time, idle cost of a tenant, memory of our components.
 
 Runs against a super cluster with the chart installed (`make up`), images present. Creates tenants
-`bench-0` to `bench-4` in namespace default and deletes them. Prints a table, writes JSON to
-`bench/results/provision.json`.
+one by one, each alone, then `bench-0` to `bench-4` beside each other, in namespace default, and
+deletes them. Prints a table, writes JSON to `bench/results/provision.json`.
 """
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from bench import rig
+from bench.rig import MIB, Super, create, root_of, tenants
+
+_BETWEEN = 10.0  # seconds in which what a deleted tenant left comes to rest
 COMPONENTS = ("vc-manager", "vc-syncer", "vn-agent")
-MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class PodUse:
-    """What the kubelet says one pod uses."""
-
-    namespace: str
-    name: str
-    cpu_ns: int
-    working_set: int
-    rss: int
-
-
-class Super:
-    """A super cluster seen through kubectl."""
-
-    def __init__(self, kubeconfig: Path, path: str) -> None:
-        self._env = {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": path}
-
-    def kubectl(self, *words: str, kubeconfig: Path | None = None) -> str:
-        env = {**self._env, "KUBECONFIG": str(kubeconfig)} if kubeconfig else self._env
-        done = subprocess.run(
-            ["kubectl", *words], env=env, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise SystemExit(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
-        return done.stdout
-
-    def use(self) -> list[PodUse]:
-        """Read each pod's use from every kubelet's summary."""
-        found: list[PodUse] = []
-        for node in self.kubectl("get", "nodes", "-o", "name").split():
-            summary = json.loads(
-                self.kubectl(
-                    "get", "--raw", f"/api/v1/{node.replace('node/', 'nodes/')}/proxy/stats/summary"
-                )
-            )
-            found += [_pod_use(pod) for pod in summary["pods"]]
-        return found
-
-
-def _pod_use(pod: dict[str, Any]) -> PodUse:
-    containers = pod.get("containers", [])
-    return PodUse(
-        namespace=pod["podRef"]["namespace"],
-        name=pod["podRef"]["name"],
-        cpu_ns=sum(c.get("cpu", {}).get("usageCoreNanoSeconds", 0) for c in containers),
-        working_set=sum(c.get("memory", {}).get("workingSetBytes", 0) for c in containers),
-        rss=sum(c.get("memory", {}).get("rssBytes", 0) for c in containers),
-    )
-
-
-def noise() -> dict[str, float]:
-    """Time one fixed piece of work several times: how steady the machine is right now."""
-    seconds = []
-    for _ in range(7):
-        begun = time.perf_counter()
-        sum(range(3_000_000))
-        seconds.append(time.perf_counter() - begun)
-    middle = statistics.median(seconds)
-    return {
-        "median_ms": 1e3 * middle,
-        "spread": (max(seconds) - min(seconds)) / middle,
-        "load_1min": os.getloadavg()[0],
-    }
-
-
-@contextmanager
-def tenants(cluster: Super) -> Iterator[dict[str, dict[str, float]]]:
-    """Hold the tenants that `create` made, and delete them at the end."""
-    made: dict[str, dict[str, float]] = {}
-    try:
-        yield made
-    finally:
-        for name in made:
-            cluster.kubectl("vc", "delete", name)
-
-
-def create(cluster: Super, name: str, cluster_version: str, folder: Path) -> dict[str, float]:
-    """Create a tenant; return seconds to the command's end and to the first answered request."""
-    kubeconfig = folder / f"{name}.kubeconfig"
-    begun = time.perf_counter()
-    cluster.kubectl(
-        "vc", "create", name, "--cluster-version", cluster_version, "-o", str(kubeconfig)
-    )
-    created = time.perf_counter() - begun
-    cluster.kubectl("get", "namespaces", kubeconfig=kubeconfig)
-    return {"create_s": created, "first_request_s": time.perf_counter() - begun}
-
-
-def root_of(cluster: Super, name: str) -> str:
-    """Return a tenant's root namespace."""
-    return cluster.kubectl(
-        "get", "virtualcluster", name, "-o", "jsonpath={.status.clusterNamespace}"
-    )
 
 
 def idle(cluster: Super, root: str, seconds: float) -> dict[str, dict[str, float]]:
@@ -146,18 +48,31 @@ def component_memory(cluster: Super) -> dict[str, float]:
     }
 
 
+def alone(cluster: Super, cluster_version: str, folder: Path, times: int) -> list[dict[str, float]]:
+    """Create a tenant several times, each time without another, and delete it."""
+    found: list[dict[str, float]] = []
+    for number in range(times):
+        name = f"bench-alone-{number}"
+        print(f"creating tenant {name}", flush=True)
+        with tenants(cluster) as made:
+            made[name] = {}
+            made[name] = create(cluster, name, cluster_version, folder)
+            found.append(made[name])
+        time.sleep(_BETWEEN)
+    return found
+
+
 def measure(cluster: Super, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run the whole measurement and return its figures."""
-    results: dict[str, Any] = {"noise": noise(), "cores": os.cpu_count()}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        tenants(cluster) as made,
-    ):
+    results: dict[str, Any] = {"noise": rig.noise(), "cores": os.cpu_count()}
+    with tempfile.TemporaryDirectory() as folder, tenants(cluster) as made:
+        version = arguments.cluster_version
+        results["alone"] = alone(cluster, version, Path(folder), arguments.alone)
         for number in range(arguments.tenants):
             name = f"bench-{number}"
             print(f"creating tenant {name}", flush=True)
             made[name] = {}
-            made[name] = create(cluster, name, arguments.cluster_version, Path(folder))
+            made[name] = create(cluster, name, version, Path(folder))
             if number == 0:
                 print(f"resting for {arguments.idle:.0f} s, twice", flush=True)
                 time.sleep(arguments.idle)
@@ -177,6 +92,9 @@ def table(results: dict[str, Any]) -> str:
     lines = [
         f"machine: {results['cores']} cores, load {seen['load_1min']:.2f}",
         f"noise: a fixed loop took {seen['median_ms']:.0f} ms, spread {seen['spread']:.0%}",
+        "",
+        _spread("alone, create s", [each["create_s"] for each in results["alone"]]),
+        _spread("alone, first request s", [each["first_request_s"] for each in results["alone"]]),
         "",
         f"{'tenant':24}{'create s':>12}{'first request s':>18}",
     ]
@@ -198,23 +116,22 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _spread(what: str, seconds: list[float]) -> str:
+    middle = statistics.median(seconds)
+    return (
+        f"{what:24}median {middle:.1f}, {min(seconds):.1f} to {max(seconds):.1f}, of {len(seconds)}"
+    )
+
+
 def main() -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--super-kubeconfig", type=Path, default=ROOT / ".testbed" / "super.kubeconfig"
-    )
-    parser.add_argument("--cluster-version", default="v1.36")
-    parser.add_argument("--tenants", type=int, default=5)
+    parser = rig.parser(__doc__)
     parser.add_argument("--idle", type=float, default=60.0, help="seconds of quiet per sample")
-    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    parser.add_argument("--path", default=beside, help="PATH with kubectl, kubectl-vc")
+    parser.add_argument("--alone", type=int, default=5, help="tenants to make one by one")
     arguments = parser.parse_args()
     results = measure(Super(arguments.super_kubeconfig, arguments.path), arguments)
     print("\n" + table(results))
-    into = ROOT / "bench" / "results" / "provision.json"
-    into.parent.mkdir(exist_ok=True)
-    into.write_text(json.dumps(results, indent=2) + "\n")
+    rig.write("provision", results)
     return 0
 
 

@@ -1,0 +1,154 @@
+"""A stage with an observer and a load's connections: what every profile runs in.
+
+Owns the loads' items, quiet between runs, and what the machine did besides. Knows no figure.
+Hazard: figures of runs that follow each other without rest hold each other's work.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from bench import load, use
+from bench.load import Item
+from bench.sightings import Observer
+from bench.stage import DIRECT, Stage
+from bench.syncers import Running, Syncer
+from bench.wire import Wire
+from kubeio import Object
+from tenancy.resources import PODS
+
+TIMEOUT = 180.0
+_QUIET_CORES = 0.35
+_QUIET_SECONDS = 20.0
+
+
+@dataclass
+class Effort:
+    """What a span of time cost, by process; filled when the span ends."""
+
+    seconds: float = 0.0
+    cpu: dict[str, float] = field(default_factory=dict)
+    foreign_cores: float = 0.0
+    """Cores that programs outside of the measurement had: the noise of this run."""
+
+    def of(self, word: str) -> float:
+        """Return processor seconds of all processes with a word in their name."""
+        return sum(seconds for name, seconds in self.cpu.items() if word in name)
+
+
+@dataclass(kw_only=True)
+class Arena:
+    """Everything that a profile needs."""
+
+    stage: Stage
+    observer: Observer
+    super_wire: Wire
+    tenant_wires: list[Wire]
+    syncer: Syncer
+    runs: int = 0
+
+    async def begin(self, word: str) -> str:
+        """Begin a run: nothing works any more; returns the prefix of its names."""
+        await self.settle()
+        self.runs += 1
+        prefix = f"{word}-{self.runs}-"
+        await self.observer.begin(prefix)
+        return prefix
+
+    def direct_items(self, prefix: str, count: int) -> list[Item]:
+        """Return pods made straight in the super cluster."""
+        shape = self.stage.shape
+        where = PODS.path(DIRECT, "")
+        names = [f"{prefix}{number:05}" for number in range(count)]
+        return [Item(name, self.super_wire, where, shape.pod(name)) for name in names]
+
+    def tenant_items(self, prefix: str, count: int, tenants: int = 0) -> list[Item]:
+        """Return pods of the first tenants in turn, of all when no number is given."""
+        shape, wires = self.stage.shape, self.tenant_wires[: tenants or None]
+        where = PODS.path("default", "")
+        names = [f"{prefix}{number:05}" for number in range(count)]
+        return [
+            Item(name, wires[number % len(wires)], where, shape.pod(name))
+            for number, name in enumerate(names)
+        ]
+
+    def pids(self, running: Running | None = None) -> dict[str, int]:
+        """Return every process of the measurement."""
+        found = self.stage.pids() | {"observer": self.observer.pid, "load": os.getpid()}
+        if running is not None:
+            found["syncer"] = running.pid
+        return found
+
+    @contextmanager
+    def effort(self, running: Running | None = None) -> Iterator[Effort]:
+        """Count what a block costs."""
+        pids = self.pids(running)
+        found, before, busy, begun = Effort(), use.cpu(pids), use.busy_seconds(), time.monotonic()
+        yield found
+        found.seconds = time.monotonic() - begun
+        found.cpu = use.since(before, pids)
+        foreign = use.busy_seconds() - busy - sum(found.cpu.values())
+        found.foreign_cores = max(foreign, 0.0) / found.seconds
+
+    async def settle(self, running: Running | None = None) -> None:
+        """Wait until the clusters are at rest, for some time at most."""
+        for _ in range(int(_QUIET_SECONDS)):
+            with self.effort(running) as effort:
+                await asyncio.sleep(1.0)
+            if sum(effort.cpu.values()) < _QUIET_CORES * effort.seconds:
+                return
+
+    @asynccontextmanager
+    async def synced(self) -> AsyncIterator[Running]:
+        """Run the syncer, and go on when it carries pods of every tenant and back."""
+        async with self.syncer.running(self.stage) as running:
+            await self.canaries()
+            yield running
+
+    async def canaries(self) -> list[Object]:
+        """Carry one pod of each tenant to Ready and away; return what was seen of it below."""
+        self.runs += 1
+        prefix = f"canary-{self.runs}-"
+        await self.observer.begin(prefix)
+        items = self.tenant_items(prefix, len(self.tenant_wires))
+        await load.burst(items, load.post)
+        await self.observer.until("tenant", "ready", len(items), timeout=TIMEOUT)
+        listed = json.loads(await self.super_wire.do("GET", PODS.path("", "")))
+        await load.burst(items, load.delete)
+        await self.observer.until("tenant", "gone", len(items), timeout=TIMEOUT)
+        found = [pod for pod in listed["items"] if pod["metadata"]["name"].startswith(prefix)]
+        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+
+@asynccontextmanager
+async def opened(stage: Stage, syncer: Syncer, observer: Observer) -> AsyncIterator[Arena]:
+    """Connect a load to a stage for the length of a block."""
+    async with AsyncExitStack() as stack:
+        planes = (stage.super_plane, *(place.plane for place in stage.places))
+        wires = [
+            await stack.enter_async_context(Wire(plane.endpoint, agent="load", connections=64))
+            for plane in planes
+        ]
+        yield Arena(
+            stage=stage,
+            observer=observer,
+            super_wire=wires[0],
+            tenant_wires=wires[1:],
+            syncer=syncer,
+        )
+
+
+def memory(running: Running) -> Mapping[str, float]:
+    """Return MiB of the syncer."""
+    found = use.memory(running.pid)
+    return {"rss_mib": found.rss, "peak_mib": found.peak, "pss_mib": found.pss}
+
+
+def last_words(stage: Stage) -> str:
+    """Return the ends of the logs of what is measured, for a run that failed."""
+    logs = (stage.folder / "syncer.log", stage.folder / "observer.log")
+    return "".join(f"{log.name}:\n{log.read_text()[-3000:]}\n" for log in logs if log.exists())

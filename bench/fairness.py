@@ -1,0 +1,145 @@
+"""Regular tenants beside greedy ones: what the regular ones feel of them.
+
+Owns the mix: the last tenants are greedy and make all their pods at once, or have the statuses of
+their pods changed without end; the others make one pod after the other at a calm rate. The same
+calm load alone is the measure.
+"""
+
+import asyncio
+import statistics
+from dataclasses import dataclass
+
+from bench import changes, load, runs
+from bench.arena import TIMEOUT, Arena
+from bench.figures import jain, summary
+from bench.lives import Figures
+from bench.load import Item, Times
+from bench.sightings import Sightings
+from bench.syncers import Running
+from tenancy.resources import PODS
+
+_REST = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix:
+    """Who does how much."""
+
+    greedy_tenants: int
+    greedy_pods: int
+    """Of each."""
+    regular_pods: int
+    """Of each."""
+    per_second: float
+    """Pods of all regular tenants together."""
+    storm_per_second: float = 0.0
+
+
+async def measure(arena: Arena, mix: Mix) -> dict[str, list[Figures]]:
+    """Return what regular tenants feel alone, beside a burst and beside a storm of statuses."""
+    found: dict[str, list[Figures]] = {}
+    async with arena.synced() as running:
+        found["alone"] = [await _alone(arena, mix, running)]
+        found["beside a burst"] = [await _burst(arena, mix, running)]
+        found["greedy alone"] = [await _greedy(arena, mix, running)]
+        if mix.storm_per_second:
+            found["beside a storm"] = [await _storm(arena, mix, running)]
+    alone = found["alone"][0]["ready_ms"]["p99"]
+    for each in found.values():
+        if "ready_ms" in each[0]:
+            each[0]["p99_to_alone"] = each[0]["ready_ms"]["p99"] / alone
+    return found
+
+
+async def _alone(arena: Arena, mix: Mix, running: Running) -> Figures:
+    prefix = await arena.begin("alone")
+    regular = _regular(arena, mix, f"{prefix}r-")
+    with arena.effort(running) as effort:
+        times = await load.paced(regular, load.post, per_second=mix.per_second)
+        await arena.observer.until("tenant", "ready", len(regular), timeout=TIMEOUT)
+    seen = await arena.observer.take()
+    await _away(arena, regular)
+    return _felt(times, seen, regular) | runs.cost((effort,), len(regular))
+
+
+async def _burst(arena: Arena, mix: Mix, running: Running) -> Figures:
+    prefix = await arena.begin("beside")
+    regular, greedy = _regular(arena, mix, f"{prefix}r-"), _of_greedy(arena, mix, f"{prefix}g-")
+    with arena.effort(running) as effort:
+        async with asyncio.TaskGroup() as group:
+            eating = group.create_task(load.burst(greedy, load.post))
+            calm = group.create_task(load.paced(regular, load.post, per_second=mix.per_second))
+        count = len(regular) + len(greedy)
+        await arena.observer.until("tenant", "ready", count, timeout=TIMEOUT)
+    seen = await arena.observer.take()
+    await _away(arena, [*regular, *greedy])
+    found = _felt(calm.result(), seen, regular) | runs.cost((effort,), count)
+    return found | _eaten(eating.result(), seen)
+
+
+async def _greedy(arena: Arena, mix: Mix, running: Running) -> Figures:
+    prefix = await arena.begin("greedy")
+    greedy = _of_greedy(arena, mix, f"{prefix}g-")
+    with arena.effort(running) as effort:
+        times = await load.burst(greedy, load.post)
+        await arena.observer.until("tenant", "ready", len(greedy), timeout=TIMEOUT)
+    seen = await arena.observer.take()
+    await _away(arena, greedy)
+    return _eaten(times, seen) | runs.cost((effort,), len(greedy))
+
+
+async def _storm(arena: Arena, mix: Mix, running: Running) -> Figures:
+    prefix = await arena.begin("storm")
+    regular, greedy = _regular(arena, mix, f"{prefix}r-"), _of_greedy(arena, mix, f"{prefix}g-")
+    await load.burst(greedy, load.post)
+    await arena.observer.until("tenant", "ready", len(greedy), timeout=TIMEOUT)
+    await asyncio.sleep(_REST)
+    targets = await changes.twins(arena, f"{prefix}g-")
+    seconds = len(regular) / mix.per_second
+    with arena.effort(running) as effort:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(changes.storm(targets, mix.storm_per_second, seconds))
+            calm = group.create_task(load.paced(regular, load.post, per_second=mix.per_second))
+        count = len(regular) + len(greedy)
+        await arena.observer.until("tenant", "ready", count, timeout=TIMEOUT)
+    seen = await arena.observer.take()
+    await _away(arena, [*regular, *greedy])
+    return _felt(calm.result(), seen, regular) | runs.cost((effort,), count)
+
+
+def _regular(arena: Arena, mix: Mix, prefix: str) -> list[Item]:
+    tenants = len(arena.tenant_wires) - mix.greedy_tenants
+    return arena.tenant_items(prefix, tenants * mix.regular_pods, tenants)
+
+
+def _of_greedy(arena: Arena, mix: Mix, prefix: str) -> list[Item]:
+    wires = arena.tenant_wires[-mix.greedy_tenants :]
+    names = [f"{prefix}{number:05}" for number in range(mix.greedy_tenants * mix.greedy_pods)]
+    where, shape = PODS.path("default", ""), arena.stage.shape
+    return [
+        Item(name, wires[number % len(wires)], where, shape.pod(name))
+        for number, name in enumerate(names)
+    ]
+
+
+async def _away(arena: Arena, items: list[Item]) -> None:
+    await load.burst(items, load.delete)
+    await arena.observer.until("tenant", "gone", len(items), timeout=TIMEOUT)
+    await arena.settle()
+
+
+def _felt(times: Times, seen: Sightings, regular: list[Item]) -> Figures:
+    ready = seen.when("tenant", "ready")
+    by_tenant: dict[int, list[float]] = {}
+    for item in regular:
+        late = 1e3 * (ready[item.name] - times.sent[item.name])
+        by_tenant.setdefault(id(item.wire), []).append(late)
+    means = [statistics.fmean(values) for values in by_tenant.values()]
+    every = [value for values in by_tenant.values() for value in values]
+    return {"ready_ms": summary(every).as_dict(), "jain": jain(means)}
+
+
+def _eaten(times: Times, seen: Sightings) -> Figures:
+    ready = seen.when("tenant", "ready")
+    ended = max(ready[name] for name in times.sent)
+    return {"greedy_pods_per_s": len(times.sent) / (ended - times.begun)}

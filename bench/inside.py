@@ -1,0 +1,143 @@
+"""Our syncer with measuring devices in its own process: a ticker, a sampler, a watch on garbage.
+
+Run as `python -m bench.inside FILE [the syncer's options]`. The ticker says how late the loop is;
+the sampler looks at the stack after each two milliseconds of processor time. Both begin anew at
+SIGUSR1 and write FILE at SIGUSR2 and at the end. Hazard: the sampler costs some percent and sees C
+code as the line that called it; figures of speed are taken without it.
+"""
+
+import asyncio
+import gc
+import json
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+from bench.figures import summary
+from bench.rig import ROOT
+from kubeio.endpoint import Endpoint
+from syncer import __main__, app
+
+TICK = 0.01
+_SAMPLE = 0.002
+_DEPTH = 60
+
+
+class Devices:
+    """What was seen since the last beginning."""
+
+    def __init__(self, into: Path) -> None:
+        self._into = into
+        self._late: list[float] = []
+        self._own: Counter[str] = Counter()
+        self._total: Counter[str] = Counter()
+        self._stacks: Counter[str] = Counter()
+        self._files: Counter[str] = Counter()
+        self._samples = 0
+        self._collecting = self._collected = self._longest = 0.0
+        self._began = time.process_time()
+
+    def begin(self) -> None:
+        """Forget everything."""
+        self._late.clear()
+        for counter in (self._own, self._total, self._stacks, self._files):
+            counter.clear()
+        self._samples = 0
+        self._collected = self._longest = 0.0
+        self._began = time.process_time()
+
+    def collect(self, phase: str, _: dict[str, int]) -> None:
+        """Time the garbage collector, which no stack shows."""
+        now = time.process_time()
+        if phase == "start":
+            self._collecting = now
+        else:
+            self._collected += now - self._collecting
+            self._longest = max(self._longest, now - self._collecting)
+
+    async def tick(self) -> None:
+        """Measure how late the loop comes back, until cancelled."""
+        while True:
+            due = time.monotonic() + TICK
+            await asyncio.sleep(TICK)
+            self._late.append(1e3 * (time.monotonic() - due))
+
+    def sample(self, _: int, frame: FrameType | None) -> None:
+        """Count a stack."""
+        self._samples += 1
+        names: list[str] = []
+        while frame is not None and len(names) < _DEPTH:
+            names.append(_named(frame))
+            frame = frame.f_back
+        if names:
+            self._own[names[0]] += 1
+            self._total.update(set(names))
+            self._files[names[0].partition(":")[0]] += 1
+            self._stacks[" < ".join(names[:6])] += 1
+
+    def write(self) -> None:
+        """Write what was seen; no sample may come while the counters are read."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPROF})
+        try:
+            self._write()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
+
+    def _write(self) -> None:
+        late = summary(self._late)
+        found = {
+            "late_ms": late.as_dict(),
+            "cpu_s": time.process_time() - self._began,
+            "garbage_s": self._collected,
+            "garbage_longest_ms": 1e3 * self._longest,
+            "samples": self._samples,
+            "files": self._files.most_common(40),
+            "own": self._own.most_common(60),
+            "total": self._total.most_common(120),
+            "stacks": self._stacks.most_common(60),
+        }
+        making = self._into.with_suffix(".making")
+        making.write_text(json.dumps(found, indent=1))
+        making.rename(self._into)
+
+
+def _named(frame: FrameType) -> str:
+    code = frame.f_code
+    file = code.co_filename
+    short = file.removeprefix(f"{ROOT}/")
+    if "site-packages/" in file:
+        short = file.rpartition("site-packages/")[2]
+    elif "/lib/python" in file:
+        short = file.rpartition("/lib/python")[2].partition("/")[2]
+    return f"{short}:{code.co_qualname if hasattr(code, 'co_qualname') else code.co_name}"
+
+
+def main() -> int:
+    """Run the syncer until it is told to stop."""
+    devices = Devices(Path(sys.argv[1]))
+    serve = app.serve
+
+    async def measured(options: app.Options, endpoint: Endpoint) -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, devices.begin)
+        loop.add_signal_handler(signal.SIGUSR2, devices.write)
+        gc.callbacks.append(devices.collect)
+        signal.signal(signal.SIGPROF, devices.sample)
+        signal.setitimer(signal.ITIMER_PROF, _SAMPLE, _SAMPLE)
+        ticking = asyncio.ensure_future(devices.tick())
+        try:
+            return await serve(options, endpoint)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            ticking.cancel()
+            devices.write()
+
+    app.serve = measured
+    return __main__.main(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

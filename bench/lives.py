@@ -1,0 +1,55 @@
+"""Figures of pods' lives from what the load did and what the observer saw; pure.
+
+Owns the definitions. All times are of one clock. A pod's creation counts from when its request was
+sent; what a syncer adds is counted from the moment that it could know:
+
+- `down`: the tenant's server had answered -> the observer saw it in the super cluster
+- `up`: the observer saw it in the super cluster -> it saw it in the tenant
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench.figures import Summary, curve, summary
+from bench.load import Times
+from bench.sightings import Sightings, delays
+
+Figures = dict[str, Any]
+
+
+def creation(times: Times, seen: Sightings, side: str) -> Figures:
+    """Return what creating all took; `side` is where their creator looks."""
+    ready = seen.when(side, "ready")
+    took = max(ready.values()) - times.begun
+    found: Figures = {
+        "pods": len(ready),
+        "create_s": took,
+        "pods_per_s": len(ready) / took,
+        "ready_ms": _summed(times.sent, ready),
+        "ready_curve_ms": curve(delays(times.sent, ready)),
+        "create_call_ms": _summed(times.sent, times.answered),
+        "cluster_ready_ms": _summed(seen.when("super", "added"), seen.when("super", "ready")),
+    }
+    if side == "tenant":
+        found["down_create_ms"] = _summed(times.answered, seen.when("super", "added"))
+        for what in ("bound", "ready"):
+            found[f"up_{what}_ms"] = _summed(seen.when("super", what), seen.when(side, what))
+    return found
+
+
+def deletion(times: Times, seen: Sightings, side: str) -> Figures:
+    """Return what deleting all took."""
+    gone = seen.when(side, "gone")
+    found: Figures = {
+        "delete_s": max(gone.values()) - times.begun,
+        "gone_ms": _summed(times.sent, gone),
+    }
+    if side == "tenant":
+        found["down_delete_ms"] = _summed(times.answered, seen.when("super", "marked"))
+        found["up_gone_ms"] = _summed(seen.when("super", "gone"), gone)
+    return found
+
+
+def _summed(begun: Mapping[str, float], ended: Mapping[str, float]) -> dict[str, float]:
+    found: Summary = summary(delays(begun, ended))
+    return found.as_dict()

@@ -1,0 +1,90 @@
+"""Creating and deleting many objects at once, or at a rate, with the time of each.
+
+Owns the workers. Knows paths and bodies, not what they mean. Hazard: stamps are of the monotonic
+clock read here, not of the loop's, which stands still while something runs.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+from bench.wire import Wire
+
+CREATORS = 20
+GRACEFUL = b'{"apiVersion":"v1","kind":"DeleteOptions"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One object of the load."""
+
+    name: str
+    wire: Wire
+    collection: str
+    """Path that it is created under."""
+    body: bytes = b""
+
+    @property
+    def path(self) -> str:
+        """Return where it is."""
+        return f"{self.collection}/{self.name}"
+
+
+@dataclass(slots=True)
+class Times:
+    """When each request was sent and answered, by the object's name."""
+
+    sent: dict[str, float] = field(default_factory=dict)
+    answered: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def begun(self) -> float:
+        """Return when the first was sent."""
+        return min(self.sent.values())
+
+
+Send = Callable[[Item], Awaitable[object]]
+
+
+async def post(item: Item) -> bytes:
+    """Create an object."""
+    return await item.wire.do("POST", item.collection, item.body)
+
+
+async def delete(item: Item) -> bytes:
+    """Delete an object as a person does: with the grace that it asks for."""
+    return await item.wire.do("DELETE", item.path, GRACEFUL)
+
+
+async def burst(items: Iterable[Item], send: Send, *, workers: int = CREATORS) -> Times:
+    """Do it for all, as fast as so many workers can."""
+    times, waiting = Times(), iter(items)
+
+    async def work() -> None:
+        for item in waiting:
+            await _timed(item, send, times)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(work())
+    return times
+
+
+async def paced(
+    items: Iterable[Item], send: Send, *, per_second: float, times: Times | None = None
+) -> Times:
+    """Do it for all at a rate, whether or not the one before is answered."""
+    found = times if times is not None else Times()
+    begun = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for number, item in enumerate(items):
+            await asyncio.sleep(max(begun + number / per_second - time.monotonic(), 0))
+            group.create_task(_timed(item, send, found))
+    return found
+
+
+async def _timed(item: Item, send: Send, times: Times) -> None:
+    times.sent[item.name] = time.monotonic()
+    await send(item)
+    times.answered[item.name] = time.monotonic()

@@ -1,0 +1,102 @@
+"""The syncer's own cost, against clusters in memory that take nothing of it.
+
+    python -m bench.memory_api --tenants 4 --pods 200
+    python -m bench.memory_api --tenants 100 --pods 10000 --profile all
+
+Starts everything on loopback and ends it. Prints a table; writes JSON to `bench/results/`. The
+clusters bind and run pods by themselves; what they leave out says `bench.memapi`.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench import memory_profiles, memory_stage, report, rig
+from bench.shapes import SHAPES
+from bench.syncers import INSIDE, OURS, Syncer
+
+
+async def measure(asked: argparse.Namespace) -> dict[str, Any]:
+    """Set everything up, measure the profiles, and take it down."""
+    results: dict[str, Any] = {"noise": rig.noise(), "cores": os.cpu_count()}
+    syncer = Syncer(command=INSIDE if asked.inside else asked.syncer)
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        folder = Path(name)
+        async with memory_stage.running(
+            folder,
+            tenants=asked.tenants,
+            shape=asked.shape,
+            step=asked.step_ms / 1e3,
+            events=asked.events,
+        ) as stage:
+            try:
+                results["runs"] = await memory_profiles.run(stage, syncer, asked)
+            except BaseException:
+                log = folder / "syncer.log"
+                if log.exists():
+                    sys.stderr.write(log.read_text(errors="replace")[-3000:])
+                raise
+    return results
+
+
+def _profiles(text: str) -> list[str]:
+    """Read a list of profiles."""
+    found = list(memory_profiles.PROFILES) if text == "all" else text.split(",")
+    for name in found:
+        if name not in memory_profiles.PROFILES:
+            raise argparse.ArgumentTypeError(f"there is no profile {name!r}; see --help")
+    return found
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=f"{__doc__}\nprofiles (or `all`):\n{memory_profiles.explained()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--profile", default=["burst"], type=_profiles, metavar="NAME[,NAME...]")
+    add("--shape", default="bare", choices=sorted(SHAPES))
+    add("--tenants", type=int, default=4)
+    add("--pods", type=int, default=200, help="of all tenants together")
+    add("--rounds", type=int, default=1, help="how often a burst runs")
+    add("--rate", type=float, default=0.0, help="pods per second; 0: as fast as can be")
+    add("--step-ms", type=float, default=5.0, help="between two steps of a pod's life below")
+    add("--no-events", dest="events", action="store_false", help="without the Event Scheduled")
+    add("--rest", type=float, default=20.0, help="seconds of rest before idle and restart")
+    add("--seconds", type=float, default=60.0, help="how long idle is watched")
+    add("--greedy", type=int, default=10, help="greedy tenants of `fairness`; the last ones")
+    add("--greedy-pods", type=int, default=900, help="of each")
+    add("--greedy-rate", type=float, default=0.0, help="of all of them; 0: as fast as can be")
+    add("--regular", type=int, default=40, help="regular tenants of `fairness`; the first ones")
+    add("--regular-pods", type=int, default=10, help="of each")
+    add("--regular-rate", type=float, default=20.0, help="their pods per second together")
+    add("--syncer", default=OURS, help="command of the syncer to measure; see bench/syncers.py")
+    add("--inside", action="store_true", help="ours with a ticker and a sampler; not for speed")
+    asked = parser.parse_args()
+    needed = asked.greedy + asked.regular
+    if "fairness" in asked.profile and asked.tenants < needed:
+        parser.error(f"fairness needs --tenants {needed}: the greedy and the regular ones")
+    return asked
+
+
+def main() -> int:
+    """Measure, print, write."""
+    asked = _arguments()
+    results = uvloop.run(measure(asked))
+    shown = {key: value for key, value in vars(asked).items() if key != "profile"}
+    results["asked"] = shown | {"profile": "+".join(asked.profile)}
+    sys.stdout.write(report.table(results) + "\n")
+    inside = ["inside"] if asked.inside else []
+    word = "all" if len(asked.profile) == len(memory_profiles.PROFILES) else "-".join(asked.profile)
+    size = f"{asked.tenants}x{asked.pods}"
+    rig.write("-".join(["memory", word, asked.shape, size, *inside]), results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

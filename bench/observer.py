@@ -1,0 +1,191 @@
+"""A process that only watches: its own watches, one clock, and what it saw when.
+
+Run as `python -m bench.observer FILE`; the file names the clusters, each with its kubeconfig and
+its side, `super` or `tenant`, and the kinds to watch. Commands come as lines of JSON on the
+standard input, answers go to the standard output; `bench.sightings` speaks with it. Stamps are of
+CLOCK_MONOTONIC, which all processes of a machine share. Hazard: its own work delays what it stamps;
+it decodes only the fields that it needs.
+"""
+
+import asyncio
+import gc
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+
+from kubeio import config, errors
+from kubeio.client import Client
+from kubeio.stream import Event
+from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
+
+KINDS = {resource.kind: resource for resource in (PODS, CONFIG_MAPS, SECRETS)}
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    conditions: list[_Condition] | None = None
+    message: str = ""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    deletion_timestamp: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Seen(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+    data: dict[str, str] | None = None
+
+
+_DECODE = msgspec.json.Decoder(_Seen)
+
+
+class Records:
+    """First sight of everything, by cluster, kind and name."""
+
+    def __init__(self) -> None:
+        self.prefix = ""
+        self.stamps: dict[tuple[str, str, str], dict[str, float]] = {}
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        """By side, kind and what was seen: how many objects."""
+        self.events: Counter[tuple[str, str]] = Counter()
+        self.changed = asyncio.Event()
+
+    def begin(self, prefix: str) -> None:
+        """Forget everything, and look only at names with this prefix from now on."""
+        self.prefix = prefix
+        self.stamps.clear()
+        self.counts.clear()
+        self.events.clear()
+        gc.collect()
+
+    def take(self, now: float, cluster: str, side: str, kind: str, event: Event) -> None:
+        """Stamp what an event shows for the first time."""
+        seen = _DECODE.decode(event.raw)
+        name = seen.metadata.name
+        if not name.startswith(self.prefix):
+            return
+        self.events[side, kind] += 1
+        stamps = self.stamps.setdefault((cluster, kind, name), {})
+        for what in _shown(event.type, seen):
+            if what not in stamps:
+                stamps[what] = now
+                self.counts[side, kind, what] += 1
+                self.changed.set()
+
+
+def _shown(event: str, seen: _Seen) -> list[str]:
+    if event == "DELETED":
+        return ["gone"]
+    shown = ["added"]
+    if seen.metadata.deletion_timestamp:
+        shown.append("marked")
+    if seen.spec.node_name:
+        shown.append("bound")
+    if any(c.type == "Ready" and c.status == "True" for c in seen.status.conditions or ()):
+        shown.append("ready")
+    if seen.status.message:
+        shown.append(f"status:{seen.status.message}")
+    if seen.data and "seq" in seen.data:
+        shown.append(f"seq:{seen.data['seq']}")
+    return shown
+
+
+async def _watch(records: Records, client: Client, cluster: str, side: str, kind: str) -> None:
+    """Follow one collection until cancelled."""
+    resource: Resource = KINDS[kind]
+    while True:
+        try:
+            async with client.watch(resource, initial_events=True, timeout_seconds=3600) as events:
+                async for event in events:
+                    now = time.monotonic()
+                    if event.type != "BOOKMARK":
+                        records.take(now, cluster, side, kind, event)
+        except errors.KubeError as problem:
+            sys.stderr.write(f"{cluster} {kind}: {problem}\n")
+            await asyncio.sleep(0.1)
+
+
+async def _answer(records: Records, command: dict[str, Any]) -> dict[str, Any]:
+    match command["do"]:
+        case "begin":
+            records.begin(command["prefix"])
+            return {}
+        case "await":
+            return await _await(records, command)
+        case "take":
+            stamps = [[*key, value] for key, value in records.stamps.items()]
+            events = [[*key, count] for key, count in records.events.items()]
+            return {"stamps": stamps, "events": events}
+        case unknown:
+            raise SystemExit(f"the command {unknown!r} is not known")
+
+
+async def _await(records: Records, command: dict[str, Any]) -> dict[str, Any]:
+    """Wait until enough objects were seen like that, or until the time is over."""
+    key = (command["side"], command["kind"], command["what"])
+    ends = time.monotonic() + command["timeout"]
+    while records.counts[key] < command["count"]:
+        records.changed.clear()
+        try:
+            async with asyncio.timeout(ends - time.monotonic()):
+                await records.changed.wait()
+        except TimeoutError:
+            break
+    return {"count": records.counts[key]}
+
+
+async def _commands(records: Records) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 20)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        answer = await _answer(records, json.loads(line))
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+async def _run(plan: dict[str, Any]) -> None:
+    records = Records()
+    tasks: list[asyncio.Task[None]] = []
+    for cluster in plan["clusters"]:
+        endpoint = config.tenant_kubeconfig(cluster["content"], name=cluster["name"])
+        client = await Client(endpoint, user_agent="observer").__aenter__()
+        tasks += [
+            asyncio.create_task(_watch(records, client, cluster["name"], cluster["side"], kind))
+            for kind in plan["kinds"]
+        ]
+    await _commands(records)  # until the standard input ends
+    for task in tasks:
+        task.cancel()
+
+
+def main() -> int:
+    """Watch until the standard input ends."""
+    plan = json.loads(Path(sys.argv[1]).read_text())
+    for cluster in plan["clusters"]:
+        cluster["content"] = Path(cluster["kubeconfig"]).read_bytes()
+    gc.disable()  # a pause would be taken for the syncer's
+    uvloop.run(_run(plan))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""Pods' lives through a syncer, beside the same straight in the super cluster, and a ceiling.
+
+    python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5
+
+Starts everything on loopback and ends it. Prints a table; writes JSON and plots to
+`bench/results/`. Ratios count: absolute figures are of one machine at one time.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench import arena, plots, profiles, report, rig, sightings, stage, ways
+from bench.shapes import SHAPES
+from bench.syncers import INSIDE, OURS, Syncer
+
+_SEEN = ("Pod", "ConfigMap", "Secret")
+
+
+async def measure(asked: argparse.Namespace) -> None:
+    """Set everything up, measure one profile after the other, and take it down."""
+    noise = rig.noise()
+    syncer = Syncer(command=INSIDE if asked.inside else asked.syncer, pid_file=asked.pid)
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        folder = Path(name)
+        async with (
+            stage.running(
+                folder,
+                tenants=asked.tenants,
+                shape=SHAPES[asked.shape],
+                node_count=asked.nodes,
+                audit=asked.audit,
+                gate=asked.gate,
+                scheduler=asked.scheduler,
+                gogc=asked.gogc,
+            ) as on,
+            sightings.observing(on.clusters(), _seen(asked.profile), folder) as observer,
+            arena.opened(on, syncer, observer) as found,
+        ):
+            for profile in asked.profile:
+                try:
+                    runs = await profiles.run(found, profile, asked)
+                except BaseException:
+                    sys.stderr.write(arena.last_words(on))
+                    raise
+                _tell(profile, asked, {"noise": noise, "cores": os.cpu_count(), "runs": runs})
+
+
+def _tell(profile: str, asked: argparse.Namespace, results: dict[str, Any]) -> None:
+    """Print a profile's table; write its figures and pictures."""
+    shown = {key: str(value) if value is not None else "" for key, value in vars(asked).items()}
+    results["asked"] = shown | {"profile": profile}
+    sys.stdout.write(report.table(results) + "\n\n")
+    sys.stdout.flush()
+    words = [word for word in ("audit", "inside") if getattr(asked, word)]
+    name = "-".join(["pods", profile, asked.shape, *words])
+    rig.write(name, results)
+    plots.write(name, results)
+
+
+def _seen(names: list[str]) -> tuple[str, ...]:
+    """Return the kinds to watch: no more than is needed, as watches cost the servers."""
+    return _SEEN if "updates" in names else _SEEN[:1]
+
+
+def _names(text: str) -> list[str]:
+    """Read a list of profiles."""
+    found = text.split(",")
+    for name in found:
+        if name not in profiles.PROFILES:
+            raise argparse.ArgumentTypeError(f"there is no profile {name!r}; see --help")
+    return found
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=f"{__doc__}\nprofiles:\n{profiles.explained()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--profile", default=["burst"], type=_names, metavar="NAME[,NAME...]")
+    add("--shape", default="bare", choices=sorted(SHAPES))
+    add("--tenants", type=int, default=10)
+    add("--pods", type=int, default=1000)
+    add("--pairs", type=int, default=5, help="how often each way runs")
+    add("--nodes", type=int, default=10)
+    add("--rate", type=float, default=10.0, help="per second")
+    add("--seconds", type=float, default=30.0)
+    add("--life", type=float, default=5.0, help="seconds")
+    add("--objects", type=int, default=100)
+    add("--on", type=int, default=0, help="tenants that have pods; 0: all")
+    add("--gogc", default="100", help="for etcd and API servers: more memory, less work")
+    add("--ways", default=",".join(ways.WAYS), help="which ways to run")
+    add("--syncer", default=OURS, help="command of the syncer to measure; see bench/syncers.py")
+    add("--pid", type=Path, help="file into which that command writes the process to measure")
+    add("--inside", action="store_true", help="ours with a ticker and a sampler; not for speed")
+    add("--audit", action="store_true", help="count requests; not for speed")
+    add(
+        "--no-scheduler",
+        dest="scheduler",
+        action="store_false",
+        help="pods are bound without a thought",
+    )
+    add("--no-gate", dest="gate", action="store_false", help="without the chart's policies")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, print, write."""
+    uvloop.run(measure(_arguments()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The loads by name: what each runs, and in which ways.
+
+Owns the table. A profile gives runs by the name of their way; what is compared stands beside each
+other in one process, in turn forwards and backwards.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+
+from bench import changes, endurance, fairness, report, runs, ways
+from bench.arena import Arena
+from bench.fairness import Mix
+from bench.lives import Figures
+from bench.runs import BURST, STORM, Pace
+
+Runs = dict[str, list[Figures]]
+Profile = Callable[[Arena, argparse.Namespace], Awaitable[Runs]]
+
+
+async def _pairs(arena: Arena, asked: argparse.Namespace, count: int, pace: Pace) -> Runs:
+    """Run all ways next to each other, several times."""
+    wanted = [way for way in ways.WAYS if way in asked.ways.split(",")]
+    by_wire = await ways.scripts(arena) if ways.REPLAY in wanted else {}
+    found: Runs = {way: [] for way in wanted}
+    for pair in range(asked.pairs):
+        for way in wanted if pair % 2 == 0 else wanted[::-1]:
+            before = os.getloadavg()[0]
+            figures = await runs.run(arena, way, count, pace, by_wire)
+            found[way].append(figures | {"load_before": before})
+            sys.stderr.write(f"pair {pair + 1}: {report.line(way, figures)}\n")
+    return found
+
+
+async def _burst(arena: Arena, asked: argparse.Namespace) -> Runs:
+    return await _pairs(arena, asked, asked.pods, BURST)
+
+
+async def _delete_storm(arena: Arena, asked: argparse.Namespace) -> Runs:
+    return await _pairs(arena, asked, asked.pods, STORM)
+
+
+async def _steady(arena: Arena, asked: argparse.Namespace) -> Runs:
+    pace = Pace(per_second=asked.rate, tenants=asked.on)
+    return await _pairs(arena, asked, int(asked.rate * asked.seconds), pace)
+
+
+async def _churn(arena: Arena, asked: argparse.Namespace) -> Runs:
+    pace = Pace(per_second=asked.rate, life=asked.life, tenants=asked.on)
+    return await _pairs(arena, asked, int(asked.rate * asked.seconds), pace)
+
+
+async def _updates(arena: Arena, asked: argparse.Namespace) -> Runs:
+    return await _repeated(
+        asked, lambda: changes.updates(arena, asked.objects, asked.rate, asked.seconds)
+    )
+
+
+async def _statuses(arena: Arena, asked: argparse.Namespace) -> Runs:
+    return await _repeated(
+        asked, lambda: changes.statuses(arena, asked.objects, asked.rate, asked.seconds)
+    )
+
+
+async def _idle(arena: Arena, asked: argparse.Namespace) -> Runs:
+    return await _repeated(asked, lambda: endurance.idle(arena, asked.seconds))
+
+
+async def _restart(arena: Arena, asked: argparse.Namespace) -> Runs:
+    return await _repeated(asked, lambda: endurance.restart(arena, asked.pods))
+
+
+async def _drift(arena: Arena, asked: argparse.Namespace) -> Runs:
+    return await _repeated(asked, lambda: endurance.drift(arena, 10))
+
+
+async def _fairness(arena: Arena, asked: argparse.Namespace) -> Runs:
+    greedy = max(asked.tenants // 5, 1)
+    mix = Mix(
+        greedy_tenants=greedy,
+        greedy_pods=asked.pods // greedy,
+        regular_pods=10,
+        per_second=asked.rate,
+        storm_per_second=10 * asked.rate,
+    )
+    found: Runs = {}
+    for _ in range(asked.pairs):
+        for way, figures in (await fairness.measure(arena, mix)).items():
+            found.setdefault(way, []).extend(figures)
+    return found
+
+
+async def _repeated(asked: argparse.Namespace, measure: Callable[[], Awaitable[Figures]]) -> Runs:
+    return {ways.SYNCER: [await measure() for _ in range(asked.pairs)]}
+
+
+PROFILES: Mapping[str, tuple[Profile, str]] = {
+    "burst": (_burst, "--pods at once over all tenants, then all deleted"),
+    "storm": (_delete_storm, "the same, deleted by 64 at a time"),
+    "steady": (_steady, "--rate pods a second for --seconds on --on tenants"),
+    "churn": (_churn, "the same, each pod deleted --life seconds later"),
+    "updates": (_updates, "--objects ConfigMaps and Secrets changed at --rate for --seconds"),
+    "statuses": (_statuses, "--objects pods' statuses changed below at --rate for --seconds"),
+    "fairness": (_fairness, "a fifth of the tenants greedy with --pods, the others at --rate"),
+    "idle": (_idle, "nothing for --seconds"),
+    "restart": (_restart, "killed with --pods running"),
+    "drift": (_drift, "twins changed and deleted below"),
+}
+
+
+def explained() -> str:
+    """Return the profiles as lines of a help text."""
+    return "\n".join(f"  {name:10}{text}" for name, (_, text) in PROFILES.items())
+
+
+async def run(arena: Arena, name: str, asked: argparse.Namespace) -> Runs:
+    """Run a profile."""
+    profile, _ = PROFILES[name]
+    return await profile(arena, asked)

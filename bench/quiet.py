@@ -1,0 +1,191 @@
+"""What a cluster with tenants asks for while nobody does anything: every request, counted.
+
+Runs against the embedded super cluster with the chart installed (`make up`): the super's requests
+are read from its audit log, which records all that our components ask; a tenant's from its API
+server's log, which names every client at verbosity 3. Makes a ClusterVersion `quiet` for that and
+tenants `bench-0` to `bench-4`, and deletes them. Prints each client's requests by verb and what
+they are for; writes JSON to `bench/results/quiet.json`. Ends with 1 when a request of ours is none
+of: a watch renewed, a lease of the asking component itself, a token renewed, a probe.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from bench import rig
+from bench.rig import Super, create, root_of, tenants
+from tests.testbed.cluster import Cluster
+
+OURS = ("vc-manager", "vc-syncer", "vn-agent", "virtual-cluster-syncer")
+_LOGGED = re.compile(
+    r'"HTTP" verb="(?P<verb>[A-Z]+)" URI="(?P<uri>[^"]*)".* userAgent="(?P<agent>[^"]*)"'
+)
+_PURPOSES = (
+    ("watch renewed", re.compile(r"^WATCH ")),
+    ("own lease", re.compile(r"^(GET|PUT|PATCH|UPDATE) .*/leases(/|$)")),
+    ("token renewed", re.compile(r"^(POST|CREATE) .*(/token|/tokenreviews)$")),
+    ("probe", re.compile(r"^GET /(livez|readyz|healthz)")),
+)
+
+
+@dataclass(frozen=True, order=True)
+class Request:
+    """One kind of request: `side` is super or a tenant's name, `what` a verb and a path."""
+
+    side: str
+    client: str
+    what: str
+
+    @property
+    def purpose(self) -> str:
+        """Say what the request is for, or `other`."""
+        return next((name for name, shape in _PURPOSES if shape.match(self.what)), "other")
+
+    @property
+    def is_ours(self) -> bool:
+        """Tell whether one of our components asked."""
+        return self.client.split("/")[0] in OURS
+
+
+def super_requests(lines: Iterable[str]) -> Iterator[Request]:
+    """Yield the requests of our components from lines of the super's audit log."""
+    for line in lines:
+        entry = json.loads(line)
+        user = entry["user"]["username"]
+        if user.startswith("system:serviceaccount:vc-manager:") and _has_ended(entry):
+            path = urlsplit(entry["requestURI"]).path
+            yield Request("super", user.rsplit(":", 1)[1], f"{entry['verb'].upper()} {path}")
+
+
+def _has_ended(entry: dict[str, Any]) -> bool:
+    """Tell one line per request: a watch is logged when it begins and when it ends."""
+    return str(entry["stage"]) != "ResponseStarted"
+
+
+def tenant_requests(tenant: str, lines: Iterable[str]) -> Iterator[Request]:
+    """Yield every client's requests from lines of a tenant's API server's log."""
+    for line in lines:
+        if found := _LOGGED.search(line):
+            path = urlsplit(found["uri"]).path
+            client = found["agent"].split(" ")[0]
+            yield Request(tenant, client, f"{found['verb']} {path}")
+
+
+def quiet_version(cluster: Super, of: str) -> str:
+    """Make the ClusterVersion whose API server logs its clients; return its name."""
+    found = json.loads(cluster.kubectl("get", "clusterversion", of, "-o", "json"))
+    spec = found["spec"]
+    spec.setdefault("extraArgs", {}).setdefault("apiServer", {})["v"] = "3"
+    made = {
+        "apiVersion": found["apiVersion"],
+        "kind": found["kind"],
+        "metadata": {"name": "quiet"},
+        "spec": spec,
+    }
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(made, file)
+        file.flush()
+        cluster.kubectl("apply", "-f", file.name)
+    return "quiet"
+
+
+def watch(
+    cluster: Super, names: Iterable[str], audit_log: Path, seconds: float
+) -> Counter[Request]:
+    """Return how often each request was made in a time in which nothing is done."""
+    size = audit_log.stat().st_size
+    begun = time.time()
+    time.sleep(seconds)
+    counted: Counter[Request] = Counter()
+    with audit_log.open() as log:
+        log.seek(size)
+        counted.update(super_requests(log))
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begun))
+    for name in names:
+        root = root_of(cluster, name)
+        log_of = cluster.kubectl("-n", root, "logs", "apiserver-0", f"--since-time={since}")
+        counted.update(tenant_requests(name, log_of.splitlines()))
+    return counted
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return the counts as lines for people: tenants together, each with its mean."""
+    lines = [f"{results['seconds']:.0f} s with {results['tenants']} tenants, nothing done", ""]
+    lines.append(f"{'side':8}{'client':34}{'purpose':16}{'requests':>10}{'per minute':>12}")
+    lines += [
+        f"{row['side']:8}{row['client'][:32]:34}{row['purpose']:16}{row['requests']:10}"
+        f"{60 * row['requests'] / results['seconds']:12.1f}"
+        for row in results["sums"]
+    ]
+    lines += ["", f"requests of ours that are none of these: {len(results['others'])}"]
+    lines += [f"  {line}" for line in results["others"]]
+    return "\n".join(lines)
+
+
+def summary(counted: Counter[Request]) -> dict[str, Any]:
+    """Return the sums by side, client and purpose, and our requests without a purpose."""
+    sums: Counter[tuple[str, str, str]] = Counter()
+    for request, times in counted.items():
+        side = request.side if request.side == "super" else "tenants"
+        sums[side, request.client.split("/")[0], request.purpose] += times
+    return {
+        "sums": [
+            {"side": side, "client": client, "purpose": purpose, "requests": times}
+            for (side, client, purpose), times in sorted(sums.items())
+        ],
+        "others": [
+            f"{times} x {request.side} {request.client}: {request.what}"
+            for request, times in sorted(counted.items())
+            if request.is_ours and request.purpose == "other"
+        ],
+    }
+
+
+def measure(cluster: Super, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Make the tenants, let them come to rest, and count."""
+    results: dict[str, Any] = {
+        "noise": rig.noise(),
+        "cores": os.cpu_count(),
+        "tenants": arguments.tenants,
+        "seconds": arguments.seconds,
+    }
+    audit_log = Cluster("super").audit_log
+    version = quiet_version(cluster, arguments.cluster_version)
+    with tempfile.TemporaryDirectory() as folder, tenants(cluster) as made:
+        for number in range(arguments.tenants):
+            name = f"bench-{number}"
+            print(f"creating tenant {name}", flush=True)
+            made[name] = {}
+            made[name] = create(cluster, name, version, Path(folder))
+        print(f"resting for {arguments.rest:.0f} s", flush=True)
+        time.sleep(arguments.rest)
+        print(f"counting for {arguments.seconds:.0f} s", flush=True)
+        results |= summary(watch(cluster, made, audit_log, arguments.seconds))
+    cluster.kubectl("delete", "clusterversion", version)
+    return results
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = rig.parser(__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0, help="how long to count")
+    parser.add_argument("--rest", type=float, default=60.0, help="seconds of rest before")
+    arguments = parser.parse_args()
+    results = measure(Super(arguments.super_kubeconfig, arguments.path), arguments)
+    print("\n" + table(results))
+    rig.write("quiet", results)
+    return 1 if results["others"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Tables of what was measured, for people.
+
+Owns layout and which figures are shown; the JSON holds all. Medians of the runs, and of the ratios
+of runs beside each other, with their spread.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bench.figures import Spread, ratios, spread
+
+Figures = Mapping[str, Any]
+Read = Callable[[Figures], float]
+
+_APART = (
+    "inside",
+    "calls",
+    "events",
+    "counters_per_life",
+    "requests",
+)  # shown in their own way, or only in the JSON
+_QUANTILES = ("count", "p90", "worst")  # p50 and p99 are enough for a table
+
+
+def at(*path: str) -> Read:
+    """Return what reads one figure; NaN where a run has none."""
+
+    def read(figures: Figures) -> float:
+        found: Any = figures
+        for part in path:
+            found = found.get(part) if isinstance(found, Mapping) else None
+        return float(found) if isinstance(found, int | float) else math.nan
+
+    return read
+
+
+FELT: tuple[tuple[str, Read], ...] = (
+    ("create to all Ready s", at("create_s")),
+    ("pods/s", at("pods_per_s")),
+    ("Ready p50 ms", at("ready_ms", "p50")),
+    ("Ready p99 ms", at("ready_ms", "p99")),
+    ("delete all s", at("delete_s")),
+    ("gone p99 ms", at("gone_ms", "p99")),
+    ("down create p50 ms", at("down_create_ms", "p50")),
+    ("down create p99 ms", at("down_create_ms", "p99")),
+    ("down delete p99 ms", at("down_delete_ms", "p99")),
+    ("up bound p99 ms", at("up_bound_ms", "p99")),
+    ("up Ready p50 ms", at("up_ready_ms", "p50")),
+    ("up Ready p99 ms", at("up_ready_ms", "p99")),
+    ("up gone p99 ms", at("up_gone_ms", "p99")),
+    ("syncer CPU-s per 1000", at("cpu_s_per_1000", "syncer")),
+    ("syncer RSS MiB", at("memory", "rss_mib")),
+)
+_MORE: tuple[tuple[str, Read], ...] = (
+    ("super CPU-s per 1000", at("cpu_s_per_1000", "super")),
+    ("tenants CPU-s per 1000", at("cpu_s_per_1000", "tenant")),
+    ("scheduler CPU-s per 1000", at("cpu_s_per_1000", "kube-scheduler")),
+    ("kwok CPU-s per 1000", at("cpu_s_per_1000", "kwok")),
+    ("load CPU-s per 1000", at("cpu_s_per_1000", "load")),
+    ("observer CPU-s per 1000", at("cpu_s_per_1000", "observer")),
+    ("other programs' cores", at("foreign_cores")),
+)
+_COMPARED = (
+    ("pods/s", at("pods_per_s")),
+    ("Ready p50", at("ready_ms", "p50")),
+    ("Ready p99", at("ready_ms", "p99")),
+    ("delete all", at("delete_s")),
+)
+
+
+def line(way: str, figures: Figures) -> str:
+    """Return one run in a line."""
+    cpu = figures["cpu_s_per_1000"]["syncer"]
+    return (
+        f"{way:8}{figures['create_s']:7.1f} s{figures['pods_per_s']:7.0f} pods/s"
+        f"  Ready {figures['ready_ms']['p50']:6.0f} / {figures['ready_ms']['p99']:6.0f} ms"
+        f"  deleted {figures['delete_s']:6.1f} s  syncer {cpu:5.2f} CPU-s"
+        f"  others {figures['foreign_cores']:.2f} cores"
+    )
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """Return the figures of all ways beside each other."""
+    runs: Mapping[str, Sequence[Figures]] = results["runs"]
+    rows = [*FELT, *_MORE] if "direct" in runs else list(_all_of(runs))
+    lines = [*_head(results), f"{'median (lowest to highest)':34}" + _columns(list(runs))]
+    for title, read in rows:
+        cells = [_cell(spread(map(read, runs[way]))) for way in runs]
+        if any(cells):
+            lines.append(f"{title:34}" + _columns(cells))
+    lines += _ratios(runs)
+    for way, found in runs.items():
+        lines += _calls(way, found[-1]) + _inside(found[-1])
+    return "\n".join(lines)
+
+
+def compared(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
+    """Return the ratios of what is felt, pair by pair."""
+    return {
+        title: spread(ratios([read(each) for each in runs], [read(each) for each in to]))
+        for title, read in _COMPARED
+    }
+
+
+def added(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
+    """Return by how many milliseconds a pod is Ready later, pair by pair."""
+    found: dict[str, Spread] = {}
+    for part in ("p50", "p99"):
+        read = at("ready_ms", part)
+        pairs = zip(runs, to, strict=True)
+        found[f"Ready {part} ms"] = spread(read(one) - read(other) for one, other in pairs)
+    return found
+
+
+def _head(results: Mapping[str, Any]) -> list[str]:
+    asked, noise = results["asked"], results["noise"]
+    return [
+        f"{asked['profile']}: {asked['pods']} {asked['shape']} pods, {asked['tenants']} tenants",
+        (
+            f"machine: {results['cores']} cores, load before {noise['load_1min']:.2f}; a fixed"
+            f" loop took {noise['median_ms']:.0f} ms, spread {noise['spread']:.0%}"
+        ),
+        "",
+    ]
+
+
+def _ratios(runs: Mapping[str, Sequence[Figures]]) -> list[str]:
+    lines: list[str] = []
+    for way in runs:
+        for base in ("direct", "replay"):
+            if base in runs and way not in ("direct", base):
+                found = compared(runs[way], runs[base])
+                lines += [f"  {way} / {base}: {key:22}{_cell(each)}" for key, each in found.items()]
+        if way == "syncer" and "direct" in runs:
+            found = added(runs[way], runs["direct"])
+            lines += [f"  {way} - direct: {key:22}{_cell(each)}" for key, each in found.items()]
+    return ["", "runs of one pair compared:", *lines] if lines else []
+
+
+def _calls(way: str, figures: Figures) -> list[str]:
+    found = figures.get("calls")
+    if not found:
+        return []
+    lines = [
+        "",
+        (
+            f"{way}: requests{found.get('per', ' per life')}: {found['writes']:.2f} writes,"
+            f" {found['reads']:.2f} reads"
+        ),
+    ]
+    lines += [f"  {key:48}{number:8.3f}" for key, number in found["each"].items()]
+    if found["writes_to_pods"]:
+        lines.append(f"{way}: everybody's writes to pods per life:")
+    return lines + [f"  {key:48}{number:8.3f}" for key, number in found["writes_to_pods"].items()]
+
+
+def _inside(figures: Figures) -> list[str]:
+    found = figures.get("inside")
+    if not found:
+        return []
+    late, samples = found["late_ms"], max(found["samples"], 1)
+    share = 100 * found["garbage_s"] / max(found["cpu_s"], 1e-9)
+    lines = [
+        "",
+        f"loop late ms: p99 {late['p99']:.1f}, worst {late['worst']:.1f}",
+        f"garbage: {share:.1f} % of processor time, longest {found['garbage_longest_ms']:.1f} ms",
+    ]
+    for key in ("files", "own", "total"):
+        lines += ["", f"share of processor time, {key}:"]
+        lines += [f"  {100 * count / samples:5.1f} %  {name}" for name, count in found[key][:40]]
+    return lines
+
+
+def _all_of(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Read]]:
+    """Yield a row for each figure that any run has."""
+    known: dict[tuple[str, ...], None] = {}
+    for found in runs.values():
+        for figures in found:
+            known |= dict.fromkeys(_paths(figures))
+    for path in known:
+        yield " ".join(path).replace("_", " "), at(*path)
+
+
+def _paths(figures: Figures, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in figures.items():
+        if key in _APART:
+            continue
+        if isinstance(value, Mapping):
+            yield from _paths(value, (*before, key))
+        elif isinstance(value, int | float) and key not in _QUANTILES:
+            yield (*before, key)
+
+
+def _columns(cells: Sequence[str]) -> str:
+    return "".join(f"{cell:>26}" for cell in cells)
+
+
+def _cell(found: Spread) -> str:
+    if not found.count:
+        return ""
+    size = abs(found.median)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2
+    if found.count == 1:
+        return f"{found.median:.{digits}f}"
+    return f"{found.median:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"

@@ -1,0 +1,132 @@
+"""One run of pods' lives: made, Ready, deleted, gone; at once or at a rate.
+
+Owns the order of a run and what is counted around it. The definitions of the figures are in
+`bench.lives`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bench import calls, lives, load, ways
+from bench.arena import TIMEOUT, Arena, Effort, memory
+from bench.lives import Figures
+from bench.load import Item, Times
+from bench.syncers import grown
+from bench.ways import Hands, Scripts
+
+_SWEEPERS = 64
+_BYSTANDERS = ("super", "tenant", "kube-scheduler", "kwok", "load", "observer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How fast pods come and go."""
+
+    per_second: float = 0.0
+    """Of creations; 0: as fast as twenty creators can."""
+    life: float = 0.0
+    """Seconds until a pod is deleted, while others still come; 0: all live until the last came."""
+    deleters: int = load.CREATORS
+    tenants: int = 0
+    """Only so many tenants have pods; 0: all."""
+
+
+BURST = Pace()
+STORM = Pace(deleters=_SWEEPERS)
+
+
+async def run(arena: Arena, way: str, count: int, pace: Pace, by_wire: Scripts) -> Figures:
+    """Run one way once."""
+    async with ways.hands(arena, way, by_wire) as hands:
+        prefix = await arena.begin(way)
+        items = ways.items(arena, way, prefix, count, pace.tenants)
+        marks = calls.marks(arena.stage)
+        running = hands.running
+        before = await running.counters() if running is not None else {}
+        if running is not None:
+            running.begin_devices()
+        found = await (_churn if pace.life else _life)(arena, items, hands, pace)
+        if running is not None:
+            found |= await running.seen_inside()
+            after = await running.counters()
+            found |= {"counters_per_life": grown(before, after, count)}
+    return found | calls.per_life(arena.stage, marks, count)
+
+
+async def _life(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> Figures:
+    """Create, wait for Ready on both sides, delete, wait until gone on both sides."""
+    observer, count, running = arena.observer, len(items), hands.running
+    sides = {hands.side, "super"}
+    with arena.effort(running) as creating:
+        created = await _sent(items, hands.create, pace, load.CREATORS)
+        for side in sides:
+            await observer.until(side, "ready", count, timeout=TIMEOUT)
+    found: Figures = {"memory": memory(running)} if running is not None else {}
+    with arena.effort(running) as deleting:
+        deleted = await _sent(items, hands.delete, pace, pace.deleters)
+        for side in sides:
+            await observer.until(side, "gone", count, timeout=TIMEOUT)
+    seen = await observer.take()
+    # A replay tells the tenant before the nodes have done their part; the later one counts.
+    last = {side: max(seen.when(side, "ready").values()) for side in sides}
+    side_of_ready = max(sides, key=last.__getitem__) if running is None else hands.side
+    found |= lives.creation(created, seen, side_of_ready)
+    found |= lives.deletion(deleted, seen, hands.side)
+    if running is None:  # nobody carries anything
+        found = {k: v for k, v in found.items() if not k.startswith(("up_", "down_"))}
+    return (
+        found
+        | cost((creating, deleting), count)
+        | events(seen.events)
+        | {"syncer_create_cpu_s": creating.of("syncer") * 1000 / count}
+    )
+
+
+async def _churn(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> Figures:
+    """Let pods come at a rate and go again after a time."""
+    created, deleted = Times(), Times()
+
+    async def delete_later() -> None:
+        await asyncio.sleep(pace.life)
+        await load.paced(items, hands.delete, per_second=pace.per_second, times=deleted)
+
+    with arena.effort(hands.running) as effort:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(
+                load.paced(items, hands.create, per_second=pace.per_second, times=created)
+            )
+            group.create_task(delete_later())
+        for side in {hands.side, "super"}:
+            await arena.observer.until(side, "gone", len(items), timeout=TIMEOUT)
+    seen = await arena.observer.take()
+    found: Figures = {"memory": memory(hands.running)} if hands.running is not None else {}
+    return (
+        found
+        | lives.creation(created, seen, hands.side)
+        | lives.deletion(deleted, seen, hands.side)
+        | cost((effort,), len(items))
+        | events(seen.events)
+    )
+
+
+async def _sent(items: list[Item], send: load.Send, pace: Pace, workers: int) -> Times:
+    if pace.per_second:
+        return await load.paced(items, send, per_second=pace.per_second)
+    return await load.burst(items, send, workers=workers)
+
+
+def cost(efforts: tuple[Effort, ...], count: int) -> Figures:
+    """Return processor seconds per thousand lives, and the noise."""
+    seconds = sum(effort.seconds for effort in efforts)
+    foreign = sum(effort.foreign_cores * effort.seconds for effort in efforts) / seconds
+    per = {
+        word: sum(effort.of(word) for effort in efforts) * 1000 / count
+        for word in ("syncer", *_BYSTANDERS)
+    }
+    return {"cpu_s_per_1000": per, "foreign_cores": foreign}
+
+
+def events(counted: Mapping[tuple[str, str], int]) -> Figures:
+    """Return how many events the observer saw."""
+    return {"events": {f"{side} {kind}": number for (side, kind), number in counted.items()}}

@@ -1,0 +1,219 @@
+"""The clusters of a measurement: a super cluster that plays pods, and tenants' API servers.
+
+Owns starting and stopping: the super's etcd, API server, scheduler and kwok, and trimmed API
+servers of tenants that share one etcd. The syncer gets exactly the rights of its tables and the
+chart's gate, as installed. Must not know loads. Everything listens on loopback, and ends with this
+process.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import nodes
+from bench.rig import ROOT
+from bench.shapes import Shape
+from bench.tenants import Place, declare, grant, install
+from kubeio.client import Client
+from kubeio.errors import AlreadyExists
+from syncer.access import TENANT_ACCESS
+from tenancy import marks
+from tenancy.resources import NAMESPACES, NODES
+from tests.support.controlplane import ControlPlane
+from tests.support.processes import Process
+from tests.testbed import binaries
+
+DIRECT = "direct"
+"""Namespace of the pods that no syncer carries."""
+SUPER_SYNCER = f"system:serviceaccount:vc-manager:{marks.SYNCER}"
+_AT_ONCE = 3  # API servers that start together on two cores
+_UNUSED = (
+    "apps/v1",
+    "autoscaling/v1",
+    "autoscaling/v2",
+    "batch/v1",
+    "certificates.k8s.io/v1",
+    "flowcontrol.apiserver.k8s.io/v1",
+    "resource.k8s.io/v1",
+)
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """Everything but the syncer, running."""
+
+    folder: Path
+    shape: Shape
+    super_plane: ControlPlane
+    below: Client
+    """The super cluster's administrator."""
+    places: list[Place] = field(default_factory=list)
+    programs: dict[str, Process] = field(default_factory=dict)
+    """Scheduler and kwok."""
+
+    def pids(self) -> dict[str, int]:
+        """Return every process of the clusters by what it is; tenants' API servers by number."""
+        found = {f"super {name}": pid for name, pid in self.super_plane.pids().items()}
+        found |= {name: program.pid for name, program in self.programs.items()}
+        for number, place in enumerate(self.places):
+            found |= {f"tenant-{number} {name}": pid for name, pid in place.plane.pids().items()}
+        return found
+
+    def clusters(self) -> Iterable[tuple[str, str, Path]]:
+        """Return name, side and administrator's kubeconfig of every cluster."""
+        yield "super", "super", self.kubeconfig("super", self.super_plane)
+        for place in self.places:
+            yield place.plane.name, "tenant", self.kubeconfig(place.plane.name, place.plane)
+
+    def syncer_kubeconfig(self) -> Path:
+        """Write the super cluster's kubeconfig with the syncer's rights; return where it is."""
+        return self.kubeconfig("syncer", self.super_plane, SUPER_SYNCER, "")
+
+    def kubeconfig(
+        self, name: str, plane: ControlPlane, user: str = "admin", group: str = "system:masters"
+    ) -> Path:
+        """Write a kubeconfig for a user; return where it is."""
+        path = self.folder / f"{name}.kubeconfig"
+        path.write_bytes(plane.kubeconfig(user, group=group))
+        path.chmod(0o600)
+        return path
+
+
+@asynccontextmanager
+async def running(
+    folder: Path,
+    *,
+    tenants: int,
+    shape: Shape,
+    node_count: int,
+    audit: bool,
+    gate: bool,
+    scheduler: bool,
+    gogc: str,
+) -> AsyncIterator[Stage]:
+    """Run everything for the length of a block."""
+    async with AsyncExitStack() as stack:
+        plane = ControlPlane(
+            folder / "super",
+            name="super",
+            audit=audit,
+            api_args={**_without(shape, "TaintNodesByCondition"), "max-requests-inflight": "800"},
+            env={"GOGC": gogc},
+        )
+        stack.push_async_callback(plane.stop)
+        await plane.start()
+        below = await stack.enter_async_context(Client(plane.endpoint))
+        stage = Stage(folder=folder, shape=shape, super_plane=plane, below=below)
+        await install(below, SUPER_SYNCER, gate=gate)
+        for node in nodes.nodes(node_count):
+            await below.create(NODES, node)
+        await furnish(below, DIRECT, shape)
+        _start_programs(stage, stack, _scheduler if scheduler else _binder(node_count))
+        await _start_tenants(stage, tenants, stack, audit=audit, gogc=gogc)
+        yield stage
+
+
+async def furnish(client: Client, namespace: str, shape: Shape) -> None:
+    """Make a namespace with everything that pods of a shape need."""
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    with suppress(AlreadyExists):
+        await client.create(NAMESPACES, space)
+    for resource, body in shape.companions():
+        await client.create(resource, body, namespace=namespace)
+
+
+def _start_programs(
+    stage: Stage, stack: AsyncExitStack, scheduler: Callable[[Path], list[str]]
+) -> None:
+    stages = stage.folder / "kwok.yaml"
+    stages.write_text(nodes.documents(staged=stage.shape.is_real))
+    kubeconfig = stage.kubeconfig("programs", stage.super_plane, "programs")
+    kwok = [
+        str(binaries.path("kwok")),
+        f"--kubeconfig={kubeconfig}",
+        f"--config={stages}",
+        "--cidr=10.128.0.0/9",
+        "--v=WARN",
+    ]
+    stage.programs = {
+        "kwok": Process(kwok, stage.folder / "kwok.log"),
+        "kube-scheduler": Process(scheduler(kubeconfig), stage.folder / "scheduler.log"),
+    }
+    for program in stage.programs.values():
+        stack.push_async_callback(program.stop)
+
+
+def _scheduler(kubeconfig: Path) -> list[str]:
+    return [
+        str(binaries.path("kube-scheduler")),
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
+    ]
+
+
+def _binder(node_count: int) -> Callable[[Path], list[str]]:
+    return lambda kubeconfig: [
+        *("env", f"PYTHONPATH={ROOT}"),
+        *(sys.executable, "-m", "bench.binder", str(kubeconfig), str(node_count)),
+    ]
+
+
+async def _start_tenants(
+    stage: Stage, count: int, stack: AsyncExitStack, *, audit: bool, gogc: str
+) -> None:
+    first: ControlPlane | None = None
+    slots = asyncio.Semaphore(_AT_ONCE)
+    planes: list[ControlPlane] = []
+    for number in range(count):
+        service_range = _slice(number)
+        plane = ControlPlane(
+            stage.folder / f"tenant-{number}",
+            name=f"tenant-{number}",
+            service_range=service_range,
+            audit=audit,
+            api_args={
+                **_without(stage.shape),
+                "enable-priority-and-fairness": "false",
+                "runtime-config": ",".join(f"{group}=false" for group in _UNUSED),
+            },
+            store_of=first,
+            env={"GOGC": gogc},
+        )
+        first = first or plane
+        planes.append(plane)
+        stack.push_async_callback(plane.stop)
+
+    async def start(number: int, plane: ControlPlane) -> Place:
+        async with slots:
+            await plane.start()
+        async with Client(plane.endpoint) as above:
+            await grant(above, TENANT_ACCESS, "syncer")
+            await furnish(above, "default", stage.shape)
+        return await declare(
+            stage.below, plane, name=f"bench-{number}", service_range=_slice(number)
+        )
+
+    if planes:
+        stage.places.append(await start(0, planes[0]))  # it runs the etcd of the others
+        rest = (start(number, plane) for number, plane in enumerate(planes[1:], 1))
+        stage.places += await asyncio.gather(*rest)
+    sys.stderr.write(f"{count} tenants run\n")
+
+
+def _slice(number: int) -> str:
+    """Return a tenant's part of the super cluster's service range; the first one stays free."""
+    return f"10.96.{4 * (number + 1)}.0/22"
+
+
+def _without(shape: Shape, *plugins: str) -> dict[str, str]:
+    """Switch off admission that wants controllers which do not run here."""
+    names = plugins if shape.has_account else (*plugins, "ServiceAccount")
+    return {"disable-admission-plugins": ",".join(names)}

@@ -1,0 +1,140 @@
+"""The syncer that is measured: ours by default, any other by its command.
+
+Owns its process. The command may use `{kubeconfig}` (of the super cluster), `{tenants}` (folder
+with each tenant administrator's kubeconfig), `{port}` and `{folder}`. A command that only starts
+the syncer writes the number of the process to measure into the file of `--pid`. Hazard: what the
+command started by itself must end when the command is ended.
+"""
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from bench.rig import ROOT
+from tests.support.processes import Process, free_port
+
+OURS = f"{sys.executable} -m syncer --kubeconfig {{kubeconfig}} --port {{port}}"
+INSIDE = (
+    f"{sys.executable} -m bench.inside {{folder}}/inside.json"
+    " --kubeconfig {kubeconfig} --port {port}"
+)
+"""Ours with a ticker and a sampler in its process."""
+
+
+class Grounds(Protocol):
+    """Where a syncer runs."""
+
+    folder: Path
+
+    def syncer_kubeconfig(self) -> Path:
+        """Write the kubeconfig of the super cluster for the syncer; return where it is."""
+        ...
+
+
+@dataclass(kw_only=True)
+class Running:
+    """A syncer that runs."""
+
+    process: Process
+    pid: int
+    port: int
+    devices: Path | None = None
+    """Where the devices in its process write, if it has any."""
+
+    async def counters(self) -> dict[str, float]:
+        """Return the counters that it shows at /metrics; empty when it shows none."""
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return {}
+        writer.write(b"GET /metrics HTTP/1.0\r\nHost: syncer\r\n\r\n")
+        text = (await reader.read()).decode(errors="replace")
+        writer.close()
+        return _counters(text)
+
+    def begin_devices(self) -> None:
+        """Have the devices forget what they saw until now."""
+        if self.devices is not None:
+            os.kill(self.pid, signal.SIGUSR1)
+
+    async def seen_inside(self) -> dict[str, Any]:
+        """Return what the devices saw; empty without any."""
+        if self.devices is None:
+            return {}
+        self.devices.unlink(missing_ok=True)
+        os.kill(self.pid, signal.SIGUSR2)
+        for _ in range(200):
+            await asyncio.sleep(0.05)
+            if self.devices.exists():
+                return {"inside": json.loads(self.devices.read_text())}
+        raise SystemExit("the devices in the syncer's process did not answer")
+
+
+def _counters(text: str) -> dict[str, float]:
+    """Read what only grows from Prometheus' text."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        name, _, value = line.rpartition(" ")
+        family = name.partition("{")[0]
+        if family.endswith(("_total", "_sum", "_count")) and not line.startswith("#"):
+            found[name] = float(value)
+    return found
+
+
+def grown(before: Mapping[str, float], after: Mapping[str, float], count: int) -> dict[str, float]:
+    """Return how far counters came for each of so many pods, of those that moved."""
+    each = {key: (value - before.get(key, 0.0)) / count for key, value in after.items()}
+    return {key: value for key, value in each.items() if value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Syncer:
+    """How to run the syncer."""
+
+    command: str = OURS
+    pid_file: Path | None = None
+
+    @asynccontextmanager
+    async def running(self, stage: Grounds) -> AsyncIterator[Running]:
+        """Run it for the length of a block."""
+        found = await self.start(stage)
+        try:
+            yield found
+        finally:
+            await found.process.stop()
+
+    async def start(self, stage: Grounds) -> Running:
+        """Start it; whoever does so stops its process."""
+        port = free_port()
+        words = shlex.split(
+            self.command.format(
+                kubeconfig=stage.syncer_kubeconfig(),
+                tenants=stage.folder,
+                folder=stage.folder,
+                port=port,
+            )
+        )
+        # A path of another checkout, which an editable installation may name, must not win.
+        process = Process(["env", f"PYTHONPATH={ROOT}", *words], stage.folder / "syncer.log")
+        pid = await self._pid(process)
+        devices = stage.folder / "inside.json" if self.command == INSIDE else None
+        return Running(process=process, pid=pid, port=port, devices=devices)
+
+    async def _pid(self, process: Process) -> int:
+        if self.pid_file is None:
+            return process.pid
+        for _ in range(300):
+            if self.pid_file.exists() and self.pid_file.read_text().strip():
+                return int(self.pid_file.read_text())
+            if process.has_ended:
+                break
+            await asyncio.sleep(0.1)
+        raise SystemExit(f"{self.pid_file} was not written; {process.tail()}")

@@ -1,0 +1,62 @@
+"""What processes use: processor time, resident and proportional memory, from /proc.
+
+Owns reading; knows no programs. A process that has ended has no figures. Hazard: processor time
+comes in ticks of ten milliseconds, so short runs need many pods.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_MIB = 1024.0  # the kernel counts in KiB
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """MiB."""
+
+    rss: float
+    peak: float
+    pss: float
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return user and system time of all threads of a process and of its ended children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return sum(int(fields[number]) for number in (11, 12)) / _TICKS
+
+
+def cpu(pids: Mapping[str, int]) -> dict[str, float]:
+    """Return the processor time of each named process."""
+    return {name: cpu_seconds(pid) for name, pid in pids.items()}
+
+
+def since(before: Mapping[str, float], pids: Mapping[str, int]) -> dict[str, float]:
+    """Return what each process used since `before` was read."""
+    return {name: used - before.get(name, 0.0) for name, used in cpu(pids).items()}
+
+
+def memory(pid: int) -> Memory:
+    """Return what a process holds."""
+    status = _kib(Path(f"/proc/{pid}/status"))
+    rollup = _kib(Path(f"/proc/{pid}/smaps_rollup"))
+    return Memory(rss=status["VmRSS"] / _MIB, peak=status["VmHWM"] / _MIB, pss=rollup["Pss"] / _MIB)
+
+
+def _kib(path: Path) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for line in path.read_text().splitlines():
+        name, _, value = line.partition(":")
+        words = value.split()
+        if len(words) == 2 and words[1] == "kB":
+            found[name] = int(words[0])
+    return found
+
+
+def busy_seconds() -> float:
+    """Return the time for which cores of this machine did anything since it started."""
+    fields = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    idle, waiting, guest = fields[3], fields[4], sum(fields[8:10])
+    return (sum(fields) - idle - waiting - guest) / _TICKS

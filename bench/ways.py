@@ -1,0 +1,70 @@
+"""The three ways of a load: straight, by replay, through the syncer.
+
+Owns what differs between them: whose pods they are, who else writes, where their creator looks. The
+ways are compared only with runs beside them.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bench import load, replay
+from bench.arena import Arena
+from bench.load import Item, Send
+from bench.replay import Script
+from bench.syncers import Running
+
+DIRECT, REPLAY, SYNCER = "direct", "replay", "syncer"
+WAYS = (DIRECT, REPLAY, SYNCER)
+REPLAYED_STATUSES = {"bare": 1, "real": 4}
+
+Scripts = Mapping[int, Script]
+"""By the tenant's wire."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hands:
+    """Who does what in one way."""
+
+    side: str
+    """Where the pods' creator looks."""
+    create: Send = load.post
+    delete: Send = load.delete
+    running: Running | None = None
+
+
+async def scripts(arena: Arena) -> Scripts:
+    """Rehearse with the syncer and learn what it writes."""
+    async with arena.syncer.running(arena.stage):
+        pods = await arena.canaries()
+    statuses = REPLAYED_STATUSES[arena.stage.shape.name]
+    return {
+        id(wire): replay.script(arena.super_wire, pod, statuses=statuses)
+        for wire, pod in zip(arena.tenant_wires, pods, strict=True)
+    }
+
+
+@asynccontextmanager
+async def hands(arena: Arena, way: str, by_wire: Scripts) -> AsyncIterator[Hands]:
+    """Have everything for one way running and at rest for the length of a block."""
+    if way == SYNCER:
+        async with arena.synced() as running:
+            await arena.settle(running)
+            yield Hands(side="tenant", running=running)
+        return
+    await arena.settle()
+    if way == DIRECT:
+        yield Hands(side="super")
+    else:
+        yield Hands(
+            side="tenant",
+            create=lambda item: by_wire[id(item.wire)].create(item),
+            delete=lambda item: by_wire[id(item.wire)].delete(item),
+        )
+
+
+def items(arena: Arena, way: str, prefix: str, count: int, tenants: int = 0) -> list[Item]:
+    """Return the pods of a way."""
+    if way == DIRECT:
+        return arena.direct_items(prefix, count)
+    return arena.tenant_items(prefix, count, tenants)

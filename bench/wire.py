@@ -1,0 +1,105 @@
+"""HTTP/1.1 to one API server with next to no cost of its own: what a load generator needs.
+
+Owns a few keep-alive connections. Must not repeat anything: a request that fails fails the
+measurement. Hazard: time spent here is taken from the servers that are measured, as all share the
+machine's cores; that is why it is not the product's client.
+"""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from kubeio import tls
+from kubeio.endpoint import Endpoint
+
+JSON = "application/json"
+MERGE = "application/merge-patch+json"
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class RefusedError(Exception):
+    """The server did not do what the load asked for."""
+
+
+class Wire:
+    """Connections to one API server. Use as `async with`."""
+
+    def __init__(self, endpoint: Endpoint, *, agent: str, connections: int = 20) -> None:
+        """Connect at most so many times, when needed."""
+        url = urlsplit(endpoint.server)
+        self._host, self._port = str(url.hostname), url.port or 443
+        self._tls = tls.context(endpoint)
+        self._head = f"Host: {url.netloc}\r\nUser-Agent: {agent}\r\nAccept: {JSON}\r\n"
+        self._idle: asyncio.LifoQueue[Connection | None] = asyncio.LifoQueue()
+        for _ in range(connections):
+            self._idle.put_nowait(None)
+
+    async def __aenter__(self) -> Self:
+        """Connect only when there is something to say."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Drop the connections."""
+        while not self._idle.empty():
+            connection = self._idle.get_nowait()
+            if connection is not None:
+                connection[1].transport.abort()
+
+    async def request(
+        self, method: str, path: str, body: bytes = b"", *, content: str = JSON
+    ) -> tuple[int, bytes]:
+        """Send one request; return the status and the body of the answer."""
+        message = (
+            f"{method} {path} HTTP/1.1\r\n{self._head}Content-Type: {content}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        ).encode() + body
+        connection = await self._idle.get()
+        if connection is not None and connection[0].at_eof():
+            connection[1].transport.abort()  # the server lets go of what was idle for long
+            connection = None
+        try:
+            if connection is None:
+                connection = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+            reader, writer = connection
+            writer.write(message)
+            status, answer = await _answer(reader)
+        except BaseException:
+            if connection is not None:
+                connection[1].transport.abort()
+            self._idle.put_nowait(None)
+            raise
+        self._idle.put_nowait(connection)
+        return status, answer
+
+    async def do(self, method: str, path: str, body: bytes = b"", *, content: str = JSON) -> bytes:
+        """Send one request that must succeed; raises RefusedError."""
+        status, answer = await self.request(method, path, body, content=content)
+        if status >= 300:
+            told = answer.decode(errors="replace")[:400]
+            raise RefusedError(f"{method} {path} was answered {status}: {told}")
+        return answer
+
+
+async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    status = int(head[9:12])
+    lowered = head.lower()
+    at = lowered.find(b"\r\ncontent-length:")
+    if at >= 0:
+        size = int(lowered[at + 17 : lowered.index(b"\r\n", at + 17)])
+        return status, await reader.readexactly(size)
+    if b"\r\ntransfer-encoding: chunked" not in lowered:
+        return status, b""
+    parts: list[bytes] = []
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        parts.append(await reader.readexactly(size))
+        await reader.readexactly(2)
+    await reader.readexactly(2)
+    return status, b"".join(parts)
