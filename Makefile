@@ -9,8 +9,12 @@ SUPER_KUBECONFIG ?=
 IMAGES ?=
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+# One more than there are processors: many tests wait.
+WORKERS := $(shell echo $$(($$(nproc) + 1)))
+# Or each worker compiles every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check format generate unit integration node test slow up demo down push bench clean
+.PHONY: help setup check format generate unit properties integration node test thorough slow up demo down push bench clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +33,7 @@ demo: .venv/ready ## the main job: super cluster, tenant, a pod in it, its logs 
 
 down: .venv/ready ## remove the super cluster and everything in it
 	@$(BIN)/python -m tests.testbed down --all
+	@rm -f .testbed/*.kubeconfig
 	@$(BIN)/python -m tests.testbed check-clean
 
 push: .venv/ready ## push all images to a registry (IMAGES=REGISTRY/PREFIX)
@@ -38,33 +43,41 @@ push: .venv/ready ## push all images to a registry (IMAGES=REGISTRY/PREFIX)
 check: .venv/ready ## format, lint, types, layers, unit and contract tests; under a minute
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(PYTEST) -q tests/unit tests/contract
+	@$(BIN)/mypy & types=$$!; $(PYTEST) -q -n $(WORKERS) --hypothesis-profile=quick tests/unit tests/contract; wait $$types
 
 format: .venv/ready ## format and mend what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-generate: .venv/ready ## write the RBAC of the chart from the code's tables
+generate: .venv/ready ## write the chart's RBAC and docs/kinds.md from the code's tables
 	@$(BIN)/python -m charts.generate
 
 unit: .venv/ready ## pure tests
-	@$(PYTEST) tests/unit tests/contract
+	@$(PYTEST) -n $(WORKERS) tests/unit tests/contract
+
+properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
+	@$(PYTEST) -n auto tests/properties
 
 integration: .venv/ready ## tests with real etcd and API servers
-	@$(PYTEST) tests/chart tests/integration
+	@$(PYTEST) -n auto --dist loadfile -m 'not thorough' tests/chart tests/integration
 
 node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenants
-	@$(PYTEST) -m 'not slow' tests/node
+	@$(PYTEST) -m 'not thorough and not slow' tests/node
 
-test: unit integration node ## unit, integration and node tests
+test: unit properties integration node ## unit, property, integration and node tests; under 20 minutes
 
-slow: .venv/ready ## tests that take long
+thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew at length; some 20 minutes
+	@$(PYTEST) -n auto --dist loadfile -m thorough tests/chart tests/integration
+	@$(PYTEST) -m thorough tests/node
+
+slow: .venv/ready ## the syncer away for a quarter of an hour
 	@$(PYTEST) -m slow tests
 
-bench: .venv/ready ## figures: provisioning time, idle cost of a tenant, memory of our components
+bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes (after `make up`)
+	@$(BIN)/python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5
 	@$(BIN)/python -m bench.provision
+	@$(BIN)/python -m bench.quiet
 
 clean: ## remove what the build left in this folder (not the cache)
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
