@@ -36,7 +36,7 @@ the runtime has written there, and pods become ready one by one or together."""
 EVENTS_BY_CHANCE = re.compile(
     r" (Unhealthy|NoPods|WaitFor\w+|ExternalProvisioning|FailedToUpdateEndpoint\w*): "
     r"|the object has been modified|failed to sync \w+ cache: timed out"
-    r"|no relationship found between node"
+    r"|no relationship found between node|persistentvolumeclaim \S+ not found"
 )
 """Events that are told when one controller, probe or cache was quicker than another."""
 PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
