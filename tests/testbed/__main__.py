@@ -11,7 +11,17 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from tests.testbed import binaries, chart, cluster, images, leftovers, product, push, versions
+from tests.testbed import (
+    binaries,
+    chart,
+    cluster,
+    images,
+    leftovers,
+    preflight,
+    product,
+    push,
+    versions,
+)
 from tests.testbed.cluster import Cluster
 from tests.testbed.errors import TestbedError
 from tests.testbed.progress import Progress
@@ -45,6 +55,8 @@ def _down(options: argparse.Namespace, progress: Progress) -> None:
 
 
 def _build(options: argparse.Namespace, progress: Progress) -> None:
+    if not options.groups:
+        preflight.check_tools(progress)  # before the programs, which take a quarter of an hour
     groups = options.groups or list(binaries.CLUSTER_GROUPS)
     binaries.build(binaries.programs(groups), progress)
     if not options.groups:
@@ -54,6 +66,7 @@ def _build(options: argparse.Namespace, progress: Progress) -> None:
 
 
 def _images(_options: argparse.Namespace, progress: Progress) -> None:
+    preflight.check_tools(progress)
     made = [*images.build(progress), *images.build_further(progress), *product.build(progress)]
     for image in made:
         size = sum(blob.size for blob in image.blobs)
@@ -66,6 +79,7 @@ def _env(options: argparse.Namespace, _progress: Progress) -> None:
 
 
 def _push(options: argparse.Namespace, progress: Progress) -> None:
+    preflight.check_tools(progress)
     for reference in push.push(options.to, progress):
         print(reference)
 

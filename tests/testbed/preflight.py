@@ -55,12 +55,14 @@ GO_MINIMUM = (1, 26)
 def check(progress: Progress) -> None:
     """Refuse a machine that cannot run a cluster; install packages where that was allowed."""
     with progress.step("check the machine"):
-        if os.geteuid() != 0:
-            raise TestbedError(
-                "the testbed makes namespaces, mounts and cgroups and needs root: run it with sudo"
-            )
-        _packages()
+        _tools()
         _kernel()
+
+
+def check_tools(progress: Progress) -> None:
+    """Refuse a machine that cannot make images; install packages where that was allowed."""
+    with progress.step("check the machine's tools"):
+        _tools()
 
 
 def check_go(go: str) -> None:
@@ -73,6 +75,14 @@ def check_go(go: str) -> None:
             f"{go} is {output or 'of unknown version'} and the pinned modules need Go {needed} or "
             "newer: install it from https://go.dev/dl/ and put it first on PATH"
         )
+
+
+def _tools() -> None:
+    if os.geteuid() != 0:
+        raise TestbedError(
+            "the testbed makes namespaces, mounts and cgroups and needs root: run it with sudo"
+        )
+    _packages()
 
 
 def _packages() -> None:
