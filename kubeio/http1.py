@@ -6,6 +6,8 @@ limits, and bytes that nobody asked for end the connection.
 """
 
 import asyncio
+import ssl
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -50,6 +52,7 @@ class Connection(asyncio.Protocol):
         "idle_since",
         "is_open",
         "problem",
+        "proved_at",
         "retry_after",
         "status",
     )
@@ -59,6 +62,8 @@ class Connection(asyncio.Protocol):
         self._lost = lost
         self.is_open = False
         self.idle_since = 0.0
+        self.proved_at = 0.0
+        """When the handshake ended, by the monotonic clock; 0 once its session was taken."""
         self.problem: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
@@ -153,6 +158,13 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         return self.content()
 
+    def secured(self) -> ssl.SSLObject | None:
+        """Return what an open connection is secured by, if it is."""
+        if not self.is_open:
+            return None
+        found: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object")
+        return found
+
     def keeps(self) -> bool:
         """Tell whether another request may follow."""
         return self.is_open and self.ended and self._is_sent and self._keeps
@@ -181,8 +193,9 @@ class Connection(asyncio.Protocol):
         """Take the socket."""
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
+        self.proved_at = time.monotonic()
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Parse what came."""
         if self.ended or (self._done is None and not self._streams):
             self._fail(BrokenError(_OUT_OF_TURN))
@@ -218,6 +231,7 @@ class Connection(asyncio.Protocol):
         else:
             detail = str(problem) or type(problem).__name__
             self._fail(BrokenError(f"the connection broke: {detail}" if problem else _CLOSED))
+        del self._transport  # holds us; the collector of cycles comes seldom
         if self._lost is not None:
             self._lost(self)
 

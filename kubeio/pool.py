@@ -10,12 +10,13 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from kubeio import errors, wire
 from kubeio.http1 import BrokenError, Connection
+from kubeio.resumption import Context
+from kubeio.secured import Secured
 from kubeio.wire import Answer, Fence, Request
 
 _PORTS = MappingProxyType({"http": 80, "https": 443})
@@ -28,7 +29,7 @@ class Pool:
         self,
         server: str,
         *,
-        context: ssl.SSLContext | None,
+        context: Context | None,
         server_name: str | None,
         connections: int,
         fence: Fence | None = None,
@@ -81,6 +82,7 @@ class Pool:
                 streams=False,
                 fence=None if request.method == "GET" else self._fence,
             )
+            self._remember(connection)
         except TimeoutError as problem:
             raise wire.too_late(request.where, left) from problem
         except BrokenError as problem:
@@ -99,6 +101,7 @@ class Pool:
             raise wire.too_late(request.where, silence) from problem
         except BrokenError as problem:
             raise errors.Unavailable(f"{request.where}: {problem}") from problem
+        self._remember(connection)
         return _Stream(connection, request.where, silence)
 
     def _forget(self, connection: Connection) -> None:
@@ -231,9 +234,21 @@ class Pool:
         except TimeoutError as problem:
             raise wire.no_connection(where) from problem
         except ssl.SSLError as problem:
+            self._forget_session()
             raise wire.untrusted(where, problem) from problem
         except OSError as problem:
+            self._forget_session()
             raise wire.not_connected(where, self._host, self._port, problem) from problem
+
+    def _remember(self, connection: Connection) -> None:
+        """Have the next connections resume this one's session, which its first answer completed."""
+        if self._context is not None and connection.proved_at:
+            proved, connection.proved_at = connection.proved_at, 0.0
+            self._context.remember(connection.secured(), self._server_name, proved)
+
+    def _forget_session(self) -> None:
+        if self._context is not None:
+            self._context.forget()
 
     async def _addresses(self) -> list[str]:
         """Return what the server's name stands for."""
@@ -242,13 +257,14 @@ class Pool:
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
     async def _dial(self, address: str, lost: Callable[[Connection], None] | None) -> Connection:
-        _, connection = await asyncio.get_running_loop().create_connection(
-            partial(Connection, lost),
-            address,
-            self._port,
-            ssl=self._context,
-            server_hostname=self._server_name,
-        )
+        loop = asyncio.get_running_loop()
+        connection = Connection(lost)
+        if self._context is None:
+            await loop.create_connection(lambda: connection, address, self._port)
+            return connection
+        secured = Secured(connection, self._context, self._server_name)
+        await loop.create_connection(lambda: secured, address, self._port)
+        await secured.shaken()
         return connection
 
     def _head(self, request: Request) -> bytes:

@@ -6,7 +6,6 @@ lost may have taken effect; only what may be repeated is.
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from functools import cache, partial
 from types import TracebackType
@@ -18,6 +17,7 @@ import orjson
 from kubeio import errors, pool, retry, stream, tls
 from kubeio.credentials import Credentials
 from kubeio.endpoint import Endpoint
+from kubeio.resumption import Context
 from kubeio.wire import Answer, Fence, Request, Stream, Wire
 from telemetry import metrics
 
@@ -169,7 +169,7 @@ class Transport:
 
 
 def _wire(
-    endpoint: Endpoint, context: ssl.SSLContext | None, connections: int, fence: Fence | None
+    endpoint: Endpoint, context: Context | None, connections: int, fence: Fence | None
 ) -> Wire:
     name = endpoint.tls_server_name or None
     if not endpoint.proxy:
