@@ -28,6 +28,9 @@ class Access:
     """Only objects of these names; empty: all."""
     namespaced: bool = False
     """Grant it in the components' own namespace only (a Role), not cluster-wide."""
+    when: tuple[str, tuple[str, ...]] | None = None
+    """A value of the chart and what it must be one of, such as `("agent.upstream", ("auto",))`;
+    None: whatever the values are."""
 
     def __post_init__(self) -> None:
         """Refuse rows that grant too much or nothing."""
@@ -38,6 +41,8 @@ class Access:
                 raise AccessProblemError(f"{self} has a wildcard; spell out what is needed")
         if WILDCARD in self.group or not self.why.strip():
             raise AccessProblemError(f"{self} needs one API group and a reason (why)")
+        if self.when is not None and not (self.when[0] and self.when[1]):
+            raise AccessProblemError(f"{self} hangs on a value without a name or without choices")
         if self.names and "create" in self.verbs:
             raise AccessProblemError(
                 f"{self} limits create to names, which RBAC cannot do; give create its own row"

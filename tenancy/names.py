@@ -48,6 +48,11 @@ def is_dns_subdomain(text: str) -> bool:
     return _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
+def short_digest(vc_uid: str) -> str:
+    """Return what the root namespace has of a tenant's UID: tells people which, proves nothing."""
+    return hashlib.sha256(vc_uid.encode()).hexdigest()[:6]
+
+
 def root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
     """Return the root namespace, also called the key: `<ns>-<6 hex of sha256(uid)>-<name>`.
 
@@ -65,7 +70,7 @@ def root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
             f"namespace {vc_namespace!r} and name {vc_name!r} have {length} characters together;"
             f" the limit is {MAX_IDENTITY}, so shorten the name by {length - MAX_IDENTITY}"
         )
-    digest = hashlib.sha256(vc_uid.encode()).hexdigest()[:6]
+    digest = short_digest(vc_uid)
     return f"{vc_namespace}-{digest}-{vc_name}"
 
 

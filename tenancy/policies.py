@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from tenancy import marks
-from tenancy.specs import SpecProblemError
+from tenancy.specs import SpecProblemError, VirtualClusterSpec
 
 SecurityLevel = Literal["privileged", "baseline", "restricted"]
 SyncMode = Literal["Referenced", "All"]
@@ -127,7 +127,7 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which kubelet calls of the tenant are answered; all but the last are not enforced yet."""
+    """Which kubelet calls of the tenant are answered, and whether `kubectl debug` may add."""
 
     logs: bool = True
     exec: bool = True
@@ -153,6 +153,11 @@ BASELINE = TenantPolicySpec()
 
 DEFAULT = "baseline"
 """Name of the policy of a VirtualCluster that names none."""
+
+
+def policy_name(spec: VirtualClusterSpec) -> str:
+    """Return the name of the policy that a VirtualCluster is bound to."""
+    return spec.policy_ref.name if spec.policy_ref is not None else DEFAULT
 
 
 def parse_tenant_policy(body: Mapping[str, Any]) -> TenantPolicySpec:

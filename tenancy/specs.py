@@ -15,6 +15,7 @@ from tenancy.ownership import Tenant
 _T = TypeVar("_T")
 ServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer"]
 Dns = Literal["managed", "tenant", "none"]
+Metrics = Literal["managed", "none"]
 Phase = Literal["Pending", "Running", "Updating", "Error"]
 
 
@@ -37,6 +38,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """A slice of the super cluster's service range; empty: the manager picks one."""
     pki_expire_days: int = 90
     dns: Dns = "managed"
+    metrics: Metrics = "none"
+    """Whether a metrics-server runs beside the control plane; `none` leaves it to the tenant."""
     policy_ref: PolicyRef | None = None
     transparent_meta_prefixes: tuple[str, ...] = ()
     opaque_meta_prefixes: tuple[str, ...] = ()

@@ -1,0 +1,66 @@
+"""Which kubelet calls each tenant may make, as vc-manager writes it down for the node agents.
+
+Owns the document's form, so that the writer and its readers agree. Pure. Must not know how a policy
+is written or a call answered. Hazard: a tenant or a policy that is not in the document has no
+calls, and a document that is not whole is none: nothing is ever filled in.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+DOCUMENT = "access.json"
+"""Key of the ConfigMap `marks.AGENT_ACCESS`."""
+BUILT_IN = ""
+"""Stands for the policy of tenants that name none where there is no object `baseline`."""
+
+
+class Call(StrEnum):
+    """A kind of kubelet call, spelled as the switch in `TenantPolicy.spec.access`."""
+
+    LOGS = "logs"
+    EXEC = "exec"
+    ATTACH = "attach"
+    PORT_FORWARD = "portForward"
+
+
+class SwitchesProblemError(ValueError):
+    """A document cannot be read; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """The calls of every policy, and the policy of every tenant."""
+
+    policies: Mapping[str, frozenset[Call]]
+    """By name; a policy that is missing or cannot be read is not in here."""
+    tenants: Mapping[str, str]
+    """Name of the policy that binds a tenant, by UID of the VirtualCluster."""
+
+
+def write(switches: Switches) -> str:
+    """Return the document; equal switches give equal text."""
+    policies = {name: sorted(calls) for name, calls in switches.policies.items()}
+    whole = {"policies": policies, "tenants": dict(switches.tenants)}
+    return json.dumps(whole, sort_keys=True, separators=(",", ":"))
+
+
+def read(document: str) -> Switches:
+    """Return what a document says. Raises SwitchesProblemError."""
+    try:
+        whole = json.loads(document)
+        policies, tenants = whole["policies"].items(), whole["tenants"].items()
+        found = Switches({name: _calls(calls) for name, calls in policies}, dict(tenants))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise SwitchesProblemError(f"{DOCUMENT} is not what vc-manager writes") from error
+    if not all(isinstance(name, str) for name in found.tenants.values()):
+        raise SwitchesProblemError(f"{DOCUMENT} binds a tenant to something that is no name")
+    return found
+
+
+def _calls(names: object) -> frozenset[Call]:
+    """Read a list of calls; one of a later version, which nobody here answers, is left out."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError("calls are a list of names")
+    return frozenset(Call(name) for name in names if name in set(Call))
