@@ -35,6 +35,7 @@ class Versions:
     kubernetes: str
     etcd: str
     coredns: str
+    metrics_server: str
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kubeio.store import Store
 from syncer import conditions
-from tenancy.policies import BASELINE, DEFAULT, TenantPolicySpec, parse_tenant_policy
+from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy, policy_name
 from tenancy.specs import SpecProblemError, VirtualClusterSpec
 
 
@@ -21,11 +21,6 @@ class Unbound:
 
     reason: str
     message: str
-
-
-def policy_name(spec: VirtualClusterSpec) -> str:
-    """Return the name of the policy that a VirtualCluster is bound to."""
-    return spec.policy_ref.name if spec.policy_ref is not None else DEFAULT
 
 
 def bound(spec: VirtualClusterSpec, policies: Store) -> TenantPolicySpec | Unbound:

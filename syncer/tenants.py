@@ -58,7 +58,8 @@ class Plan:
         spec = self.cluster.spec
         parts = (self.kubeconfig, self.slice.encode(), spec.cluster_domain.encode())
         policy = msgspec.json.encode(self.policy, order="deterministic")
-        return hashlib.sha256(b"\0".join((*parts, spec.dns.encode(), policy))).hexdigest()
+        provided = (spec.dns.encode(), spec.metrics.encode())
+        return hashlib.sha256(b"\0".join((*parts, *provided, policy))).hexdigest()
 
 
 class Tenants:

@@ -25,6 +25,7 @@ from tenancy.specs import VirtualClusterSpec
 Slice = IPv4Network | IPv6Network
 
 DNS_SERVICE = ("kube-system", "kube-dns")
+METRICS_SERVICE = ("kube-system", "metrics-server")
 DOMAIN = "cluster.local"
 """Cluster domain of a super cluster of which nothing else is said."""
 DNS_OFFSET = 10
@@ -56,9 +57,12 @@ class TenantView:
 
     def is_provided(self, namespace: str, name: str) -> bool:
         """Tell whether a Service is backed by one of the root namespace and never goes down."""
-        return (namespace, name) == MASTER or (
-            (namespace, name) == DNS_SERVICE and self.spec.dns == "managed"
-        )
+        provided = {
+            MASTER: True,
+            DNS_SERVICE: self.spec.dns == "managed",
+            METRICS_SERVICE: self.spec.metrics == "managed",
+        }
+        return provided.get((namespace, name), False)
 
     def is_referenced(self, kind: str, namespace: str, name: str) -> bool:
         """Tell whether any pod or Ingress of the tenant needs an object."""

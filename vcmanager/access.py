@@ -27,6 +27,12 @@ ACCESS: tuple[Access, ...] = (
         "Say which control plane to run; patch guards those in use by a finalizer.",
     ),
     Access(
+        "tenancy.x-k8s.io",
+        ("tenantpolicies",),
+        ("list", "watch"),
+        "Node agents are told which calls each tenant's policy lets through.",
+    ),
+    Access(
         "",
         ("namespaces",),
         ("get", "list", "watch", "create", "patch", "delete"),

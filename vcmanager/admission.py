@@ -72,7 +72,7 @@ def check_together(name: str, bundles: Mapping[str, Bundle]) -> None:
 def _check_service(where: str, service: Any) -> None:
     _expect_object(where, service, "v1", "Service")
     found = service["metadata"]["name"]
-    if found in (slices.API_SERVICE, slices.DNS_SERVICE):
+    if found in (slices.API_SERVICE, slices.DNS_SERVICE, slices.METRICS_SERVICE):
         raise SpecProblemError(
             f"{where}.metadata.name is {found!r}, which the manager gives to a Service of its own;"
             " choose another name"

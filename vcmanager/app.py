@@ -24,10 +24,10 @@ from kubeio.queue import FairQueue
 from kubeio.worker import Verdict, Worker
 from telemetry.probes import Probes
 from tenancy import marks
-from tenancy.resources import VIRTUAL_CLUSTERS
-from vcmanager import agent_trust, node_addresses, operator, protection, signer
+from tenancy.resources import TENANT_POLICIES, VIRTUAL_CLUSTERS
+from vcmanager import agent_access, agent_trust, node_addresses, operator, protection, signer
 from vcmanager.controlplane import Settings
-from vcmanager.keys import AGENT_TRUST, Key, Kind
+from vcmanager.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
 from vcmanager.means import Means, TenantClients
 from vcmanager.reconcile import reconcile
 
@@ -43,6 +43,7 @@ _RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
     "ClusterVersion": protection.reconcile,
     "CertificateSigningRequest": signer.reconcile,
     "AgentTrust": agent_trust.reconcile,
+    "AgentAccess": agent_access.reconcile,
     "NodeAddress": node_addresses.reconcile,
 }
 
@@ -148,6 +149,7 @@ class _Manager:
             posting = group.create_task(recorder.run())
             working = group.create_task(worker.run())
             self._queue.add(AGENT_TRUST)
+            self._queue.add(AGENT_ACCESS)
             async with operator.watching(self._endpoint, self._queue.add) as failed:
                 _log.info("manager.started", version=self._options.version)
                 stopped = group.create_task(self._stop.wait())
@@ -165,11 +167,12 @@ class _Manager:
         """Wait until our kinds are served; tell whether to go on."""
         while not self._stop.is_set():
             try:
-                await self._client.list(VIRTUAL_CLUSTERS, limit=1)
+                for kind in (VIRTUAL_CLUSTERS, TENANT_POLICIES):
+                    await self._client.list(kind, limit=1)
             except errors.NotFound:
                 _log.warning(
                     "manager.waits",
-                    problem="the super cluster does not know VirtualClusters; install the CRDs",
+                    problem="the super cluster does not know all of our kinds; install the CRDs",
                 )
             except errors.Unavailable as problem:
                 _log.warning("manager.waits", problem=str(problem))

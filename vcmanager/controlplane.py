@@ -18,18 +18,22 @@ from vcmanager.slices import Slice
 
 Manifest = dict[str, Any]
 
-ETCD, API_SERVER, CONTROLLER_MANAGER, DNS = (
+ETCD, API_SERVER, CONTROLLER_MANAGER, DNS, METRICS = (
     upstream.ETCD,
     upstream.API_SERVER,
     upstream.CONTROLLER_MANAGER,
     "coredns",
+    "metrics-server",
 )
+DEPLOYMENTS = frozenset({DNS, METRICS})
+"""Components that keep nothing; the others are StatefulSets."""
 
 _RUNTIME = {
     "etcd": {"cores": "1", "gogc": "100"},
     "apiserver": {"cores": "2", "gogc": "50"},
     "controller_manager": {"cores": "1", "gogc": "50"},
     "coredns": {"cores": "1", "gogc": "50"},
+    "metrics_server": {"cores": "1", "gogc": "50"},
 }
 """Go's runtime per component, for many small programs on one node: threads that look for work and
 unused heap are most of what an idle tenant costs. Upstream-shaped bundles bring their own."""
@@ -41,6 +45,7 @@ _SHAPES: Mapping[str, render.Shape] = {
     API_SERVER: render.shape_of(("ConfigMap", "apiserver-config"), ("StatefulSet", "apiserver")),
     CONTROLLER_MANAGER: render.shape_of(("StatefulSet", "controller-manager")),
     DNS: render.shape_of(("ConfigMap", "coredns"), ("Deployment", "coredns")),
+    METRICS: render.shape_of(("Deployment", "metrics-server")),
 }
 
 
@@ -63,6 +68,9 @@ class ControlPlane:
     """StatefulSets, Deployments and the ConfigMaps that they mount."""
     claims: tuple[Manifest, ...]
     """Services with fixed addresses in the slice."""
+    metrics: tuple[Manifest, ...]
+    """Service and Deployment of the metrics-server, without which a tenant is whole; none when it
+    is not asked for."""
     facts: Facts
     service_type: str
     api_service: str
@@ -78,6 +86,8 @@ class ControlPlane:
             wanted.append(CONTROLLER_MANAGER)
         if self.facts.has_dns:
             wanted.append(DNS)
+        if self.facts.has_metrics:
+            wanted.append(METRICS)
         return tuple(wanted)
 
 
@@ -116,6 +126,7 @@ def _short(wish: Wish, slice_: Slice) -> ControlPlane:
             port=6443,
             is_reached_early=_is_reached_early(wish),
         ),
+        metrics=_metrics(wish, slice_, values),
         facts=_facts(wish, slice_, wish.version.replicas, "etcd", "apiserver-svc"),
         service_type=wish.version.service_type,
         api_service="apiserver-svc",
@@ -140,9 +151,9 @@ def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
         for component, bundle in bundles.items()
         for each in upstream.complete(component, bundle, additions)
     ]
+    beside = _values(wish, slice_, versions.newest())
     if _has_dns(wish):
-        release = versions.newest()
-        made += _rendered(DNS, _values(wish, slice_, release))
+        made += _rendered(DNS, beside)
     etcd, api = bundles[ETCD], bundles[API_SERVER]
     etcd_service, api_service = etcd.service or {}, api.service or {}
     service_spec = api_service["spec"]
@@ -157,6 +168,7 @@ def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
             port=port.get("targetPort", port["port"]),
             is_reached_early=False,  # its own Service, which is not ours, leads there later
         ),
+        metrics=_metrics(wish, slice_, beside),
         facts=_facts(
             wish,
             slice_,
@@ -196,6 +208,8 @@ def _values(wish: Wish, slice_: Slice, release: versions.Release) -> dict[str, A
         "service_cidr": str(slice_),
         "node_ports": wish.settings.node_ports,
         "kubelet_addresses": upstream.KUBELET_ADDRESSES,
+        "agent_address": marks.AGENT_ADDRESS,
+        "metrics_port": slices.METRICS_PORT,
         "service_type": wish.version.service_type,
         "replicas": replicas,
         "is_reached_early": _is_reached_early(wish),
@@ -225,6 +239,7 @@ def _facts(
         external_domain=wish.external_domain,
         etcd_replicas=etcd_replicas,
         has_dns=_has_dns(wish),
+        has_metrics=_has_metrics(wish),
         api_service=api_service,
         etcd_service=etcd_service,
     )
@@ -252,6 +267,12 @@ def _claims(
     return tuple(claims)
 
 
+def _metrics(wish: Wish, slice_: Slice, values: Mapping[str, Any]) -> tuple[Manifest, ...]:
+    if not _has_metrics(wish):
+        return ()
+    return (slices.metrics_service(wish.tenant.root, slice_), *_rendered(METRICS, values))
+
+
 def _is_reached_early(wish: Wish) -> bool:
     """Tell whether Services lead to an etcd and an API server before they are ready.
 
@@ -264,3 +285,7 @@ def _is_reached_early(wish: Wish) -> bool:
 
 def _has_dns(wish: Wish) -> bool:
     return wish.spec.dns == "managed"
+
+
+def _has_metrics(wish: Wish) -> bool:
+    return wish.spec.metrics == "managed"

@@ -40,6 +40,8 @@ class Material:
 
     secrets: tuple[Manifest, ...]
     trust: Manifest
+    serving: bytes
+    """Certificate of the authority behind the tenant's servers."""
     renewed: tuple[tuple[str, checks.Fault], ...]
     """What was made anew, and why."""
     next_renewal: datetime
@@ -159,6 +161,7 @@ def material(
     return Material(
         secrets=tuple(made),
         trust=_trust(facts.root, roots, agents),
+        serving=roots[inventory.SERVING].certificate,
         renewed=tuple(renewed),
         next_renewal=min(renewals),
         spans=spans,

@@ -42,7 +42,7 @@ async def judge(
 
 
 def _judge(name: str, snapshot: Snapshot, warnings: list[Object]) -> Verdict:
-    kind = "Deployment" if name == controlplane.DNS else "StatefulSet"
+    kind = "Deployment" if name in controlplane.DEPLOYMENTS else "StatefulSet"
     pods = list(snapshot.pods_of(name))
     return readiness.component(name, snapshot.get(kind, name), pods, warnings)
 

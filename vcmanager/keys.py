@@ -10,7 +10,12 @@ from typing import Any, Literal
 from tenancy import marks
 
 Kind = Literal[
-    "VirtualCluster", "ClusterVersion", "CertificateSigningRequest", "AgentTrust", "NodeAddress"
+    "VirtualCluster",
+    "ClusterVersion",
+    "CertificateSigningRequest",
+    "AgentTrust",
+    "AgentAccess",
+    "NodeAddress",
 ]
 
 
@@ -38,6 +43,9 @@ class Key:
 AGENT_TRUST = Key("AgentTrust", "", "vn-agent")
 """Whom the agents trust; there before any tenant is, as the agents wait for it."""
 
+AGENT_ACCESS = Key("AgentAccess", "", "vn-agent")
+"""What the policies let tenants call, for the agents."""
+
 
 def virtual_cluster(namespace: str, name: str) -> Key:
     """Return the key of a VirtualCluster."""
@@ -51,7 +59,7 @@ def of_listed(found: Mapping[str, Any]) -> Key:
 
 
 AGENT_TRUST_LABELS = {marks.CONTROLLED: "true", marks.COMPONENT: marks.AGENT}
-"""On what the agents trust, so that a change of it is seen."""
+"""On what the agents trust and read, so that a change of it is seen."""
 
 
 def node_address(address: str) -> Key:
@@ -60,9 +68,9 @@ def node_address(address: str) -> Key:
 
 
 def parent_of(metadata: Mapping[str, Any]) -> Key | None:
-    """Return what looks after an object of ours: its VirtualCluster, or the agents' trust."""
+    """Return what looks after an object of ours: its VirtualCluster, or what is the agents'."""
     labels = metadata.get("labels") or {}
     if labels.get(marks.COMPONENT) == marks.AGENT and marks.VC_NAME not in labels:
-        return AGENT_TRUST
+        return AGENT_ACCESS if metadata.get("name") == marks.AGENT_ACCESS else AGENT_TRUST
     namespace, name = labels.get(marks.VC_NAMESPACE), labels.get(marks.VC_NAME)
     return virtual_cluster(namespace, name) if namespace and name else None

@@ -7,7 +7,7 @@ goes.
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
@@ -18,7 +18,7 @@ from kubeio.client import Client
 from kubeio.events import EventRecorder
 from kubeio.lease import Observer
 from kubeio.wire import Fence
-from vcmanager import bootstrap
+from tenancy.resources import Resource
 from vcmanager.controlplane import Settings
 from vcmanager.expiries import Expiries
 from vcmanager.keys import Key
@@ -54,13 +54,21 @@ class TenantClients:
             await self.drop(uid)
 
     async def get(
-        self, uid: str, kubeconfig: bytes, name: str, *, changed: Callable[[], None]
+        self,
+        uid: str,
+        kubeconfig: bytes,
+        name: str,
+        *,
+        changed: Callable[[], None],
+        watched: Sequence[Resource],
     ) -> Client:
         """Return the client of a tenant for this kubeconfig.
 
-        `changed` is called when somebody touches what is ours in the tenant.
+        `changed` is called when somebody touches what is ours in the tenant, of the kinds in
+        `watched`.
         """
-        digest = hashlib.sha256(kubeconfig).hexdigest()
+        kinds = "".join(each.path() for each in watched)
+        digest = hashlib.sha256(kubeconfig).hexdigest() + kinds
         known = self._clients.get(uid)
         if known is not None and known[0] == digest:
             return known[1]
@@ -74,7 +82,7 @@ class TenantClients:
             fence=self._fence,
         )
         await client.__aenter__()
-        self._clients[uid] = (digest, client, Lookout(client, bootstrap.RESOURCES, changed))
+        self._clients[uid] = (digest, client, Lookout(client, watched, changed))
         return client
 
     async def drop(self, uid: str) -> None:

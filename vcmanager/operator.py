@@ -127,13 +127,23 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
         return _session(endpoint)
 
     seen = tidings.Seen()
+    bound: dict[str, str] = {}
 
     async def on_virtual_cluster(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        uid, policy = body["metadata"]["uid"], tidings.policy_of(body)
+        before = bound.pop(uid, None)
+        if type != "DELETED":
+            bound[uid] = policy
+        if before != bound.get(uid):
+            wake(keys.AGENT_ACCESS)
         if seen.is_news(resources.VIRTUAL_CLUSTERS, type, body):
             wake(keys.of_listed(body))
 
     async def on_cluster_version(meta: Mapping[str, Any], **_: Any) -> None:
         wake(Key("ClusterVersion", "", meta["name"]))
+
+    async def on_policy(**_: Any) -> None:
+        wake(keys.AGENT_ACCESS)
 
     async def on_request(meta: Mapping[str, Any], **_: Any) -> None:
         wake(Key("CertificateSigningRequest", "", meta["name"]))
@@ -173,6 +183,7 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
     handlers: list[tuple[Resource, Any]] = [
         (resources.VIRTUAL_CLUSTERS, on_virtual_cluster),
         (resources.CLUSTER_VERSIONS, on_cluster_version),
+        (resources.TENANT_POLICIES, on_policy),
         (resources.CERTIFICATE_SIGNING_REQUESTS, on_request),
         (resources.NODES, on_node),
         *(

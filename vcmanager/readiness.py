@@ -18,6 +18,7 @@ CONDITIONS: Mapping[str, str] = {
     controlplane.API_SERVER: marks.API_SERVER_READY,
     controlplane.CONTROLLER_MANAGER: marks.CONTROLLER_MANAGER_READY,
     controlplane.DNS: marks.DNS_READY,
+    controlplane.METRICS: marks.METRICS_READY,
 }
 """The condition of each component."""
 

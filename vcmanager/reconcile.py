@@ -12,6 +12,7 @@ from datetime import datetime
 import structlog
 
 from kubeio import Object, errors
+from kubeio.client import Client
 from kubeio.worker import Again, Done, Verdict
 from tenancy import marks
 from tenancy.names import NameProblemError
@@ -27,6 +28,7 @@ from vcmanager.judgement import judge
 from vcmanager.keys import Key
 from vcmanager.means import RESYNC_SECONDS, Means
 from vcmanager.phases import certificates, claim, intake, rollout, root_namespace
+from vcmanager.phases import metrics_api as metrics_phase
 from vcmanager.phases import tenant as tenant_phase
 from vcmanager.phases.build import Build
 from vcmanager.pki import inventory
@@ -119,7 +121,11 @@ async def _keep(means: Means, body: Object, report: Report) -> Verdict:
         old=body.get("status") or {},
     )
     await _write_status(means, body, report)
-    return verdict if held is not None or report.is_settled else Again(_UNREADY)
+    if held is None and not report.is_settled:
+        return Again(_UNREADY)
+    if held is None and not report.is_whole and isinstance(verdict, Again):
+        return Again(min(verdict.after, metrics_phase.RETRY_SECONDS))
+    return verdict
 
 
 async def _delete(means: Means, body: Object, report: Report) -> Verdict:
@@ -252,7 +258,7 @@ class _Walk:
             f"all certificates are valid; the next is renewed on {until}",
         )
         await build.workloads(plan)
-        await build.prune()
+        await build.prune(metrics_phase.kept(plan, snapshot))
         # Before anything that may be waited for: what is waited for may need these new pods.
         await rollout.act(means, snapshot)
         if build.written or material.renewed:
@@ -261,7 +267,17 @@ class _Walk:
                 objects=build.written,
                 certificates=[f"{name}: {fault}" for name, fault in material.renewed],
             )
-        await self._enter(wish, plan, slice_, material.secrets)
+        client = await self._enter(wish, plan, slice_, material.secrets)
+        if client is not None and not wish.is_new:
+            await metrics_phase.act(
+                client,
+                means,
+                plan,
+                build=build,
+                snapshot=snapshot,
+                authority=material.serving,
+                report=report,
+            )
         if external is None:
             raise Held(
                 "EndpointPending",
@@ -290,16 +306,17 @@ class _Walk:
         plan: ControlPlane,
         slice_: Slice,
         secrets: tuple[Object, ...],
-    ) -> None:
+    ) -> Client | None:
         """Go into the tenant as soon as its API server is ready. Raises Held."""
         if self._snapshot is None or not order.answers(self._snapshot):
-            return
+            return None
         name = f"{inventory.MANAGER}-kubeconfig"
+        secret = next(each for each in secrets if each["metadata"]["name"] == name)
+        client = await tenant_phase.connect(self._means, wish, plan, secret=secret)
         self._report.version = await tenant_phase.act(
-            self._means,
-            wish,
+            client,
             plan,
-            secret=next(each for each in secrets if each["metadata"]["name"] == name),
             dns_address=slice_.dns if plan.facts.has_dns else "",
             again_after=tenant_phase.pause(self._body, self._means.now()),
         )
+        return client

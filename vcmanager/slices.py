@@ -23,9 +23,13 @@ WIDEST_HOST_BITS = 10
 NARROWEST_HOST_BITS = 4
 API_OFFSET = 1
 DNS_OFFSET = 10
+METRICS_OFFSET = 11
 
 API_SERVICE = "kubernetes"
 DNS_SERVICE = "kube-dns"
+METRICS_SERVICE = "metrics-server"
+METRICS_PORT = 10250
+"""Where the pod listens: below 1024 it would need a capability."""
 
 
 class SliceProblemError(ValueError):
@@ -56,6 +60,11 @@ class Slice:
     def dns(self) -> str:
         """Address of the tenant's DNS: the slice's tenth."""
         return str(self.network[DNS_OFFSET])
+
+    @property
+    def metrics(self) -> str:
+        """Address of the tenant's metrics API: the slice's eleventh."""
+        return str(self.network[METRICS_OFFSET])
 
     def __str__(self) -> str:
         """Return the slice as a CIDR."""
@@ -185,6 +194,16 @@ def dns_claim(root: str, slice_: Slice) -> Manifest:
         {"name": "dns-tcp", "port": 53, "targetPort": 1053, "protocol": "TCP"},
     ]
     return _provided(root, DNS_SERVICE, slice_.dns, {marks.COMPONENT: "coredns"}, ports)
+
+
+def metrics_service(root: str, slice_: Slice) -> Manifest:
+    """Return the Service with a slice's eleventh address, selecting the tenant's metrics-server.
+
+    It is no part of the claim: a tenant whose eleventh address is somebody's does without.
+    """
+    ports = [{"name": "https", "port": 443, "targetPort": METRICS_PORT, "protocol": "TCP"}]
+    selector = {marks.COMPONENT: "metrics-server"}
+    return _provided(root, METRICS_SERVICE, slice_.metrics, selector, ports)
 
 
 def _provided(

@@ -24,10 +24,14 @@ OURS = (
     marks.API_SERVER_READY,
     marks.CONTROLLER_MANAGER_READY,
     marks.DNS_READY,
+    marks.METRICS_READY,
     marks.STORE_EPHEMERAL,
     RECONCILING,
     STALLED,
 )
+_BESIDE = frozenset({marks.METRICS_READY})
+"""Parts without which a tenant is whole: neither Ready nor Reconciling waits for them."""
+_NO_PARTS = _BESIDE | {marks.STORE_EPHEMERAL, marks.READY}
 _DNS_MAY_TAKE = timedelta(minutes=5)
 _SUMMARIES = frozenset({marks.READY, RECONCILING, STALLED})
 _LONGEST_MESSAGE = 4096
@@ -95,7 +99,7 @@ class Report:
         missing = [
             each
             for kind, each in self._conditions.items()
-            if each["status"] != "True" and kind not in (marks.STORE_EPHEMERAL, marks.READY)
+            if each["status"] != "True" and kind not in _NO_PARTS
         ]
         if held is None and all(self._is_on_its_way(each["type"], old or {}) for each in missing):
             self.say(marks.READY, "True", "TenantControlPlaneRunning", _RUNNING)
@@ -131,6 +135,13 @@ class Report:
     def is_settled(self) -> bool:
         """Whether all is well and nothing is on its way; known after `conclude`."""
         return RECONCILING not in self._conditions and STALLED not in self._conditions
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is beside the control plane works as well."""
+        return not any(
+            each["status"] != "True" for kind, each in self._conditions.items() if kind in _BESIDE
+        )
 
     def document(self, old: Mapping[str, Any]) -> dict[str, Any]:
         """Return the status, with transition times carried over from the old one."""
@@ -199,6 +210,7 @@ _ANNOUNCED = frozenset(
         marks.API_SERVER_READY,
         marks.CONTROLLER_MANAGER_READY,
         marks.DNS_READY,
+        marks.METRICS_READY,
     }
 )
 

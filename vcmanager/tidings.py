@@ -44,6 +44,11 @@ class Seen:
         return kind is None or now != before
 
 
+def policy_of(body: Body) -> str:
+    """Return what a VirtualCluster says of its policy, empty when nothing: a change is news."""
+    return str(((body.get("spec") or {}).get("policyRef") or {}).get("name", ""))
+
+
 def _metadata(body: Body) -> dict[str, Any]:
     found = body["metadata"]
     wanted = ("generation", "labels", "annotations", "finalizers", "deletionTimestamp")

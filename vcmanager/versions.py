@@ -6,7 +6,7 @@ ClusterVersion that sets them would break every tenant that uses it, so they are
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterversions import catalog
 from tenancy.specs import ClusterVersionSpec, SpecProblemError
@@ -119,9 +119,7 @@ def resolve(name: str, spec: ClusterVersionSpec) -> Release:
         raise SpecProblemError(f"{where}: replicas is {spec.replicas}; it must be 1 or 3")
     versions = catalog.versions(minor)
     if match["patch"]:
-        versions = catalog.Versions(
-            kubernetes=spec.kubernetes_version, etcd=versions.etcd, coredns=versions.coredns
-        )
+        versions = replace(versions, kubernetes=spec.kubernetes_version)
     given = spec.extra_args
     arguments = {
         "etcd": given.etcd,
@@ -136,7 +134,7 @@ def resolve(name: str, spec: ClusterVersionSpec) -> Release:
 
 
 def newest() -> Release:
-    """Return the newest release; what is beside upstream's bundles, the DNS, comes from it."""
+    """Return the newest release; what is beside upstream's bundles comes from it."""
     minor = catalog.minors()[-1]
     return Release(minor=minor, versions=catalog.versions(minor), extra_args={})
 
@@ -149,6 +147,7 @@ def images(registry: str, versions: catalog.Versions) -> dict[str, str]:
         "apiserver": f"{prefix}kube-apiserver:v{versions.kubernetes}",
         "controller_manager": f"{prefix}kube-controller-manager:v{versions.kubernetes}",
         "coredns": f"{prefix}coredns:{versions.coredns}",
+        "metrics_server": f"{prefix}metrics-server:v{versions.metrics_server}",
     }
 
 

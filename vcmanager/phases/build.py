@@ -5,6 +5,7 @@ Owns what has been wanted and written in one reconcile. Hazard: what is wanted a
 there already.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from kubeio import Object
@@ -77,9 +78,16 @@ class Build:
             ):
                 await objects.create(self._means, volumes.claims(each))
 
-    async def prune(self) -> None:
-        """Delete what was made once and is not wanted any more."""
-        wanted = [*self._wanted]
+    async def beside(self, manifests: Iterable[Manifest]) -> None:
+        """Write what stands beside the control plane."""
+        tenant = self._wish.tenant
+        await self._apply(
+            [marking.marked(manifest, tenant, self._contents) for manifest in manifests]
+        )
+
+    async def prune(self, kept: Iterable[Object] = ()) -> None:
+        """Delete what was made once and is not wanted any more; `kept` goes or comes later."""
+        wanted = [*self._wanted, *kept]
         # The handed-out kubeconfig stays while there is no address to put into it.
         wanted += [
             each

@@ -92,7 +92,7 @@ async def _claim(means: Means, wish: Wish, slice_: Slice) -> bool:
                 await means.super_client.create(SERVICES, manifest, field_manager=marks.MANAGER)
             )
         except (errors.Invalid, errors.AlreadyExists) as problem:
-            if isinstance(problem, errors.Invalid) and not _is_address_taken(problem):
+            if isinstance(problem, errors.Invalid) and not is_address_taken(problem):
                 raise
             await _give_back(means, wish, made)
             if isinstance(problem, errors.AlreadyExists):
@@ -122,7 +122,7 @@ async def _complete(means: Means, wish: Wish, slice_: Slice, snapshot: Snapshot)
         try:
             await means.super_client.create(SERVICES, manifest, field_manager=marks.MANAGER)
         except errors.Invalid as problem:
-            if not _is_address_taken(problem):
+            if not is_address_taken(problem):
                 raise
             address = manifest["spec"]["clusterIP"]
             raise Held(
@@ -140,7 +140,8 @@ def _claims(wish: Wish, slice_: Slice) -> list[Object]:
     return [marked(manifest, wish.tenant, {}) for manifest in plan.claims]
 
 
-def _is_address_taken(problem: errors.Invalid) -> bool:
+def is_address_taken(problem: errors.Invalid) -> bool:
+    """Tell whether a Service is refused because somebody else has its address."""
     return any(cause.get("field", "").startswith("spec.clusterIP") for cause in problem.causes)
 
 

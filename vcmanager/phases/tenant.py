@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubeio import Object, errors
+from kubeio.client import Client
 from tenancy import conditions, marks
-from vcmanager import bootstrap, keys
+from vcmanager import bootstrap, keys, metrics_api
 from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.held import Held
 from vcmanager.means import Means
@@ -49,28 +50,23 @@ def is_new(cluster: Mapping[str, Any]) -> bool:
     return not (status.get("phase") == "Running" or status.get("version"))
 
 
-async def act(
-    means: Means,
-    wish: Wish,
-    plan: ControlPlane,
-    *,
-    secret: Object,
-    dns_address: str,
-    again_after: float,
-) -> str:
-    """Apply our objects; return the version that runs. Raises Held.
-
-    `secret` keeps the manager's own kubeconfig for this tenant; `again_after` is the pause before
-    the next try.
-    """
-    kubeconfig = bundles.data_of(secret, secret["metadata"]["name"])
+async def connect(means: Means, wish: Wish, plan: ControlPlane, *, secret: Object) -> Client:
+    """Return the client of a tenant; `secret` keeps the manager's own kubeconfig for it."""
     tenant = wish.tenant
-    client = await means.tenants.get(
+    return await means.tenants.get(
         tenant.uid,
-        kubeconfig,
+        bundles.data_of(secret, secret["metadata"]["name"]),
         name=f"tenant {tenant.namespace}/{tenant.name}",
         changed=lambda: means.wake(keys.virtual_cluster(tenant.namespace, tenant.name)),
+        watched=(*bootstrap.RESOURCES, *(metrics_api.WATCHED if plan.metrics else ())),
     )
+
+
+async def act(client: Client, plan: ControlPlane, *, dns_address: str, again_after: float) -> str:
+    """Apply our objects; return the version that runs. Raises Held.
+
+    `again_after` is the pause before the next try.
+    """
     try:
         version = await client.version()
         await bootstrap.apply(client, dns_address=dns_address)

@@ -33,13 +33,16 @@ SERVICE_ACCOUNT_KEYS = "serviceaccount-rsa"
 TRUST = "trust"
 """ConfigMap with the certificates of all authorities, for control plane pods."""
 
-ADMIN, SYNCER, MANAGER, DNS, CONTROLLER_MANAGER = (
+ADMIN, SYNCER, MANAGER, DNS, METRICS, CONTROLLER_MANAGER = (
     "admin",
     marks.CREDENTIAL_SYNCER,
     "manager",
     "coredns",
+    "metrics-server",
     "controller-manager",
 )
+METRICS_NAME = "metrics-server.kube-system.svc"
+"""What the tenant's API server calls the metrics-server when it dials it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class Facts:
     external_domain: str = ""
     etcd_replicas: int = 1
     has_dns: bool = True
+    has_metrics: bool = False
     api_service: str = "apiserver-svc"
     etcd_service: str = "etcd"
     etcd_set: str = "etcd"
@@ -125,9 +129,30 @@ def leaves(facts: Facts) -> tuple[Leaf, ...]:
             authority=AGENT_CLIENT,
             subject=Subject(
                 common_name="kube-apiserver-kubelet-client",
-                uris=(f"vc://{facts.uid}/{facts.root}",),
+                uris=(_agents_name(facts),),
                 usages=client,
             ),
+        ),
+        *(_metrics_leaves(facts) if facts.has_metrics else ()),
+    )
+
+
+def _metrics_leaves(facts: Facts) -> tuple[Leaf, ...]:
+    """Return what the metrics-server is known by to API server and agents."""
+    return (
+        Leaf(
+            secret="metrics-server-serving",  # noqa: S106
+            authority=SERVING,
+            subject=Subject(
+                common_name=METRICS,
+                dns_names=(METRICS_NAME, f"{METRICS_NAME}.{facts.domain}"),
+                usages=frozenset({"server"}),
+            ),
+        ),
+        Leaf(
+            secret="metrics-server-agent-client",  # noqa: S106
+            authority=AGENT_CLIENT,
+            subject=Subject(common_name=METRICS, uris=(_agents_name(facts),), usages=_CLIENT),
         ),
     )
 
@@ -147,6 +172,11 @@ def logins(facts: Facts) -> tuple[Login, ...]:
             subject=_user("system:kube-controller-manager"),
         ),
         *((Login(credential=DNS, subject=_user(marks.DNS_USER)),) if facts.has_dns else ()),
+        *(
+            (Login(credential=METRICS, subject=_user(marks.METRICS_USER)),)
+            if facts.has_metrics
+            else ()
+        ),
     )
 
 
@@ -156,6 +186,11 @@ def authority_common_name(name: AuthorityName, uid: str) -> str:
 
 
 _CLIENT = frozenset({"client"})
+
+
+def _agents_name(facts: Facts) -> str:
+    """Return whom agents take the holder of a certificate for."""
+    return f"vc://{facts.uid}/{facts.root}"
 
 
 def _user(name: str, *groups: str) -> Subject:

@@ -6,8 +6,10 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeio import errors
@@ -136,6 +138,13 @@ def test_without_a_word_the_object_baseline_binds_and_the_built_in_one_when_it_i
     assert own is not None
     assert own.policy.nodes.view == "Full"
     assert own.digest() != built_in.digest()
+
+
+@pytest.mark.parametrize(("field", "value"), [("dns", "none"), ("metrics", "managed")])
+def test_what_is_provided_for_the_tenant_is_part_of_its_plan(field, value):
+    spec = msgspec.structs.replace(CLUSTER.spec, **{field: value})
+    other = replace(PLAN, cluster=msgspec.structs.replace(CLUSTER, spec=spec))
+    assert other.digest() != PLAN.digest()
 
 
 def test_another_policy_is_another_plan():

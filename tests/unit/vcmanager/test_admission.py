@@ -70,6 +70,7 @@ POD = ("statefulset", "spec", "template", "spec")
         ),
         ("apiserver", ("service", "metadata", "name"), "kubernetes", "is 'kubernetes', which the"),
         ("etcd", ("service", "metadata", "name"), "kube-dns", "is 'kube-dns', which the manager"),
+        ("etcd", ("service", "metadata", "name"), "metrics-server", "is 'metrics-server', which"),
         ("etcd", ("statefulset", "spec", "replicas"), 0, "replicas is 0; a tenant needs a store"),
         ("etcd", ("statefulset", "spec", "replicas"), True, "replicas is True"),
         ("apiserver", ("service", "spec", "selector"), None, "needs ports and a selector"),

@@ -15,6 +15,7 @@ SLICE = Slice(slices.ip_network("10.96.8.0/22"))
 SAMPLE = yaml.safe_load(catalog.sample("upstream-shape"))
 SHORT = controlplane.plan(wish(), SLICE)
 BUNDLED = controlplane.plan(bundled(SAMPLE), SLICE)
+MEASURED = controlplane.plan(wish(metrics="managed"), SLICE)
 
 
 def workload(plan, name):
@@ -28,8 +29,8 @@ def workload(plan, name):
 def pod_specs(plan):
     return {
         each["metadata"]["name"]: each["spec"]["template"]["spec"]
-        for each in plan.workloads
-        if each["kind"] != "ConfigMap"
+        for each in (*plan.workloads, *plan.metrics)
+        if each["kind"] not in ("ConfigMap", "Service")
     }
 
 
@@ -107,9 +108,54 @@ def test_upstreams_shape_without_a_controller_manager_has_none():
     assert "controller-manager" not in plan.components
 
 
-@pytest.mark.parametrize("name", sorted(pod_specs(SHORT)))
+@pytest.mark.parametrize(
+    "given", [wish(metrics="managed"), replace(bundled(SAMPLE), spec=wish(metrics="managed").spec)]
+)
+def test_a_metrics_server_stands_beside_the_control_plane_in_both_shapes(given):
+    plan = controlplane.plan(given, SLICE)
+    assert plan.components[-1] == "metrics-server"
+    service, deployment = plan.metrics
+    assert (service["kind"], service["spec"]["clusterIP"]) == ("Service", "10.96.8.11")
+    pod = deployment["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    (container,) = pod["spec"]["containers"]
+    assert service["spec"]["ports"][0]["targetPort"] == container["ports"][0]["containerPort"]
+    # Or it would be made, and waited for, as a part of the control plane.
+    others = (*plan.workloads, *plan.services, *plan.claims)
+    assert "metrics-server" not in {each["metadata"]["name"] for each in others}
+
+
+def test_without_being_asked_for_there_is_no_metrics_server():
+    for plan in (SHORT, BUNDLED):
+        assert plan.metrics == ()
+        assert "metrics-server" not in plan.components
+        assert not plan.facts.has_metrics
+
+
+def test_the_metrics_server_asks_agents_alone_and_verifies_them():
+    (container,) = pod_specs(MEASURED)["metrics-server"]["containers"]
+    for word in (
+        "--secure-port=10250",
+        "--kubelet-preferred-address-types=tenancy.x-k8s.io/agent",
+        "--kubelet-use-node-status-port",
+        "--kubelet-certificate-authority=/etc/kubernetes/pki/trust/agents.crt",
+        "--kubelet-client-certificate=/etc/kubernetes/pki/agents/tls.crt",
+        "--tls-cert-file=/etc/kubernetes/pki/serving/tls.crt",
+        "--profiling=false",
+    ):
+        assert word in container["args"]
+    assert not any("insecure" in word for word in container["args"])
+    limits = container["resources"]["limits"]
+    memory = {each["name"]: each["value"] for each in container["env"]}["GOMEMLIMIT"]
+    assert int(memory.removesuffix("MiB")) < int(limits["memory"].removesuffix("Mi"))
+    # A tenant without pods has no data, and namespaces are not deleted while a group is away.
+    for probe in ("startupProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["path"] == "/readyz?exclude=metric-storage-ready"
+
+
+@pytest.mark.parametrize("name", sorted(pod_specs(MEASURED)))
 def test_pods_pass_the_restricted_level_and_hold_no_super_credential(name):
-    spec = pod_specs(SHORT)[name]
+    spec = pod_specs(MEASURED)[name]
     assert spec["automountServiceAccountToken"] is False
     assert spec["enableServiceLinks"] is False
     security = spec["securityContext"]
@@ -131,10 +177,10 @@ def test_pods_pass_the_restricted_level_and_hold_no_super_credential(name):
         assert not any("hostPort" in port for port in container["ports"])
 
 
-@pytest.mark.parametrize("name", ["etcd", "apiserver", "controller-manager", "coredns"])
+@pytest.mark.parametrize("name", sorted(pod_specs(MEASURED)))
 def test_only_the_signer_has_the_key_of_an_authority(name):
     mounted = {
-        secret for kind, secret in marking.mounted(pod_specs(SHORT)[name]) if kind == "Secret"
+        secret for kind, secret in marking.mounted(pod_specs(MEASURED)[name]) if kind == "Secret"
     }
     roots = {"root-ca", "client-authority", "etcd-authority", "front-proxy-authority"}
     assert mounted & roots == ({"client-authority"} if name == "controller-manager" else set())
@@ -205,7 +251,7 @@ def test_a_plan_is_never_changed_by_marking():
     assert yaml.safe_dump([*SHORT.workloads, *SHORT.services, *SHORT.claims]) == before
 
 
-@pytest.mark.parametrize("plan", [SHORT, BUNDLED], ids=["short", "bundled"])
+@pytest.mark.parametrize("plan", [MEASURED, BUNDLED], ids=["short", "bundled"])
 def test_pods_mount_only_what_the_manager_makes(plan):
     made = {
         "apiserver-ca",
@@ -216,6 +262,9 @@ def test_pods_mount_only_what_the_manager_makes(plan):
         "coredns-kubeconfig",
         "etcd-ca",
         "front-proxy-ca",
+        "metrics-server-agent-client",
+        "metrics-server-kubeconfig",
+        "metrics-server-serving",
         "root-ca-apiserver",
         "root-ca-controller-manager",
         "root-ca-etcd",

@@ -3,6 +3,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from cryptography import x509
 
 from tests.unit.vcmanager.factories import FACTS, NOW
 from vcmanager import credentials
@@ -134,6 +135,15 @@ def test_kubeconfigs_inside_go_to_the_first_address_of_the_slice(roots):
     for name in ("syncer", "manager", "coredns", "controller-manager"):
         document = bundles.data_of(secrets[f"{name}-kubeconfig"], f"{name}-kubeconfig")
         assert b"https://10.96.4.1:443" in document
+
+
+def test_the_authority_behind_the_tenants_servers_is_told_without_its_key(roots):
+    facts = replace(FACTS, has_metrics=True)
+    made = material(roots, facts=facts)
+    assert made.serving == bundles.pair_of(roots["root-ca"]).certificate
+    server = bundles.pair_of(named(made.secrets)["metrics-server-serving"]).certificate
+    issuer = x509.load_pem_x509_certificate(made.serving)
+    x509.load_pem_x509_certificate(server).verify_directly_issued_by(issuer)
 
 
 def test_no_key_of_an_authority_but_the_signers_is_in_a_bundle_tenants_pods(roots):

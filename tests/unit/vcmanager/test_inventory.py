@@ -79,6 +79,30 @@ def test_a_tenant_with_its_own_dns_gets_no_credential_for_ours():
     assert "coredns" not in {login.credential for login in logins}
 
 
+def test_a_metrics_server_has_certificates_of_its_own_where_there_is_one():
+    facts = replace(FACTS, has_metrics=True)
+    added = {leaf.secret: leaf for leaf in inventory.leaves(facts) if leaf.secret not in LEAVES}
+    assert {name: leaf.authority for name, leaf in added.items()} == {
+        "metrics-server-serving": "serving",
+        "metrics-server-agent-client": "agent-client",
+    }
+    serving, agents = (
+        added[f"metrics-server-{end}"].subject for end in ("serving", "agent-client")
+    )
+    assert serving.usages == {"server"}
+    assert serving.alternative_names() == {
+        "DNS:metrics-server.kube-system.svc",
+        "DNS:metrics-server.kube-system.svc.cluster.local",
+    }
+    assert agents.alternative_names() == {f"URI:vc://{UID}/{ROOT}"}
+    assert agents.usages == {"client"}
+    login = next(each for each in inventory.logins(facts) if each.credential == "metrics-server")
+    assert login.subject.common_name == marks.METRICS_USER
+    assert login.subject.organizations == ()
+    assert not login.external
+    assert "metrics-server" not in LOGINS
+
+
 def test_subjects_are_short_enough_for_a_certificate():
     for name in inventory.AUTHORITIES:
         assert len(inventory.authority_common_name(name, UID)) <= 64

@@ -56,6 +56,7 @@ def test_no_handler_makes_kopf_write_to_an_object():
     assert watched == {
         "virtualclusters",
         "clusterversions",
+        "tenantpolicies",
         "certificatesigningrequests",
         "nodes",
         "namespaces",

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from kubeio import errors
+from kubeio.worker import Again
 from tenancy import marks
 from tests.unit.vcmanager.factories import (
     NOW,
@@ -16,8 +17,9 @@ from tests.unit.vcmanager.factories import (
     workload,
 )
 from vcmanager import controlplane, keys, reconcile, teardown
+from vcmanager.credentials import Address
 from vcmanager.held import Held
-from vcmanager.phases import certificates, intake
+from vcmanager.phases import certificates, intake, metrics_api
 from vcmanager.slices import Slice
 from vcmanager.snapshot import Snapshot
 from vcmanager.status import Report
@@ -177,7 +179,7 @@ class Built:
     async def workloads(self, _plan):
         pass
 
-    async def prune(self):
+    async def prune(self, _kept):
         pass
 
     @staticmethod
@@ -211,3 +213,68 @@ async def test_pods_are_replaced_while_something_else_is_waited_for(monkeypatch,
     with pytest.raises(Held):
         await make(walk(super_client, Snapshot(namespace=None, objects=objects)))
     assert super_client.calls == [("delete", "apiserver-0")]
+
+
+@pytest.fixture
+def as_they_should_be(monkeypatch):
+    """Everything of a control plane is there; return who was asked to see to the metrics."""
+    asked = []
+
+    async def create_roots(*_):
+        return None
+
+    async def external(*_):
+        return Address(server="https://192.0.2.1:6443")
+
+    async def enter(*_):
+        return "the tenant"
+
+    async def act(client, *_, **__):
+        asked.append(client)
+
+    material = SimpleNamespace(next_renewal=NOW, renewed=(), secrets=(), spans={}, serving=b"")
+    monkeypatch.setattr(certificates, "create_roots", create_roots)
+    monkeypatch.setattr(certificates, "material", lambda *_: material)
+    monkeypatch.setattr(reconcile, "Build", Built)
+    monkeypatch.setattr(reconcile._Walk, "_external", external)
+    monkeypatch.setattr(reconcile._Walk, "_enter", enter)
+    monkeypatch.setattr(metrics_api, "act", act)
+    return asked
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_new_tenant_is_ready_before_anybody_looks_at_its_metrics(as_they_should_be, is_new):
+    wanted = wish(metrics="managed", is_new=is_new)
+    made = walk(Recorder(), Snapshot(namespace=None))
+    await made._make(wanted, controlplane.plan(wanted, SLICE), {"metadata": {}}, SLICE)
+    assert as_they_should_be == ([] if is_new else ["the tenant"])
+
+
+async def test_a_tenant_that_cannot_be_entered_yet_is_asked_for_no_metrics(
+    as_they_should_be, monkeypatch
+):
+    async def enter(*_):
+        return None
+
+    monkeypatch.setattr(reconcile._Walk, "_enter", enter)
+    await make(walk(Recorder(), Snapshot(namespace=None)))
+    assert as_they_should_be == []
+
+
+@pytest.mark.parametrize(
+    ("metrics", "due", "after"),
+    [("True", 9000.0, 9000.0), ("False", 9000.0, 30.0), ("False", 1.0, 1.0)],
+)
+async def test_metrics_that_do_not_work_are_looked_at_again_soon(monkeypatch, metrics, due, after):
+    async def run(_):
+        return due
+
+    async def judge(self):
+        self._report.say(marks.ETCD_READY, "True", "Ready", "it is")
+        self._report.say(marks.METRICS_READY, metrics, "Whatever", "so it is")
+
+    monkeypatch.setattr(reconcile._Walk, "run", run)
+    monkeypatch.setattr(reconcile._Walk, "judge", judge)
+    super_client = Recorder({TENANT.name: cluster()})
+    assert await reconcile.reconcile(fake_means(super_client), KEY) == Again(after)
+    assert conditions(super_client)[marks.READY]["status"] == "True"

@@ -40,6 +40,13 @@ def test_first_address_is_the_api_and_tenth_is_dns():
     assert (slice_.api, slice_.dns, str(slice_)) == ("10.96.8.1", "10.96.8.10", "10.96.8.0/22")
 
 
+def test_the_eleventh_address_is_the_metrics_api_in_the_narrowest_slice_too():
+    slice_ = Slice(ip_network("10.96.8.16/28"))
+    assert slice_.network.prefixlen == 32 - slices.NARROWEST_HOST_BITS
+    service = slices.metrics_service("root", slice_)
+    assert service["spec"]["clusterIP"] == slice_.metrics == "10.96.8.27"
+
+
 @settings(deadline=None)
 @given(uid=st.uuids().map(str), length=st.integers(16, 28))
 def test_every_slice_of_a_range_is_offered_once(uid: str, length: int):

@@ -115,6 +115,28 @@ def test_ready_does_not_go_to_and_fro_with_the_name_server(old, now, expected):
     assert by_type(made.document(before))[marks.READY]["status"] == expected
 
 
+@pytest.mark.parametrize("failing", [(), ("failing",)])
+@pytest.mark.parametrize("old", [{}, {"phase": "Running"}])
+def test_a_tenant_is_ready_without_metrics_whatever_is_wrong_with_them(failing, old):
+    made = report(*READY, (marks.METRICS_READY, "False", "ImagePullBackOff", *failing), old=old)
+    found = by_type(made.document(old))
+    assert (found[marks.READY]["status"], found[marks.METRICS_READY]["status"]) == ("True", "False")
+    assert not {status.RECONCILING, status.STALLED} & set(found)
+    assert made.is_settled
+    assert not made.is_whole
+    events = {
+        reason: kind for kind, reason, _ in status.news(made.document(old), old, made.failing)
+    }
+    assert events.get("ImagePullBackOff") == ("Warning" if failing else None)
+    assert report(*READY, (marks.METRICS_READY, "True", "Ready")).is_whole
+    assert report(*READY).is_whole
+
+
+def test_what_is_missing_is_the_summary_and_never_the_metrics():
+    made = report((marks.METRICS_READY, "False", "AddressTaken"), *STARTING)
+    assert by_type(made.document({}))[marks.READY]["reason"] == "Starting"
+
+
 def test_the_first_word_about_a_condition_stays():
     made = report(
         (marks.API_SERVER_READY, "False", "Unreachable"), (marks.API_SERVER_READY, "True", "Ready")

@@ -4,9 +4,9 @@ from ipaddress import ip_network
 import pytest
 
 from kubeio import errors
-from tenancy import marks
-from tests.unit.vcmanager.factories import NOW, Recorder, fake_means, wish
-from vcmanager import controlplane
+from tenancy import marks, resources
+from tests.unit.vcmanager.factories import NOW, TENANT, Recorder, fake_means, wish
+from vcmanager import bootstrap, controlplane, keys
 from vcmanager.held import Held
 from vcmanager.phases import tenant
 from vcmanager.pki import bundles
@@ -72,26 +72,37 @@ class Inside:
 
 
 class Tenants:
-    def __init__(self, client):
-        self.client = client
+    def __init__(self):
+        self.asked = {}
 
-    async def get(self, *_, **__):
-        return self.client
+    async def get(self, uid, kubeconfig, **more):
+        self.asked = {"uid": uid, "kubeconfig": kubeconfig, **more}
+        return Inside()
+
+
+def plan(**spec):
+    return controlplane.plan(wish(**spec), Slice(ip_network("10.96.8.0/22")))
 
 
 async def enter(**problems):
+    return await tenant.act(Inside(**problems), plan(), dns_address="10.96.8.10", again_after=7.0)
+
+
+@pytest.mark.parametrize("metrics", ["none", "managed"])
+async def test_what_is_ours_inside_is_watched_and_the_metrics_api_where_there_is_one(metrics):
     secret = {
         "metadata": {"name": "manager-kubeconfig"},
         "data": {"manager-kubeconfig": bundles.encoded(b"x")},
     }
-    return await tenant.act(
-        fake_means(Recorder(), tenants=Tenants(Inside(**problems))),
-        wish(),
-        controlplane.plan(wish(), Slice(ip_network("10.96.8.0/22"))),
-        secret=secret,
-        dns_address="10.96.8.10",
-        again_after=7.0,
-    )
+    tenants, woken = Tenants(), []
+    means = fake_means(Recorder(), tenants=tenants, wake=woken.append)
+    await tenant.connect(means, wish(), plan(metrics=metrics), secret=secret)
+    assert tenants.asked["kubeconfig"] == b"x"
+    watched = set(tenants.asked["watched"])
+    assert watched >= set(bootstrap.RESOURCES)
+    assert (resources.API_SERVICES in watched) is (metrics == "managed")
+    tenants.asked["changed"]()
+    assert woken == [keys.virtual_cluster(TENANT.namespace, TENANT.name)]
 
 
 async def test_a_tenant_that_takes_our_objects_says_its_version():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from clusterversions import catalog
@@ -19,7 +21,7 @@ def test_a_release_is_taken_as_it_is_beside_the_minors_other_parts():
     release = versions.resolve("v", short("1.36.99"))
     known = catalog.versions("1.36")
     assert release.versions.kubernetes == "1.36.99"
-    assert (release.versions.etcd, release.versions.coredns) == (known.etcd, known.coredns)
+    assert release.versions == replace(known, kubernetes="1.36.99")
 
 
 @pytest.mark.parametrize(
@@ -82,10 +84,13 @@ def test_extra_arguments_become_flags_in_a_stable_order():
 
 @pytest.mark.parametrize(("registry", "prefix"), [("", ""), ("a/b", "a/b/"), ("a/b/", "a/b/")])
 def test_images_are_named_after_registry_and_version(registry, prefix):
-    parts = catalog.Versions(kubernetes="1.36.4", etcd="3.7.3", coredns="1.14.7")
+    parts = catalog.Versions(
+        kubernetes="1.36.4", etcd="3.7.3", coredns="1.14.7", metrics_server="0.9.0"
+    )
     assert versions.images(registry, parts) == {
         "etcd": f"{prefix}etcd:3.7.3",
         "apiserver": f"{prefix}kube-apiserver:v1.36.4",
         "controller_manager": f"{prefix}kube-controller-manager:v1.36.4",
         "coredns": f"{prefix}coredns:1.14.7",
+        "metrics_server": f"{prefix}metrics-server:v0.9.0",
     }

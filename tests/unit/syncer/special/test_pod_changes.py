@@ -15,6 +15,7 @@ from syncer.special import pod_ephemeral, pod_resize, pod_status, pods
 from tenancy import marks, names
 from tenancy.policies import Access, Nodes, Security, TenantPolicySpec
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
+from tests.unit.syncer.special.test_pod_refusals import REFUSED
 
 
 def sides(
@@ -48,6 +49,12 @@ def rules(item: dict[str, Any]) -> set[str]:
 
 
 REFUSING = TenantPolicySpec(access=Access(ephemeral_containers=False))
+OF_CONTAINERS = [
+    (refused, rule)
+    for refused, rule in REFUSED
+    if {**refused["spec"], "containers": []} == {**pod()["spec"], "containers": []}
+    and isinstance(refused["spec"]["containers"], list)
+]
 DEBUGGER = {"name": "debugger", "image": "i", "targetContainerName": "main", "tty": True}
 
 
@@ -77,10 +84,19 @@ def test_a_debug_container_goes_down_by_the_table():
     ],
 )
 def test_what_a_debug_container_may_not(fields, rule):
+    """SEC-19: the table of ordinary containers, and nothing of what the tenant did not write."""
     assert rules({**DEBUGGER, **fields}) == {rule}
 
 
+@pytest.mark.parametrize(("tenant_pod", "rule"), OF_CONTAINERS)
+def test_what_is_refused_of_a_container_is_refused_of_a_debug_container(tenant_pod, rule):
+    """SEC-19: each refusal that the table of pods has for a container."""
+    (own,) = tenant_pod["spec"]["containers"]
+    assert rule in rules({**DEBUGGER, **own, "name": "debugger"})
+
+
 def test_a_policy_may_refuse_them_all():
+    """SEC-19: with an Event that says so."""
     tenant_pod, _ = sides([DEBUGGER])
     with pytest.raises(RejectedError) as refused:
         pod_ephemeral.build(tenant_pod, [DEBUGGER], FACTS._replace(policy=REFUSING))
@@ -259,6 +275,7 @@ def resized(own: Any, there: Any) -> Any:
 
 
 def test_only_what_the_tenant_says_of_resources_is_carried():
+    """SEC-20: by the subresource, so that the super cluster's quota decides."""
     found = resized(
         {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}},
         {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "1Gi"}},

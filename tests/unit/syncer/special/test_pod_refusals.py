@@ -93,6 +93,7 @@ def test_every_kind_of_container_is_held_to_the_same(kind):
 
 @pytest.mark.parametrize("source", VOLUMES)
 def test_volume_sources_that_are_not_offered(source):
+    """SEC-21: no path of the node, the folders of logs and of the kubelet among them."""
     assert rules(pod(volumes=[{"name": "v", source: {"path": "/"}}])) == {"volume-source"}
     assert rules(pod(volumes=[{"name": "v", source: {}}])) == {"volume-source"}
 

@@ -119,6 +119,8 @@ def test_which_services_are_provided():
     assert view().is_provided("kube-system", "kube-dns")
     assert not view(dns="tenant").is_provided("kube-system", "kube-dns")
     assert not view().is_provided("web", "kubernetes")
+    assert view(metrics="managed").is_provided("kube-system", "metrics-server")
+    assert not view().is_provided("kube-system", "metrics-server")
 
 
 @pytest.mark.parametrize(
@@ -195,6 +197,16 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
     assert status["nodeInfo"]["kubeletVersion"] == "v1.36.4"
     for secret in ("secret", "aws", "203.0.113.1", "lastHeartbeatTime"):
         assert secret not in str(shown) + str(status)
+
+
+def test_a_node_without_its_agent_is_as_ready_as_before():
+    """REL-93: what is synced does not need agents; calls alone have nowhere to go."""
+    with_agent, without = (nodes.status(super_node(), each) for each in ("10.2.0.5", ""))
+    agent = {"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"}
+    assert without == {
+        **with_agent,
+        "addresses": [each for each in with_agent["addresses"] if each != agent],
+    }
 
 
 def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
