@@ -1,6 +1,12 @@
 """What the agent may do in the super cluster; the chart's RBAC is generated from this table."""
 
+from tenancy import marks
 from tenancy.access import Access
+
+STRAIGHT = ("agent.upstream", ("auto", "kubelet"))
+"""Where calls may go straight to the kubelet."""
+AROUND = ("agent.upstream", ("auto", "apiserver"))
+"""Where they may go through the API server."""
 
 ACCESS = (
     Access(
@@ -9,6 +15,53 @@ ACCESS = (
         ("get", "create"),
         "Kubelets hand out their list of pods, logs, exec, attach and port-forward for nothing"
         " less; which of it a tenant gets, the agent's gate decides.",
+        when=STRAIGHT,
+    ),
+    Access(
+        "",
+        ("nodes/metrics", "nodes/stats"),
+        ("get",),
+        "Kubelets hand out figures for these alone, nodes/proxy does not stand for them; a tenant"
+        " gets those of its own pods.",
+        when=STRAIGHT,
+    ),
+    Access(
+        "",
+        ("pods",),
+        ("list",),
+        "Reads which pods are on its node, where the kubelet's certificate does not verify; RBAC"
+        " cannot say which node.",
+        when=AROUND,
+    ),
+    Access(
+        "",
+        ("pods/log",),
+        ("get",),
+        "Reads logs there; which pods a tenant gets, the agent's gate decides.",
+        when=AROUND,
+    ),
+    Access(
+        "",
+        ("pods/attach", "pods/exec", "pods/portforward"),
+        ("get", "create"),
+        "Opens streams there: POST is create, and a WebSocket's GET is both.",
+        when=AROUND,
+    ),
+    Access(
+        "",
+        ("events",),
+        ("create",),
+        "Says on its own pod which way it goes, and why.",
+        namespaced=True,
+        when=("agent.upstream", ("auto",)),
+    ),
+    Access(
+        "",
+        ("configmaps",),
+        ("get", "watch"),
+        "Which calls each tenant's policy lets through is written there by vc-manager.",
+        names=(marks.AGENT_ACCESS,),
+        namespaced=True,
     ),
     Access(
         "certificates.k8s.io",

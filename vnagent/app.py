@@ -1,7 +1,7 @@
 """Builds the agent, runs it, and ends it in order.
 
 Owns nothing but the wiring. Hazard: tenants must not be able to connect before there is an
-authority to verify them with, so listening comes last.
+authority to verify them with and a policy to refuse them by, so listening comes last.
 """
 
 import asyncio
@@ -11,17 +11,23 @@ import structlog
 from cryptography import x509
 
 from telemetry.probes import Probes
+from tenancy import marks
+from vnagent.apiserver import ApiServer
+from vnagent.bulletin import Bulletin
 from vnagent.channel import ReceiveBuffer
+from vnagent.choice import Wish
 from vnagent.gate import Gate
-from vnagent.kubelet import Kubelet
 from vnagent.limits import Streams
+from vnagent.notices import Notices, Subject
 from vnagent.origin import Origin
+from vnagent.permits import Permits
 from vnagent.reload import WatchedFile, watch
 from vnagent.server import Server
 from vnagent.serving import Credential, Pod, ServingCertificate
 from vnagent.session import Requests
 from vnagent.settings import DRAIN_SECONDS, Settings, StaticCertificate
 from vnagent.tls import TrustProblemError, server_context
+from vnagent.upstream import Upstream
 
 WAIT_SECONDS = 1.0
 
@@ -39,23 +45,36 @@ class Agent:
         self._api_authorities = WatchedFile(settings.api_authorities_file)
         self._token = WatchedFile(settings.token_file)
         self._static = _watched(settings.static_certificate)
-        self._kubelet = Kubelet(
-            Origin(
+        self._api = Origin(
+            settings.api, authorities=self._api_authorities, token=self._token, buffer=buffer
+        )
+        self._notices = Notices(self._api, _subject(settings))
+        self._upstream = Upstream(
+            settings.upstream,
+            kubelet=Origin(
                 settings.kubelet,
                 authorities=self._kubelet_authorities,
                 token=self._token,
                 buffer=buffer,
-            )
-        )
-        self._api = Origin(
-            settings.api, authorities=self._api_authorities, token=self._token, buffer=buffer
+            ),
+            api=ApiServer(self._api, settings.node),
+            tell=self._notices.hear,
         )
         self._streams = Streams(per_tenant=settings.streams_per_tenant, total=settings.streams)
+        self._permits = Permits()
         requests = Requests(
-            gate=Gate(self._kubelet.fetch_pods),
-            kubelet=self._kubelet,
+            permits=self._permits,
+            gate=Gate(self._upstream.fetch_pods, self._upstream.turn),
+            upstream=self._upstream,
             streams=self._streams,
             deadlines=settings.deadlines,
+        )
+        self._bulletin = Bulletin(
+            self._api,
+            namespace=settings.pod_namespace,
+            name=marks.AGENT_ACCESS,
+            tell=self._permits.learn,
+            lose=self._permits.lose,
         )
         self._server = Server(requests, buffer)
         self._credential: Credential | None = None
@@ -76,27 +95,34 @@ class Agent:
             self._streams.drain()
             await self._server.close(drain_seconds=DRAIN_SECONDS)
             work.cancel()
-        self._kubelet.drop_warm()
+        self._upstream.kubelet.drop_warm()
         _log.info("ended")
 
     async def _work(self) -> None:
         for file in self._files():
             await _have(file)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._kubelet.keep_warm())
+            tasks.create_task(self._upstream.kubelet.keep_warm())
+            tasks.create_task(self._upstream.keep_choosing())
+            if self._settings.upstream is Wish.AUTO:  # what is configured is no news
+                tasks.create_task(self._notices.keep())
             tasks.create_task(watch(self._files(), self._file_changed))
+            tasks.create_task(self._bulletin.follow())
             if self._static is None:
                 pod = Pod(name=self._settings.pod_name, address=self._settings.pod_address)
                 tasks.create_task(ServingCertificate(self._api, pod).keep(self._use))
             else:
                 self._use(_credential(self._static))
             await self._serving.wait()
+            await self._permits.known()
             await self._server.listen(self._settings.listen_host, self._settings.port)
             _log.info("listening", host=self._settings.listen_host, port=self._settings.port)
 
     def _files(self) -> list[WatchedFile]:
-        files = [self._client_authorities, self._kubelet_authorities, self._token]
-        return files + ([self._api_authorities] if self._static is None else list(self._static))
+        files = [self._client_authorities, self._api_authorities, self._token]
+        if self._settings.upstream is not Wish.APISERVER:
+            files.append(self._kubelet_authorities)
+        return [*files, *(self._static or ())]
 
     def _use(self, credential: Credential) -> None:
         self._credential = credential
@@ -105,7 +131,7 @@ class Agent:
     async def _file_changed(self, file: WatchedFile) -> None:
         _log.info("file changed", path=str(file.path))
         if file is self._kubelet_authorities:
-            self._kubelet.drop_warm()
+            self._upstream.look_again()
         if self._static is not None and file in self._static:
             self._use(_credential(self._static))
         elif file is self._client_authorities:
@@ -134,6 +160,15 @@ def _watched(static: StaticCertificate | None) -> tuple[WatchedFile, WatchedFile
     if static is None:
         return None
     return WatchedFile(static.certificate_file), WatchedFile(static.key_file)
+
+
+def _subject(settings: Settings) -> Subject:
+    return Subject(
+        name=settings.pod_name,
+        namespace=settings.pod_namespace,
+        uid=settings.pod_uid,
+        node=settings.node,
+    )
 
 
 def _credential(files: tuple[WatchedFile, WatchedFile]) -> Credential:

@@ -35,6 +35,10 @@ def record(session: Session) -> None:
     metrics.SESSIONS.labels(verb, session.result).inc()
     metrics.BYTES.labels(verb, "up").inc(session.bytes_up)
     metrics.BYTES.labels(verb, "down").inc(session.bytes_down)
+    tenant = metrics.tenant_label(session.caller.vc_uid)
+    metrics.TENANT_SESSIONS.labels(tenant, verb, metrics.outcome(session.status)).inc()
+    metrics.TENANT_BYTES.labels(tenant, "up").inc(session.bytes_up)
+    metrics.TENANT_BYTES.labels(tenant, "down").inc(session.bytes_down)
     _log.info(
         "session",
         tenant=session.caller.key,

@@ -1,24 +1,26 @@
 """Whether a caller may touch a pod: decided by the owner that is recorded on it.
 
-Owns the table of the tenants' pods on this node, read from the kubelet's own list. Must not know
-HTTP. Hazard: names prove nothing. Super namespaces are never spelled here: a pod is found by the
-recorded UID of the VirtualCluster, tenant namespace and name, and whatever is not recorded in full,
-or recorded twice, is nobody's.
+Owns the table of the tenants' pods on this node, read from the kubelet's own list, or from the
+super API server's where that is the way to the node (`vnagent.upstream`). Must not know HTTP.
+Hazard: names prove nothing. Super namespaces are never spelled here: a pod is found by the recorded
+UID of the VirtualCluster, tenant namespace and name, and whatever is not recorded in full, or
+recorded twice, is nobody's.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from tenancy import marks
 from tenancy.ownership import owner_of
+from vnagent import pod_items
 from vnagent.identity import Caller
+from vnagent.pod_items import PodListError
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
+from vnagent.threads import beside
 
 FRESH_SECONDS = 5.0
 """A decision rests on a list that is not older."""
@@ -27,10 +29,6 @@ SPACING_SECONDS = 0.5
 
 PodKey = tuple[str, str, str]
 """UID of the VirtualCluster, tenant namespace, name."""
-
-
-class PodListError(Exception):
-    """The kubelet's answer is no list of pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,21 +45,39 @@ class OwnedPod:
     """Those that the tenant wrote; what the super cluster added is not the tenant's to see."""
     is_on_host_network: bool
 
+    @property
+    def key(self) -> PodKey:
+        """Under which a tenant's pod is looked up."""
+        return (self.vc_uid, self.tenant_namespace, self.name)
+
+    def is_at(self, super_namespace: object, name: object) -> bool:
+        """Tell whether the kubelet means this pod by a namespace and a name."""
+        return (super_namespace, name) == (self.super_namespace, self.name)
+
 
 PodTable = Mapping[PodKey, Sequence[OwnedPod]]
 
 
 def read_pods(document: bytes) -> PodTable:
     """Return the tenants' pods of a kubelet's list; raises PodListError."""
-    try:
-        items = orjson.loads(document)["items"] or []
-        owned = [pod for item in items if (pod := _owned_pod(item)) is not None]
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise PodListError("the kubelet's list of pods cannot be read") from error
     table: dict[PodKey, list[OwnedPod]] = defaultdict(list)
-    for pod in owned:
-        table[pod.vc_uid, pod.tenant_namespace, pod.name].append(pod)
+    for _, pod in owned_items(document):
+        table[pod.key].append(pod)
     return table
+
+
+def owned_items(document: bytes) -> Iterator[tuple[Mapping[str, Any], OwnedPod]]:
+    """Yield the pods of a kubelet's list that some tenant owns, as listed and as we see them.
+
+    Raises PodListError, maybe after some.
+    """
+    for item in pod_items.items(document):
+        try:
+            pod = _owned_pod(item)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise PodListError("the kubelet lists what is no pod") from error
+        if pod is not None:
+            yield item, pod
 
 
 def decide(table: PodTable, caller: Caller, route: Route) -> OwnedPod:
@@ -90,11 +106,21 @@ def decide(table: PodTable, caller: Caller, route: Route) -> OwnedPod:
     return pod
 
 
-class Gate:
-    """Decides on a fresh enough list; asks the kubelet again before it says no."""
+async def _at_once() -> None:
+    """Let every list be asked for as soon as it is wanted."""
 
-    def __init__(self, fetch_pods: Callable[[], Awaitable[bytes]]) -> None:
+
+class Gate:
+    """Decides on a fresh enough list; asks for another before it says no."""
+
+    def __init__(
+        self,
+        fetch_pods: Callable[[], Awaitable[bytes]],
+        turn: Callable[[], Awaitable[None]] = _at_once,
+    ) -> None:
+        """Decide on what `fetch_pods` lists; `turn` is waited for before each list."""
         self._fetch_pods = fetch_pods
+        self._turn = turn
         self._table: PodTable = {}
         self._asked_at = float("-inf")
         self._attempts = 0
@@ -112,6 +138,17 @@ class Gate:
                 raise
         await self._refresh(not_before=now)
         return decide(self._table, caller, route)
+
+    async def owned(self, caller: Caller) -> Mapping[str, OwnedPod]:
+        """Return a caller's pods by super UID, less those recorded twice; raises RefusedError."""
+        now = asyncio.get_running_loop().time()
+        await self._refresh(not_before=now - FRESH_SECONDS)
+        own = [pods for (vc_uid, _, _), pods in self._table.items() if vc_uid == caller.vc_uid]
+        return {pods[0].super_uid: pods[0] for pods in own if len(pods) == 1}
+
+    async def renew(self) -> None:
+        """Have a list that is asked for from now on; raises RefusedError."""
+        await self._refresh(not_before=asyncio.get_running_loop().time())
 
     async def _refresh(self, *, not_before: float) -> None:
         """Have a list that was asked for at `not_before` or later; concurrent callers share it."""
@@ -133,16 +170,16 @@ class Gate:
     async def _fetch(self) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self._asked_at + SPACING_SECONDS - loop.time())
+        await self._turn()
         asked_at = loop.time()
         try:
-            self._table = read_pods(await self._fetch_pods())
+            document = await self._fetch_pods()
+            self._table = await beside(len(document), read_pods, document)
         except RefusedError as error:
             self._failure = error
             raise
         except PodListError as error:
-            self._failure = RefusedError(
-                502, Reason.KUBELET_ODD, "the node's kubelet did not list its pods"
-            )
+            self._failure = RefusedError(502, Reason.KUBELET_ODD, "the node did not list its pods")
             raise self._failure from error
         self._asked_at, self._failure = asked_at, None
 

@@ -68,6 +68,10 @@ class ResponseProblemError(Exception):
     """The answer of a server is not one that we can use."""
 
 
+class TooLongError(ResponseProblemError):
+    """The answer of a server is longer than we take."""
+
+
 def parse_request(block: bytes) -> RequestHead:
     """Read a request head that ends with an empty line, or raise RefusedError."""
     _check_lines(block)
@@ -156,12 +160,7 @@ class AnswerReader:
         self._limit = limit
         self._status = 0
         self._body = bytearray()
-        self._connection = h11.Connection(
-            h11.CLIENT, max_incomplete_event_size=MAX_RESPONSE_HEAD_BYTES
-        )
-        # h11 wants to have sent what is answered; any GET tells it that a body may follow.
-        self._connection.send(h11.Request(method="GET", target="/", headers=[("Host", "origin")]))
-        self._connection.send(h11.EndOfMessage())
+        self._connection = _awaiting()
 
     def feed(self, chunk: bytes) -> tuple[int, bytes] | None:
         """Take bytes, empty at the end of the connection; return status and body when whole."""
@@ -180,10 +179,57 @@ class AnswerReader:
                     case _:
                         raise ResponseProblemError("the response is cut short")
                 if len(self._body) > self._limit:
-                    raise ResponseProblemError("the response is too long")
+                    raise TooLongError(f"the response is longer than {self._limit} bytes")
         except h11.RemoteProtocolError as error:
             raise ResponseProblemError("the response is not HTTP/1.1") from error
         return None
+
+
+class LineReader:
+    """Reads a 200 that goes on, line by line; each line is of bounded size."""
+
+    def __init__(self, limit: int) -> None:
+        self.has_ended = False
+        self._limit = limit
+        self._line = bytearray()
+        self._connection = _awaiting()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Take bytes, empty at the end of the connection; return the lines that are whole.
+
+        Raises ResponseProblemError; nothing that came in the same chunk is returned then.
+        """
+        try:
+            self._connection.receive_data(chunk)
+            while (event := self._connection.next_event()) is not h11.NEED_DATA:
+                match event:
+                    case h11.Response(status_code=200) | h11.InformationalResponse():
+                        pass
+                    case h11.Data():
+                        self._line += event.data
+                    case h11.EndOfMessage():
+                        self.has_ended = True
+                        break
+                    case h11.Response():
+                        raise ResponseProblemError(f"the answer is {event.status_code}")
+                    case _:
+                        raise ResponseProblemError("the response is cut short")
+        except h11.RemoteProtocolError as error:
+            raise ResponseProblemError("the response is not HTTP/1.1") from error
+        *lines, rest = self._line.split(b"\n")
+        self._line = rest
+        if len(rest) > self._limit:
+            raise ResponseProblemError("a line of the response is too long")
+        return [bytes(line) for line in lines if line]
+
+
+def _awaiting() -> h11.Connection:
+    """Return h11 in wait for an answer: it wants to have sent what is answered."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_RESPONSE_HEAD_BYTES)
+    # Any GET tells it that a body may follow.
+    connection.send(h11.Request(method="GET", target="/", headers=[("Host", "origin")]))
+    connection.send(h11.EndOfMessage())
+    return connection
 
 
 def write_switch(answer: ResponseHead, upgrade: bytes) -> bytes:
@@ -213,16 +259,24 @@ def write_stream(answer: ResponseHead) -> bytes:
     return _response(HTTPStatus.OK, [(b"Content-Type", kind), *framing, _CLOSE])
 
 
+PLAIN_TEXT = b"text/plain; charset=utf-8"
+
+
 def write_answer(status: int, body: bytes, extra: Headers = ()) -> bytes:
     """Write a whole answer of our own, in plain text as the kubelet does."""
+    return write_answer_head(status, len(body), PLAIN_TEXT, extra) + body
+
+
+def write_answer_head(status: int, length: int, content_type: bytes, extra: Headers = ()) -> bytes:
+    """Write the head of an answer of our own, whose body has `length` bytes."""
     headers = [
-        (b"Content-Type", b"text/plain; charset=utf-8"),
+        (b"Content-Type", content_type),
         (b"X-Content-Type-Options", b"nosniff"),
-        (b"Content-Length", b"%d" % len(body)),
+        (b"Content-Length", b"%d" % length),
         *extra,
         _CLOSE,
     ]
-    return _response(status, headers) + body
+    return _response(status, headers)
 
 
 _CLOSE = (b"Connection", b"close")

@@ -4,6 +4,9 @@ Owns what makes a certificate an identity. The chain is verified in the handshak
 read. Must not know requests or pods. Hazard: OpenSSL lets a leaf without usages, a CA certificate
 or a chain over an intermediate pass as a client. Tenants sign certificates of their own, so a
 common name means nothing: only `vc://<UID>/<key>` in a URI SAN, signed directly by our authority.
+
+Another kind of identity, such as a token that the tenant's API server reviews, would be a second
+way to a `Caller` here, called by `Server._meet`; today the TLS context demands a certificate.
 """
 
 import re
@@ -42,7 +45,7 @@ class IdentityProblemError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A tenant's API server."""
+    """A tenant's API server, or what a tenant runs with a certificate of the same kind."""
 
     vc_uid: str
     """UID of the VirtualCluster: whose pods it may reach."""

@@ -1,11 +1,23 @@
 """The agent's metrics.
 
-Hazard: a label value made from a request grows without end; every label here is from a closed set.
+Hazard: a label value made from a request grows without end; every label here is from a closed set,
+and tenants beyond a number share one. The port that shows them asks nobody who he is, so a tenant
+is called by the six digits that its root namespace has of its UID, and never by a name.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from tenancy import names
+from vnagent.choice import Mode, Why
 from vnagent.routes import Verb
+
+TENANTS = 20
+"""Tenants with a label of their own; whoever comes first keeps his until the agent ends."""
+OTHERS = "other"
+OUTCOMES = ("served", "refused", "failed")
 
 SESSIONS = Counter(
     "vc_agent_sessions",
@@ -28,3 +40,55 @@ FIRST_BYTE_SECONDS = Histogram(
     "From a request's head to the kubelet's answer, for requests that switch protocols.",
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
+_UPSTREAM = Gauge(
+    "vc_agent_upstream",
+    "1 for the way to the node's pods, kubelet or apiserver, and why it is that way.",
+    ["mode", "reason"],
+)
+
+TENANT_SESSIONS = Counter(
+    "vc_agent_tenant_sessions",
+    "Requests of a tenant's API server, by verb and whether they were served, refused or failed.",
+    ["tenant", "verb", "outcome"],
+)
+TENANT_BYTES = Counter(
+    "vc_agent_tenant_stream_bytes",
+    "Bytes of a tenant's streams: up to the kubelet, down to the caller.",
+    ["tenant", "direction"],
+)
+TENANT_OPEN_STREAMS = Gauge(
+    "vc_agent_tenant_open_streams", "Streams of a tenant that are open now.", ["tenant"]
+)
+
+_labels: dict[str, str] = {}
+
+
+def tenant_label(vc_uid: str) -> str:
+    """Return what a tenant is called here: its own label while there are any."""
+    label = _labels.get(vc_uid)
+    if label is None:
+        if len(_labels) >= TENANTS:
+            return OTHERS
+        label = _labels[vc_uid] = names.short_digest(vc_uid)
+    return label
+
+
+def outcome(status: int) -> str:
+    """Return how a request ended, by the status that its caller saw; 0 when it saw none."""
+    if 100 <= status < 400:
+        return "served"
+    return "refused" if 400 <= status < 500 else "failed"
+
+
+@contextmanager
+def streaming(vc_uid: str, verb: Verb) -> Iterator[None]:
+    """Count a stream as open."""
+    tenant = TENANT_OPEN_STREAMS.labels(tenant_label(vc_uid))
+    with OPEN_STREAMS[verb].track_inprogress(), tenant.track_inprogress():
+        yield
+
+
+def show_upstream(mode: Mode, why: Why) -> None:
+    """Show the present way, and no other."""
+    _UPSTREAM.clear()
+    _UPSTREAM.labels(mode.value, why.value).set(1)

@@ -8,6 +8,7 @@ after the server's certificate was verified, and never logged.
 import asyncio
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from vnagent import heads
@@ -17,7 +18,10 @@ from vnagent.tls import TrustProblemError, client_context
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_ANSWER_BYTES = 160 * 1024 * 1024
+"""Room for the 110 pods of a kubelet that is not told otherwise, of 1.5 MB each: none has more."""
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""Above what an API server takes as one object."""
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 
@@ -80,6 +84,8 @@ class Origin:
         buffer: ReceiveBuffer,
     ) -> None:
         self.address = address
+        self.dialled: Callable[[Exception | None], None] = lambda _: None
+        """Hears how each attempt to connect has ended; None: well."""
         self._authorities = authorities
         self._token = token
         self._buffer = buffer
@@ -88,14 +94,20 @@ class Origin:
 
     async def dial(self) -> Channel:
         """Return an open channel; raises OSError, TrustProblemError."""
-        async with asyncio.timeout(CONNECT_SECONDS):
-            return await connect(
-                self.address.host,
-                self.address.port,
-                context=self._current_context(),
-                buffer=self._buffer,
-                server_name=self.address.server_name,
-            )
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                channel = await connect(
+                    self.address.host,
+                    self.address.port,
+                    context=self._current_context(),
+                    buffer=self._buffer,
+                    server_name=self.address.server_name,
+                )
+        except (OSError, TrustProblemError) as error:
+            self.dialled(error)
+            raise
+        self.dialled(None)
+        return channel
 
     def write_request(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Write a request head with the current credential."""
@@ -108,23 +120,54 @@ class Origin:
         """Read the token again because it was refused; tell whether there is another."""
         return await self._token.refresh()
 
-    async def ask(self, method: str, target: str, body: bytes = b"") -> Answer:
-        """Send a small request and return the whole answer.
+    async def ask(
+        self,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        *,
+        accept: bytes = b"application/json",
+        limit: int = MAX_ANSWER_BYTES,
+    ) -> Answer:
+        """Send a small request and return the whole answer, of at most `limit` bytes.
 
         Raises OSError, TrustProblemError, ResponseProblemError.
         """
-        answer = await self._ask_once(method, target, body)
-        if answer.status == 401 and await self.renew_credential():
-            return await self._ask_once(method, target, body)
-        return answer
-
-    async def _ask_once(self, method: str, target: str, body: bytes) -> Answer:
-        channel = await self.dial()
-        headers = [(b"Accept", b"application/json"), (b"Connection", b"close")]
+        headers = [(b"Accept", accept), (b"Connection", b"close")]
         if body:
             length = b"%d" % len(body)
             headers += [(b"Content-Type", b"application/json"), (b"Content-Length", length)]
-        reader = heads.AnswerReader(MAX_ANSWER_BYTES)
+        answer = await self._ask_once(method, target, headers, body, limit)
+        if answer.status == 401 and await self.renew_credential():
+            return await self._ask_once(method, target, headers, body, limit)
+        return answer
+
+    async def follow(self, target: str, hear: Callable[[bytes], None]) -> None:
+        """Hand over each line of an answer that goes on, until the server ends it.
+
+        Raises OSError, TrustProblemError, ResponseProblemError, and what `hear` raises.
+        """
+        channel = await self.dial()
+        headers = [(b"Accept", b"application/json"), (b"Connection", b"close")]
+        reader = heads.LineReader(MAX_LINE_BYTES)
+        try:
+            channel.write(self.write_request("GET", target, headers))
+            while not reader.has_ended:
+                for line in reader.feed(await channel.read()):
+                    hear(line)
+        finally:
+            channel.abort()
+
+    async def _ask_once(
+        self,
+        method: str,
+        target: str,
+        headers: list[tuple[bytes, bytes]],
+        body: bytes,
+        limit: int,
+    ) -> Answer:
+        channel = await self.dial()
+        reader = heads.AnswerReader(limit)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 channel.write(self.write_request(method, target, headers) + body)

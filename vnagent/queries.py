@@ -93,6 +93,8 @@ _STREAM_OPTIONS: Mapping[str, Parser] = {
     "tty": _switch("1"),
 }
 
+_SUMMARY_OPTIONS: Mapping[str, Parser] = {"only_cpu_and_memory": _switch("true")}
+
 
 def log_options(raw: bytes) -> Pairs:
     """Read the options of a request for logs."""
@@ -113,6 +115,19 @@ def exec_options(raw: bytes) -> Pairs:
     if len(words) > MAX_COMMAND_WORDS:
         raise _bad("command", f"given at most {MAX_COMMAND_WORDS} times")
     return (*_read(pairs, _STREAM_OPTIONS), *(("command", word) for word in words))
+
+
+def run_options(raw: bytes) -> Pairs:
+    """Read the command of a run, which the kubelet splits at its spaces."""
+    commands = [value for key, value in _pairs(raw) if key == "cmd"]
+    if len(commands) != 1 or not commands[0]:
+        raise _bad("cmd", "given once: the command to run")
+    return (("cmd", commands[0]),)
+
+
+def summary_options(raw: bytes) -> Pairs:
+    """Read which figures a summary has."""
+    return _read(_pairs(raw), _SUMMARY_OPTIONS)
 
 
 def port_forward_options(raw: bytes) -> Pairs:

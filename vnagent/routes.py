@@ -24,7 +24,13 @@ class Verb(StrEnum):
     LOGS = "logs"
     EXEC = "exec"
     ATTACH = "attach"
+    RUN = "run"
+    """An exec whose output is the answer."""
     PORT_FORWARD = "portforward"
+    STATS = "stats"
+    METRICS = "metrics"
+    PODS = "pods"
+    RUNNING_PODS = "runningpods"
     HEALTH = "health"
 
 
@@ -44,6 +50,11 @@ class Route:
     def switches(self) -> bool:
         """Tell whether the connection becomes a pipe (101) instead of carrying one answer."""
         return self.verb in _SWITCHING
+
+    @property
+    def is_read(self) -> bool:
+        """Tell whether it asks about all of the caller's pods on the node."""
+        return self.verb in _READS
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +101,29 @@ _ROWS = (
         queries.attach_options,
     ),
     _Row(
+        "run",
+        Verb.RUN,
+        ("POST",),
+        _path("/run", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
+        queries.run_options,
+    ),
+    _Row(
         "portForward",
         Verb.PORT_FORWARD,
         ("GET", "POST"),
         _path("/portForward", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?"),
         queries.port_forward_options,
     ),
+    # The kubelet takes a slash behind all but the metrics; POST, which it takes for the summary as
+    # well, has no use.
+    _Row("stats", Verb.STATS, ("GET",), _path("/stats/summary/?"), queries.summary_options),
+    _Row("metrics", Verb.METRICS, ("GET",), _path("/metrics/resource"), queries.no_options),
+    _Row("pods", Verb.PODS, ("GET",), _path("/pods/?"), queries.no_options),
+    _Row("runningpods", Verb.RUNNING_PODS, ("GET",), _path("/runningpods/?"), queries.no_options),
     _Row("healthz", Verb.HEALTH, ("GET",), _path("/healthz"), queries.no_options),
 )
 _SWITCHING = frozenset({Verb.EXEC, Verb.ATTACH, Verb.PORT_FORWARD})
+_READS = frozenset({Verb.STATS, Verb.METRICS, Verb.PODS, Verb.RUNNING_PODS})
 _SEGMENTS = {row.verb: row.segment for row in _ROWS}
 _TOKEN = {
     name: re.compile(pattern, re.ASCII)
@@ -134,12 +159,21 @@ def render(route: Route, *, super_namespace: str, super_uid: str) -> str:
     ValueError when a token from the kubelet's own list is not what the pattern takes, because a
     path that is joined from anything else might be another path.
     """
-    for name, token in (("namespace", super_namespace), ("pod", route.pod), ("uid", super_uid)):
-        if _TOKEN[name].fullmatch(token) is None:
-            raise ValueError(f"{token!r} cannot stand as {name} in a kubelet path")
+    check(namespace=super_namespace, pod=route.pod, uid=super_uid)
     uid = super_uid if route.tenant_uid else ""
     segments = (_SEGMENTS[route.verb], super_namespace, route.pod, uid, route.container)
-    path = "/" + "/".join(segment for segment in segments if segment)
+    return with_query("/" + "/".join(segment for segment in segments if segment), route)
+
+
+def check(**tokens: str) -> None:
+    """Raise ValueError when a namespace, pod or uid cannot stand in a path."""
+    for name, token in tokens.items():
+        if _TOKEN[name].fullmatch(token) is None:
+            raise ValueError(f"{token!r} cannot stand as {name} in a path")
+
+
+def with_query(path: str, route: Route) -> str:
+    """Return a request target of a path of ours and a route's query."""
     query = queries.render(route.query)
     return f"{path}?{query}" if query else path
 

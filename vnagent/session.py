@@ -1,8 +1,8 @@
 """One request of a tenant, from its head to its end.
 
-Owns the order of the checks: head, route, place, pod, kubelet. Must not know how connections are
-accepted. Hazard: nothing is asked of the kubelet for a request before all checks have passed, and a
-connection carries one request only, so that nothing can hide behind it.
+Owns the order of the checks: place, head, route, permit, pod, kubelet. Must not know how
+connections are accepted. Hazard: nothing is asked of the kubelet for a request before all checks
+have passed, and a connection carries one request only, so that nothing can hide behind it.
 """
 
 import asyncio
@@ -16,15 +16,21 @@ from vnagent.channel import Channel, ChannelLostError
 from vnagent.gate import Gate, OwnedPod
 from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
-from vnagent.kubelet import Kubelet, Opened
 from vnagent.limits import Streams
+from vnagent.peer import Opened
+from vnagent.permits import Permits
 from vnagent.pump import Deadlines, End, Pump
+from vnagent.reads import Reads
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
+from vnagent.upstream import Upstream
 
 HEAD_SECONDS = 10.0
 SWITCH_SECONDS = 60.0
 """For a kubelet to switch protocols; a node that vanished without a word would keep a caller."""
+HAND_OVER_SECONDS = 30.0
+"""For a caller to read an answer that is held in memory."""
+PIECE_BYTES = 64 * 1024
 DRAINED = "drained"
 """How a session is recorded that the agent's own end has cut off."""
 
@@ -37,10 +43,18 @@ class Requests:
     """Serves requests of callers that are known."""
 
     def __init__(
-        self, *, gate: Gate, kubelet: Kubelet, streams: Streams, deadlines: Deadlines
+        self,
+        *,
+        permits: Permits,
+        gate: Gate,
+        upstream: Upstream,
+        streams: Streams,
+        deadlines: Deadlines,
     ) -> None:
+        self._permits = permits
         self._gate = gate
-        self._kubelet = kubelet
+        self._reads = Reads(gate, upstream)
+        self._upstream = upstream
         self._streams = streams
         self._deadlines = deadlines
 
@@ -50,7 +64,11 @@ class Requests:
         try:
             await self._serve(channel, session)
         except RefusedError as refusal:
-            session.status, session.result = refusal.status, refusal.reason.value
+            session.result = refusal.reason.value
+            if session.status:  # its head is out: a sentence would be taken for the stream's
+                channel.cut()
+                return
+            session.status = refusal.status
             extra = ((b"Retry-After", b"1"),) if refusal.status in (429, 503) else ()
             await _answer(channel, refusal.status, refusal.sentence, extra)
         except (CallerGoneError, ChannelLostError):
@@ -71,24 +89,31 @@ class Requests:
                 session.status, session.result = 200, End.COMPLETE.value
                 await _answer(channel, 200, "ok")
                 return
-            pod = await self._gate.admit(session.caller, route)
-            with metrics.OPEN_STREAMS[route.verb].track_inprogress():
-                opened = await self._open(channel, head, route, pod, upgrade)
-                await self._stream(channel, opened, session, pod, upgrade)
+            if route.is_read:
+                await self._read(channel, route, session)
+                return
+            async with self._permits.one(session.caller.vc_uid, route.verb):
+                pod = await self._gate.admit(session.caller, route)
+                with metrics.streaming(session.caller.vc_uid, route.verb):
+                    opened = await self._open(channel, head, route, pod, upgrade)
+                    await self._stream(channel, opened, session, pod, upgrade)
+
+    async def _read(self, channel: Channel, route: Route, session: Session) -> None:
+        with (
+            self._reads.one(session.caller.vc_uid),
+            metrics.streaming(session.caller.vc_uid, route.verb),
+        ):
+            document = await self._reads.answer(session.caller, route)
+            session.status = 200
+            head = heads.write_answer_head(200, len(document.body), document.content_type)
+            session.result = (await _hand_over(channel, head, document.body)).value
+            session.bytes_down = len(document.body)
 
     async def _open(
         self, channel: Channel, head: RequestHead, route: Route, pod: OwnedPod, upgrade: bytes
     ) -> Opened:
-        try:
-            target = routes.render(
-                route, super_namespace=pod.super_namespace, super_uid=pod.super_uid
-            )
-        except ValueError as error:
-            raise RefusedError(
-                502, Reason.KUBELET_ODD, "the node's kubelet lists the pod in an odd way"
-            ) from error
         headers = heads.upgrade_headers(head, upgrade) if upgrade else [(b"Connection", b"close")]
-        opening = self._kubelet.open(route.method, target, headers)
+        opening = self._upstream.open(route, pod, headers)
         if not upgrade:
             return await _unless_gone(channel, opening)
         try:
@@ -131,7 +156,7 @@ class Requests:
     ) -> None:
         """Tell the caller what the kubelet said, in the tenant's words."""
         status = opened.head.status
-        text = (await self._kubelet.explain(opened)).decode("utf-8", "replace")
+        text = (await opened.peer.explain(opened)).decode("utf-8", "replace")
         if not 400 <= status < 600:
             raise RefusedError(
                 502, Reason.KUBELET_ODD, "the node's kubelet gave an answer of an unexpected kind"
@@ -187,10 +212,30 @@ def _drop(opened: asyncio.Future[Opened]) -> None:
         opened.result().channel.abort()
 
 
+async def _hand_over(channel: Channel, head: bytes, body: bytes) -> End:
+    """Write an answer of any size no faster than its caller reads, and part."""
+    channel.write(head)
+    try:
+        async with asyncio.timeout(HAND_OVER_SECONDS):
+            for start in range(0, len(body), PIECE_BYTES):
+                await channel.drained()
+                channel.write(body[start : start + PIECE_BYTES])
+    except TimeoutError:
+        channel.cut()
+        return End.TOO_LONG
+    await _part(channel)
+    return End.COMPLETE
+
+
 async def _answer(channel: Channel, status: int, sentence: str, extra: heads.Headers = ()) -> None:
-    """Write an answer of our own and part: the caller reads it before the connection is gone."""
+    """Write an answer of our own and part."""
+    channel.write(heads.write_answer(status, f"{sentence}\n".encode(), extra))
+    await _part(channel)
+
+
+async def _part(channel: Channel) -> None:
+    """Close, but not before the caller has read what it was written."""
     with contextlib.suppress(ChannelLostError, TimeoutError):
-        channel.write(heads.write_answer(status, f"{sentence}\n".encode(), extra))
         channel.finish()
         # Closing at once on a caller that still sends would make the kernel drop the answer.
         async with asyncio.timeout(2.0):

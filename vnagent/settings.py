@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tenancy import marks
 from vnagent import kubelet
+from vnagent.choice import Wish
 from vnagent.limits import STREAMS, STREAMS_PER_TENANT
 from vnagent.origin import Address
 from vnagent.pump import Deadlines
@@ -38,7 +39,11 @@ class Settings:
     port: int
     health_port: int
     pod_name: str
+    pod_namespace: str
+    pod_uid: str
     pod_address: str
+    node: str
+    upstream: Wish
     client_authorities_file: Path
     kubelet: Address
     kubelet_authorities_file: Path
@@ -57,7 +62,8 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str
     parser = _parser(environment)
     parser.add_argument("--version", action="version", version=version)
     given = parser.parse_args(arguments)
-    for name in ("client_ca_file", "kubelet_host", "pod_ip", "pod_name", "api_host"):
+    pod = ("pod_name", "pod_namespace", "pod_ip")
+    for name in ("client_ca_file", "kubelet_host", "node_name", *pod, "api_host"):
         if not getattr(given, name):
             parser.error(f"--{name.replace('_', '-')} is not set, and neither is its environment")
     if bool(given.tls_cert_file) != bool(given.tls_private_key_file):
@@ -72,7 +78,11 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str
         port=given.port,
         health_port=given.health_port,
         pod_name=given.pod_name,
+        pod_namespace=given.pod_namespace,
+        pod_uid=given.pod_uid,
         pod_address=given.pod_ip,
+        node=given.node_name,
+        upstream=given.upstream,
         client_authorities_file=given.client_ca_file,
         kubelet=Address(
             given.kubelet_host, given.kubelet_port, given.kubelet_server_name or given.kubelet_host
@@ -112,7 +122,17 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--port", "PORT", marks.AGENT_PORT, "port for tenant API servers")
     add("--health-port", "HEALTH_PORT", HEALTH_PORT, "plain port of /healthz and /metrics")
     add("--pod-name", "POD_NAME", "", "our pod's name")
+    add("--pod-namespace", "POD_NAMESPACE", "", "its namespace, where vc-manager writes for us")
+    add("--pod-uid", "POD_UID", "", "its UID, for Events on it")
     add("--pod-ip", "POD_IP", "", "our pod's address, which the certificate names")
+    add("--node-name", "NODE_NAME", "", "our node's name")
+    parser.add_argument(
+        "--upstream",
+        type=Wish,
+        metavar="{auto,kubelet,apiserver}",
+        default=environment.get("UPSTREAM") or Wish.AUTO.value,
+        help="the way to the node's pods ($UPSTREAM; default: auto)",
+    )
     parser.add_argument(
         "--client-ca-file",
         type=Path,

@@ -13,12 +13,13 @@ UID = "9f8e7d6c-1111-4111-8111-111111111111"
 
 WRITTEN = re.compile(
     rf"/(?:containerLogs/{SUPER}/[a-z0-9.-]{{1,253}}/[a-z0-9-]{{1,63}}"
-    rf"|(?:exec|attach)/{SUPER}/[a-z0-9.-]{{1,253}}(?:/{SUPER_UID})?/[a-z0-9-]{{1,63}}"
+    rf"|(?:exec|attach|run)/{SUPER}/[a-z0-9.-]{{1,253}}(?:/{SUPER_UID})?/[a-z0-9-]{{1,63}}"
     rf"|portForward/{SUPER}/[a-z0-9.-]{{1,253}}(?:/{SUPER_UID})?)"
     r"(?:\?[A-Za-z0-9._~%+&=-]*)?"
 )
 """What may ever reach a kubelet on behalf of the tenant namespace that SUPER stands for."""
-
+READS = frozenset({"/stats/summary", "/metrics/resource", "/pods", "/runningpods"})
+"""What is asked about the whole node, and filtered; none of it takes a word from the caller."""
 
 SEEDS = [
     b"/containerLogs/ns/pod/c?follow=true&tailLines=5",
@@ -26,6 +27,11 @@ SEEDS = [
     f"/exec/ns/pod/{UID}/c?command=id".encode(),
     b"/attach/ns/pod.with.dots/c?output=1",
     b"/portForward/ns/pod?port=80%2C81",
+    b"/run/ns/pod/c?cmd=cat%20/etc/hosts",
+    b"/stats/summary?only_cpu_and_memory=true",
+    b"/metrics/resource",
+    b"/pods",
+    b"/runningpods/",
     b"/healthz",
 ]
 SCRAPS = [
@@ -51,11 +57,17 @@ def mutate(chance: random.Random, target: bytes) -> bytes:
 
 def is_harmless(target: bytes) -> bool:
     """Tell whether a target passes; what passes has to be harmless."""
+    method = b"POST" if b"run/" in target[:6] else b"GET"
     try:
-        route = routes.parse(b"GET", target)
+        route = routes.parse(method, target)
     except RefusedError:
         return False
     if route.verb is Verb.HEALTH:
+        return True
+    if route.is_read:
+        path, query = target.partition(b"?")[0].decode(), routes.with_query("", route)
+        assert path.removesuffix("/") in READS
+        assert query in ("", "?only_cpu_and_memory=true")
         return True
     written = render(route)
     assert WRITTEN.fullmatch(written), (target, written)

@@ -15,22 +15,30 @@ from pathlib import Path
 
 import trustme
 
-from tenancy import marks
+from tenancy import marks, switches
+from tenancy.switches import Call, Switches
 from tests.unit.vnagent import certificates, wires
 from tests.unit.vnagent.certificates import VALID, VC_UID, Authority, Leaf
 from vnagent import tls
+from vnagent.apiserver import ApiServer
 from vnagent.channel import ReceiveBuffer
+from vnagent.choice import Wish
 from vnagent.gate import Gate
-from vnagent.kubelet import Kubelet
 from vnagent.limits import Streams
 from vnagent.origin import Address, Origin
+from vnagent.permits import Permits
 from vnagent.pump import Deadlines
 from vnagent.reload import WatchedFile
 from vnagent.server import Server
 from vnagent.session import Requests
+from vnagent.upstream import Upstream
 
+NODE = "node-1"
+LISTS = b"GET /api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1 "
 SPACE = "default-b41df0-one-web"
 UID = "aaaaaaaa-0000-4000-8000-000000000000"
+OTHER = "22222222-0000-4000-8000-000000000000"
+"""UID of another VirtualCluster."""
 SUPER_UID = "bbbbbbbb-0000-4000-8000-000000000000"
 LOGS = b"GET /containerLogs/web/shop/main HTTP/1.1\r\nHost: a\r\n\r\n"
 EXEC = (
@@ -38,6 +46,7 @@ EXEC = (
     b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
     b"X-Stream-Protocol-Version: v5.channel.k8s.io\r\n\r\n"
 )
+RUN = b"POST /run/web/shop/main?cmd=id%20-u HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 GREETING = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
 
@@ -56,6 +65,14 @@ def shop(vc_uid: str = VC_UID, **other: object) -> dict[str, object]:
     return {"metadata": metadata, "spec": {**other}}
 
 
+def access(*off: Call, vc_uid: str = VC_UID) -> dict[str, str]:
+    """Return what vc-manager writes when one tenant's policy has these switches off."""
+    everything = frozenset(Call)
+    policies = {"baseline": everything, "shops": everything - set(off)}
+    found = Switches(policies, {OTHER: "baseline", VC_UID: "baseline"} | {vc_uid: "shops"})
+    return {switches.DOCUMENT: switches.write(found)}
+
+
 def saying(answer: bytes) -> Answering:
     """Answer every request in the same words."""
     return lambda peer, _: peer.sendall(answer)
@@ -71,12 +88,14 @@ class FakeKubelet:
     connections: int = 0
     port: int = 0
     lists_status: bytes = b"200 OK"
+    lists: bytes = b"GET /pods "
+    """How a request for the list of pods begins."""
 
     @property
     def asked(self) -> list[bytes]:
         """The request lines of everything but the lists of pods."""
         lines = (head.split(b"\r\n")[0] for head in self.heads)
-        return [line for line in lines if not line.startswith(b"GET /pods ")]
+        return [line for line in lines if not line.startswith(self.lists)]
 
     def behave(self, peer: ssl.SSLSocket) -> None:
         """Serve one connection, which must carry one request."""
@@ -84,16 +103,20 @@ class FakeKubelet:
         head = wires.read_until(peer, b"\r\n\r\n")
         if not head:
             return  # a connection that was kept warm for nobody
+        self.handle(peer, head)
+        wires.half_close(peer)
+        with contextlib.suppress(OSError):
+            wires.read_all(peer)
+
+    def handle(self, peer: ssl.SSLSocket, head: bytes) -> None:
+        """Answer one request."""
         self.heads.append(head)
-        if head.startswith(b"GET /pods "):
+        if head.startswith(self.lists):
             body = json.dumps({"items": self.pods}).encode()
             length = b"Content-Length: %d\r\n\r\n" % len(body)
             peer.sendall(b"HTTP/1.1 %s\r\n" % self.lists_status + length + body)
         else:
             self.answer(peer, head)
-        wires.half_close(peer)
-        with contextlib.suppress(OSError):
-            wires.read_all(peer)
 
     @contextlib.contextmanager
     def running(self, authority: trustme.CA) -> Iterator["FakeKubelet"]:
@@ -103,6 +126,11 @@ class FakeKubelet:
             yield self
 
 
+def api_server(**other: object) -> FakeKubelet:
+    """Return a super API server, which differs from a kubelet in where it lists pods."""
+    return FakeKubelet(lists=LISTS, **other)
+
+
 @dataclass
 class Stage:
     """A running agent and what it takes to call it."""
@@ -110,7 +138,10 @@ class Stage:
     port: int
     server: Server
     streams: Streams
+    permits: Permits
     kubelet: FakeKubelet
+    api: FakeKubelet
+    upstream: Upstream
     client_authority: Authority
     serving_authority: trustme.CA
     folder: Path
@@ -141,19 +172,25 @@ async def staged(
     kubelet: FakeKubelet,
     *,
     kubelet_authority: trustme.CA | None = None,
+    client_authority: Authority | None = None,
     streams: Streams | None = None,
     server_name: str = "127.0.0.1",
+    wish: Wish = Wish.KUBELET,
+    api: FakeKubelet | None = None,
 ) -> AsyncIterator[Stage]:
-    """Run an agent before a kubelet."""
+    """Run an agent before a kubelet, and a super API server."""
+    api = api or api_server()
     authority = trustme.CA()
-    callers = certificates.make_authority()
+    callers = client_authority or certificates.make_authority()
     serving = authority.issue_cert("127.0.0.1")
     trusted = WatchedFile(folder / "kubelet-ca.crt")
     token = WatchedFile(folder / "token")
     token.path.write_bytes(b"first-token\n")
-    with kubelet.running(authority):
+    servers = WatchedFile(folder / "api-ca.crt")
+    with kubelet.running(authority), api.running(authority):
+        servers.path.write_bytes(authority.cert_pem.bytes())
         trusted.path.write_bytes((kubelet_authority or authority).cert_pem.bytes())
-        for file in (trusted, token):
+        for file in (trusted, token, servers):
             await file.refresh()
         buffer = ReceiveBuffer()
         origin = Origin(
@@ -162,11 +199,19 @@ async def staged(
             token=token,
             buffer=buffer,
         )
-        ours = Kubelet(origin)
-        places = streams or Streams()
+        super_api = Origin(
+            Address("127.0.0.1", api.port, "127.0.0.1"),
+            authorities=servers,
+            token=token,
+            buffer=buffer,
+        )
+        ours = Upstream(wish, kubelet=origin, api=ApiServer(super_api, NODE))
+        places, permits = streams or Streams(), Permits()
+        permits.learn(access())
         requests = Requests(
-            gate=Gate(ours.fetch_pods),
-            kubelet=ours,
+            permits=permits,
+            gate=Gate(ours.fetch_pods, ours.turn),
+            upstream=ours,
             streams=places,
             deadlines=Deadlines(check_seconds=0.05),
         )
@@ -178,14 +223,26 @@ async def staged(
         )
         server.trust(context, [callers.certificate])
         port = await server.listen("127.0.0.1", 0)
-        warming = asyncio.ensure_future(ours.keep_warm())
+        warming = asyncio.ensure_future(ours.kubelet.keep_warm())
         try:
-            yield Stage(port, server, places, kubelet, callers, authority, folder, token.path)
+            yield Stage(
+                port=port,
+                server=server,
+                streams=places,
+                permits=permits,
+                kubelet=kubelet,
+                api=api,
+                upstream=ours,
+                client_authority=callers,
+                serving_authority=authority,
+                folder=folder,
+                token_file=token.path,
+            )
         finally:
             await server.close(drain_seconds=0)
             warming.cancel()
             await asyncio.gather(warming, return_exceptions=True)
-            ours.drop_warm()
+            ours.kubelet.drop_warm()
 
 
 class Gateway:

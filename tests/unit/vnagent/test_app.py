@@ -2,24 +2,19 @@
 
 import asyncio
 import signal
-import socket
 import sys
 import urllib.error
 import urllib.request
 
+import pytest
 import trustme
 
 from tests.support.eventually import eventually
+from tests.support.processes import free_port
 from tests.unit.vnagent import certificates, wires
+from tests.unit.vnagent.api import NAMESPACE, FakeApi
 from tests.unit.vnagent.certificates import VALID
-from tests.unit.vnagent.stage import FakeKubelet
-
-
-def free_port() -> int:
-    """Return a port that nobody has just now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+from tests.unit.vnagent.stage import FakeKubelet, access, api_server
 
 
 def is_ready(port: int) -> int:
@@ -35,18 +30,29 @@ def is_ready(port: int) -> int:
         return 0
 
 
-async def test_the_program_from_start_to_end(tmp_path):
-    """No client authority, no listener; then tenants are served; SIGTERM ends with 0."""
+@pytest.mark.parametrize("upstream", ["auto", "kubelet", "apiserver"])
+async def test_the_program_from_start_to_end(tmp_path, upstream):
+    """No authority or no policies: no listener; then tenants are served; SIGTERM ends with 0.
+
+    Without the kubelet nothing of the kubelet is needed.
+    """
+    straight = upstream != "apiserver"
     authority, callers = trustme.CA(), certificates.make_authority()
     pair = authority.issue_cert("127.0.0.1")
     (tmp_path / "serving.crt").write_bytes(pair.cert_chain_pems[0].bytes())
     (tmp_path / "serving.key").write_bytes(pair.private_key_pem.bytes())
     (tmp_path / "token").write_bytes(b"token")
-    (tmp_path / "kubelet.crt").write_bytes(authority.cert_pem.bytes())
+    (tmp_path / "api.crt").write_bytes(authority.cert_pem.bytes())
+    if straight:
+        (tmp_path / "kubelet.crt").write_bytes(authority.cert_pem.bytes())
     port, health_port = free_port(), free_port()
-    with FakeKubelet().running(authority) as kubelet:
+    around = api_server()
+    api = FakeApi(otherwise=around.handle)
+    with FakeKubelet().running(authority) as kubelet, api.running(authority):
         program = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "vnagent", "--pod-name=x", "--pod-ip=127.0.0.1"),
+            *(f"--pod-namespace={NAMESPACE}", "--node-name=node-1", f"--upstream={upstream}"),
+            *(f"--api-port={api.port}", f"--api-ca-file={tmp_path}/api.crt"),
             *("--kubelet-host=127.0.0.1", "--api-host=127.0.0.1", f"--port={port}"),
             *(f"--kubelet-port={kubelet.port}", f"--health-port={health_port}"),
             *(f"--tls-cert-file={tmp_path}/serving.crt", f"--token-file={tmp_path}/token"),
@@ -59,6 +65,9 @@ async def test_the_program_from_start_to_end(tmp_path):
             await eventually(lambda: asyncio.to_thread(is_ready, health_port), within=20)
             assert await asyncio.to_thread(is_ready, health_port) == 503
             (tmp_path / "clients.crt").write_bytes(callers.pem)
+            await eventually(lambda: api.asked, within=20)
+            assert await asyncio.to_thread(is_ready, health_port) == 503
+            await asyncio.to_thread(api.put, access())
             await eventually(
                 lambda: asyncio.to_thread(is_ready, health_port),
                 until=lambda status: status == 200,
@@ -76,6 +85,7 @@ async def test_the_program_from_start_to_end(tmp_path):
         finally:
             program.send_signal(signal.SIGTERM)
             _, log = await program.communicate()
+    assert (bool(kubelet.heads), bool(around.heads)) == (straight, not straight)
     assert program.returncode == 0
     assert b'"event":"ended"' in log
     assert b"Traceback" not in log

@@ -1,12 +1,15 @@
 """What a session leaves behind: a line without secrets, numbers without end of names."""
 
+import random
+import uuid
 from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, generate_latest
 
-from vnagent import audit
+from tenancy import names
+from vnagent import audit, metrics
 from vnagent.identity import Caller
 from vnagent.pump import End
 from vnagent.refusals import Reason
@@ -16,20 +19,68 @@ CALLER = Caller("0f0e0d0c-0b0a-4900-8800-070605040302", "default-b41df0-one", da
 RESULTS = [*End, *Reason, "kubelet_refused", "drained"]
 
 
-def series() -> int:
+def series(prefix: str = "vc_agent") -> int:
     """Count the agent's series as the program shows them, without times of creation."""
-    families = (f for f in REGISTRY.collect() if f.name.startswith("vc_agent"))
+    families = (f for f in REGISTRY.collect() if f.name.startswith(prefix))
     samples = (sample.name for family in families for sample in family.samples)
     return sum(not name.endswith("_created") for name in samples)
 
 
 @given(st.sampled_from(Verb), st.sampled_from(RESULTS), st.text(max_size=20), st.text(max_size=20))
 def test_series_do_not_grow_with_what_callers_invent(verb, result, namespace, pod):
-    """SEC-14: labels are verbs and results, both closed sets."""
+    """SEC-14: labels are verbs and results, both closed sets, and a few tenants."""
     route = Route(verb=verb, method="GET", tenant_namespace=namespace, pod=pod, container=pod)
     session = audit.Session(CALLER, route=route, result=str(result), bytes_up=1, bytes_down=2)
     audit.record(session)
-    assert series() <= 200
+    assert series() - series("vc_agent_tenant") <= 200
+
+
+def value(name: str, **labels: str) -> float:
+    """Return a series' value."""
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def of(vc_uid: str, status: int, **known: int) -> audit.Session:
+    """Return an exec of a tenant."""
+    caller = Caller(vc_uid, "default-b41df0-one", datetime.now(UTC))
+    route = Route(verb=Verb.EXEC, method="POST", pod="shop", container="main")
+    return audit.Session(caller, route=route, status=status, result="complete", **known)
+
+
+def test_a_number_of_tenants_have_series_of_their_own_and_the_rest_one(monkeypatch):
+    """SEC-13, SEC-14: 1,000 tenants come; none is called by a name, nor by its UID."""
+    monkeypatch.setattr(metrics, "_labels", {})
+    chance = random.Random(14)  # noqa: S311 - no secret
+    uids = [str(uuid.UUID(int=chance.getrandbits(128), version=4)) for _ in range(1000)]
+    before = value("vc_agent_tenant_stream_bytes_total", tenant="other", direction="down")
+    known = series("vc_agent_tenant")
+    for vc_uid in uids:
+        for status in (101, 403, 502):
+            audit.record(of(vc_uid, status, bytes_down=1))
+        with metrics.streaming(vc_uid, Verb.EXEC):
+            pass
+    assert series("vc_agent_tenant") - known <= (metrics.TENANTS + 1) * 6
+    shown = generate_latest().decode()
+    assert not [vc_uid for vc_uid in uids if vc_uid in shown]
+    assert "default-b41df0-one" not in shown
+    assert "shop" not in shown
+    first, last = metrics.tenant_label(uids[0]), metrics.tenant_label(uids[-1])
+    assert names.root_namespace("default", "one", uids[0]) == f"default-{first}-one"
+    assert last == metrics.OTHERS
+    for outcome in metrics.OUTCOMES:
+        labels = {"tenant": first, "verb": "exec", "outcome": outcome}
+        assert value("vc_agent_tenant_sessions_total", **labels) == 1
+    after = value("vc_agent_tenant_stream_bytes_total", tenant="other", direction="down")
+    assert after - before == 3 * (len(uids) - metrics.TENANTS)
+
+
+def test_streams_are_counted_while_they_are_open(monkeypatch):
+    """By tenant as well."""
+    monkeypatch.setattr(metrics, "_labels", {})
+    tenant = metrics.tenant_label(CALLER.vc_uid)
+    with metrics.streaming(CALLER.vc_uid, Verb.LOGS), metrics.streaming(CALLER.vc_uid, Verb.EXEC):
+        assert value("vc_agent_tenant_open_streams", tenant=tenant) == 2
+    assert value("vc_agent_tenant_open_streams", tenant=tenant) == 0
 
 
 def test_the_line_has_no_command(capsys):

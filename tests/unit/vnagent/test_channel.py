@@ -138,6 +138,17 @@ async def test_a_peer_that_vanishes_ends_all_waiting(authority):
         await gone
 
 
+async def test_a_peer_that_vanished_without_a_word_is_noticed_within_a_minute(authority):
+    """REL-86: the kernel asks after it; each channel is one, of callers and of kubelets."""
+    async with dialled(authority, send_then_wait()) as found:
+        assert found._transport is not None
+        endpoint = found._transport.get_extra_info("socket")
+        assert endpoint.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        first, pause, times = (endpoint.getsockopt(socket.IPPROTO_TCP, each) for each in options)
+        assert 0 < first + pause * times <= 60
+
+
 async def test_closing_on_a_peer_that_never_reads_ends_at_last(authority, monkeypatch):
     """A socket and its buffer are not kept for ever."""
     monkeypatch.setattr(channels, "LINGER_SECONDS", 0.2)

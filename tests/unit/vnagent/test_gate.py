@@ -8,8 +8,9 @@ import pytest
 
 from tenancy import marks
 from vnagent import gate as gates
-from vnagent.gate import Gate, PodListError, decide, read_pods
+from vnagent.gate import Gate, decide, read_pods
 from vnagent.identity import Caller
+from vnagent.pod_items import PodListError
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
 
@@ -134,6 +135,25 @@ def test_two_pods_with_one_record_are_ambiguous():
     assert refusal(read_pods(listed(pod(), second)), route()) is Reason.AMBIGUOUS
 
 
+async def test_the_pods_of_a_caller_are_its_own():
+    """By super UID, of all its namespaces; what is recorded twice is nobody's here as well."""
+    lab, cart, again, guest = pod(namespace="lab"), pod("cart"), pod("cart"), pod("cart", vcuid=TWO)
+    for number, one in enumerate((lab, cart, again, guest)):
+        one["metadata"]["uid"] = f"uid-{number}"
+
+    async def fetch() -> bytes:
+        return listed(pod(), lab, cart, again, guest)
+
+    gate = Gate(fetch)
+    found = await gate.owned(caller())
+    assert {uid: one.tenant_namespace for uid, one in found.items()} == {
+        SUPER_UID: "web",
+        "uid-0": "lab",
+    }
+    assert list(await gate.owned(caller(TWO))) == ["uid-3"]
+    assert await gate.owned(caller("33333333-0000-4000-8000-000000000000")) == {}
+
+
 def test_ports_of_the_host_are_out_of_reach():
     """SEC-16: but its logs are not."""
     table = read_pods(listed(pod(host_network=True)))
@@ -184,7 +204,7 @@ async def test_a_fresh_list_serves_many():
 
 
 async def test_no_is_said_on_a_list_of_this_moment_only(monkeypatch):
-    """A pod that came since the last list is found at once."""
+    """SEC-17: who is not on this node's own list is not there; one that came is found at once."""
     monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
     kubelet = Kubelet(listed(), listed(pod()))
     gate = Gate(kubelet.fetch)

@@ -139,6 +139,25 @@ def test_odd_websocket_handshakes_are_refused(lines):
         heads.upgrade_headers(request(lines), b"websocket")
 
 
+STREAMS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+FORWARDS = ("portforward.k8s.io", "SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io")
+
+
+@pytest.mark.parametrize("protocol", dict.fromkeys((*STREAMS, *FORWARDS)))
+@pytest.mark.parametrize("upgrade", [b"SPDY/3.1", b"websocket"])
+def test_every_protocol_of_the_supported_clients_passes(upgrade, protocol):
+    """REL-94: SPDY, WebSocket v4 and v5, port-forward over WebSocket, asked for and chosen."""
+    is_websocket = upgrade == b"websocket"
+    name = b"sec-websocket-protocol" if is_websocket else b"x-stream-protocol-version"
+    line = b"%s: %s\r\n" % (name, protocol.encode())
+    head = request(WEBSOCKET if is_websocket else UPGRADE, line)
+    assert heads.requested_upgrade(head) == upgrade
+    assert (name, protocol.encode()) in heads.upgrade_headers(head, upgrade)
+    first = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "
+    answer = heads.parse_response(first + upgrade + b"\r\n" + line + b"\r\n")
+    assert line in heads.write_switch(answer, upgrade)
+
+
 def test_tokens_do_not_pass_as_websocket_protocols():
     """SEC-08: kubelets take bearer tokens out of this header, so protocols are a closed set."""
     head = request(

@@ -282,7 +282,8 @@ async def test_deadlines_end_a_stream(authority, deadlines, end):
 
 
 async def test_a_moving_stream_is_not_idle(authority):
-    """The idle deadline counts from the last byte."""
+    """REL-95: the idle deadline counts from the last byte, and a log may be followed for a day."""
+    assert Deadlines().total_seconds >= 24 * 3600
     deadlines = Deadlines(idle_seconds=0.5, check_seconds=0.05)
     context = wires.server_context(authority, "127.0.0.1")
     with wires.serving(context, echo) as (port, troubles):

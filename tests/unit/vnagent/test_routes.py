@@ -54,6 +54,38 @@ def test_streams_pass_with_and_without_a_uid(how, namespace, pod, uid, container
     assert render(route) == f"/{verb}/{SUPER}/{below}/{container}{query}"
 
 
+def test_a_run_passes():
+    """One command, as one text; its words are the kubelet's to split."""
+    route = routes.parse(b"POST", f"/run/ns/pod/{UID}/c?cmd=cat+/etc/hosts".encode())
+    assert (route.verb, route.tenant_uid, route.switches) == (Verb.RUN, UID, False)
+    assert render(route) == f"/run/{SUPER}/pod/{SUPER_UID}/c?cmd=cat+%2Fetc%2Fhosts"
+    for query in (b"", b"?cmd=", b"?cmd=id&cmd=sh", b"?command=id", b"?cmd=%00"):
+        with pytest.raises(RefusedError) as refused:
+            routes.parse(b"POST", b"/run/ns/pod/c" + query)
+        assert refused.value.reason is Reason.BAD_QUERY
+
+
+@pytest.mark.parametrize(
+    ("path", "verb"),
+    [
+        *(("/stats/summary", Verb.STATS), ("/stats/summary/", Verb.STATS)),
+        *(("/metrics/resource", Verb.METRICS), ("/pods", Verb.PODS), ("/pods/", Verb.PODS)),
+        *(("/runningpods", Verb.RUNNING_PODS), ("/runningpods/", Verb.RUNNING_PODS)),
+    ],
+)
+def test_reads_pass(path, verb):
+    """They name no pod, and take no option but the summary's one."""
+    assert routes.parse(b"GET", path.encode()) == Route(verb=verb, method="GET")
+    assert routes.parse(b"GET", path.encode()).is_read
+    asked = routes.parse(b"GET", f"{path}?only_cpu_and_memory=true&x=y".encode())
+    wanted = "/x?only_cpu_and_memory=true" if verb is Verb.STATS else "/x"
+    assert routes.with_query("/x", asked) == wanted
+    for method in (b"POST", b"HEAD", b"PUT"):
+        with pytest.raises(RefusedError) as refused:
+            routes.parse(method, path.encode())
+        assert refused.value.reason is Reason.BAD_METHOD
+
+
 def test_port_forward_and_health_pass():
     """The two routes without a container."""
     route = routes.parse(b"POST", f"/portForward/ns/pod/{UID}".encode())
@@ -65,13 +97,14 @@ def test_port_forward_and_health_pass():
 @pytest.mark.parametrize(
     "path",
     [
-        *("/", "", "*", "/pods", "/pods/", "/runningpods", "/runningpods/", "/spec", "/spec/"),
-        *("/stats", "/stats/", "/stats/summary", "/stats/container", "/stats/ns/pod/uid/c"),
-        *("/metrics", "/metrics/cadvisor", "/metrics/resource", "/metrics/probes"),
+        *("/", "", "*", "/pods//", "/pods/ns", "/pod", "/runningpods//", "/runningPods", "/spec"),
+        *("/spec/", "/stats", "/stats/", "/stats/container", "/stats/ns/pod/uid/c", "//pods"),
+        *("/stats/summary//", "/stats/summary/ns", "/stats//summary", "/stats/%73ummary"),
+        *("/metrics", "/metrics/", "/metrics/cadvisor", "/metrics/resource/", "/metrics/probes"),
         *("/metrics/slis", "/logs", "/logs/", "/logs/kubelet.log", "/configz", "/flagz"),
         *("/statusz", "/healthz/", "/healthz/ping", "/healthz/log", "/healthz/syncloop"),
         *("/cri/exec/token", "/checkpoint/ns/pod/c", "/debug/pprof", "/debug/pprof/profile"),
-        *("/debug/flags/v", "/run/ns/pod/c", f"/run/ns/pod/{UID}/c", "/exec", "/exec/ns/pod"),
+        *("/debug/flags/v", "/run/ns/pod", "/run/ns/pod/c/", "/run", "/exec", "/exec/ns/pod"),
         *("/containerLogs", "/containerLogs/ns/pod", f"/containerLogs/ns/pod/{UID}/c"),
         *("/portForward/ns", "/portForward/ns/pod/c", "/attach/ns/pod/uid/c/more"),
         *("/EXEC/ns/pod/c", "/containerlogs/ns/pod/c", "/ContainerLogs/ns/pod/c"),

@@ -2,20 +2,30 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
 
 import pytest
 import trustme
 
+from tenancy.switches import Call
 from tests.support.eventually import eventually
 from tests.unit.vnagent import stage, wires
 from tests.unit.vnagent.certificates import KEY, VC_UID, named
-from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, SPACE, SUPER_UID, UID, FakeKubelet
+from tests.unit.vnagent.stage import (
+    EXEC,
+    GREETING,
+    LOGS,
+    OTHER,
+    RUN,
+    SPACE,
+    SUPER_UID,
+    UID,
+    FakeKubelet,
+)
 from tests.unit.vnagent.test_heads import MALFORMED
 from vnagent import audit, session
 from vnagent.limits import Streams
-
-OTHER = "22222222-0000-4000-8000-000000000000"
 
 
 def status_of(answer: bytes) -> int:
@@ -69,6 +79,21 @@ async def test_the_kubelet_sees_the_golden_request(tmp_path):
         b"",
         b"",
     ]
+
+
+async def test_a_run_is_an_exec_without_a_switch(tmp_path, recorded):
+    """Its output is the answer; what fails is told in the tenant's words."""
+    kubelet = FakeKubelet()
+    async with stage.staged(tmp_path, kubelet) as set_up:
+        answer = await set_up.send(RUN)
+        assert answer.endswith(GREETING.partition(b"\r\n\r\n")[2])
+        text = f"command 'id' exited with 1 in {SPACE}".encode()
+        head = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: %d\r\n\r\n" % len(text)
+        kubelet.answer = stage.saying(head + text)
+        answer = await set_up.send(RUN)
+        assert (status_of(answer), answer.endswith(b"exited with 1 in web\n")) == (500, True)
+    assert kubelet.asked == [b"POST /run/%s/shop/main?cmd=id+-u HTTP/1.1" % SPACE.encode()] * 2
+    assert [line.status for line in recorded] == [200, 500]
 
 
 def echo_after_switch(peer: ssl.SSLSocket, head: bytes) -> None:
@@ -198,7 +223,10 @@ async def test_one_connection_carries_one_request(shared_stage, raw):
         (LOGS.replace(b"main", b"mesh"), 403, b"no container 'mesh'"),
         (LOGS.replace(b"shop", b"none"), 404, b"pod 'none' is not on this node"),
         (LOGS.replace(b"/web/", b"/%s/" % SPACE.encode()), 404, b"is not on this node"),
-        (LOGS.replace(b"containerLogs", b"run"), 404, b"no such path"),
+        (LOGS.replace(b"containerLogs", b"checkpoint"), 404, b"no such path"),
+        (LOGS.replace(b"containerLogs", b"run"), 405, b"run takes POST requests"),
+        (RUN.replace(b"?cmd=id%20-u", b""), 400, b"cmd must be given once"),
+        (RUN.replace(b"main", b"mesh"), 403, b"no container 'mesh'"),
         (LOGS.replace(b"GET", b"PUT"), 405, b"GET"),
         (LOGS.replace(b"main ", b"main?tailLines=x "), 400, b"tailLines must be a whole number"),
         (
@@ -370,3 +398,76 @@ async def test_tenants_never_see_each_others_sessions(recorded, tmp_path):
         await set_up.send(LOGS, set_up.context(named(f"vc://{OTHER}/{KEY}")))
         await set_up.send(LOGS)
     assert [(line.caller.vc_uid, line.status) for line in recorded] == [(OTHER, 404), (VC_UID, 200)]
+
+
+async def test_what_a_policy_switches_off_is_refused(tmp_path, recorded):
+    """403 names switch and policy, no kubelet is asked; other verbs and tenants are served."""
+    kubelet = FakeKubelet(pods=[stage.shop(), stage.shop(OTHER)])
+    async with stage.staged(tmp_path, kubelet) as set_up:
+        set_up.permits.learn(stage.access(Call.EXEC))
+        got = await set_up.send(EXEC)
+        assert status_of(got) == 403
+        assert b"exec is switched off for this cluster: spec.access.exec of its" in got
+        assert b"TenantPolicy 'shops' is false" in got
+        assert kubelet.heads == []
+        assert status_of(await set_up.send(LOGS)) == 200
+        context = set_up.context(named(f"vc://{OTHER}/{KEY}"))
+        await set_up.send(EXEC, context)
+        assert len(kubelet.asked) == 2
+        set_up.permits.learn(None)
+        got = await set_up.send(LOGS)
+        assert (status_of(got), b"Retry-After: 1" in got) == (503, True)
+        assert len(kubelet.asked) == 2
+    assert [line.result for line in recorded][:2] == ["switched_off", "complete"]
+    assert recorded[-1].result == "no_policy"
+
+
+async def test_what_is_switched_off_ends(tmp_path, recorded):
+    """A running session is cut, and one that waits for the kubelet is told; others go on."""
+    gateway = stage.Gateway()
+    kubelet = FakeKubelet(
+        answer=lambda peer, head: (
+            gateway(peer, head) if head.startswith(b"GET /c") else echo_after_switch(peer, head)
+        )
+    )
+    async with stage.staged(tmp_path, kubelet) as set_up:
+        waiting = asyncio.ensure_future(set_up.send(LOGS))
+        with await asyncio.to_thread(wires.dial, set_up.port, set_up.context()) as peer:
+            await asyncio.to_thread(peer.sendall, EXEC)
+            await asyncio.to_thread(wires.read_until, peer, b"first ")
+            await eventually(lambda: set_up.permits.count == 2)
+            set_up.permits.learn(stage.access(Call.EXEC))
+            peer.suppress_ragged_eofs = False
+            with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
+                await asyncio.to_thread(peer.recv, 1)
+        await eventually(lambda: recorded)
+        assert (recorded[0].status, recorded[0].result) == (101, "switched_off")
+        assert set_up.permits.count == 1
+        set_up.permits.learn(stage.access(Call.LOGS))
+        got = await waiting
+        assert (status_of(got), b"logs is switched off" in got) == (403, True)
+        assert (set_up.permits.count, set_up.streams.count) == (0, 0)
+        gateway.open()
+
+
+async def test_a_runtime_that_restarts_ends_streams_and_is_told(tmp_path, recorded):
+    """REL-90: the kubelet lives; what ran is broken off, what is new gets the kubelet's words."""
+    text = b"rpc error: code = Unavailable desc = connection refused"
+    down = b"HTTP/1.1 500 Oh\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+    kubelet = FakeKubelet(answer=lambda peer, _: _break_off(peer))
+    async with stage.staged(tmp_path, kubelet) as set_up:
+        got = await set_up.send(EXEC)
+        assert got.startswith(b"HTTP/1.1 101 ")
+        assert got.endswith(b"first")
+        kubelet.answer = stage.saying(down)
+        got = await set_up.send(EXEC)
+        assert (status_of(got), text in got) == (500, True)
+        kubelet.answer = stage.saying(GREETING)
+        assert status_of(await set_up.send(LOGS)) == 200
+        assert (set_up.streams.count, set_up.permits.count) == (0, 0)
+    assert [line.result for line in recorded] == ["kubelet_lost", "kubelet_refused", "complete"]
+
+
+def _break_off(peer: ssl.SSLSocket) -> None:
+    peer.sendall(stage.SWITCHED + b"first")
+    socket.socket.shutdown(peer, socket.SHUT_RDWR)

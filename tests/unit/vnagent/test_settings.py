@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from vnagent import settings
+from vnagent.choice import Wish
 from vnagent.origin import Address
 
 CHART = {
@@ -23,7 +24,7 @@ CHART = {
 
 
 def test_the_chart_gives_enough():
-    """No flag is needed in a pod."""
+    """SEC-13: no flag is needed in a pod, and tenants' port is open at the pod's address alone."""
     given = settings.parse([], CHART, "v1")
     assert (given.listen_host, given.port, given.health_port) == ("10.1.0.7", 10550, 10551)
     assert given.kubelet == Address("10.0.0.1", 10250, "10.0.0.1")
@@ -32,6 +33,7 @@ def test_the_chart_gives_enough():
     assert given.token_file == Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
     assert given.log_level == "WARNING"
     assert given.static_certificate is None
+    assert (given.node, given.upstream) == ("node-1", Wish.AUTO)
 
 
 def test_flags_win_over_the_environment():
@@ -49,7 +51,10 @@ def test_flags_win_over_the_environment():
     assert given.static_certificate.key_file == Path("b")
 
 
-@pytest.mark.parametrize("missing", ["CLIENT_CA_FILE", "HOST_IP", "POD_IP", "POD_NAME"])
+@pytest.mark.parametrize(
+    "missing",
+    ["CLIENT_CA_FILE", "HOST_IP", "NODE_NAME", "POD_IP", "POD_NAME", "POD_NAMESPACE"],
+)
 def test_without_what_it_needs_it_does_not_start(missing, capsys):
     """SEC-01: above all not without the client authority."""
     environment = {key: value for key, value in CHART.items() if key != missing}
@@ -60,7 +65,14 @@ def test_without_what_it_needs_it_does_not_start(missing, capsys):
 
 
 @pytest.mark.parametrize(
-    "flags", [["--port=x"], ["--tls-cert-file=a"], ["--insecure"], ["--max-streams=1.5"]]
+    "flags",
+    [
+        ["--port=x"],
+        ["--tls-cert-file=a"],
+        ["--insecure"],
+        ["--max-streams=1.5"],
+        ["--upstream=insecure"],
+    ],
 )
 def test_odd_flags_are_refused(flags, capsys):
     """With a sentence and exit code 2."""
@@ -68,6 +80,13 @@ def test_odd_flags_are_refused(flags, capsys):
         settings.parse(flags, CHART, "v1")
     assert ended.value.code == 2
     assert "error:" in capsys.readouterr().err
+
+
+def test_the_environment_may_choose_the_way():
+    """As the chart does; what it cannot mean ends the program too."""
+    assert settings.parse([], {**CHART, "UPSTREAM": "apiserver"}, "v1").upstream is Wish.APISERVER
+    with pytest.raises(SystemExit):
+        settings.parse([], {**CHART, "UPSTREAM": "insecure"}, "v1")
 
 
 def test_the_version_is_told(capsys):

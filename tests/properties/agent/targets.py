@@ -1,0 +1,214 @@
+"""Raw request targets through the whole serving path, from the head to the kubelet's answer.
+
+FIG-01, SEC-03, SEC-07, SEC-10.
+
+Only the sockets are left out: heads, routes, permits, gate and pump are the agent's own. What may
+reach the kubelet is a finite set, written down in `tries` and not computed by the agent.
+"""
+
+import asyncio
+import random
+import re
+from collections import Counter
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.properties.agent.tries import (
+    READS,
+    SUPER,
+    Maker,
+    Try,
+    own_paths,
+    pod_list,
+    whole_answers,
+)
+from tests.unit.vnagent.certificates import KEY, VC_UID
+from tests.unit.vnagent.stage import access
+from vnagent import answers, gate, heads
+from vnagent.channel import Sink
+from vnagent.choice import Mode
+from vnagent.gate import Gate, OwnedPod
+from vnagent.identity import Caller
+from vnagent.limits import Streams
+from vnagent.peer import Opened
+from vnagent.permits import Permits
+from vnagent.pump import Deadlines
+from vnagent.routes import Route
+from vnagent.session import Requests
+from vnagent.upstream import kubelet_target
+
+FULL = 1_000_000
+ONE_IN = 10
+"""How many targets there are for each valid one."""
+
+QUERY = re.compile(r"[A-Za-z0-9._~%+&=-]*")
+
+
+class Wire:
+    """Stands where a channel is: what arrives is known, what is written is kept."""
+
+    unsent_bytes = 0
+    is_lost = False
+
+    def __init__(self, arrived: bytes) -> None:
+        self._arrived = arrived
+        self.sent = bytearray()
+
+    async def read_until(self, mark: bytes, limit: int) -> bytes | None:
+        end = self._arrived.find(mark) + len(mark)
+        if end < len(mark) or end > limit:
+            return None
+        block, self._arrived = self._arrived[:end], self._arrived[end:]
+        return block
+
+    async def read(self) -> bytes:
+        return b""
+
+    async def drained(self) -> None: ...
+
+    async def ended(self) -> None:
+        await asyncio.Event().wait()
+
+    def write(self, chunk: bytes) -> None:
+        self.sent += chunk
+
+    def pour_into(self, sink: Sink) -> None:
+        if self._arrived:
+            sink.data(self._arrived)
+        sink.ended()
+
+    def set_reading(self, is_wanted: bool) -> None: ...
+
+    def finish(self) -> None: ...
+
+    close = cut = abort = finish
+
+
+class CallerWire(Wire):
+    """A caller of logs stays until it has read everything."""
+
+    stays = False
+
+    def pour_into(self, sink: Sink) -> None:
+        if not self.stays:
+            super().pour_into(sink)
+
+
+class RecordingUpstream:
+    """Writes down each request as it would go to a kubelet, and answers with bytes by chance."""
+
+    mode = Mode.KUBELET
+    listed = b""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._answers = whole_answers()
+        self.kubelet = self
+        self.requests: list[bytes] = []
+        self.reads: list[str] = []
+        self.wire = Wire(b"")
+        self.body = b""
+
+    async def fetch(self, target: str, *, accept: bytes, limit: int) -> bytes:  # noqa: ARG002
+        self.reads.append(target)
+        return self._answers[target.partition("?")[0]]
+
+    async def open(self, route: Route, pod: OwnedPod, headers: list[tuple[bytes, bytes]]) -> Opened:
+        return self._open(route.method, kubelet_target(route, pod), headers)
+
+    def _open(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> Opened:
+        request = heads.write_request(method, target, "10.0.0.1:10250", headers, b"token")
+        self.requests.append(request)
+        body = self._chance.randbytes(self._chance.choice((0, 1, 100, 3000)))
+        length = b"Content-Length: %d\r\n" % len(body)
+        block = b"HTTP/1.1 200 OK\r\n" + length + b"\r\n"
+        if b"\r\nUpgrade: " in request:
+            block = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+            block += b"Upgrade: SPDY/3.1\r\n\r\n"
+        self.body, self.wire = body, Wire(body)
+        head = heads.parse_response(block)
+        return Opened(self.wire, head, block, self)  # type: ignore[arg-type]
+
+
+async def _one(requests: Requests, upstream: RecordingUpstream, tried: Try) -> str:
+    """Send one request; return what became of it. Fails when it is not what must."""
+    upstream.requests.clear()
+    upstream.reads.clear()
+    caller = Caller(VC_UID, KEY, FOREVER)
+    stream = b"\x80\x03\x00\x01 GET /pods HTTP/1.1\r\n\r\n" if tried.switches else b""
+    wire = CallerWire(tried.head + stream)
+    wire.stays = not tried.switches
+    await requests.serve(wire, caller)  # type: ignore[arg-type]
+    sent, where = bytes(wire.sent), (tried.kind, tried.method, tried.target)
+    head, _, body = sent.partition(heads.END)
+    assert head.startswith(b"HTTP/1.1 "), where
+    status = int(head.split(b" ", 2)[1])
+    assert len(upstream.requests) + len(upstream.reads) <= 1, where
+    if upstream.reads:
+        assert tried.method == b"GET", where
+        assert upstream.reads[0].partition("?")[0] in READS, (where, upstream.reads)
+        assert status == 200, (where, sent)
+        assert SHOWN in body, (where, sent)
+        assert not [name for name in HIDDEN if name in body], (where, sent)
+        return "filtered"
+    assert tried.kind != "read", (where, sent)
+    if not upstream.requests:
+        assert not tried.wanted, (where, sent)
+        assert (status == 200) == (body == b"ok\n"), (where, sent)
+        return "refused" if status != 200 else "health"
+    request = upstream.requests[0]
+    line, *lines = request.split(heads.END)[0].split(b"\r\n")
+    method, target, version = line.decode().split(" ")
+    path, _, query = target.partition("?")
+    assert (method.encode(), version) == (tried.method, "HTTP/1.1"), (where, request)
+    assert path in OWN, (where, request)
+    assert QUERY.fullmatch(query), (where, request)
+    assert request.count(heads.END) == 1, (where, request)
+    assert lines[-1] == b"Authorization: Bearer token", (where, request)
+    assert tried.wanted is None or tried.wanted == target, (where, tried.wanted, request)
+    assert status == (101 if tried.switches else 200), (where, sent)
+    assert body == upstream.body, where
+    assert bytes(upstream.wire.sent) == (stream if tried.switches else b""), where
+    return "served"
+
+
+OWN = own_paths()
+SHOWN = b"shop.with.dots"
+HIDDEN = [
+    *(name.encode() for name in (*SUPER.values(), "default-ffffff-two", "vc-manager", "etcd-0")),
+    *(b"theirs", b"eeeeeeee-0000"),
+]
+FOREVER = datetime.max.replace(tzinfo=UTC)
+
+
+async def run(count: int, seed: int) -> str:
+    """Try `count` targets; return a sentence, or fail with the one that did not hold."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    maker, upstream, permits = Maker(chance), RecordingUpstream(chance), Permits()
+    permits.learn(access())
+    listed = pod_list()
+
+    async def fetch() -> bytes:
+        return listed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gate, "SPACING_SECONDS", 0.0)
+        patch.setattr(answers, "SPACING_SECONDS", 0.0)
+        requests = Requests(
+            permits=permits,
+            gate=Gate(fetch),
+            upstream=upstream,  # type: ignore[arg-type]
+            streams=Streams(),
+            deadlines=Deadlines(),
+        )
+        seen: Counter[tuple[str, str]] = Counter()
+        for number in range(count):
+            tried = maker.valid() if number % ONE_IN == 0 else maker.invalid()
+            seen[tried.kind, await _one(requests, upstream, tried)] += 1
+    valid = sum(times for (kind, _), times in seen.items() if kind == "valid")
+    shown = ", ".join(f"{kind} {end} {times:,}" for (kind, end), times in sorted(seen.items()))
+    return (
+        f"{count:,} targets, {valid:,} of them valid and served byte for byte, none reached a"
+        f" foreign namespace or an unlisted path ({shown})"
+    )

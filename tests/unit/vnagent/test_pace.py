@@ -1,0 +1,55 @@
+"""Turns: a burst, then one at a time; looking costs nothing."""
+
+from vnagent.pace import Bucket, Buckets
+
+
+def test_a_burst_then_one_by_one():
+    """Whoever hammers gets one turn per interval, and no more for having hammered."""
+    bucket = Bucket(3, 5.0)
+    taken = []
+    for tenth in range(301):
+        now = tenth / 10
+        if not bucket.pause(now):
+            bucket.take(now)
+            taken.append(now)
+    assert taken == [0, 0.1, 0.2, 5, 10, 15, 20, 25, 30]
+
+
+def test_a_pause_says_how_long():
+    """Down to 0, and then it has a turn."""
+    bucket = Bucket(1, 5.0)
+    assert bucket.pause(100) == 0
+    bucket.take(100)
+    assert bucket.pause(100) == 5
+    assert bucket.pause(103) == 2
+    assert bucket.pause(105) == 0
+
+
+def test_looking_is_not_taking():
+    """Or callers that leave would starve those that stay."""
+    bucket = Bucket(1, 5.0)
+    bucket.take(0)
+    for _ in range(100):
+        bucket.pause(1)
+    assert bucket.pause(5) == 0
+
+
+def test_turns_that_nobody_took_come_back():
+    """But never more than the burst."""
+    bucket = Bucket(2, 1.0)
+    for now in (0, 0, 100, 100):
+        assert bucket.pause(now) == 0
+        bucket.take(now)
+    assert bucket.pause(100) == 1
+
+
+def test_tenants_have_turns_of_their_own_and_are_forgotten():
+    """One that hammers takes nothing from another; what is remembered does not grow."""
+    buckets = Buckets(2, 1.0)
+    assert [buckets.take("a", 0) for _ in range(4)] == [True, True, False, False]
+    assert buckets.take("b", 0)
+    assert len(buckets) == 2
+    assert buckets.take("a", 1)
+    for number in range(1000):
+        buckets.take(f"tenant-{number}", 10.0 + 2 * number)
+    assert len(buckets) == 1

@@ -1,0 +1,166 @@
+"""Permits: by the tenant's policy alone, never by default, and never longer than it says."""
+
+import asyncio
+
+import pytest
+
+from tenancy import switches
+from tenancy.switches import Call, Switches
+from tests.unit.vnagent.certificates import VC_UID
+from tests.unit.vnagent.stage import OTHER, access
+from vnagent import permits
+from vnagent.permits import CALLS, Permits
+from vnagent.refusals import Reason, RefusedError
+from vnagent.routes import Route, Verb
+
+
+def bound(policy: str, **policies: list[Call]) -> dict[str, str]:
+    """Return what is written of one tenant and some policies."""
+    calls = {name: frozenset(calls) for name, calls in policies.items()}
+    return {switches.DOCUMENT: switches.write(Switches(calls, {VC_UID: policy}))}
+
+
+async def refusal(found: Permits, verb: Verb = Verb.EXEC, vc_uid: str = VC_UID) -> RefusedError:
+    """Return why a session may not begin."""
+    with pytest.raises(RefusedError) as refused:
+        async with found.one(vc_uid, verb):
+            pass
+    assert found.count == 0
+    return refused.value
+
+
+def test_every_verb_that_reaches_into_a_pod_has_a_switch():
+    """A verb without one could not be switched off; `run` is `exec` without a stream."""
+    without = {Verb.HEALTH, *(verb for verb in Verb if Route(verb=verb, method="GET").is_read)}
+    assert set(CALLS) == set(Verb) - without
+    assert set(CALLS.values()) == set(Call)
+    assert CALLS[Verb.RUN] is Call.EXEC
+
+
+@pytest.mark.parametrize("verb", CALLS)
+async def test_a_switch_is_for_one_kind_of_call_of_one_tenant(verb):
+    """The sentence names the switch and the policy; other verbs and tenants go on."""
+    found = Permits()
+    found.learn(access(CALLS[verb]))
+    error = await refusal(found, verb)
+    assert (error.status, error.reason) == (403, Reason.SWITCHED_OFF)
+    assert f"spec.access.{CALLS[verb].value} of its TenantPolicy 'shops' is false" in error.sentence
+    for other in Verb:
+        async with found.one(OTHER, other):
+            pass
+        if CALLS.get(other) is not CALLS[verb]:
+            async with found.one(VC_UID, other):
+                pass
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(None, {}, {"other": "x"}, {switches.DOCUMENT: ""}, {switches.DOCUMENT: "{}"}),
+        {switches.DOCUMENT: access()[switches.DOCUMENT][:-1]},
+    ],
+)
+async def test_what_cannot_be_read_permits_nothing_new_and_ends_nothing(data):
+    """Also when something could be read before."""
+    found = Permits()
+    assert (await refusal(found)).reason is Reason.NO_POLICY
+    found.learn(access())
+    async with found.one(VC_UID, Verb.EXEC):
+        found.learn(data)
+        await asyncio.sleep(0)
+        with pytest.raises(RefusedError) as refused:
+            async with found.one(VC_UID, Verb.EXEC):
+                pass
+        assert (refused.value.status, refused.value.reason) == (503, Reason.NO_POLICY)
+        await asyncio.sleep(0.01)
+    async with found.one(VC_UID, Verb.HEALTH):
+        pass
+
+
+@pytest.mark.parametrize("document", ['{"policies":{},"tenants":{}}', access()[switches.DOCUMENT]])
+async def test_a_tenant_that_is_not_listed_has_nothing(document):
+    """Default closed."""
+    found = Permits()
+    found.learn({switches.DOCUMENT: document})
+    error = await refusal(found, vc_uid="33333333-0000-4000-8000-000000000000")
+    assert (error.status, error.reason) == (403, Reason.NO_POLICY)
+
+
+async def test_a_policy_that_is_missing_has_nothing():
+    """Its name is told, as somebody may have mistyped it."""
+    found = Permits()
+    found.learn(bound("typo", baseline=[Call.EXEC]))
+    error = await refusal(found)
+    assert (error.status, "TenantPolicy 'typo'" in error.sentence) == (403, True)
+
+
+async def test_the_built_in_policy_is_one_like_the_others():
+    """Of tenants that name none, where there is no object for it."""
+    found = Permits()
+    found.learn(bound("", **{"": [Call.EXEC]}))
+    async with found.one(VC_UID, Verb.EXEC):
+        pass
+    assert "TenantPolicy 'baseline'" in (await refusal(found, Verb.LOGS)).sentence
+
+
+async def test_a_session_ends_with_its_permit_and_others_go_on():
+    """Whatever it waits for; the tenant's other verbs and the other tenant are not touched."""
+    found = Permits()
+    found.learn(access())
+    ended: list[str] = []
+
+    async def hold(name: str, vc_uid: str, verb: Verb) -> None:
+        try:
+            async with found.one(vc_uid, verb):
+                await asyncio.Event().wait()
+        except RefusedError as error:
+            ended.append(f"{name} {error.reason.value}")
+
+    held = [
+        asyncio.ensure_future(hold("exec", VC_UID, Verb.EXEC)),
+        asyncio.ensure_future(hold("logs", VC_UID, Verb.LOGS)),
+        asyncio.ensure_future(hold("other", OTHER, Verb.EXEC)),
+    ]
+    await asyncio.sleep(0)
+    assert found.count == 3
+    found.learn(access(Call.EXEC))
+    await asyncio.wait(held, return_when=asyncio.FIRST_COMPLETED, timeout=5)
+    await asyncio.sleep(0.01)
+    assert ended == ["exec switched_off"]
+    assert found.count == 2
+    for _ in range(2):  # told again before those that end have ended
+        found.learn({switches.DOCUMENT: '{"policies":{},"tenants":{}}'})
+        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await asyncio.gather(*held)
+    assert sorted(ended) == ["exec switched_off", "logs no_policy", "other no_policy"]
+    assert found.count == 0
+
+
+async def test_a_timeout_of_the_session_itself_stays_one():
+    """It must not be taken for the end of a permit."""
+    found = Permits()
+    found.learn(access())
+    with pytest.raises(TimeoutError):
+        async with found.one(VC_UID, Verb.EXEC), asyncio.timeout(0):
+            await asyncio.Event().wait()
+    with pytest.raises(asyncio.CancelledError):
+        async with found.one(VC_UID, Verb.EXEC):
+            raise asyncio.CancelledError
+    assert found.count == 0
+
+
+async def test_what_nobody_renews_grows_old(monkeypatch):
+    """A node that is cut off from the super cluster serves for a while, then nothing new."""
+    found = Permits()
+    found.learn(access())
+    found.lose()
+    async with found.one(VC_UID, Verb.EXEC):
+        monkeypatch.setattr(permits, "STALE_SECONDS", -1.0)
+        with pytest.raises(RefusedError) as refused:
+            async with found.one(VC_UID, Verb.EXEC):
+                pass
+        assert refused.value.status == 503
+    found.learn(access())
+    async with found.one(VC_UID, Verb.EXEC):
+        pass

@@ -1,0 +1,96 @@
+"""The super API server as the way to this node's pods: their list, and their subresources.
+
+Owns what is asked of it and what becomes of its errors, which come as Status objects. Hazard: it
+serves the whole super cluster, so what tenants do is paced here; and its own errors name addresses
+and accounts, so of those only what a kubelet or a check of the API says to a caller passes.
+"""
+
+import asyncio
+import re
+from http import HTTPStatus
+
+import orjson
+import structlog
+
+from vnagent import subresources
+from vnagent.heads import ResponseProblemError
+from vnagent.origin import Origin
+from vnagent.pace import Bucket, Buckets
+from vnagent.peer import Opened, Peer, Words
+from vnagent.refusals import Reason, RefusedError
+
+LISTS_AT_ONCE = 5
+LIST_SECONDS = 5.0
+"""Between two lists for long: as often as a node that is used asks, whoever hammers."""
+CALLS_AT_ONCE = 100
+CALL_SECONDS = 0.05
+"""Between two calls of one tenant for long."""
+
+WORDS = Words(
+    name="the super cluster's API server",
+    down=Reason.API_DOWN,
+    untrusted=Reason.API_UNTRUSTED,
+    denies=Reason.API_DENIES,
+    odd=Reason.API_ODD,
+    large=Reason.API_LARGE,
+)
+
+_QUERY = re.compile(r"\?[^\s\"]+")
+_log = structlog.get_logger(__name__)
+
+
+class ApiServer(Peer):
+    """Lists the pods of one node and opens streams to them, at a pace."""
+
+    def __init__(self, origin: Origin, node: str) -> None:
+        super().__init__(origin, WORDS)
+        self._target = subresources.pods_on(node)
+        self._lists = Bucket(LISTS_AT_ONCE, LIST_SECONDS)
+        self._calls = Buckets(CALLS_AT_ONCE, CALL_SECONDS)
+
+    async def turn(self) -> None:
+        """Wait until the pods may be listed again; for one caller at a time."""
+        loop = asyncio.get_running_loop()
+        while pause := self._lists.pause(loop.time()):  # noqa: ASYNC110 - a clock
+            await asyncio.sleep(pause)
+
+    async def fetch_pods(self) -> bytes:
+        """Return the list of this node's pods as the store has it; raises RefusedError."""
+        self._lists.take(asyncio.get_running_loop().time())
+        return await self.fetch(self._target)
+
+    def pace(self, vc_uid: str) -> None:
+        """Count a call of a tenant; raises RefusedError when it makes too many."""
+        if not self._calls.take(vc_uid, asyncio.get_running_loop().time()):
+            raise RefusedError(
+                429,
+                Reason.TENANT_FAST,
+                "this cluster makes more calls to the node than the super cluster's API server is"
+                " given; try again",
+            )
+
+    async def explain(self, opened: Opened) -> bytes:
+        """Return the sentence of an answer that opens no stream, and close; raises RefusedError."""
+        text = await super().explain(opened)
+        kinds = opened.head.values(b"content-type")
+        if not any(kind.startswith(b"application/json") for kind in kinds):
+            return text  # the kubelet's own, handed on
+        try:
+            found = orjson.loads(text)
+            message = str(found["message"])
+        except (orjson.JSONDecodeError, LookupError, TypeError) as error:
+            raise self._trouble(ResponseProblemError("the error is no Status")) from error
+        if opened.head.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            # It may tell of addresses, and a target may hold a command, which is nobody's to read.
+            told = _QUERY.sub("?...", message)
+            _log.warning("call failed", by=WORDS.name, status=opened.head.status, error=told)
+            raise RefusedError(
+                502, Reason.API_ODD, f"{WORDS.name} could not pass the call on to the node"
+            )
+        return message.encode()
+
+    def _refusal(self, status: int) -> RefusedError | None:
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            _log.warning("call failed", by=WORDS.name, status=status)
+            return RefusedError(503, Reason.API_BUSY, f"{WORDS.name} is busy; try again")
+        return super()._refusal(status)

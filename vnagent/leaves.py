@@ -1,0 +1,82 @@
+"""What of a kubelet's JSON passes: tables of fields, each with a reader. Pure.
+
+A reader returns what is shown of a value, None when nothing is. Must not know which document it
+reads. Hazard: what a kubelet adds one day may tell of the whole node, so there is no reader that
+passes a value as it is; a field that no table names does not pass.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+MAX_TEXT = 4096
+_MAX_COUNT = 2**64 - 1
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z", re.ASCII
+)
+
+Reader = Callable[[Any], Any]
+
+
+def fields(table: Mapping[str, Reader]) -> Reader:
+    """Return a reader of an object with these fields; others are left out."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return None
+        shown = ((name, reader(value.get(name))) for name, reader in table.items())
+        return {name: found for name, found in shown if found is not None}
+
+    return read
+
+
+def each(reader: Reader) -> Reader:
+    """Return a reader of a list; items of which nothing is shown are left out."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, list):
+            return None
+        shown = map(reader, value)
+        return [found for found in shown if found is not None]
+
+    return read
+
+
+def count(value: Any) -> Any:
+    """Show an unsigned number of 64 bits."""
+    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT
+    return value if is_one else None
+
+
+def number(value: Any) -> Any:
+    """Show a signed number of 32 bits, such as an exit code."""
+    is_one = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+    return value if is_one else None
+
+
+def switch(value: Any) -> Any:
+    """Show true or false."""
+    return value if isinstance(value, bool) else None
+
+
+def text(value: Any) -> Any:
+    """Show a short text in one line."""
+    is_one = isinstance(value, str) and len(value) <= MAX_TEXT and value.isprintable()
+    return value if is_one else None
+
+
+def moment(value: Any) -> Any:
+    """Show a time in UTC as Kubernetes writes it."""
+    if not isinstance(value, str) or _MOMENT.fullmatch(value) is None:
+        return None
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return value
+
+
+def capped(total: int) -> int:
+    """Return a sum of counts as a count, which JSON readers take for 64 bits."""
+    return min(total, _MAX_COUNT)
