@@ -138,14 +138,26 @@ def _head(table: str) -> str:
 
 
 def _rule(row: Access) -> str:
+    first, last = _conditions(row)
     lines = [
+        *first,
         *(f"  # {line}" for line in textwrap.wrap(row.why, WIDTH - 4)),
         f'  - apiGroups: ["{row.group}"]',
         *_list("resources", row.resources),
         *(_list("resourceNames", row.names) if row.names else ()),
         *_list("verbs", row.verbs),
+        *last,
     ]
     return "\n".join(lines) + "\n"
+
+
+def _conditions(row: Access) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the lines of the template around a row that hangs on a value of the chart."""
+    if row.when is None:
+        return (), ()
+    value, choices = row.when
+    spelled = " ".join(f'"{choice}"' for choice in choices)
+    return [f"  {{{{- if has .Values.{value} (list {spelled}) }}}}"], ["  {{- end }}"]
 
 
 def _list(key: str, values: Sequence[str]) -> list[str]:

@@ -1,12 +1,13 @@
 """Nobody may do more than the tables say, and the files say what the tables say."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from charts import generate
+from charts import generate, readme
 from tenancy.access import Access, AccessProblemError
 
 TABLES = {
@@ -66,6 +67,8 @@ def test_the_tenants_role_is_one_cluster_role():
         {"verbs": ()},
         {"why": " "},
         {"names": ("a",), "verbs": ("create",)},
+        {"when": ("agent.upstream", ())},
+        {"when": ("", ("auto",))},
     ],
 )
 def test_a_row_that_grants_too_much_or_nothing_cannot_be_written(row):
@@ -87,6 +90,22 @@ def test_rules_carry_their_reason_and_their_names():
             "verbs": ["get"],
         }
     ]
+
+
+def test_a_row_may_hang_on_a_value_of_the_chart():
+    rows = (Access("", ("pods",), ("get",), "Because.", when=("agent.upstream", ("a", "b"))),)
+    first, *rule, last = generate.rules(rows).splitlines(keepends=True)
+    assert first == '  {{- if has .Values.agent.upstream (list "a" "b") }}\n'
+    assert last == "  {{- end }}\n"
+    assert "".join(rule) == generate.rules((Access("", ("pods",), ("get",), "Because."),))
+
+
+def test_what_a_row_hangs_on_is_a_value_with_these_choices():
+    schema = json.loads((readme.CHART / "values.schema.json").read_text())
+    values = dict(readme.leaves(schema, schema))
+    for table in TABLES.values():
+        for value, choices in (row.when for row in table if row.when):
+            assert set(choices) <= set(values[value]["enum"])
 
 
 def test_stale_files_are_found(tmp_path: Path):

@@ -1,5 +1,6 @@
 """Imports point downward; the tool says so."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,14 @@ def test_the_chart_and_the_package_have_one_version():
     project = (ROOT / "pyproject.toml").read_text()
     assert f'version = "{chart["version"]}"' in project
     assert chart["appVersion"] == chart["version"]
+
+
+@pytest.mark.parametrize("component", ["kubectl_vc", "kubeio", "syncer", "vcmanager", "vnagent"])
+def test_nothing_of_ours_unpacks_an_archive(component):
+    """SEC-18: what a container's `tar` says is unpacked by kubectl alone."""
+    for path in sorted((ROOT / component).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = {alias.name for alias in getattr(node, "names", ()) if hasattr(alias, "name")}
+            modules = {name.partition(".")[0] for name in names} | {getattr(node, "module", "")}
+            assert not modules & {"tarfile", "zipfile", "zipimport", "lzma", "bz2"}, path
+            assert getattr(node, "attr", "") != "unpack_archive", path

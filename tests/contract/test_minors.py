@@ -28,3 +28,13 @@ def test_what_a_minor_means_is_what_the_testbed_has_images_of(minor: str):
     assert release.versions.kubernetes == BUILT[minor]
     wanted = set(versions.images(images.PREFIX, release.versions).values())
     assert wanted <= images.for_tenants()
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_tenants_api_servers_ask_for_create_before_a_websocket(minor: str):
+    """SEC-22: since 1.35 an exec by GET needs the right to create; nothing turns that off."""
+    major, number = map(int, minor.split("."))
+    assert (major, number) >= (1, 35)
+    data = product.REPOSITORY / "clusterversions"
+    for path in sorted(each for each in data.rglob("*") if each.is_file()):
+        assert b"AuthorizePodWebsocketUpgradeCreatePermission" not in path.read_bytes(), path
