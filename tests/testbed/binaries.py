@@ -78,6 +78,12 @@ PROGRAMS = (
         "localpath",
     ),
     Program("coredns", "coredns", "github.com/coredns/coredns", "coredns"),
+    Program(
+        "metrics-server",
+        "metrics-server",
+        "sigs.k8s.io/metrics-server/cmd/metrics-server",
+        "metrics-server",
+    ),
     Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm"),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
     Program("alerts", "prometheus", "virtual-cluster.local/testbed/prometheus", "prometheus"),
@@ -96,6 +102,7 @@ CLUSTER_GROUPS = (
     "registry",
     "localpath",
     "coredns",
+    "metrics-server",
     "helm",
 )
 

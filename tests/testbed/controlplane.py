@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.testbed import binaries, cache
 from tests.testbed.components import Component, Places, flags
+from tests.testbed.pki import KUBELET_AUTHORITIES
 from tests.testbed.topology import API_PORT, HUB, REGISTRY_PORT, Topology
 
 AUDIT_POLICY: dict[str, Any] = {
@@ -81,7 +82,7 @@ def apiserver(topology: Topology, places: Places, minor: str) -> Component:
         "client-ca-file": pki / "ca.crt",
         "tls-cert-file": pki / "apiserver.crt",
         "tls-private-key-file": pki / "apiserver.key",
-        "kubelet-certificate-authority": pki / "ca.crt",
+        "kubelet-certificate-authority": pki / KUBELET_AUTHORITIES,
         "kubelet-client-certificate": pki / "apiserver-kubelet-client.crt",
         "kubelet-client-key": pki / "apiserver-kubelet-client.key",
         "kubelet-preferred-address-types": "InternalIP",

@@ -35,6 +35,7 @@ def recipes() -> list[Recipe]:
     """All images that change only with the pinned versions."""
     etcd = versions.module_version("etcd", "go.etcd.io/etcd/server/v3")
     coredns = versions.module_version("coredns", "github.com/coredns/coredns")
+    metrics = versions.module_version("metrics-server", "sigs.k8s.io/metrics-server")
     provisioner = versions.module_version("localpath", "github.com/rancher/local-path-provisioner")
     table = [
         Recipe(PAUSE, "base", _pause),
@@ -42,6 +43,7 @@ def recipes() -> list[Recipe]:
         Recipe(PYTHON, "base", _python),
         of_programs(f"{PREFIX}/etcd:{etcd}", "etcd", "etcd", "etcdctl"),
         of_programs(f"{PREFIX}/coredns:{coredns}", "coredns", "coredns"),
+        of_programs(f"{PREFIX}/metrics-server:v{metrics}", "metrics-server", "metrics-server"),
         of_programs(
             f"{PREFIX}/local-path-provisioner:{provisioner}", "localpath", "local-path-provisioner"
         ),
@@ -63,9 +65,8 @@ def name_of(short: str) -> str:
 
 def for_tenants() -> set[str]:
     """The names of the images that tenants' control planes consist of."""
-    return {
-        recipe.name for recipe in recipes() if recipe.group in ("etcd", "coredns", "kubernetes")
-    }
+    groups = ("etcd", "coredns", "metrics-server", "kubernetes")
+    return {recipe.name for recipe in recipes() if recipe.group in groups}
 
 
 def build(progress: Progress) -> list[Image]:

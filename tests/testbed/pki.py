@@ -23,6 +23,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tests.testbed import cache
 from tests.testbed.topology import API_PORT, Topology
 
+KUBELET_AUTHORITIES = "kubelet-authorities.crt"
+"""By which the API server, and nobody else, verifies every kubelet."""
 LIFETIME = dt.timedelta(days=365)
 Name = str | IPv4Address
 
@@ -159,13 +161,19 @@ def write_cluster(topology: Topology, folder: Path) -> None:
     write_kubeconfig("admin", admin, topology.server)
     for component in ("kube-controller-manager", "kube-scheduler"):
         write_kubeconfig(component, make_leaf(authority, f"system:{component}"), local)
+    kubelets = {authority.pem: None}
     for node in topology.nodes:
         user = make_leaf(authority, f"system:node:{node.name}", groups=["system:nodes"])
         write_kubeconfig(f"{node.space}-kubelet", user, topology.server)
         proxy = make_leaf(authority, "system:kube-proxy")
         write_kubeconfig(f"{node.space}-kube-proxy", proxy, topology.server)
-        serving = make_leaf(authority, f"system:node:{node.name}", names=[node.ip, node.name])
+        # A kubelet that is given no certificate makes such an authority of its own. It would make
+        # it after the API server has read whom to trust, and without its address: so we do.
+        own = make_authority(f"{node.name}-ca") if node.is_self_signed else authority
+        serving = make_leaf(own, f"system:node:{node.name}", names=[node.ip, node.name])
         _write(folder, f"{node.space}-kubelet-serving", serving)
+        kubelets[own.pem] = None
+    cache.write_atomic(folder / KUBELET_AUTHORITIES, b"".join(kubelets))
 
 
 def _builder(

@@ -34,6 +34,11 @@ class Node:
         return f"node-{self.number}"
 
     @property
+    def is_self_signed(self) -> bool:
+        """Whether its kubelet's serving certificate is its own, as kind's and kubeadm's are."""
+        return self.number == 2
+
+    @property
     def gateway(self) -> IPv4Address:
         """The address of its own bridge, which the pods see as their gateway."""
         return self.pods[1]
