@@ -202,6 +202,7 @@ async def test_a_full_spec_passes_and_defaults_are_filled_in(client):
         serviceCidr="10.96.64.0/22",
         pkiExpireDays=365,
         dns="none",
+        metrics="managed",
         policyRef={"name": "baseline"},
         transparentMetaPrefixes=["k8s.net.status"],
         opaqueMetaPrefixes=["tenancy.x-k8s.io"],
@@ -214,6 +215,7 @@ async def test_a_full_spec_passes_and_defaults_are_filled_in(client):
         "clusterDomain": "cluster.local",
         "pkiExpireDays": 90,
         "dns": "managed",
+        "metrics": "none",
     }
 
 

@@ -30,6 +30,7 @@ VALUE_SETS = {
         *("--set", "syncer.clusterDomain=super.example"),
         *("--set", "syncer.affinity.nodeAffinity.x=y,syncer.podAnnotations.a=b"),
         *("--set", "agent.kubelet.ca.configMap=kubelets,agent.kubelet.ca.key=root.pem"),
+        *("--set", "agent.upstream=kubelet"),
         *("--set", "agent.podAnnotations.a=b,logging.level=DEBUG,flowControl.shares=5"),
         *("--set", "clusterVersions.items.fast.kubernetesVersion=1.36.4"),
         *("--set", "monitoring.dashboard.enabled=true,monitoring.rules.enabled=true"),
@@ -211,6 +212,8 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
         "NODE_NAME": {"fieldPath": "spec.nodeName"},
         "HOST_IP": {"fieldPath": "status.hostIP"},
         "POD_IP": {"fieldPath": "status.podIP"},
+        "POD_UID": {"fieldPath": "metadata.uid"},
+        "UPSTREAM": "auto",
         "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
         "KUBELET_CA_FILE": "/etc/vn-agent/kubelet/ca.crt",
     }
@@ -222,6 +225,35 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
         "name": "kubelets",
         "items": [{"key": "root.pem", "path": "ca.crt"}],
     }
+
+
+@pytest.mark.parametrize(
+    ("upstream", "straight", "around", "told"),
+    [
+        ("auto", True, True, True),
+        ("kubelet", True, False, False),
+        ("apiserver", False, True, False),
+    ],
+)
+def test_the_agent_has_the_rights_of_its_way_and_no_others(upstream, straight, around, told):
+    """SEC-12: nodes/proxy only where kubelets are called, pods only where the API server is."""
+    objects = render("--set", f"agent.upstream={upstream}")
+    rules = named(objects, "ClusterRole", "virtual-cluster:vn-agent")["rules"]
+    granted = {resource: sorted(rule["verbs"]) for rule in rules for resource in rule["resources"]}
+    streams = ("pods/exec", "pods/attach", "pods/portforward")
+    assert granted == {
+        "certificatesigningrequests": ["create", "get"],
+        **({"nodes/proxy": ["create", "get"]} if straight else {}),
+        **({key: ["get"] for key in ("nodes/metrics", "nodes/stats")} if straight else {}),
+        **({"pods": ["list"], "pods/log": ["get"]} if around else {}),
+        **({key: ["create", "get"] for key in streams} if around else {}),
+    }
+    narrow = named(objects, "Role", marks.AGENT)["rules"] or []
+    assert any("events" in rule["resources"] for rule in narrow) is told
+    agent = named(objects, "DaemonSet", marks.AGENT)
+    assert environment(agent)["UPSTREAM"] == upstream
+    assert ("KUBELET_CA_FILE" in environment(agent)) is straight
+    assert ("kubelet-ca" in {each["name"] for each in pod_of(agent)["volumes"]}) is straight
 
 
 def test_leases_have_a_way_of_their_own_through_a_busy_server(usual):

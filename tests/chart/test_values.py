@@ -30,6 +30,7 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
         ("agent.maxUnavailable=0", "/agent/maxUnavailable"),
         ("agent.maxUnavailable=200%", "/agent/maxUnavailable"),
         ("agent.kubelet.insecure=true", "/agent/kubelet"),
+        ("agent.upstream=insecure", "/agent/upstream"),
         ("agent.kubelet.ca.configMap=", "/agent/kubelet/ca/configMap"),
         ("flowControl.shares=0", "/flowControl/shares"),
         ("clusterVersions.items.a=x", "/clusterVersions/items/a"),

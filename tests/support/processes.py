@@ -7,7 +7,9 @@ from the test's main thread only.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,12 +17,20 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+PORTS = range(10_000, 30_000)
+"""Below those that kernels give to whoever asks for any, and to every connection that goes out."""
+
 
 def free_port() -> int:
-    """Return a port on loopback that nobody listens on just now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Return a port that nobody listens on just now, and that nobody gets who does not ask for it.
+
+    Tests run beside each other, and a program takes a while until it listens.
+    """
+    for port in random.SystemRandom().sample(PORTS, 100):
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"100 ports of {PORTS} are all taken")
 
 
 class Process:

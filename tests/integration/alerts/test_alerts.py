@@ -116,6 +116,7 @@ def test_a_certificate_that_was_not_renewed(span, fires):
         ([End.COMPLETE] * 10, False),
         ([End.COMPLETE] * 9 + [Reason.KUBELET_DOWN], False),
         ([End.COMPLETE] * 7 + [Reason.KUBELET_DOWN, Reason.KUBELET_DENIES, End.KUBELET_LOST], True),
+        ([End.COMPLETE] * 7 + [Reason.API_DOWN, Reason.API_BUSY, Reason.API_DENIES], True),
         (["kubelet_refused"] * 10, False),  # the container has not started, says the kubelet
         ([Reason.NOT_FOUND] * 10, False),
         ([], False),

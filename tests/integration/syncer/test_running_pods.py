@@ -149,6 +149,7 @@ def sized(cpu: str) -> list[Object]:
 
 
 async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: World):
+    """SEC-20: within what the super cluster takes."""
     space = await running(synced, pod("web", containers=sized("100m")))
     status = running_status("web")
     real = {"requests": {"cpu": "100m"}, "limits": {"cpu": "2"}}

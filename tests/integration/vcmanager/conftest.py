@@ -96,7 +96,8 @@ async def _install(client: Client) -> None:
     for path in sorted(CRDS.glob("*.yaml")):
         crd = yaml.safe_load(path.read_text())
         await client.create(resources.CUSTOM_RESOURCE_DEFINITIONS, crd)
-    for resource in (resources.VIRTUAL_CLUSTERS, resources.CLUSTER_VERSIONS):
+    own = (resources.VIRTUAL_CLUSTERS, resources.CLUSTER_VERSIONS, resources.TENANT_POLICIES)
+    for resource in own:
         for _ in range(200):
             try:
                 await client.list(resource)

@@ -14,7 +14,7 @@ from tenancy import marks, resources
 from tests.integration.vcmanager.conftest import Stage, cluster_version
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
-from vcmanager import lookout
+from vcmanager import bootstrap, lookout
 from vcmanager.means import TenantClients
 from vcmanager.pki import bundles
 
@@ -358,7 +358,13 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
     await stage.bring_up(cluster)
     changed = asyncio.Event()
     async with TenantClients() as tenants:
-        client = await tenants.get("uid", inside.kubeconfig(), "it", changed=changed.set)
+        client = await tenants.get(
+            "uid",
+            inside.kubeconfig(),
+            "it",
+            changed=changed.set,
+            watched=bootstrap.RESOURCES,
+        )
 
         async def is_noticed(value: str) -> bool:
             """Touch the Service again and again: the watch may not stand yet."""

@@ -39,8 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package")
 def below() -> Iterator[Kubectl]:
-    """The super cluster; one that is up already is used and left."""
-    cluster = Cluster(os.environ.get("SUPER_CLUSTER", "test"))
+    """The super cluster, of two nodes; one that is up already is used and left."""
+    cluster = Cluster(os.environ.get("SUPER_CLUSTER", "test"), nodes=2)
     was_up = cluster.is_up()
     cluster.up(Progress())
     try:

@@ -8,6 +8,7 @@ kubectl, apiserver, agent, kubelet, containerd, and what fails here fails for te
 import asyncio
 import json
 import re
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -19,12 +20,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from tenancy import marks, names
+import yaml
+
+from tenancy import marks, names, switches
+from tenancy.switches import Call, Switches
 from tests.node.kubectl import Kubectl, until
 from tests.support.controlplane import ControlPlane
 from tests.support.processes import Process, free_port
 from vcmanager.pki.authority import Pair, Subject, make_authority, make_leaf
+from vnagent.access import ACCESS
 
 SPACE = "agent-test"
 """Super namespace of the agent's account."""
@@ -62,6 +68,8 @@ class Rig:
     node_ip: str
     tenant: Tenant
     other: Tenant
+    virtual: str = NODE
+    """The tenants' name of the node."""
 
     def place(self, tenant: Tenant, pod: dict[str, Any], **record: str) -> None:
         """Do the syncer's work: the super pod with its record, and the tenant's own pod."""
@@ -76,14 +84,15 @@ class Rig:
             **record,
         }
         twin = {**pod, "metadata": {"name": name, "namespace": "default"}}
-        twin["spec"] = {**pod["spec"], "nodeName": NODE}
+        twin["spec"] = {**pod["spec"], "nodeName": self.virtual}
         tenant.kubectl.apply(twin)
         tenant.kubectl.run(
             *("patch", "pod", name, "--subresource=status", "--type=merge"),
             *("-p", '{"status": {"phase": "Running"}}'),
         )
         space = {"name": name, "namespace": tenant.super_namespace(), "annotations": annotations}
-        spec = {**pod["spec"], "automountServiceAccountToken": False}
+        space["labels"] = pod["metadata"].get("labels", {})
+        spec = {**pod["spec"], "nodeName": self.node, "automountServiceAccountToken": False}
         self.super_kubectl.apply({**pod, "metadata": space, "spec": spec})
 
     def wait(self, tenant: Tenant, name: str, phase: str = "Running") -> dict[str, Any]:
@@ -111,6 +120,17 @@ class Rig:
         body, _, status = done.stdout.rpartition("\n")
         return int(status or 0), body
 
+    def permit(self, *off: Call) -> None:
+        """Do vc-manager's work: switch calls of the first tenant off, and all others on."""
+        everything = frozenset(Call)
+        policies = {"baseline": everything, "shops": everything - set(off)}
+        tenants = {self.tenant.vc_uid: "shops", self.other.vc_uid: "baseline"}
+        metadata = {"name": marks.AGENT_ACCESS, "namespace": SPACE}
+        data = {switches.DOCUMENT: switches.write(Switches(policies, tenants))}
+        self.super_kubectl.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        )
+
     def audit(self) -> list[dict[str, Any]]:
         """What the agent has recorded."""
         lines = self.agent.log.read_text().splitlines()
@@ -133,13 +153,18 @@ def write(path: Path, content: bytes) -> Path:
 
 @contextmanager
 def running(below: Kubectl, folder: Path) -> Iterator[Rig]:
-    """Have an agent on the host, and two tenants, for the length of a block."""
+    """Have an agent of the first node on the host, and two tenants, for the length of a block."""
     now = datetime.now(UTC)
     clients = make_authority("vn-agent-client", now=now)
     servers = make_authority("vn-agent-serving", now=now)
+    node = min(below.items("nodes"), key=lambda item: item["metadata"]["name"])
+    addresses = {a["type"]: a["address"] for a in node["status"]["addresses"]}
+    host = address_toward(addresses["InternalIP"])
     serving = make_leaf(
         servers,
-        Subject(common_name="vn-agent", addresses=("127.0.0.1",), usages=frozenset({"server"})),
+        Subject(
+            common_name="vn-agent", addresses=("127.0.0.1", host), usages=frozenset({"server"})
+        ),
         lifetime=YEAR,
         now=now,
     )
@@ -147,20 +172,20 @@ def running(below: Kubectl, folder: Path) -> Iterator[Rig]:
     write(folder / "serving-ca.crt", servers.certificate)
     write(folder / "serving.crt", serving.certificate)
     write(folder / "serving.key", serving.key)
-    node = below.items("nodes")[0]
-    addresses = {a["type"]: a["address"] for a in node["status"]["addresses"]}
     _make_account(below, folder)
     port, health_port = free_port(), free_port()
-    agent = _start_agent(folder, addresses["InternalIP"], port, health_port)
+    agent = start_agent(
+        *(folder, addresses["InternalIP"], port, health_port),
+        *(f"--node-name={node['metadata']['name']}", *api_flags(below)),
+    )
     planes: list[ControlPlane] = []
     tenants: list[Tenant] = []
     try:
         for name in ("one", "two"):
-            tenant, plane = _make_tenant(name, folder, below, clients, port)
+            tenant, plane = _make_tenant(name, folder, below, clients, (host, port))
             planes.append(plane)
             tenants.append(tenant)
-        until(lambda: _is_ready(health_port), "the agent is ready")
-        yield Rig(
+        rig = Rig(
             super_kubectl=below,
             folder=folder,
             client_authority=clients,
@@ -173,6 +198,9 @@ def running(below: Kubectl, folder: Path) -> Iterator[Rig]:
             tenant=tenants[0],
             other=tenants[1],
         )
+        rig.permit()
+        until(lambda: is_ready(health_port), "the agent is ready")
+        yield rig
     finally:
         for plane in planes:
             asyncio.run(plane.stop())
@@ -183,7 +211,17 @@ def running(below: Kubectl, folder: Path) -> Iterator[Rig]:
         below.run("delete", "namespace", SPACE)  # waits: its name is used again
 
 
-def _is_ready(health_port: int) -> bool:
+def address_toward(peer: str) -> str:
+    """Return the machine's own address on the way to a peer.
+
+    A tenant's API server proxies to no node whose address is loopback's.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((peer, 9))  # sends nothing
+        return str(probe.getsockname()[0])
+
+
+def is_ready(health_port: int) -> bool:
     try:
         url = f"http://127.0.0.1:{health_port}/readyz"
         with urllib.request.urlopen(url, timeout=5) as answer:
@@ -207,7 +245,12 @@ def _make_account(below: Kubectl, folder: Path) -> None:
             "kind": "ClusterRole",
             "metadata": {"name": SPACE},
             "rules": [
-                {"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["get", "create"]}
+                {
+                    "apiGroups": [row.group],
+                    "resources": list(row.resources),
+                    "verbs": list(row.verbs),
+                }
+                for row in ACCESS
             ],
         },
         {
@@ -221,6 +264,26 @@ def _make_account(below: Kubectl, folder: Path) -> None:
             },
             "subjects": [subject],
         },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": SPACE, "namespace": SPACE},
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "resources": ["configmaps"],
+                    "resourceNames": [marks.AGENT_ACCESS],
+                    "verbs": ["get", "watch"],
+                }
+            ],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": SPACE, "namespace": SPACE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SPACE},
+            "subjects": [subject],
+        },
     )
     token = below.run("create", "token", "agent", "-n", SPACE, "--duration=2h")
     write(folder / "token", token.encode())
@@ -228,19 +291,28 @@ def _make_account(below: Kubectl, folder: Path) -> None:
     write(folder / "kubelet-ca.crt", roots["data"]["ca.crt"].encode())
 
 
-def _start_agent(
+def api_flags(below: Kubectl) -> list[str]:
+    """Say where the super API server is, as the kubelet does in a pod's environment."""
+    config = yaml.safe_load(below.kubeconfig.read_text())
+    server = urlsplit(config["clusters"][0]["cluster"]["server"])
+    return [f"--api-host={server.hostname}", f"--api-port={server.port or 443}"]
+
+
+def start_agent(
     folder: Path, kubelet: str, port: int, health_port: int, *more: str, log: str = "agent.log"
 ) -> Process:
     options = {
         "pod-name": "vn-agent-test",
         "pod-ip": "127.0.0.1",
+        "listen-host": "0.0.0.0",  # noqa: S104 - loopback for curl, the other for API servers
         "port": port,
         "health-port": health_port,
         "client-ca-file": folder / "client-ca.crt",
         "kubelet-host": kubelet,
         "kubelet-ca-file": folder / "kubelet-ca.crt",
         "token-file": folder / "token",
-        "api-host": "127.0.0.1",
+        "pod-namespace": SPACE,
+        "api-ca-file": folder / "kubelet-ca.crt",
         "tls-cert-file": folder / "serving.crt",
         "tls-private-key-file": folder / "serving.key",
     }
@@ -249,8 +321,9 @@ def _start_agent(
 
 
 def _make_tenant(
-    name: str, folder: Path, below: Kubectl, clients: Pair, port: int
+    name: str, folder: Path, below: Kubectl, clients: Pair, agent: tuple[str, int]
 ) -> tuple[Tenant, ControlPlane]:
+    host, port = agent
     now = datetime.now(UTC)
     vc_uid = str(uuid.uuid4())
     root = names.root_namespace("default", name, vc_uid)
@@ -286,15 +359,15 @@ def _make_tenant(
     tenant.kubectl.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
     addresses = [
         {"type": "InternalIP", "address": "192.0.2.1"},
-        {"type": marks.AGENT_ADDRESS, "address": "127.0.0.1"},
+        {"type": marks.AGENT_ADDRESS, "address": host},
     ]
     patch_node(tenant, addresses=addresses, daemonEndpoints={"kubeletEndpoint": {"Port": port}})
     return tenant, plane
 
 
-def patch_node(tenant: Tenant, **status: Any) -> None:
-    """Change the status of the tenant's node."""
+def patch_node(tenant: Tenant, node: str = NODE, **status: Any) -> None:
+    """Change the status of a node of the tenant's."""
     tenant.kubectl.run(
-        *("patch", "node", NODE, "--subresource=status", "--type=merge"),
+        *("patch", "node", node, "--subresource=status", "--type=merge"),
         *("-p", json.dumps({"status": status})),
     )

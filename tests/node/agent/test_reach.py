@@ -1,6 +1,7 @@
 """What callers of the agent reach: their own pods, on the routes there are, if we know them."""
 
 import base64
+import os
 import subprocess
 import urllib.request
 import uuid
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tenancy import marks
+from tenancy.switches import Call
 from tests.node import objects
 from tests.node.agent.rig import SLEEPER, YEAR, write
 from tests.node.kubectl import until
@@ -78,9 +80,9 @@ def test_a_uid_in_the_path_must_be_the_pods(rig, pods):
 @pytest.mark.parametrize(
     "path",
     [
-        *("/", "/pods", "/runningpods/", "/stats/summary", "/metrics", "/metrics/cadvisor"),
-        *("/metrics/resource", "/logs/", "/configz", "/spec/", "/checkpoint/default/tool/main"),
-        *("/run/default/tool/main?cmd=id", "/debug/pprof/", "/debug/flags/v", "/healthz/ping"),
+        *("/", "/pods/default", "/stats", "/stats/container", "/metrics", "/metrics/cadvisor"),
+        *("/metrics/resource/", "/logs/", "/configz", "/spec/", "/checkpoint/default/tool/main"),
+        *("/run/default/tool", "/debug/pprof/", "/debug/flags/v", "/healthz/ping"),
         *("/containerLogs/default/tool/..%2f..%2fpods", "/containerLogs/default/tool/main/"),
         *("/containerLogs/default//tool/main", "/containerLogs/../pods", "//pods", "/./pods"),
         *("/containerLogs/default/tool/main;x", "/containerLogs/default/tool/ma%69n"),
@@ -97,6 +99,44 @@ def test_a_missing_pod_is_looked_for_on_the_node(rig):
     rig.place(rig.tenant, objects.pod("late", "echo here I am; " + SLEEPER))
     rig.wait(rig.tenant, "late")
     assert rig.curl("/containerLogs/default/late/main") == (200, "here I am\n")
+
+
+# What the tenant's policy lets through.
+
+
+def test_what_a_policy_switches_off_is_refused_and_ends(rig, pods):
+    """kubectl shows the sentence; what runs is cut; the other tenant is not touched."""
+    environment = {**os.environ, "KUBECONFIG": str(rig.tenant.kubectl.kubeconfig)}
+    environment["PATH"] = rig.tenant.kubectl.path
+    with subprocess.Popen(
+        ["kubectl", "exec", "-i", "tool", "--", "cat"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write("hello\n")
+        assert running.stdout.readline() == "hello\n"
+        rig.permit(Call.EXEC)
+        try:
+            running.wait(timeout=30)  # with 0: kubectl takes a stream that broke for one that ended
+            done = rig.tenant.kubectl.call("exec", "tool", "--", "true")
+            assert done.code != 0
+            assert "spec.access.exec of its TenantPolicy 'shops' is false" in done.err
+            rig.tenant.kubectl.run("logs", "tool")
+            rig.place(rig.other, objects.pod("free", SLEEPER))
+            rig.wait(rig.other, "free")
+            rig.other.kubectl.run("exec", "free", "--", "true")
+        finally:
+            rig.permit()
+    until(
+        lambda: rig.tenant.kubectl.call("exec", "tool", "--", "true").code == 0,
+        "exec is switched on again",
+    )
 
 
 # Who calls.

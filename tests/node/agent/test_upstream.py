@@ -1,0 +1,198 @@
+"""A node whose kubelet is its own authority: the same calls, by way of the super API server."""
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.node import objects
+from tests.node.agent import far
+from tests.node.agent.rig import SLEEPER, SPACE, Rig, patch_node
+from tests.node.kubectl import until
+
+pytestmark = pytest.mark.node
+
+SPDY, WEBSOCKET = "spdy", "websocket"
+NUMBERS = "trap 'exit 0' TERM; for i in 1 2 3 4 5; do echo line $i; done; " + SLEEPER
+READER = "while read line; do echo got $line; done; sleep 600"
+
+
+@pytest.fixture(scope="module")
+def there(rig: Rig) -> Iterator[Rig]:
+    """The agent of the second node, and pods on it."""
+    with far.beside(rig) as found:
+        reader = objects.pod("far-reader", READER)
+        reader["spec"]["containers"][0]["stdin"] = True
+        listener = objects.pod("far-listener", "while :; do echo hi there | nc -l -p 8080; done")
+        for pod in (objects.pod("far-tool", NUMBERS), reader, listener):
+            found.place(found.tenant, pod)
+        for name in ("far-tool", "far-reader", "far-listener"):
+            found.wait(found.tenant, name)
+        yield found
+
+
+@pytest.fixture(params=[(SPDY, "true"), (WEBSOCKET, "true"), (SPDY, "false")], ids=str)
+def leg(there: Rig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """REL-94: each way in which a stream can come along."""
+    towards_agent, kubectl_websockets = request.param
+    declared = ["ExtendWebSocketsToKubelet"] if towards_agent == WEBSOCKET else []
+    patch_node(there.tenant, there.virtual, declaredFeatures=declared)
+    monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", kubectl_websockets)
+    monkeypatch.setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", kubectl_websockets)
+    return str(towards_agent)
+
+
+def environment(rig: Rig) -> dict[str, str]:
+    """What kubectl needs to be the tenant's."""
+    kubectl = rig.tenant.kubectl
+    return {**os.environ, "KUBECONFIG": str(kubectl.kubeconfig), "PATH": kubectl.path}
+
+
+def test_the_kubelet_is_not_trusted_and_an_admin_can_see_it(there):
+    """The mode and its reason: one line in the log, one series, one Event."""
+    lines = [json.loads(line) for line in there.agent.log.read_text().splitlines()]
+    changes = [(line["mode"], line["reason"]) for line in lines if line["event"] == "upstream"]
+    assert changes == [("kubelet", "unseen"), ("apiserver", "untrusted")]
+    assert there.metric("vc_agent_upstream") == 1
+
+    def told() -> list[str]:
+        found = there.super_kubectl.items("events", "-n", SPACE)
+        return [e["reason"] for e in found if e["involvedObject"]["name"] == far.POD]
+
+    until(lambda: told() == ["UpstreamApiServer"], "the Event")
+
+
+def test_logs(there):
+    """With the options of the API in place of the kubelet's."""
+    kubectl = there.tenant.kubectl
+    lines = [f"line {number}" for number in range(1, 6)]
+    assert kubectl.run("logs", "far-tool").splitlines() == lines
+    assert kubectl.run("logs", "far-tool", "--tail=2").splitlines() == lines[-2:]
+    assert kubectl.run("logs", "far-tool", "--limit-bytes=7") == "line 1\n"
+    assert kubectl.run("logs", "far-tool", "--since=1h").splitlines() == lines
+    stamped = kubectl.run("logs", "far-tool", "--timestamps").splitlines()
+    assert [line.split(" ", 1)[1] for line in stamped] == lines
+    done = kubectl.call("logs", "far-tool", "--previous")
+    assert done.code != 0
+    assert "previous terminated container" in done.err
+    assert there.tenant.super_namespace() not in done.err
+
+
+def test_a_log_is_followed(there):
+    """Lines come as they are written, and the stream ends with its reader."""
+    with subprocess.Popen(
+        ["kubectl", "logs", "-f", "far-tool"],
+        env=environment(there),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "line 1\n"
+        following.kill()
+    until(lambda: there.metric("vc_agent_open_streams") == 0, "the stream has ended")
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 137])
+def test_exec_gives_the_exit_code(there, leg, code):
+    """The command's exit code is kubectl's, its two outputs stay apart."""
+    script = f"echo out; echo err >&2; exit {code}"
+    done = there.tenant.kubectl.call("exec", "far-tool", "--", "sh", "-c", script)
+    assert done.code == code
+    assert done.out == "out\n"
+    assert done.err.splitlines()[0] == "err"
+
+
+def test_exec_takes_input_to_its_end(there, leg):
+    """REL-87: the end of the input goes through two API servers and leaves the output open."""
+    text = "".join(f"line {i}\n" for i in range(50_000))
+    script = "cat | md5sum; cat /dev/null"
+    done = there.tenant.kubectl.call("exec", "-i", "far-tool", "--", "sh", "-c", script, stdin=text)
+    assert done.out.split()[0] == hashlib.md5(text.encode()).hexdigest()  # noqa: S324 - a check
+
+
+def test_exec_has_a_terminal(there, leg):
+    """`-it` gives the command a terminal with the size of the caller's."""
+    command = "tty; until stty size | grep -w 33; do sleep 0.1; done; exit 7"
+    done = there.tenant.kubectl.terminal(
+        "stty rows 33 cols 111;"
+        f" timeout --foreground 20 kubectl exec -it far-tool -- sh -c '{command}'"
+    )
+    assert "/dev/pts/" in done.out
+    assert done.code == 7
+
+
+def test_attach_talks_to_the_main_process(there, leg):
+    """Attach reads what the process writes and writes what it reads."""
+    with subprocess.Popen(
+        ["kubectl", "attach", "-i", "far-reader"],
+        env=environment(there),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as attached:
+        assert attached.stdin is not None
+        assert attached.stdout is not None
+        attached.stdin.write("hello\n")
+        assert attached.stdout.readline() == "got hello\n"
+        attached.kill()
+
+
+def test_ports_are_forwarded(there, leg):
+    """A connection to the forwarded port reaches the container."""
+    with subprocess.Popen(
+        ["kubectl", "port-forward", "pod/far-listener", ":8080"],
+        env=environment(there),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as forwarding:
+        assert forwarding.stdout is not None
+        port = int(forwarding.stdout.readline().rpartition("127.0.0.1:")[2].split()[0])
+
+        def ask() -> bytes:
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+                return connection.recv(100)
+
+        assert until(ask, "the container's answer") == b"hi there\n"
+        forwarding.kill()
+
+
+def test_the_gate_is_the_same(there):
+    """SEC-03, SEC-05, SEC-17: no pod of the other node, of another tenant, of the super cluster."""
+    there.place(there.other, objects.pod("far-other", SLEEPER))
+    there.wait(there.other, "far-other")
+    for path in ("far-other/main", "tool/main", "nothing/main"):
+        assert there.curl(f"/containerLogs/default/{path}")[0] == 404
+    assert there.curl("/containerLogs/default/far-tool/mesh")[0] == 403
+    assert there.curl(f"/containerLogs/{there.tenant.super_namespace()}/far-tool/main")[0] == 404
+    assert there.curl("/containerLogs/default/far-other/main", tenant=there.other) == (200, "")
+
+
+def test_lists_are_the_tenants_and_figures_are_not_to_be_had(there):
+    """Lists come of the API server's; figures would need `nodes/proxy`, and say so."""
+    for path in ("/pods", "/runningpods/"):
+        status, body = there.curl(path)
+        assert status == 200
+        assert {item["metadata"]["namespace"] for item in json.loads(body)["items"]} == {"default"}
+        assert {"far-tool", "far-reader"} <= {
+            item["metadata"]["name"] for item in json.loads(body)["items"]
+        }
+        assert there.tenant.super_namespace() not in body
+    for path in ("/stats/summary", "/metrics/resource"):
+        status, body = there.curl(path)
+        assert (status, "has no such call" in body) == (501, True)
+
+
+def test_the_super_cluster_sees_no_call_to_a_node(there):
+    """SEC-12: the account lacks `nodes/proxy`, and nothing above has missed it."""
+    account = f"--as=system:serviceaccount:{SPACE}:far"
+    for verb in ("get", "create"):
+        done = there.super_kubectl.call(
+            "auth", "can-i", verb, "nodes", "--subresource=proxy", account
+        )
+        assert done.out.strip() == "no"
+    assert {line["result"] for line in there.audit()} & {"api_denies", "kubelet_denies"} == set()
