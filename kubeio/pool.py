@@ -229,9 +229,12 @@ class Pool:
                         async with asyncio.timeout(share):
                             return await self._dial(address, lost)
                     except (TimeoutError, ConnectionError):
+                        # A server may hang over a session of before, and be well without.
+                        self._forget_session()
                         if not addresses:
                             raise
         except TimeoutError as problem:
+            self._forget_session()
             raise wire.no_connection(where) from problem
         except ssl.SSLError as problem:
             self._forget_session()

@@ -16,6 +16,10 @@ _RAW = 64 * 1024
 """Bytes that are taken from a socket at once."""
 _RECORD = 16 * 1024
 """Bytes of plain text in one record of TLS, at most."""
+_MAX_UNREAD = 16 * 1024 * 1024
+"""Bytes that wait to go when something comes: more than the largest request."""
+_FAREWELL_SECONDS = 1.0
+"""For the alert to leave; a server that does not read it would keep the socket."""
 _CUT = "the server ended the connection without a word"
 
 
@@ -139,6 +143,9 @@ class Secured(asyncio.BufferedProtocol, asyncio.Transport):
             self._break(problem)
             return
         self._flush()
+        # A server that asks for TLS' own answers and reads none has no other bound.
+        if self._socket.get_write_buffer_size() > _MAX_UNREAD:
+            self._break(ConnectionResetError("the server does not read what it has asked for"))
 
     def _read(self) -> None:
         """Hand on every whole record. Raises ssl.SSLError, for a part of one as well.
@@ -162,6 +169,11 @@ class Secured(asyncio.BufferedProtocol, asyncio.Transport):
         self._end = problem
         self._flush()
         self._socket.close()
+        loop = asyncio.get_running_loop()
+        loop.call_later(_FAREWELL_SECONDS, self._socket.abort)
+        if self._is_made:  # nobody may take it for a connection in the meantime
+            self._is_made = False
+            loop.call_soon(self._above.connection_lost, problem)
         self._refuse(problem)
 
     def _refuse(self, problem: Exception) -> None:

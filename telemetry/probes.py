@@ -7,6 +7,7 @@ has no authentication; facts name parts of the program, never tenants or objects
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -18,6 +19,8 @@ Fact = Callable[[], str]
 """Returns an empty string when all is well, else a few words that say what is missing."""
 
 _MAX_HEAD = 16 * 1024
+_AT_ONCE = 32  # connections; whoever comes then is sent away
+_FRESH = 1.0  # seconds for which one text of the metrics serves everybody
 _PATIENCE = 5.0  # seconds for a client to say what it wants and to take the answer
 
 
@@ -29,6 +32,8 @@ class Probes:
         self._live: dict[str, Fact] = {}
         self._ready: dict[str, Fact] = {}
         self._registry = registry
+        self._open = 0
+        self._shown: tuple[float, str, str, bytes] | None = None
 
     def live(self, name: str, fact: Fact) -> None:
         """Add a fact without which the process should be restarted."""
@@ -54,6 +59,16 @@ class Probes:
             await asyncio.Event().wait()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._open >= _AT_ONCE:
+            writer.close()
+            return
+        self._open += 1
+        try:
+            await self._tell(reader, writer)
+        finally:
+            self._open -= 1
+
+    async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A client that goes away or dawdles is its own problem.
         with contextlib.suppress(
             OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
@@ -77,8 +92,7 @@ class Probes:
         elif path == "/readyz":
             code, body = _verdict(self._ready)
         elif path == "/metrics":
-            encode, content_type = choose_encoder(_header(rest, "accept"))
-            code, body = "200 OK", encode(self._registry)
+            code, (content_type, body) = "200 OK", self._metrics(_header(rest, "accept"))
         else:
             code, body = "404 Not Found", b"/healthz, /readyz and /metrics are here\n"
         answer = (
@@ -86,6 +100,18 @@ class Probes:
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
         return answer.encode() + (b"" if method == "HEAD" else body)
+
+    def _metrics(self, accept: str) -> tuple[str, bytes]:
+        """Return type and text; anybody may ask for it, and making it takes milliseconds."""
+        now = time.monotonic()
+        if self._shown is not None:
+            made, asked, content_type, body = self._shown
+            if accept == asked and now - made < _FRESH:
+                return content_type, body
+        encode, content_type = choose_encoder(accept)
+        body = encode(self._registry)
+        self._shown = now, accept, content_type, body
+        return content_type, body
 
 
 def _verdict(facts: dict[str, Fact]) -> tuple[str, bytes]:

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import resource
 import sys
 
 import prometheus_client
@@ -17,6 +18,9 @@ def main() -> int:
     given = settings.parse(sys.argv[1:], os.environ, _version())
     logs.configure(given.log_level)
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # noise
+    # A stream is two sockets; at the usual soft limit of 1024 some hundred would be all.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     uvloop.run(_run(given))
     return 0
 

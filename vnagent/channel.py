@@ -18,6 +18,8 @@ from vnagent.keepalive import keep_alive
 
 READ_BYTES = 64 * 1024
 HIGH_WATER_BYTES = 256 * 1024
+MAX_UNREAD = 4 * 1024 * 1024
+"""Bytes of ours that wait for the peer: whoever writes stops long before."""
 INBOX_BYTES = 128 * 1024
 LINGER_SECONDS = 10.0
 
@@ -262,6 +264,9 @@ class Channel(asyncio.BufferedProtocol):
         if received.trouble:
             self._fail(ChannelLostError(received.trouble))
         self._flush()  # answers to key updates and the like
+        # Whoever asks for those without reading them has no other bound.
+        if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
+            self._fail(ChannelLostError("the peer does not read what it has asked for"))
 
     def _pass_on(self, chunk: bytes) -> None:
         if self._sink is not None:

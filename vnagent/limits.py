@@ -12,6 +12,9 @@ from vnagent.refusals import Reason, RefusedError
 
 STREAMS_PER_TENANT = 256
 STREAMS = 1024
+RUNS_PER_TENANT = 2
+RUNS = 4
+"""Of `run`, whose whole output a node keeps in its kubelet and its runtime until the end."""
 STRANGERS_PER_SOURCE = 32
 STRANGERS = 256
 """Connections in their handshake, whose tenant is not known yet."""
@@ -20,9 +23,12 @@ STRANGERS = 256
 class Streams:
     """Counts the streams of tenants and refuses one too many."""
 
-    def __init__(self, *, per_tenant: int = STREAMS_PER_TENANT, total: int = STREAMS) -> None:
+    def __init__(
+        self, *, per_tenant: int = STREAMS_PER_TENANT, total: int = STREAMS, what: str = "streams"
+    ) -> None:
         self._per_tenant = per_tenant
         self._total = total
+        self._what = what
         self._open: Counter[str] = Counter()
         self._is_draining = False
 
@@ -44,14 +50,14 @@ class Streams:
             raise RefusedError(
                 429,
                 Reason.TENANT_FULL,
-                f"this cluster has {self._per_tenant} streams open on the node, which is the"
-                " limit; end some and try again",
+                f"this cluster has {self._per_tenant} {self._what} open on the node, which is"
+                " the limit; end some and try again",
             )
         if self.count >= self._total:
             raise RefusedError(
                 429,
                 Reason.AGENT_FULL,
-                f"the node has {self._total} streams open, which is the limit; try again later",
+                f"the node has {self._total} {self._what} open, which is the limit; try again",
             )
         self._open[vc_uid] += 1
         try:

@@ -33,7 +33,7 @@ FILTERED = 2
 READS_PER_TENANT = 4
 MAX_FIGURES_BYTES = 16 * 1024 * 1024
 """Some 5 KB for each of the containers of a node."""
-MAX_LIST_BYTES = 64 * 1024 * 1024
+MAX_LIST_BYTES = 32 * 1024 * 1024
 """Less than the gate takes: nobody needs a list as much as the gate."""
 
 _JSON = b"application/json"

@@ -16,7 +16,7 @@ from vnagent.channel import Channel, ChannelLostError
 from vnagent.gate import Gate, OwnedPod
 from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
-from vnagent.limits import Streams
+from vnagent.limits import RUNS, RUNS_PER_TENANT, Streams
 from vnagent.peer import Opened
 from vnagent.permits import Permits
 from vnagent.pump import Deadlines, End, Pump
@@ -57,6 +57,7 @@ class Requests:
         self._upstream = upstream
         self._streams = streams
         self._deadlines = deadlines
+        self._runs = Streams(per_tenant=RUNS_PER_TENANT, total=RUNS, what="runs")
 
     async def serve(self, channel: Channel, caller: Caller) -> None:
         """Serve the one request of a connection, and leave the channel closing."""
@@ -81,7 +82,8 @@ class Requests:
             audit.record(session)
 
     async def _serve(self, channel: Channel, session: Session) -> None:
-        with self._streams.one(session.caller.vc_uid):
+        with contextlib.ExitStack() as places:
+            places.enter_context(self._streams.one(session.caller.vc_uid))
             head = await _read_head(channel)
             route = session.route = routes.parse(head.method, head.target)
             upgrade = _check_upgrade(route, heads.requested_upgrade(head))
@@ -93,6 +95,8 @@ class Requests:
                 await self._read(channel, route, session)
                 return
             async with self._permits.one(session.caller.vc_uid, route.verb):
+                if route.verb is Verb.RUN:
+                    places.enter_context(self._runs.one(session.caller.vc_uid))
                 pod = await self._gate.admit(session.caller, route)
                 with metrics.streaming(session.caller.vc_uid, route.verb):
                     opened = await self._open(channel, head, route, pod, upgrade)

@@ -29,12 +29,8 @@ while :; do sleep 0.2; done
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep this folder's tests together: at each return to it, all would be set up anew."""
-    own = [item for item in items if HERE in item.path.parents]
-    if own:
-        first = items.index(own[0])
-        others = [item for item in items if HERE not in item.path.parents]
-        items[:] = [*others[:first], *own, *others[first:]]
+    """Have this folder's tests first, on a cluster of two nodes: that of the others has one."""
+    items.sort(key=lambda item: HERE not in item.path.parents)
 
 
 @pytest.fixture(scope="package")

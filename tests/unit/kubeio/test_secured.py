@@ -9,7 +9,7 @@ import ssl
 import pytest
 import trustme
 
-from kubeio import errors, resumption, tls, wire
+from kubeio import errors, resumption, secured, tls, wire
 from kubeio.endpoint import Endpoint
 from kubeio.pool import Pool
 from kubeio.secured import Secured
@@ -240,6 +240,28 @@ async def test_a_server_that_ends_the_handshake_was_never_asked():
 
     async with listening(closing) as port, pooled(port) as made:
         with pytest.raises(errors.NotSent):
+            await made.exchange(ASKED, left=5)
+
+
+async def test_a_server_that_hangs_over_a_session_is_met_without_one(monkeypatch):
+    """It may be well with whole handshakes: after one try it gets one."""
+    context, forgotten = _context(), []
+    monkeypatch.setattr(context, "forget", lambda: forgotten.append(True))
+
+    async def silent(reader, writer):
+        await reader.read()
+
+    async with listening(silent) as port, pooled(port, context) as made:
+        with pytest.raises(errors.NotSent):
+            await made.exchange(ASKED, left=0.2)
+    assert forgotten
+
+
+async def test_a_server_that_reads_nothing_of_what_it_asks_for_is_given_up(monkeypatch):
+    """TLS answers key updates by itself, past all back-pressure."""
+    monkeypatch.setattr(secured, "_MAX_UNREAD", -1)
+    async with listening(Server().serve, _server_context()) as port, pooled(port) as made:
+        with pytest.raises(errors.NotSent, match="does not read what it has asked for"):
             await made.exchange(ASKED, left=5)
 
 

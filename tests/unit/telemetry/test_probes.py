@@ -47,6 +47,33 @@ async def test_without_facts_all_is_well():
         assert await _get(port, "/readyz") == (200, "ok\n")
 
 
+async def test_one_text_of_the_metrics_serves_all_who_ask_together(monkeypatch):
+    """Making it takes milliseconds of the loop, and anybody may ask."""
+    registry = CollectorRegistry()
+    asked = Counter("asked", "Requests.", registry=registry)
+    async with Probes(registry).served(0, "127.0.0.1") as port:
+        first = await _get(port, "/metrics")
+        asked.inc()
+        assert await _get(port, "/metrics") == first
+        monkeypatch.setattr(probes, "_FRESH", 0.0)
+        assert await _get(port, "/metrics") != first
+
+
+async def test_one_connection_too_many_is_sent_away(monkeypatch):
+    monkeypatch.setattr(probes, "_AT_ONCE", 1)
+    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+        _, idle = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            await asyncio.sleep(0.05)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+            writer.close()
+        finally:
+            idle.transport.abort()
+        await asyncio.sleep(0.05)
+        assert await _get(port, "/healthz") == (200, "ok\n")
+
+
 async def test_metrics_are_served_in_the_form_that_is_asked_for():
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry).inc()

@@ -4,8 +4,6 @@ import random
 import uuid
 from datetime import UTC, datetime
 
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import REGISTRY, generate_latest
 
 from tenancy import names
@@ -26,13 +24,21 @@ def series(prefix: str = "vc_agent") -> int:
     return sum(not name.endswith("_created") for name in samples)
 
 
-@given(st.sampled_from(Verb), st.sampled_from(RESULTS), st.text(max_size=20), st.text(max_size=20))
-def test_series_do_not_grow_with_what_callers_invent(verb, result, namespace, pod):
+def record(namespace: str, pod: str) -> None:
+    """Have every verb end in every way, with names of the caller's."""
+    for verb in Verb:
+        for result in RESULTS:
+            route = Route(verb=verb, method="GET", tenant_namespace=namespace, pod=pod)
+            audit.record(audit.Session(CALLER, route=route, result=str(result), bytes_up=1))
+
+
+def test_series_do_not_grow_with_what_callers_invent():
     """SEC-14: labels are verbs and results, both closed sets, and a few tenants."""
-    route = Route(verb=verb, method="GET", tenant_namespace=namespace, pod=pod, container=pod)
-    session = audit.Session(CALLER, route=route, result=str(result), bytes_up=1, bytes_down=2)
-    audit.record(session)
-    assert series() - series("vc_agent_tenant") <= 200
+    record("web", "shop")
+    closed = series()
+    for number in range(20):
+        record(f"n{number}", f"p{number}")
+    assert series() == closed
 
 
 def value(name: str, **labels: str) -> float:

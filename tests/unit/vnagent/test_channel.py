@@ -104,6 +104,15 @@ async def test_what_nobody_reads_does_not_pile_up(authority):
             await found.read()
 
 
+async def test_a_peer_that_reads_nothing_of_what_it_asks_for_is_lost(authority, monkeypatch):
+    """TLS answers key updates by itself, past all back-pressure."""
+    monkeypatch.setattr(channels, "MAX_UNREAD", -1)
+    async with dialled(authority, send_then_wait(b"x")) as found:
+        await eventually(lambda: found.is_lost)
+        with pytest.raises(ChannelLostError, match="does not read what it has asked for"):
+            await found.read_until(b"never", 1000)
+
+
 async def test_a_peer_that_breaks_tls_is_lost(authority):
     """Bytes that are no record end the connection, and whoever waits is told."""
 

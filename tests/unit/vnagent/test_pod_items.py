@@ -1,11 +1,13 @@
 """A kubelet's list, item by item: the same as all of it read at once, or nothing."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vnagent import pod_items
 from vnagent.pod_items import PodListError, items
 
 PODS = st.lists(
@@ -32,6 +34,30 @@ def test_items_are_those_of_the_list(pods, is_framed, indent):
     assert (
         list(items(compact.encode("utf-8", "surrogatepass"))) == pods if _is_clean(pods) else True
     )
+
+
+@given(PODS, st.integers(1, 9))
+def test_items_are_the_same_out_of_any_window(pods, size):
+    """What is cut by a window's end is read again out of a larger one."""
+    document = json.dumps({"kind": "PodList", "items": pods}, ensure_ascii=False)
+    if _is_clean(pods):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pod_items, "_WINDOW", size)
+            assert list(items(document.encode())) == pods
+
+
+def test_a_wide_letter_does_not_blow_up_the_whole():
+    """A text of Python has four bytes for each letter as soon as one needs them."""
+    pods = [{"name": "x" * 1_000_000}, {"name": "\U0001f600"}] * 8
+    document = json.dumps({"items": pods}, ensure_ascii=False).encode()
+    tracemalloc.start()
+    try:
+        for _ in items(document):
+            pass
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(document)
 
 
 def _is_clean(pods) -> bool:

@@ -356,6 +356,22 @@ async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypat
         assert status_of(await silent) == 200
 
 
+async def test_few_runs_at_once(tmp_path):
+    """SEC-15: the node keeps the whole output of each until its end; other calls go on."""
+    gateway = stage.Gateway()
+    kubelet = FakeKubelet(answer=gateway)
+    async with stage.staged(tmp_path, kubelet) as set_up:
+        running = [asyncio.ensure_future(set_up.send(RUN)) for _ in range(2)]
+        await eventually(lambda: len(kubelet.asked) >= 2)
+        got = await set_up.send(RUN)
+        assert (status_of(got), b"has 2 runs open on the node" in got) == (429, True)
+        other = asyncio.ensure_future(set_up.send(LOGS))
+        await eventually(lambda: len(kubelet.asked) >= 3)
+        gateway.open()
+        assert {status_of(await one) for one in (*running, other)} == {200}
+        assert status_of(await set_up.send(RUN)) == 200
+
+
 async def test_one_stream_too_many_is_told_why(tmp_path):
     """SEC-15: 429 for the greedy tenant, 200 for the other."""
     gateway = stage.Gateway()
