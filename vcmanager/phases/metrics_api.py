@@ -10,7 +10,7 @@ from typing import Any
 from kubeio import Object, errors
 from kubeio.client import Client
 from tenancy import marks
-from tenancy.resources import SERVICES
+from tenancy.resources import DEPLOYMENTS, SERVICES
 from vcmanager import controlplane, metrics_api, slices
 from vcmanager.controlplane import ControlPlane
 from vcmanager.held import Held
@@ -28,12 +28,16 @@ RETRY_SECONDS = 30.0
 def kept(plan: ControlPlane, snapshot: Snapshot) -> list[Object]:
     """Return what must outlive `Build.prune`: what is written later, and the Service to the last.
 
-    The Service stands for what is in the tenant, and goes when that is gone.
+    The Service stands for what is in the tenant, and goes when that is gone. Until then the pods of
+    the Deployment answer: a group without anybody keeps the tenant's namespaces from being deleted.
     """
     if plan.metrics:
         return list(plan.metrics)
     live = snapshot.get("Service", slices.METRICS_SERVICE)
-    return [live] if live is not None else []
+    pods = snapshot.get("Deployment", controlplane.METRICS)
+    if live is None or pods is None or not _is_mark(live):
+        return [live] if live is not None else []
+    return [live, pods]
 
 
 async def act(
@@ -88,13 +92,21 @@ async def _provide(
 
 async def _remove(client: Client, means: Means, snapshot: Snapshot) -> None:
     live = snapshot.get("Service", slices.METRICS_SERVICE)
-    if live is None or marks.DIGEST not in (live["metadata"].get("annotations") or {}):
+    if live is None or not _is_mark(live):
         return
     await metrics_api.remove(client)
-    metadata = live["metadata"]
-    await means.super_client.delete(
-        SERVICES, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
-    )
+    pods = snapshot.get("Deployment", controlplane.METRICS)
+    for kind, each in ((DEPLOYMENTS, pods), (SERVICES, live)):
+        if each is not None:
+            metadata = each["metadata"]
+            await means.super_client.delete(
+                kind, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+            )
+
+
+def _is_mark(service: Object) -> bool:
+    """Tell whether the Service is ours, and says that the tenant may still have what we wrote."""
+    return marks.DIGEST in (service["metadata"].get("annotations") or {})
 
 
 def _address(plan: ControlPlane) -> str:

@@ -161,8 +161,8 @@ async def test_nothing_that_goes_wrong_here_goes_further(trouble, reason):
 
 
 async def test_switched_off_it_leaves_the_tenant_and_then_gives_its_address_back():
-    service, _ = below()
-    journal, said, _ = await act(NONE, snapshot(service))
+    service, deployment = below()
+    journal, said, _ = await act(NONE, snapshot(service, deployment))
     kinds = {kind for verb, kind in journal if verb == "delete"}
     assert kinds == {
         "APIService",
@@ -173,7 +173,7 @@ async def test_switched_off_it_leaves_the_tenant_and_then_gives_its_address_back
         "Service",
     }
     assert journal[0] == ("delete", "APIService")
-    assert journal[-1] == ("super delete", "metrics-server")
+    assert journal[-2:] == [("super delete", "metrics-server")] * 2
     assert marks.METRICS_READY not in said
 
 
@@ -201,19 +201,23 @@ async def test_a_tenant_that_never_had_one_is_not_asked():
 def test_what_is_written_later_or_goes_last_outlives_the_pruning():
     service, deployment = below()
     assert list(phase.kept(PLAN, snapshot(service, deployment))) == list(PLAN.metrics)
-    assert phase.kept(NONE, snapshot(service, deployment)) == [service]
+    assert phase.kept(NONE, snapshot(service, deployment)) == [service, deployment]
+    assert phase.kept(NONE, snapshot(deployment)) == []
+    strangers = {"kind": "Service", "metadata": {"name": "metrics-server"}}
+    assert phase.kept(NONE, snapshot(strangers, deployment)) == [strangers]
     assert phase.kept(NONE, snapshot()) == []
 
 
-async def test_pruning_takes_the_deployment_and_leaves_the_service_for_later():
+async def test_pruning_leaves_what_answers_in_the_tenant_for_later():
     service, deployment = below()
     super_client, found = Recorder(), snapshot(service, deployment)
     build = Build(fake_means(super_client), wish(), found)
-    await build.prune(phase.kept(NONE, found))
+    for plan in (NONE, PLAN):
+        await build.prune(phase.kept(plan, found))
+        assert super_client.calls == []
+    alone = snapshot(deployment)
+    await Build(fake_means(super_client), wish(), alone).prune(phase.kept(NONE, alone))
     assert super_client.calls == [("delete", "metrics-server")]
-    super_client.calls.clear()
-    await build.prune(phase.kept(PLAN, found))
-    assert super_client.calls == []
 
 
 async def test_a_refusal_of_a_phase_is_no_refusal_of_the_tenant():
