@@ -3,7 +3,8 @@
 Owns what makes a certificate an identity. The chain is verified in the handshake; here the leaf is
 read. Must not know requests or pods. Hazard: OpenSSL lets a leaf without usages, a CA certificate
 or a chain over an intermediate pass as a client. Tenants sign certificates of their own, so a
-common name means nothing: only `vc://<UID>/<key>` in a URI SAN, signed directly by our authority.
+common name means nothing: only `vc://<UID>/<key>` in a URI SAN, signed directly by our authority,
+or `vc-figures://<UID>/<key>` for the tenant's metrics-server, which gets the figures alone.
 
 Another kind of identity, such as a token that the tenant's API server reviews, would be a second
 way to a `Caller` here, called by `Server._meet`; today the TLS context demands a certificate.
@@ -23,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from tenancy.names import is_dns_label
 
 _IDENTITY = re.compile(
-    r"vc://(?P<uid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+    r"(?P<scheme>vc|vc-figures)://(?P<uid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
     r"/(?P<key>[a-z0-9-]{1,63})",
     re.ASCII,
 )
@@ -53,6 +54,8 @@ class Caller:
     """Root namespace: for people who read logs."""
     not_after: datetime
     """When the certificate, and so the identity, ends."""
+    has_figures_only: bool = False
+    """Whether it may ask for `/metrics/resource` and nothing else."""
 
 
 def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: datetime) -> Caller:
@@ -69,8 +72,10 @@ def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: date
         raise IdentityProblemError("the certificate is not signed directly by our authority")
     _check_strength(leaf, public_key)
     _check_usages(extensions)
-    vc_uid, key = _name(extensions)
-    return Caller(vc_uid, key, leaf.not_valid_after_utc)
+    found = _name(extensions)
+    return Caller(
+        found["uid"], found["key"], leaf.not_valid_after_utc, found["scheme"] == "vc-figures"
+    )
 
 
 def _has_signed(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
@@ -111,7 +116,7 @@ def _check_usages(extensions: x509.Extensions) -> None:
         raise IdentityProblemError("the certificate is not for clients")
 
 
-def _name(extensions: x509.Extensions) -> tuple[str, str]:
+def _name(extensions: x509.Extensions) -> re.Match[str]:
     names = _find(extensions, x509.SubjectAlternativeName)
     addresses = names.get_values_for_type(x509.UniformResourceIdentifier) if names else []
     if len(addresses) != 1:
@@ -119,7 +124,7 @@ def _name(extensions: x509.Extensions) -> tuple[str, str]:
     found = _IDENTITY.fullmatch(addresses[0])
     if found is None or not is_dns_label(found["key"]):
         raise IdentityProblemError("the certificate's URI is not vc://<UID>/<key>")
-    return found["uid"], found["key"]
+    return found
 
 
 _Extension = TypeVar("_Extension", bound=x509.ExtensionType)

@@ -20,6 +20,7 @@ class Reason(StrEnum):
     CONTAINER = "container"
     AMBIGUOUS = "ambiguous"
     HOST_NETWORK = "host_network"
+    FIGURES_ONLY = "figures_only"
     SWITCHED_OFF = "switched_off"
     NO_POLICY = "no_policy"
     TENANT_FULL = "tenant_full"

@@ -86,6 +86,10 @@ class Requests:
             places.enter_context(self._streams.one(session.caller.vc_uid))
             head = await _read_head(channel)
             route = session.route = routes.parse(head.method, head.target)
+            if session.caller.has_figures_only and route.verb is not Verb.METRICS:
+                raise RefusedError(
+                    403, Reason.FIGURES_ONLY, "this certificate is for /metrics/resource alone"
+                )
             upgrade = _check_upgrade(route, heads.requested_upgrade(head))
             if route.verb is Verb.HEALTH:
                 session.status, session.result = 200, End.COMPLETE.value

@@ -152,7 +152,9 @@ def _metrics_leaves(facts: Facts) -> tuple[Leaf, ...]:
         Leaf(
             secret="metrics-server-agent-client",  # noqa: S106
             authority=AGENT_CLIENT,
-            subject=Subject(common_name=METRICS, uris=(_agents_name(facts),), usages=_CLIENT),
+            subject=Subject(
+                common_name=METRICS, uris=(_agents_name(facts, "vc-figures"),), usages=_CLIENT
+            ),
         ),
     )
 
@@ -188,9 +190,9 @@ def authority_common_name(name: AuthorityName, uid: str) -> str:
 _CLIENT = frozenset({"client"})
 
 
-def _agents_name(facts: Facts) -> str:
-    """Return whom agents take the holder of a certificate for."""
-    return f"vc://{facts.uid}/{facts.root}"
+def _agents_name(facts: Facts, scheme: str = "vc") -> str:
+    """Return whom agents take the holder of a certificate for; `vc-figures` gets figures alone."""
+    return f"{scheme}://{facts.uid}/{facts.root}"
 
 
 def _user(name: str, *groups: str) -> Subject:

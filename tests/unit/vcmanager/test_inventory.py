@@ -94,7 +94,7 @@ def test_a_metrics_server_has_certificates_of_its_own_where_there_is_one():
         "DNS:metrics-server.kube-system.svc",
         "DNS:metrics-server.kube-system.svc.cluster.local",
     }
-    assert agents.alternative_names() == {f"URI:vc://{UID}/{ROOT}"}
+    assert agents.alternative_names() == {f"URI:vc-figures://{UID}/{ROOT}"}
     assert agents.usages == {"client"}
     login = next(each for each in inventory.logins(facts) if each.credential == "metrics-server")
     assert login.subject.common_name == marks.METRICS_USER

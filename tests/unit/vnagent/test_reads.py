@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.unit.vnagent import figures, stage, wires
-from tests.unit.vnagent.certificates import KEY, VC_UID, named
+from tests.unit.vnagent.certificates import KEY, URI, VC_UID, named
 from tests.unit.vnagent.figures import owned, pod_figures, tenant_uid
 from tests.unit.vnagent.stage import FakeKubelet
 from vnagent import answers, audit, reads, session, threads
@@ -278,6 +278,24 @@ async def test_a_tenant_has_its_own_limit(tmp_path, monkeypatch):
         gateway.open()
         assert {split(got)[0] for got in await asyncio.gather(*open_ones)} == {200}
         assert split(await set_up.send(raw, context))[0] == 200
+
+
+async def test_a_certificate_for_figures_opens_nothing_else(tmp_path):
+    """SEC-02: a metrics-server dials what tenants write; it need not reach into pods."""
+    kubelet = FakeKubelet(answer=stage.saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    figures = named(URI.replace("vc://", "vc-figures://"))
+    async with stage.staged(tmp_path, kubelet) as set_up:
+        context = set_up.context(figures)
+        for raw in (stage.LOGS, stage.EXEC, stage.RUN):
+            got = await set_up.send(raw, context)
+            assert b"403 Forbidden" in got
+            assert b"for /metrics/resource alone" in got
+        for path in (b"/pods", b"/stats/summary", b"/healthz"):
+            got = await set_up.send(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path, context)
+            assert b"403 Forbidden" in got
+        assert not kubelet.asked
+        await set_up.send(b"GET /metrics/resource HTTP/1.1\r\nHost: a\r\n\r\n", context)
+    assert [line.split(b" ")[1] for line in kubelet.asked] == [b"/metrics/resource"]
 
 
 def test_nobody_is_remembered_for_nothing():
