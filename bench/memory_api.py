@@ -75,6 +75,7 @@ def _arguments() -> argparse.Namespace:
     add("--regular", type=int, default=40, help="regular tenants of `fairness`; the first ones")
     add("--regular-pods", type=int, default=10, help="of each")
     add("--regular-rate", type=float, default=20.0, help="their pods per second together")
+    add("--storm-rate", type=float, default=500.0, help="statuses of greedy pods per second")
     add("--syncer", default=OURS, help="command of the syncer to measure; see bench/syncers.py")
     add("--inside", action="store_true", help="ours with a ticker and a sampler; not for speed")
     asked = parser.parse_args()

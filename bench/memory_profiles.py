@@ -30,6 +30,7 @@ _LOOK = 0.1
 _BUSY = 0.02
 """Processor seconds in one look that are work and no rest; the kernel counts in hundredths."""
 _TIMEOUT = 600.0
+_STORM_SECONDS = 10.0
 _NODES = len(NODE_NAMES)
 
 
@@ -239,7 +240,7 @@ async def _resting(ground: Ground) -> Figures:
 
 
 async def _fairness(ground: Ground) -> list[Figures]:
-    """Regular tenants alone, and beside greedy ones that make all their pods together."""
+    """Regular tenants alone, beside greedy ones' pods made at once, and beside their statuses."""
     asked = ground.asked
     regular = range(min(asked.regular, ground.tenants - asked.greedy))
     pods, rate = len(regular) * asked.regular_pods, asked.regular_rate
@@ -255,17 +256,38 @@ async def _fairness(ground: Ground) -> list[Figures]:
         calm = group.create_task(ground.create("beside-", pods, regular, rate))
     beside, eaten = calm.result(), eating.result()
     await ground.delete("beside-")
+    await ground.settled()
+    async with asyncio.TaskGroup() as group:
+        blowing = group.create_task(
+            ground.stage.tell(
+                "storm",
+                prefix="greedy-",
+                per_second=asked.storm_rate,
+                seconds=max(2 * alone["took_s"], _STORM_SECONDS),
+            )
+        )
+        await asyncio.sleep(1)
+        stormed = await ground.create("stormed-", pods, regular, rate)
+    await ground.delete("stormed-")
     await ground.delete("greedy-")
     await ground.settled()
     found: Figures = {
         "alone_ready_ms": _late(alone),
         "beside_ready_ms": _late(beside),
+        "stormed_ready_ms": _late(stormed),
+        "storm_changes": blowing.result()["changes"],
         "jain_beside": jain([sum(each) / len(each) for each in beside["late_ms"]]),
         "greedy_s": eaten["took_s"],
         "regular_s": beside["took_s"],
     }
     p99 = found["alone_ready_ms"]["p99"]
-    return [found | {"p99_to_alone": found["beside_ready_ms"]["p99"] / p99}]
+    return [
+        found
+        | {
+            "p99_to_alone": found["beside_ready_ms"]["p99"] / p99,
+            "stormed_p99_to_alone": found["stormed_ready_ms"]["p99"] / p99,
+        }
+    ]
 
 
 PROFILES: Mapping[str, Callable[[Ground], Awaitable[list[Figures]]]] = {

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from bench.memapi import storms
 from bench.memapi.cluster import Cluster
 from bench.memapi.loads import Loads
 from tenancy import marks
@@ -45,6 +46,11 @@ class Control:
                 )
             case "delete":
                 return await self._loads.delete(asked["prefix"], asked["per_second"])
+            case "storm":
+                changes = await storms.blow(
+                    self._below, asked["prefix"], asked["per_second"], asked["seconds"]
+                )
+                return {"changes": changes}
             case "count":
                 return self._count()
         raise ValueError(f"there is no command {asked['do']!r}")
