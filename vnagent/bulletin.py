@@ -1,8 +1,8 @@
 """One ConfigMap of the super cluster, told again whenever it changes.
 
 Owns the watch on one object by its name. Must not know what it holds. Hazard: a watch that is cut
-off without a word tells nothing and looks like peace; each ends after a few minutes, and every new
-one begins with a look at the object as it is.
+off without a word tells nothing and looks like peace; each ends after a few minutes. The next one
+goes on from its version, or after any trouble with a look at the object as it is.
 """
 
 import asyncio
@@ -59,12 +59,14 @@ class Bulletin:
         failures = 0
         while True:
             try:
-                await self._look()
+                if not self._version:
+                    await self._look()
                 await self._watch()
                 failures = 0
                 await asyncio.sleep(PAUSE_SECONDS)
             except (OSError, TrustProblemError, ResponseProblemError, WatchProblemError) as error:
                 self._lose()
+                self._version = ""
                 pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
                 failures += 1
                 _log.warning(
@@ -88,7 +90,7 @@ class Bulletin:
     async def _watch(self) -> None:
         target = (
             f"{self._collection}?watch=true&fieldSelector=metadata.name%3D{self._name}"
-            f"&timeoutSeconds={WATCH_SECONDS}"
+            f"&timeoutSeconds={WATCH_SECONDS}&allowWatchBookmarks=true"
         )
         if self._version:
             target += f"&resourceVersion={self._version}"
@@ -101,7 +103,10 @@ class Bulletin:
             case "ADDED" | "MODIFIED":
                 self._take(event.get("object"))
             case "DELETED":
+                self._version = ""
                 self._tell(None)
+            case "BOOKMARK":
+                self._version = _version_of(event.get("object")) or self._version
             case _:  # ERROR, as when the version is gone: the next look finds the present one
                 raise WatchProblemError("the watch was ended")
 
@@ -111,9 +116,14 @@ class Bulletin:
         metadata, data = found.get("metadata"), found.get("data") or {}
         if not _is_object(metadata) or not _is_object(data) or metadata.get("name") != self._name:
             raise WatchProblemError("the API server gave another ConfigMap")
-        version = str(metadata.get("resourceVersion", ""))
-        self._version = version if version.isalnum() else ""
+        self._version = _version_of(found)
         self._tell({key: value for key, value in data.items() if isinstance(value, str)})
+
+
+def _version_of(found: object) -> str:
+    metadata = found.get("metadata") if _is_object(found) else None
+    version = str(metadata.get("resourceVersion", "")) if _is_object(metadata) else ""
+    return version if version.isalnum() else ""
 
 
 def _parse(text: bytes) -> dict[str, Any]:
