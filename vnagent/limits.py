@@ -20,6 +20,18 @@ STRANGERS = 256
 """Connections in their handshake, whose tenant is not known yet."""
 
 
+@contextmanager
+def counted(places: Counter[str], holder: str) -> Iterator[None]:
+    """Count one more of a holder's places, and forget a holder who has none."""
+    places[holder] += 1
+    try:
+        yield
+    finally:
+        places[holder] -= 1
+        if not places[holder]:
+            del places[holder]
+
+
 class Streams:
     """Counts the streams of tenants and refuses one too many."""
 
@@ -59,13 +71,8 @@ class Streams:
                 Reason.AGENT_FULL,
                 f"the node has {self._total} {self._what} open, which is the limit; try again",
             )
-        self._open[vc_uid] += 1
-        try:
+        with counted(self._open, vc_uid):
             yield
-        finally:
-            self._open[vc_uid] -= 1
-            if not self._open[vc_uid]:
-                del self._open[vc_uid]
 
 
 class Strangers:
@@ -88,10 +95,5 @@ class Strangers:
     @contextmanager
     def one(self, source: str) -> Iterator[None]:
         """Hold a place until the handshake is over."""
-        self._open[source] += 1
-        try:
+        with counted(self._open, source):
             yield
-        finally:
-            self._open[source] -= 1
-            if not self._open[source]:
-                del self._open[source]

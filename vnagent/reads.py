@@ -21,6 +21,7 @@ from vnagent.choice import Mode
 from vnagent.gate import Gate, OwnedPod
 from vnagent.heads import ResponseProblemError
 from vnagent.identity import Caller
+from vnagent.limits import counted
 from vnagent.pod_items import PodListError
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
@@ -94,13 +95,8 @@ class Reads:
                 f"this cluster has {self._per_tenant} reads of the node open, which is the limit;"
                 " try again",
             )
-        self._open[vc_uid] += 1
-        try:
+        with counted(self._open, vc_uid):
             yield
-        finally:
-            self._open[vc_uid] -= 1
-            if not self._open[vc_uid]:
-                del self._open[vc_uid]
 
     async def answer(self, caller: Caller, route: Route) -> Document:
         """Return what a read says to a caller, or raise RefusedError."""
