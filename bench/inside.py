@@ -1,4 +1,4 @@
-"""Our syncer with measuring devices in its own process: a ticker, a sampler, a watch on garbage.
+"""Our syncer with measuring devices in its own process: a ticker, a sampler, counts.
 
 Run as `python -m bench.inside FILE [the syncer's options]`. The ticker says how late the loop is;
 the sampler looks at the stack after each two milliseconds of processor time. Both begin anew at
@@ -13,17 +13,24 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from bench.figures import summary
 from bench.rig import ROOT
 from kubeio.endpoint import Endpoint
+from kubeio.worker import Verdict, Wait
 from syncer import __main__, app
+from syncer.engine import Engine
+from syncer.expectations import Expectations, Side
+from syncer.keys import Key
 
 TICK = 0.01
 _SAMPLE = 0.002
 _DEPTH = 60
+_reconcile = Engine.reconcile
 
 
 class Devices:
@@ -36,6 +43,8 @@ class Devices:
         self._total: Counter[str] = Counter()
         self._stacks: Counter[str] = Counter()
         self._files: Counter[str] = Counter()
+        self._runs: Counter[str] = Counter()
+        self._wrote: set[Key] = set()
         self._samples = 0
         self._collecting = self._collected = self._longest = 0.0
         self._began = time.process_time()
@@ -43,7 +52,7 @@ class Devices:
     def begin(self) -> None:
         """Forget everything."""
         self._late.clear()
-        for counter in (self._own, self._total, self._stacks, self._files):
+        for counter in (self._own, self._total, self._stacks, self._files, self._runs):
             counter.clear()
         self._samples = 0
         self._collected = self._longest = 0.0
@@ -57,6 +66,30 @@ class Devices:
         else:
             self._collected += now - self._collecting
             self._longest = max(self._longest, now - self._collecting)
+
+    async def run(self, engine: Engine, key: Key) -> Verdict:
+        """Count a run of a key by its kind, what came of it, and whether it wrote."""
+        came = "error"
+        self._wrote.discard(key)
+        try:
+            verdict = await _reconcile(engine, key)
+            came = type(verdict).__name__
+        except Wait as wait:
+            came = f"Wait: {wait.reason}"
+            raise
+        else:
+            return verdict
+        finally:
+            self._runs[f"{key.kind} {came}{', wrote' if key in self._wrote else ''}"] += 1
+
+    def noting(self, write: Callable[..., None]) -> Callable[..., None]:
+        """Return a method of `Expectations` that takes note of its key."""
+
+        def noted(own: Expectations, side: Side, key: Key, *rest: Any, **more: Any) -> None:
+            self._wrote.add(key)
+            write(own, side, key, *rest, **more)
+
+        return noted
 
     async def tick(self) -> None:
         """Measure how late the loop comes back, until cancelled."""
@@ -94,6 +127,7 @@ class Devices:
             "garbage_s": self._collected,
             "garbage_longest_ms": 1e3 * self._longest,
             "samples": self._samples,
+            "runs": self._runs.most_common(40),
             "files": self._files.most_common(40),
             "own": self._own.most_common(60),
             "total": self._total.most_common(120),
@@ -136,6 +170,9 @@ def main() -> int:
             devices.write()
 
     app.serve = measured
+    Engine.reconcile = lambda engine, key: devices.run(engine, key)  # type: ignore[method-assign]
+    for name in ("wrote", "deleted", "changed"):
+        setattr(Expectations, name, devices.noting(getattr(Expectations, name)))
     return __main__.main(sys.argv[2:])
 
 

@@ -163,7 +163,8 @@ def _count(log: Path, word: bytes, since: int) -> int:
 
 async def _burst(ground: Ground) -> list[Figures]:
     """All pods made at once, Ready, deleted at once, gone."""
-    await ground.warm_up("canary-")
+    if not ground.asked.cold:
+        await ground.warm_up("canary-")
     return [await _lives(ground, number) for number in range(ground.asked.rounds)]
 
 

@@ -166,6 +166,7 @@ def _inside(figures: Figures) -> list[str]:
         f"loop late ms: p99 {late['p99']:.1f}, worst {late['worst']:.1f}",
         f"garbage: {share:.1f} % of processor time, longest {found['garbage_longest_ms']:.1f} ms",
     ]
+    lines += ["", "runs of keys:", *(f"{count:8}  {name}" for name, count in found.get("runs", ()))]
     for key in ("files", "own", "total"):
         lines += ["", f"share of processor time, {key}:"]
         lines += [f"  {100 * count / samples:5.1f} %  {name}" for name, count in found[key][:40]]
