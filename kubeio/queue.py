@@ -233,6 +233,10 @@ class FairQueue(Generic[K]):
         """Count the keys being worked on."""
         return len(self._processing)
 
+    def has_in_hand(self, key: K) -> bool:
+        """Tell whether a key is being worked on."""
+        return key in self._processing
+
     def snapshot(self) -> dict[str, Any]:
         """Return what is going on, for the debug endpoint."""
         now = self._clock()

@@ -129,6 +129,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert all(count <= LIMIT for count in places.values())
         seen = self.queue.snapshot()
         assert set(seen["processing"]) == self.working
+        in_hand = {f"{group}/{number}" for group in GROUPS for number in range(4)}
+        assert {key for key in in_hand if self.queue.has_in_hand(key)} == self.working
 
     @invariant()
     def depth_is_what_waits(self):
