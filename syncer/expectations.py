@@ -146,9 +146,8 @@ class Expectations:
         then comes behind it and is owed by nobody.
         """
         for found in self._early.get(key, ()):
-            if found[0] is side and (
-                found[1] == revision or (found[1] > revision and not is_exact)
-            ):
+            is_newer = found[1] > revision and not is_exact
+            if found[0] is side and (found[1] == revision or is_newer):
                 self._early[key].remove(found)
                 return True
         return False

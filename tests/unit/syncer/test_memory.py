@@ -162,6 +162,7 @@ def delete(awaited: Expectations) -> None:
         ((11,), lambda awaited: write(awaited, "10"), True),
         ((9, 10), lambda awaited: write(awaited, "10"), True),
         ((8,), lambda awaited: awaited.changed(Side.TENANT, KEY, entry(7), taken=True), False),
+        ((9,), lambda awaited: awaited.changed(Side.TENANT, KEY, entry(7), taken=True), False),
         ((7,), lambda awaited: awaited.changed(Side.TENANT, KEY, entry(7), taken=True), True),
         ((8, 9), lambda awaited: awaited.changed(Side.TENANT, KEY, entry(7), taken=True), True),
         ((8,), delete, False),
