@@ -92,10 +92,16 @@ class FairQueue(Generic[K]):
 
     # Putting keys in.
 
-    def add(self, key: K, *, low: bool = False) -> None:
-        """Want a key worked on as soon as its turn comes; a pending delay of it is over."""
+    def add(self, key: K, *, low: bool = False, first: bool = False) -> None:
+        """Want a key worked on as soon as its turn comes; a pending delay of it is over.
+
+        `first`: others of its group wait for it, so it goes before them; no other group is passed.
+        """
         self._due.pop(key, None)
         self._ready(key, low=low)
+        group = self._groups.get(self._group_of(key)) if first else None
+        if group is not None and key in group.high:
+            group.high.move_to_end(key, last=False)
 
     def add_after(self, key: K, seconds: float, *, low: bool = False) -> None:
         """Want a key worked on in a while; an earlier wish stays."""

@@ -106,8 +106,10 @@ def _pod_moved(session: Session, old: Entry | None, new: Entry | None, *, low: b
     entry = new or old
     namespace = entry.namespace if entry is not None else ""
     for ref in changes.refs:
-        for key in keys_of_ref(session, namespace, ref):
-            session.add(key, low=low)
+        # Whether it is needed changes with the first pod and the last one; claims are always.
+        if ref.kind == claims.CLAIM or not session.pods.references.is_shared(namespace, ref):
+            for key in keys_of_ref(session, namespace, ref):
+                session.add(key, low=low)
     for node in changes.nodes:
         # Between the first pod and the last one nothing of a node that is shown hangs on its pods.
         is_shown = session.stores[NODE].get("", node) is not None
@@ -344,4 +346,7 @@ def _free_refs(session: Session, namespace: str, last: Object) -> None:
             session.add(session.key(TOKEN, namespace, ref.name))
         else:
             name = kinds.BY_NAME[ref.kind].tenant_name(ref.name)
-            session.add(session.key(ref.kind, namespace, name))
+            if ref.kind == claims.CLAIM or not session.view.is_referenced(
+                ref.kind, namespace, name
+            ):
+                session.add(session.key(ref.kind, namespace, name))

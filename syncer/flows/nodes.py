@@ -38,7 +38,7 @@ async def present(name: str, key: Key, session: Session) -> None:
         await _make(node_key, session)
         if not _is_there(node_key, session):
             session.wait_for(node_key, key)
-            session.queue.add(node_key)
+            session.queue.add(node_key, first=True)
             raise Wait("the virtual node is on its way")
     session.reminders.nodes.pop(key, None)
 

@@ -58,10 +58,10 @@ class QueueMachine(RuleBasedStateMachine):
                 del self.due[key]
                 self.wanted.add(key)
 
-    @rule(key=KEYS, low=st.booleans())
-    def add(self, key, low):
+    @rule(key=KEYS, low=st.booleans(), first=st.booleans())
+    def add(self, key, low, first):
         self._mature()
-        self.queue.add(key, low=low)
+        self.queue.add(key, low=low, first=first)
         self.wanted.add(key)
         self.due.pop(key, None)
 
@@ -212,6 +212,17 @@ def test_a_low_key_that_becomes_urgent_moves_up_and_not_down_again():
     queue.add("a/1", low=True)
     queue.add("b/1", low=True)
     assert _drain(queue) == ["a/2", "a/1", "b/1"]
+
+
+@pytest.mark.parametrize("before", [None, False, True], ids=["new", "high", "low"])
+def test_what_others_wait_for_goes_before_them_and_passes_no_other_group(before):
+    queue = _queue()
+    for key in ("red/1", "green/1", "red/2", "green/2"):
+        queue.add(key)
+    if before is not None:
+        queue.add("green/first", low=before)
+    queue.add("green/first", first=True)
+    assert _drain(queue) == ["red/1", "green/first", "red/2", "green/1", "green/2"]
 
 
 def test_a_greedy_group_has_its_places_and_no_more():

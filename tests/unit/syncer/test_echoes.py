@@ -11,6 +11,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.store import parse
+from kubeio.worker import Wait
 from syncer import differences
 from syncer.engine import Engine
 from syncer.expectations import Side
@@ -440,3 +441,88 @@ def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_wake_it(worl
     assert [on_node(name) for name in "abc"] == [1, 1 - is_shown, 1 - is_shown]
     assert [gone(name) for name in "abc"] == [1 - is_shown, 1, 1]
     assert not world.session.pods.is_on_node("n")
+
+
+def kinds_woken(world: World) -> set[str]:
+    """Take all keys; return the kinds of those that are no pods'."""
+    taken = set()
+    while (key := world.session.queue.take()) is not None:
+        world.session.queue.done(key)
+        taken.add(key.kind)
+    return taken - {"Pod"}
+
+
+def test_of_the_pods_that_need_an_object_the_first_and_the_last_wake_it(world):
+    volumes = [
+        {"name": "a", "configMap": {"name": "x"}},
+        {"name": "b", "persistentVolumeClaim": {"claimName": "x"}},
+    ]
+    spec = {"containers": CONTAINERS, "volumes": volumes}
+    both, claim = {"ConfigMap", "PersistentVolumeClaim"}, {"PersistentVolumeClaim"}
+    store, below = world.session.stores["Pod"], world.super_cluster.stores["Pod"]
+
+    def came(name: str) -> set[str]:
+        metadata = {"name": name, "namespace": "web", "uid": f"{name}-uid", "resourceVersion": "1"}
+        store.put(parse(orjson.dumps({"metadata": metadata, "spec": spec})), live=True)
+        return kinds_woken(world)
+
+    def went(name: str) -> set[str]:
+        store.discard(store.get("web", name), live=True)
+        return kinds_woken(world)
+
+    def ended(name: str) -> set[str]:
+        entry = below.get(world.session.view.super_namespace("web"), name)
+        below.discard(entry, live=True)
+        return kinds_woken(world)
+
+    assert [came(name) for name in "abc"] == [both, claim, claim]
+    for name in "abc":
+        world.super_has("Pod", name, spec=spec)
+    kinds_woken(world)
+    assert ended("a") == claim, "others need it"
+    assert [went(name) for name in "abc"] == [claim, both, both]
+    assert ended("b") == both, "it may go now"
+
+
+@pytest.mark.parametrize("state", ["absent", "in hand", "awaited", "shown"])
+async def test_what_a_pod_needs_is_queued_once_and_goes_before_others(world, state):
+    config = world.key("ConfigMap", "web", "x")
+    world.tenant_has("ConfigMap", "x", data={"a": "1"})
+    spec = {"containers": CONTAINERS, "volumes": [{"name": "a", "configMap": {"name": "x"}}]}
+    world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
+    woken(world)
+    queue = world.session.queue
+    if state == "in hand":
+        queue.add(config)
+        queue.take()
+    elif state != "absent":
+        world.session.expectations.wrote(Side.SUPER, config, "60")
+    if state == "shown":
+        world.super_has("ConfigMap", "x", metadata={"resourceVersion": "61"}, data={"a": "2"})
+        woken(world)
+    queue.add(world.key("Pod", "web", "another"))
+    with pytest.raises(Wait):
+        await pods.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    is_queued = queue.take() == config
+    assert is_queued is (state in ("absent", "shown"))
+    if state == "in hand":
+        queue.done(config)
+        assert queue.take() is None, "it is not wanted once more"
+
+
+async def test_a_token_that_is_being_written_is_not_queued_by_each_pod(world):
+    token = {"serviceAccountToken": {"path": "t", "expirationSeconds": 7200}}
+    volumes = [{"name": "t", "projected": {"sources": [token]}}]
+    world.tenant_has("ServiceAccount", "default")
+    spec = {"containers": CONTAINERS, "volumes": volumes}
+    world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
+    woken(world)
+    for is_queued in (True, False):
+        with pytest.raises(Wait):
+            await pods.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+        taken = world.session.queue.take()
+        assert (taken is not None) is is_queued
+        if taken is not None:
+            assert taken.kind == "Token"
+            world.session.queue.done(taken)
+            world.session.expectations.wrote(Side.SUPER, taken, "60")

@@ -357,6 +357,7 @@ def test_the_reverse_index_says_what_the_pods_say(steps):
                 users = {pod for pod, needs in truth.items() if ref in needs}
                 assert index.users("web", ref) == users
                 assert index.is_used("web", ref) == bool(users)
+                assert index.is_shared("web", ref) == (len(users) > 1)
                 assert not index.is_used("other", ref)
 
 

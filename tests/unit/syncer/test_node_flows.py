@@ -178,6 +178,7 @@ async def test_a_node_that_cannot_be_made_is_its_own_keys_matter():
     bound_below(world, "p", "q")
     world.above.refusals["apply"] = errors.Unavailable("no answer")
     slow = Slow(world)
+    world.session.queue.add(world.key("Pod", "web", "another"))
     pods = [asyncio.ensure_future(present(world, name)) for name in "pq"]
     await asyncio.sleep(0)
     slow.goes_on.set()
