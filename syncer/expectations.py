@@ -14,6 +14,8 @@ from kubeio.store import Entry
 from syncer.keys import Key
 
 PATIENCE_SECONDS = 5.0
+MOST_KEPT = 32
+"""Events kept of a key in work: no run writes that often, so with so many some are no echoes."""
 _MAX_DIGITS = 19  # of 64 bits; a tenant may say anything, and Python refuses to read endless ones
 
 
@@ -137,7 +139,9 @@ class Expectations:
 
         The answer to a write that is under way may say that it is the echo of it.
         """
-        self._early.setdefault(key, []).append((side, revision_of(entry.resource_version)))
+        kept = self._early.setdefault(key, [])
+        if len(kept) < MOST_KEPT:
+            kept.append((side, revision_of(entry.resource_version)))
 
     def _came(self, side: Side, key: Key, revision: int, *, is_exact: bool) -> bool:
         """Tell whether an event that was kept is the echo of this write, and keep it no more.

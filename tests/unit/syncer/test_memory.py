@@ -13,7 +13,7 @@ from kubeio.store import Entry, parse
 from kubeio.worker import Wait
 from syncer import reminders
 from syncer.breaker import FAILURES, Breaker
-from syncer.expectations import PATIENCE_SECONDS, Expectations, News, Side, revision_of
+from syncer.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side, revision_of
 from syncer.fuse import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
 from syncer.keys import HOME, Key, group_of
 from syncer.pod_index import PodIndex
@@ -187,6 +187,15 @@ def test_an_echo_that_came_before_the_answer_is_not_waited_for_once_more():
     write(awaited, "10")
     assert of(awaited, 11) == [News.FOREIGN]
     assert not awaited.is_behind(Side.TENANT, KEY, entry(9))
+
+
+def test_of_an_object_that_changes_on_and_on_no_more_is_kept_than_tells_that_it_did():
+    awaited = Expectations()
+    for revision in range(10, 10_000):
+        awaited.keep(Side.TENANT, KEY, entry(revision))
+    assert len(awaited._early[KEY]) == MOST_KEPT
+    write(awaited, "10")
+    assert awaited.worked_on(KEY)
 
 
 def test_two_echoes_before_their_answers_are_known_each():
