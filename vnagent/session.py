@@ -13,13 +13,14 @@ from typing import Any
 from vnagent import audit, heads, metrics, routes
 from vnagent.audit import Session
 from vnagent.channel import Channel, ChannelLostError
+from vnagent.ends import End
 from vnagent.gate import Gate, OwnedPod
 from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
 from vnagent.limits import RUNS, RUNS_PER_TENANT, Streams
 from vnagent.peer import Opened
 from vnagent.permits import Permits
-from vnagent.pump import Deadlines, End, Pump
+from vnagent.pump import Deadlines, Pump
 from vnagent.reads import Reads
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
@@ -31,8 +32,6 @@ SWITCH_SECONDS = 60.0
 HAND_OVER_SECONDS = 30.0
 """For a caller to read an answer that is held in memory."""
 PIECE_BYTES = 64 * 1024
-DRAINED = "drained"
-"""How a session is recorded that the agent's own end has cut off."""
 
 
 class CallerGoneError(Exception):
@@ -61,7 +60,7 @@ class Requests:
 
     async def serve(self, channel: Channel, caller: Caller) -> None:
         """Serve the one request of a connection, and leave the channel closing."""
-        session = Session(caller, result=DRAINED)
+        session = Session(caller, result=End.DRAINED.value)
         try:
             await self._serve(channel, session)
         except RefusedError as refusal:
@@ -155,8 +154,9 @@ class Requests:
         channel.write(written)
         pump = Pump(channel, opened.channel, is_two_way=bool(upgrade), deadlines=self._deadlines)
         try:
-            session.result = (await pump.run()).value
+            await pump.run()
         finally:
+            session.result = pump.end.value
             session.bytes_up, session.bytes_down = pump.bytes_up, pump.bytes_down
 
     async def _pass_refusal(

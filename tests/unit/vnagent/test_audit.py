@@ -8,13 +8,13 @@ from prometheus_client import REGISTRY, generate_latest
 
 from tenancy import names
 from vnagent import audit, metrics
+from vnagent.ends import End
 from vnagent.identity import Caller
-from vnagent.pump import End
 from vnagent.refusals import Reason
 from vnagent.routes import Route, Verb
 
 CALLER = Caller("0f0e0d0c-0b0a-4900-8800-070605040302", "default-b41df0-one", datetime.now(UTC))
-RESULTS = [*End, *Reason, "kubelet_refused", "drained"]
+RESULTS = [*End, *Reason, "kubelet_refused"]
 
 
 def series(prefix: str = "vc_agent") -> int:
