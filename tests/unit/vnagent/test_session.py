@@ -311,6 +311,22 @@ async def test_a_refused_token_is_read_again_once(tmp_path):
         assert len(kubelet.asked) == 3
 
 
+async def test_a_missing_token_is_not_taken_for_a_bad_certificate(tmp_path, recorded):
+    """Nothing is sent without one; whoever looks for the trouble looks in the right place."""
+    kubelet = FakeKubelet()
+
+    def demand(peer: ssl.SSLSocket, _: bytes) -> None:
+        peer.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+
+    kubelet.answer = demand
+    async with stage.staged(tmp_path, kubelet) as set_up:
+        set_up.token_file.write_bytes(b"no token\n")
+        got = await set_up.send(LOGS)
+        assert (status_of(got), b"has no credential for the node's kubelet" in got) == (502, True)
+        assert len(kubelet.asked) == 1
+        assert recorded[-1].result == "kubelet_denies"
+
+
 async def test_a_missing_right_is_not_blamed_on_the_tenant(tmp_path):
     """The kubelet's 403 names our account; the tenant hears that the agent was refused."""
     text = b"Forbidden (user=system:serviceaccount:vc-manager:vn-agent)"
