@@ -264,8 +264,23 @@ async def test_a_miss_does_not_hold_up_who_is_found(monkeypatch):
     stuck.cancel()
 
 
-async def test_a_kubelet_that_is_down_is_asked_once_for_all_that_wait():
+async def test_a_kubelet_that_fails_is_not_asked_at_any_speed(monkeypatch):
+    """Lists keep a distance whatever becomes of them."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 60.0)
+    down = RefusedError(502, Reason.KUBELET_DOWN, "down")
+    kubelet = Kubelet(down, listed(pod()))
+    gate = Gate(kubelet.fetch)
+    with pytest.raises(RefusedError):
+        await gate.admit(caller(), route())
+    again = asyncio.ensure_future(gate.admit(caller(), route()))
+    await asyncio.sleep(0.01)
+    assert kubelet.calls == 1
+    again.cancel()
+
+
+async def test_a_kubelet_that_is_down_is_asked_once_for_all_that_wait(monkeypatch):
     """One after the other, each with its own timeout, they would wait for hours."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
     down = RefusedError(504, Reason.KUBELET_DOWN, "down")
     kubelet = Kubelet(down, down, listed(pod()))
     gate = Gate(kubelet.fetch)
@@ -278,8 +293,9 @@ async def test_a_kubelet_that_is_down_is_asked_once_for_all_that_wait():
     await gate.admit(caller(), route())
 
 
-async def test_a_list_that_cannot_be_read_is_the_kubelets_fault():
+async def test_a_list_that_cannot_be_read_is_the_kubelets_fault(monkeypatch):
     """502, and the next request asks again."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
     gate = Gate(Kubelet(b"<html>", listed(pod())).fetch)
     with pytest.raises(RefusedError) as refused:
         await gate.admit(caller(), route())
