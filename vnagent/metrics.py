@@ -7,6 +7,7 @@ is called by the six digits that its root namespace has of its UID, and never by
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -17,7 +18,19 @@ from vnagent.routes import Verb
 TENANTS = 20
 """Tenants with a label of their own; whoever comes first keeps his until the agent ends."""
 OTHERS = "other"
+UNKNOWN = "unknown"
+"""Whoever showed no certificate of a tenant's."""
 OUTCOMES = ("served", "refused", "failed")
+
+
+class Unheard(StrEnum):
+    """Why a connection ended before a request was read; a closed set."""
+
+    HANDSHAKE = "handshake"
+    CERTIFICATE = "certificate"
+    CROWDED = "crowded"
+    REPEATED = "repeated"
+
 
 SESSIONS = Counter(
     "vc_agent_sessions",
@@ -30,10 +43,6 @@ BYTES = Counter(
     "vc_agent_stream_bytes",
     "Bytes of streams: up to the kubelet, down to the caller.",
     ["verb", "direction"],
-)
-HANDSHAKES_REFUSED = Counter(
-    "vc_agent_handshakes_refused",
-    "Connections that ended before a tenant was known: no TLS, no certificate that verifies.",
 )
 FIRST_BYTE_SECONDS = Histogram(
     "vc_agent_first_byte_seconds",
@@ -59,6 +68,12 @@ TENANT_BYTES = Counter(
 TENANT_OPEN_STREAMS = Gauge(
     "vc_agent_tenant_open_streams", "Streams of a tenant that are open now.", ["tenant"]
 )
+CONNECTIONS_REFUSED = Counter(
+    "vc_agent_connections_refused",
+    "Connections that ended before a request was read, by tenant where a certificate names one:"
+    " no handshake, a certificate that stands for nobody, too many at once, refused over and over.",
+    ["tenant", "reason"],
+)
 
 _labels: dict[str, str] = {}
 
@@ -71,6 +86,11 @@ def tenant_label(vc_uid: str) -> str:
             return OTHERS
         label = _labels[vc_uid] = names.short_digest(vc_uid)
     return label
+
+
+def refused(why: Unheard, vc_uid: str = "") -> None:
+    """Count a connection; without a UID nobody knows whose it was."""
+    CONNECTIONS_REFUSED.labels(tenant_label(vc_uid) if vc_uid else UNKNOWN, why.value).inc()
 
 
 def outcome(status: int) -> str:

@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any
 
+import structlog
+
 from vnagent import audit, heads, metrics, routes
 from vnagent.audit import Session
 from vnagent.channel import Channel, ChannelLostError
@@ -18,10 +20,12 @@ from vnagent.gate import Gate, OwnedPod
 from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
 from vnagent.limits import RUNS, RUNS_PER_TENANT, Streams
+from vnagent.metrics import Unheard
 from vnagent.peer import Opened
 from vnagent.permits import Permits
 from vnagent.pump import Deadlines, Pump
 from vnagent.reads import Reads
+from vnagent.rebuffs import TOLD_AT_ONCE, TOLD_SECONDS, Rebuffs
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
 from vnagent.upstream import Upstream
@@ -32,6 +36,9 @@ SWITCH_SECONDS = 60.0
 HAND_OVER_SECONDS = 30.0
 """For a caller to read an answer that is held in memory."""
 PIECE_BYTES = 64 * 1024
+
+
+_log = structlog.get_logger(__name__)
 
 
 class CallerGoneError(Exception):
@@ -57,14 +64,23 @@ class Requests:
         self._streams = streams
         self._deadlines = deadlines
         self._runs = Streams(per_tenant=RUNS_PER_TENANT, total=RUNS, what="runs")
+        self._rebuffs = Rebuffs(TOLD_AT_ONCE, TOLD_SECONDS)
 
     async def serve(self, channel: Channel, caller: Caller) -> None:
         """Serve the one request of a connection, and leave the channel closing."""
+        loop = asyncio.get_running_loop()
+        if self._rebuffs.is_shut(caller.vc_uid, loop.time()):
+            metrics.refused(Unheard.REPEATED, caller.vc_uid)
+            channel.abort()
+            return
         session = Session(caller, result=End.DRAINED.value)
         try:
             await self._serve(channel, session)
         except RefusedError as refusal:
             session.result = refusal.reason.value
+            is_flood = refusal.reason is Reason.TENANT_FULL and session.route is None
+            if is_flood and self._rebuffs.count(caller.vc_uid, loop.time()):
+                _log.warning("a tenant goes on past its limit, now unheard", tenant=caller.key)
             if session.status:  # its head is out: a sentence would be taken for the stream's
                 channel.cut()
                 return

@@ -7,6 +7,7 @@ import ssl
 
 import pytest
 import trustme
+from prometheus_client import REGISTRY
 
 from tenancy.switches import Call
 from tests.support.eventually import eventually
@@ -24,7 +25,7 @@ from tests.unit.vnagent.stage import (
     FakeKubelet,
 )
 from tests.unit.vnagent.test_heads import MALFORMED
-from vnagent import audit, session
+from vnagent import audit, metrics, session
 from vnagent.limits import Streams
 
 
@@ -405,6 +406,34 @@ async def test_one_stream_too_many_is_told_why(tmp_path):
         gateway.open()
         assert [status_of(got) for got in await asyncio.gather(*first, other)] == [200] * 3
         assert status_of(await set_up.send(LOGS)) == 200
+
+
+async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
+    tmp_path, monkeypatch, recorded, capsys
+):
+    """SEC-15: nor read, nor written down, for as long; the other tenant is, at the same address."""
+    monkeypatch.setattr(session, "TOLD_AT_ONCE", 3)
+    monkeypatch.setattr(session, "TOLD_SECONDS", 60.0)
+    monkeypatch.setattr(metrics, "_labels", {})
+    gateway = stage.Gateway()
+    kubelet = FakeKubelet(pods=[stage.shop()], answer=gateway)
+    labels = {"tenant": metrics.tenant_label(VC_UID), "reason": "repeated"}
+    before = REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) or 0.0
+    async with stage.staged(tmp_path, kubelet, streams=Streams(per_tenant=1)) as set_up:
+        first = asyncio.ensure_future(set_up.send(LOGS))
+        await eventually(lambda: kubelet.asked)
+        for _ in range(3):
+            assert status_of(await set_up.send(LOGS)) == 429
+        for _ in range(4):
+            with contextlib.suppress(OSError):
+                assert await set_up.send(LOGS) == b""
+        assert len(recorded) == 3
+        other = set_up.context(named(f"vc://{OTHER}/{KEY}"))
+        assert status_of(await set_up.send(LOGS, other)) == 404
+        gateway.open()
+        assert status_of(await first) == 200
+    assert REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) == before + 4
+    assert capsys.readouterr().out.count("past its limit") == 1
 
 
 async def test_a_slow_head_is_not_waited_for(tmp_path, monkeypatch):
