@@ -23,6 +23,15 @@ UNKNOWN = "unknown"
 OUTCOMES = ("served", "refused", "failed")
 
 
+class Policies(StrEnum):
+    """How the agent stands to the tenants' policies; a closed set."""
+
+    FOLLOWED = "followed"
+    KEPT = "kept"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+
 class Unheard(StrEnum):
     """Why a connection ended before a request was read; a closed set."""
 
@@ -75,6 +84,13 @@ CONNECTIONS_REFUSED = Counter(
     ["tenant", "reason"],
 )
 
+_POLICIES = Gauge(
+    "vc_agent_policies",
+    "1 for how the agent stands to the tenants' policies: followed; kept while nobody tells of"
+    " changes; stale and unknown, by which nothing new is served.",
+    ["state"],
+)
+
 _labels: dict[str, str] = {}
 
 
@@ -112,3 +128,9 @@ def show_upstream(mode: Mode, why: Why) -> None:
     """Show the present way, and no other."""
     _UPSTREAM.clear()
     _UPSTREAM.labels(mode.value, why.value).set(1)
+
+
+def show_policies(state: Policies) -> None:
+    """Show the present state, and no other."""
+    _POLICIES.clear()
+    _POLICIES.labels(state.value).set(1)
