@@ -20,7 +20,7 @@ from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, FakeKubelet
 from vnagent import channel as channels
 from vnagent import engine, metrics, tls
 from vnagent import server as servers
-from vnagent.limits import Strangers
+from vnagent.limits import STRANGERS_PER_SOURCE, Strangers
 from vnagent.rebuffs import Rebuffs
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -160,6 +160,20 @@ async def test_strangers_are_few(set_up, monkeypatch):
         await eventually(lambda: refused("crowded") - crowded == 15)
         await eventually(lambda: set_up.server.strangers.count == 0)
         assert await outcome(set_up, set_up.context()) == "200"
+
+
+async def test_a_flood_of_strangers_shuts_nobody_else_out(set_up, monkeypatch):
+    """REL-85: a source that fills all its places leaves a tenant's where they are."""
+    monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 60.0)
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(300):
+            plain = socket.create_connection(
+                ("127.0.0.1", set_up.port), source_address=("127.0.0.2", 0)
+            )
+            stack.callback(plain.close)
+        await eventually(lambda: set_up.server.strangers.count == STRANGERS_PER_SOURCE)
+        assert await outcome(set_up, set_up.context()) == "200"
+        assert set_up.server.strangers.count == STRANGERS_PER_SOURCE
 
 
 def refused(reason: str, tenant: str = metrics.UNKNOWN) -> float:
