@@ -1,8 +1,8 @@
 """The agent's metrics.
 
 Hazard: a label value made from a request grows without end; every label here is from a closed set,
-and tenants beyond a number share one. The port that shows them asks nobody who he is, so a tenant
-is called by the six digits that its root namespace has of its UID, and never by a name.
+and tenants beyond a number share one. The port that shows them may ask nobody who he is, so a
+tenant is called by the six digits that its root namespace has of its UID, and never by a name.
 """
 
 from collections.abc import Iterator

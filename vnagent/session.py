@@ -21,6 +21,7 @@ from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
 from vnagent.limits import RUNS, RUNS_PER_TENANT, Streams
 from vnagent.metrics import Unheard
+from vnagent.parting import part
 from vnagent.peer import Opened
 from vnagent.permits import Permits
 from vnagent.pump import Deadlines, Pump
@@ -247,22 +248,11 @@ async def _hand_over(channel: Channel, head: bytes, body: bytes) -> End:
     except TimeoutError:
         channel.cut()
         return End.TOO_LONG
-    await _part(channel)
+    await part(channel)
     return End.COMPLETE
 
 
 async def _answer(channel: Channel, status: int, sentence: str, extra: heads.Headers = ()) -> None:
     """Write an answer of our own and part."""
     channel.write(heads.write_answer(status, f"{sentence}\n".encode(), extra))
-    await _part(channel)
-
-
-async def _part(channel: Channel) -> None:
-    """Close, but not before the caller has read what it was written."""
-    with contextlib.suppress(ChannelLostError, TimeoutError):
-        channel.finish()
-        # Closing at once on a caller that still sends would make the kernel drop the answer.
-        async with asyncio.timeout(2.0):
-            while await channel.read():
-                pass
-    channel.close()
+    await part(channel)
