@@ -17,8 +17,8 @@ from tests.support.eventually import eventually
 from tests.unit.vnagent import certificates, stage, wires
 from tests.unit.vnagent.certificates import DAY, URI, VALID, named
 from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, FakeKubelet
+from vnagent import audit, engine, metrics, tls
 from vnagent import channel as channels
-from vnagent import engine, metrics, tls
 from vnagent import server as servers
 from vnagent.limits import STRANGERS_PER_SOURCE, Strangers
 from vnagent.rebuffs import Rebuffs
@@ -286,8 +286,10 @@ async def test_live_streams_survive_a_new_certificate(tmp_path):
             assert await asyncio.to_thread(live.is_alive)
 
 
-async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path):
+async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path, monkeypatch):
     """REL-91: no new ones, time for the open ones, then a break that is not an orderly end."""
+    recorded: list[audit.Session] = []
+    monkeypatch.setattr(audit, "record", recorded.append)
     async with stage.staged(tmp_path, FakeKubelet(answer=ping_pong)) as set_up:
         live = await asyncio.to_thread(Live, set_up)
         with live.peer:
@@ -301,6 +303,7 @@ async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path):
             live.peer.suppress_ragged_eofs = False
             with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
                 await asyncio.to_thread(live.peer.recv, 1)
+    assert [(line.result, line.bytes_down > 0) for line in recorded] == [("drained", True)]
 
 
 async def test_a_drain_ends_with_the_last_stream(tmp_path):
