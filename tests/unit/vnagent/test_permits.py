@@ -176,7 +176,7 @@ def state() -> str:
 
 async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
     """Each state once, also the one that nothing but time brings about."""
-    monkeypatch.setattr(permits, "STALE_SECONDS", 0.05)
+    monkeypatch.setattr(permits, "STALE_SECONDS", 0.2)
     found = Permits()
     assert state() == "unknown"
     found.learn(access())
@@ -192,7 +192,7 @@ async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
     assert state() == "followed"
     found.lose()
     found.learn(access())
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.3)
     assert state() == "followed"
     found.learn(None)
     assert state() == "unknown"
