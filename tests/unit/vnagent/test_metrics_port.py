@@ -149,6 +149,7 @@ async def test_connections_that_say_nothing_are_few_and_short(tmp_path, monkeypa
             stack.callback(socket.create_connection(("127.0.0.1", shown.port)).close)
         await eventually(lambda: shown.listener._open.count == PER_SOURCE)
         await eventually(lambda: shown.listener._open.count == 0)
+        monkeypatch.setattr(metrics_port, "HANDSHAKE_SECONDS", wires.PATIENCE_SECONDS)
         assert (await shown.ask(GOOD))[0] == 200
 
 
