@@ -173,7 +173,7 @@ def main() -> int:
         return await devices.run(engine, key)
 
     app.serve = measured
-    Engine.reconcile = counted  # type: ignore[method-assign]
+    Engine.reconcile = counted  # type: ignore[assignment, method-assign]
     for name in ("wrote", "deleted", "changed"):
         setattr(Expectations, name, devices.noting(getattr(Expectations, name)))
     return __main__.main(sys.argv[2:])
