@@ -30,6 +30,8 @@ from syncer.keys import Key
 TICK = 0.01
 _SAMPLE = 0.002
 _DEPTH = 60
+_HELD_MS = 10.0
+"""Of a stretch that holds the loop up for longer the stacks are kept."""
 _reconcile = Engine.reconcile
 
 
@@ -39,6 +41,9 @@ class Devices:
     def __init__(self, into: Path) -> None:
         self._into = into
         self._late: list[float] = []
+        self._own_late: list[float] = []
+        self._held: list[tuple[float, list[str]]] = []
+        self._recent: list[str] = []
         self._own: Counter[str] = Counter()
         self._total: Counter[str] = Counter()
         self._stacks: Counter[str] = Counter()
@@ -51,7 +56,8 @@ class Devices:
 
     def begin(self) -> None:
         """Forget everything."""
-        self._late.clear()
+        for found in (self._late, self._own_late, self._held):
+            found.clear()
         for counter in (self._own, self._total, self._stacks, self._files, self._runs):
             counter.clear()
         self._samples = 0
@@ -92,11 +98,20 @@ class Devices:
         return noted
 
     async def tick(self) -> None:
-        """Measure how late the loop comes back, until cancelled."""
+        """Measure how late the loop comes back, until cancelled.
+
+        Of that our own is what this process worked in the meantime; the rest others had the core.
+        """
         while True:
-            due = time.monotonic() + TICK
+            due, worked = time.monotonic() + TICK, time.process_time()
+            self._recent.clear()
             await asyncio.sleep(TICK)
-            self._late.append(1e3 * (time.monotonic() - due))
+            late = 1e3 * (time.monotonic() - due)
+            own = max(min(late, 1e3 * (time.process_time() - worked)), 0.0)
+            self._late.append(late)
+            self._own_late.append(own)
+            if own > _HELD_MS:
+                self._held.append((own, list(self._recent)))
 
     def sample(self, _: int, frame: FrameType | None) -> None:
         """Count a stack."""
@@ -110,6 +125,7 @@ class Devices:
             self._total.update(set(names))
             self._files[names[0].partition(":")[0]] += 1
             self._stacks[" < ".join(names[:6])] += 1
+            self._recent.append(" < ".join(names[:4]))
 
     def write(self) -> None:
         """Write what was seen; no sample may come while the counters are read."""
@@ -123,6 +139,8 @@ class Devices:
         late = summary(self._late)
         found = {
             "late_ms": late.as_dict(),
+            "own_late_ms": summary(self._own_late).as_dict(),
+            "held": sorted(self._held, reverse=True)[:20],
             "cpu_s": time.process_time() - self._began,
             "garbage_s": self._collected,
             "garbage_longest_ms": 1e3 * self._longest,
