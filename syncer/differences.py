@@ -19,8 +19,8 @@ _OF_ONE_WRITE = frozenset({"uid", "resourceVersion"})
 _KEYS = ("labels", "annotations")
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
 """What stands before the parts in which an object says something."""
-_OF_EACH_VERSION = frozenset({"generation", "managedFields", "resourceVersion"})
-"""What follows from the rest of an object, or tells who wrote it."""
+_OF_EACH_VERSION = frozenset({"managedFields", "resourceVersion"})
+"""Not the generation: a status tells of which one it is, and neither it nor a binding counts it."""
 _SHOWN = 3
 _NONE = object()
 

@@ -61,6 +61,11 @@ class Reminders:
         self._told: OrderedDict[Key, Object] = OrderedDict()
         self._left_out: dict[str, float] = {}
 
+    def gone(self, key: Key) -> None:
+        """Forget what is remembered of a pod by its name: there is none now, or another one."""
+        self.compared.pop(key, None)
+        self.nodes.pop(key, None)
+
     def wait_for(self, dependency: Key, key: Key) -> None:
         """Have a key worked on again when something happens to another one."""
         waiters = self._waiting.setdefault(dependency, set())

@@ -50,7 +50,7 @@ def _tenant_changed(
     key = session.key(kind, entry.namespace, entry.name)
     news = session.expectations.seen(Side.TENANT, key, new)
     if new is None or (old is not None and old.uid != new.uid):
-        session.reminders.compared.pop(key, None)
+        session.reminders.gone(key)
         _tenant_gone(session, key, old, live=live)
     if kind == "Pod":
         _pod_moved(session, old, new, low=not live)
@@ -111,9 +111,9 @@ def _pod_moved(session: Session, old: Entry | None, new: Entry | None, *, low: b
             for key in keys_of_ref(session, namespace, ref):
                 session.add(key, low=low)
     for node in changes.nodes:
-        # Between the first pod and the last one nothing of a node that is shown hangs on its pods.
-        is_shown = session.stores[NODE].get("", node) is not None
-        if not is_shown or len(session.pods.on_node(node)) <= 1:
+        # Between the first pod and the last one nothing of a node that is shown hangs on its pods;
+        # but one that was made anew below is shown as the old one until a pod runs there.
+        if not session.view.has_node(node) or len(session.pods.on_node(node)) <= 1:
             session.add(session.key(NODE, "", node), low=low)
 
 

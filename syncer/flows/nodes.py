@@ -201,6 +201,7 @@ async def _gone_below(key: Key, shown: Entry | None, session: Session) -> Verdic
 
 
 async def _remove(key: Key, shown: Entry, session: Session) -> None:
+    session.reminders.made_nodes.discard(key.name)  # what it was counts for nothing any more
     try:
         await session.tenant_client.delete(NODES, key.name, uid=shown.uid)
     except errors.NotFound:

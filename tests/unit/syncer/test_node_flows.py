@@ -15,6 +15,7 @@ from syncer.flows import pods as flow
 from syncer.fuse import REPEATS, WRITES
 from syncer.wiring import wire_tenant
 from tenancy import marks
+from tenancy.policies import parse_tenant_policy
 from tests.unit.syncer.sessions import CONTAINERS, World, is_counted, put
 
 SUPER_NODE: dict[str, Any] = {
@@ -23,6 +24,7 @@ SUPER_NODE: dict[str, Any] = {
     "status": {},
 }
 ON_NODE = {"nodeName": "n", "containers": CONTAINERS}
+EXPOSING_ALL = {"metadata": {"name": "own"}, "spec": {"nodes": {"expose": "all"}}}
 
 
 async def test_writes_of_a_node_are_counted():
@@ -321,3 +323,30 @@ async def test_a_pod_that_is_stopped_while_it_makes_a_node_leaves_that_to_the_ne
     slow.goes_on.set()
     await present(world, "q")
     assert len(world.above.writes()) == 2
+
+
+async def test_a_node_that_was_removed_does_not_count_as_made():
+    world = World()
+    bound_below(world, "p")
+    wire_tenant(world.session)
+    await present(world)
+    shown(world, world.above.revision, is_whole=True)
+    for store in (world.session.stores["Pod"], world.super_cluster.stores["Pod"]):
+        store.discard(store.list()[0], live=True)
+    world.session.reminders.linger_seconds = 0
+    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    assert world.above.writes()[-1] == ("delete", "Node", "n")
+    assert not world.session.reminders.made_nodes
+
+
+async def test_of_a_pod_that_goes_before_its_node_could_be_shown_nothing_is_remembered():
+    """Also where no node's key ever looks who is about to name it."""
+    world = World(parse_tenant_policy(EXPOSING_ALL))
+    bound_below(world, "p")
+    wire_tenant(world.session)
+    world.above.refusals["apply"] = errors.Forbidden("a webhook of the tenant's")
+    with pytest.raises(Wait):
+        await present(world)
+    assert world.session.reminders.nodes
+    world.session.stores["Pod"].discard(world.session.stores["Pod"].list()[0], live=True)
+    assert not world.session.reminders.nodes
