@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from kubeio import errors
+from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict
 from syncer.decide import Grounds
@@ -64,12 +64,16 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         await _remove(key, entry, session)
         return Done()
     session.reminders.needed(key)
-    left = token_specs.seconds_to_renewal(entry.annotations, datetime.now(UTC))
-    return Again(left) if left > 0 else await _renew(key, token, entry, session)
+    left, secret = 0.0, entry.decode()
+    if token_specs.is_as_written(secret):  # else what pods mount is no token, or an odd one
+        left = token_specs.seconds_to_renewal(entry.annotations, datetime.now(UTC))
+    return Again(left) if left > 0 else await _renew(key, token, entry, session, secret=secret)
 
 
-async def _renew(key: Key, token: TokenSpec, entry: Entry, session: Session) -> Verdict:
-    if not entry.decode().get("immutable"):
+async def _renew(
+    key: Key, token: TokenSpec, entry: Entry, session: Session, *, secret: Object
+) -> Verdict:
+    if not secret.get("immutable"):
         return await _write(key, token, entry, session)
     session.reminders.tokens[key] = token  # somebody below said so: its end has it made anew
     await _remove(key, entry, session)

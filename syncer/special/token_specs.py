@@ -6,6 +6,8 @@ so nothing has to be remembered. Hazard: never log or compare the token itself.
 """
 
 import base64
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -122,6 +124,8 @@ def secret_of(
     }
     if token.pod:
         record[marks.TOKEN_POD] = f"{token.pod}/{token.pod_uid}"
+    data = {DATA_KEY: base64.b64encode(text.encode()).decode()}
+    record[marks.DIGEST] = _digest(data)
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -132,8 +136,19 @@ def secret_of(
             "annotations": record,
         },
         "type": "Opaque",
-        "data": {DATA_KEY: base64.b64encode(text.encode()).decode()},
+        "data": data,
     }
+
+
+def is_as_written(secret: Mapping[str, Any]) -> bool:
+    """Tell whether a token Secret still carries what was put into it."""
+    written = (secret["metadata"].get("annotations") or {}).get(marks.DIGEST)
+    return bool(written == _digest(secret.get("data") or {}))
+
+
+def _digest(data: Mapping[str, str]) -> str:
+    """Return what tells of a change of a Secret's data and not of the data."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def spec_of_secret(annotations: Mapping[str, str]) -> TokenSpec | None:

@@ -234,6 +234,18 @@ async def test_a_token_is_the_tenants_and_renewed_at_half(synced: World):
     assert renewed["metadata"]["uid"] == shared["metadata"]["uid"]
     assert names.TOKEN_SECRET_PREFIX in renewed["metadata"]["name"]
 
+    # Emptied below, it is put back at once, whatever its life.
+    await synced.below.patch(
+        SECRETS,
+        renewed["metadata"]["name"],
+        {"data": None},
+        namespace=synced.super_namespace(space),
+    )
+    await eventually(
+        lambda: synced.twin(SECRETS, space, renewed["metadata"]["name"]),
+        until=lambda body: "token" in body.get("data", {}),
+    )
+
 
 async def test_readiness_gates_go_down_and_stay_the_tenants(synced: World):
     space, node = await synced.namespace(), await synced.super_node()

@@ -71,9 +71,9 @@ async def test_a_short_lived_token_is_renewed_at_half_its_life_and_not_at_its_ec
     made = await tokens.reconcile(key, session)
     assert isinstance(made, Again)
     assert 290 < made.after <= 300
-    annotations = world.below.bodies[-1]["metadata"]["annotations"]
-    metadata = {"annotations": annotations, "resourceVersion": "1001"}
-    world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata)
+    body = world.below.bodies[-1]
+    metadata = {"annotations": body["metadata"]["annotations"], "resourceVersion": "1001"}
+    world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata, data=body["data"])
     echoed = await tokens.reconcile(key, session)
     assert isinstance(echoed, Again)
     assert 290 < echoed.after <= 300
@@ -81,6 +81,21 @@ async def test_a_short_lived_token_is_renewed_at_half_its_life_and_not_at_its_ec
     for _ in range(WRITES):
         session.fuse.wrote(key)
     assert session.fuse.pause(key) > 0  # the token's own write was counted, too
+
+
+@pytest.mark.parametrize("data", [{}, {"token": "bm9uZQ=="}, {"token": "dA==", "more": "dA=="}])
+async def test_a_token_that_was_changed_below_is_asked_for_anew(data: dict[str, str]):
+    world, key, _ = short_lived_token()
+    await tokens.reconcile(key, world.session)
+    body = world.below.bodies[-1]
+    assert body["data"] == {"token": "dA=="}
+    metadata = {"annotations": body["metadata"]["annotations"], "resourceVersion": "1002"}
+    world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata, data=data)
+    repaired = await tokens.reconcile(key, world.session)
+    assert isinstance(repaired, Again)
+    assert repaired.after > 290
+    assert [verb for verb, *_ in world.below.writes()] == ["create", "replace"]
+    assert world.below.bodies[-1]["data"] == {"token": "dA=="}
 
 
 async def test_a_token_that_was_made_immutable_below_is_made_anew_when_it_is_due():
