@@ -68,6 +68,8 @@ class FakeApi:
 
     def _behave(self, peer: ssl.SSLSocket) -> None:
         head = wires.read_until(peer, b"\r\n\r\n")
+        if not head:  # gone before it asked
+            return
         target = head.split(b" ")[1].decode()
         self.asked.append(target)
         if self.otherwise is not None and "/configmaps" not in target:

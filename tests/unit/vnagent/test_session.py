@@ -328,6 +328,7 @@ async def test_a_missing_token_is_not_taken_for_a_bad_certificate(tmp_path, reco
         got = await set_up.send(LOGS)
         assert (status_of(got), b"has no credential for the node's kubelet" in got) == (502, True)
         assert len(kubelet.asked) == 1
+        await eventually(lambda: recorded)
         assert recorded[-1].result == "kubelet_denies"
 
 
@@ -430,7 +431,7 @@ async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
         for _ in range(4):
             with contextlib.suppress(OSError):
                 assert await set_up.send(LOGS) == b""
-        assert len(recorded) == 3
+        await eventually(lambda: len(recorded) == 3)
         other = set_up.context(named(f"vc://{OTHER}/{KEY}"))
         assert status_of(await set_up.send(LOGS, other)) == 404
         gateway.open()
