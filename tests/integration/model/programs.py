@@ -1,0 +1,457 @@
+"""Random programs of requests, and what becomes of them on any API server.
+
+A program is made from a seed and names nothing that a server makes: "the UID that it has now" and
+the like are looked up while it runs. What is answered is put into a form in which two servers say
+the same: UIDs, revisions and made-up names become numbers in the order in which they were seen.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from kubeio import stream
+from kubeio.wire import Request, Wire
+from tenancy.resources import (
+    CONFIG_MAPS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
+
+Object = dict[str, Any]
+
+KINDS = (CONFIG_MAPS, SECRETS, PODS, SERVICES, SERVICE_ACCOUNTS, LEASES)
+NAMES = ("a", "b", "c")
+SPACES = ("one", "two")
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+_MADE = re.compile(r"(made-\d{3}-)[a-z0-9]{5}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One request, as far as it does not depend on what was answered before."""
+
+    verb: str
+    resource: Resource
+    space: str
+    name: str
+    body: Any = None
+    content: str = ""
+    params: tuple[tuple[str, str], ...] = ()
+    subresource: str = ""
+    uid: str = ""
+    """`right`, `wrong` or empty: which UID goes into the body."""
+    version: str = ""
+    """The same of the resourceVersion; `old` is one that it had before."""
+
+    def __repr__(self) -> str:
+        at = f"{self.resource.plural}/{self.subresource}".rstrip("/")
+        marks = " ".join(filter(None, (self.uid and f"uid={self.uid}", self.version)))
+        params = "&".join(f"{key}={value}" for key, value in self.params)
+        body = orjson.dumps(self.body).decode() if self.body is not None else ""
+        return f"{self.verb} {at} {self.space}/{self.name}?{params} {marks} {self.content} {body}"
+
+
+def program(seed: int, length: int) -> list[Step]:
+    """Return the program of a seed."""
+    chance = random.Random(seed)  # noqa: S311 - the same at each run
+    kinds = chance.sample(KINDS, 2)
+    return [_step(chance, kinds) for _ in range(length)]
+
+
+def _step(chance: random.Random, kinds: list[Resource]) -> Step:
+    make = chance.choices(
+        (_create, _replace, _merge, _edit, _strategic, _apply, _delete, _read, _pod, _space),
+        (8, 6, 6, 4, 3, 3, 6, 4, 5, 1),
+    )[0]
+    resource = chance.choice(kinds)
+    space = chance.choices((*SPACES, "nowhere"), (20, 20, 1))[0]
+    return make(chance, resource, space, chance.choice(NAMES))
+
+
+def _create(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+    body = fresh(chance, resource, name)
+    if chance.random() < 0.15:
+        body["metadata"] = {
+            **body["metadata"],
+            "generateName": f"made-{chance.randrange(1000):03}-",
+        }
+        del body["metadata"]["name"]
+    if chance.random() < 0.3:
+        body["metadata"]["finalizers"] = ["example.com/keep"]
+    uid = chance.choices(("", "wrong"), (10, 1))[0]
+    version = chance.choices(("", "right"), (20, 1))[0]
+    return Step("POST", resource, space, name, body, uid=uid, version=version)
+
+
+def _replace(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+    body = fresh(chance, resource, name)
+    _finalizers(chance, body)
+    return Step(
+        "PUT",
+        resource,
+        space,
+        name,
+        body,
+        uid=chance.choices(("", "right", "wrong"), (4, 4, 1))[0],
+        version=chance.choices(("", "right", "old"), (4, 4, 2))[0],
+    )
+
+
+def _finalizers(chance: random.Random, body: Object) -> None:
+    match chance.randrange(5):
+        case 0:
+            body["metadata"]["finalizers"] = ["example.com/keep"]
+        case 1:
+            body["metadata"]["finalizers"] = ["example.com/keep", "example.com/more"]
+
+
+def _merge(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+    body: Object = {"metadata": _labels(chance)}
+    if chance.random() < 0.3:
+        body["metadata"]["finalizers"] = chance.choice((None, [], ["example.com/keep"]))
+    body |= _edits(chance, resource)
+    return Step(
+        "PATCH",
+        resource,
+        space,
+        name,
+        body,
+        MERGE,
+        uid=chance.choices(("", "right", "wrong"), (4, 4, 2))[0],
+        version=chance.choices(("", "right", "old"), (6, 2, 1))[0],
+    )
+
+
+def _labels(chance: random.Random) -> Object:
+    key = chance.choice("xyz")
+    kind = chance.choice(("labels", "annotations"))
+    return {kind: {key: chance.choice((None, "1", "2"))}}
+
+
+def _edits(chance: random.Random, resource: Resource) -> Object:
+    value = str(chance.randrange(3))
+    if resource is CONFIG_MAPS:
+        return {"data": {chance.choice("kl"): chance.choice((None, value))}}
+    if resource is SECRETS:
+        return {"stringData": {chance.choice("kl"): value}}
+    if resource is SERVICES and chance.random() < 0.5:
+        return {"spec": {"selector": {"app": value}}}
+    if resource is LEASES:
+        return {"spec": {"holderIdentity": value}}
+    if resource is PODS and chance.random() < 0.3:
+        return {"spec": {"activeDeadlineSeconds": 100 + chance.randrange(2)}}
+    return {}
+
+
+def _edit(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+    at = f"/metadata/labels/{chance.choice('xyz')}"
+    operations: list[Object] = []
+    if chance.random() < 0.4:
+        operations.append({"op": "test", "path": at, "value": chance.choice("12")})
+    kind = chance.choice(("add", "replace", "remove"))
+    operation: Object = {"op": kind, "path": at}
+    if kind != "remove":
+        operation["value"] = chance.choice("12")
+    return Step("PATCH", resource, space, name, [*operations, operation], JSON)
+
+
+def _strategic(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+    body: Object = {"metadata": _labels(chance)}
+    if resource is PODS and chance.random() < 0.7:
+        image = f"example.com/i:{chance.randrange(3)}"
+        body["spec"] = {"containers": [{"name": "main", "image": image}]}
+    if chance.random() < 0.3:
+        body["metadata"]["finalizers"] = ["example.com/more"]
+    uid = chance.choices(("", "right", "wrong"), (4, 4, 1))[0]
+    return Step("PATCH", resource, space, name, body, STRATEGIC, uid=uid)
+
+
+def _apply(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+    """Apply to ConfigMaps only: what of other kinds is sent by half is not valid."""
+    resource = CONFIG_MAPS
+    body = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "labels": {"applied": chance.choice("12")}},
+        "data": {key: str(chance.randrange(3)) for key in "pq" if chance.random() < 0.5},
+    }
+    params = (("fieldManager", "one"), ("force", "true"))
+    uid = chance.choices(("", "right", "wrong"), (6, 2, 1))[0]
+    return Step("PATCH", resource, space, name, body, APPLY, params, uid=uid)
+
+
+def _delete(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+    body: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if chance.random() < 0.4:
+        body["gracePeriodSeconds"] = chance.choice((0, 1, 5, 40))
+    if chance.random() < 0.3:
+        body["propagationPolicy"] = chance.choice(("Background", "Background", "Foreground"))
+    return Step(
+        "DELETE",
+        resource,
+        space,
+        name,
+        body,
+        uid=chance.choices(("", "right", "wrong"), (3, 4, 2))[0],
+        version=chance.choices(("", "right", "old"), (6, 3, 2))[0],
+    )
+
+
+def _read(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+    if chance.random() < 0.4:
+        return Step("GET", resource, space, name)
+    params: list[tuple[str, str]] = []
+    if chance.random() < 0.5:
+        params.append(("limit", "1"))
+    if chance.random() < 0.4:
+        selector = chance.choice(("x", "!x", "x=1", "x!=1", "x in (1,2)", "y notin (2),x"))
+        params.append(("labelSelector", selector))
+    if chance.random() < 0.3:
+        params.append(("fieldSelector", f"metadata.name={name}"))
+    return Step("GET", resource, space, "", params=tuple(params))
+
+
+def _pod(chance: random.Random, _: Resource, space: str, name: str) -> Step:
+    """What schedulers and kubelets do."""
+    if chance.random() < 0.5:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "node-1"},
+        }
+        uid = chance.choices(("", "right", "wrong"), (2, 4, 1))[0]
+        return Step("POST", PODS, space, name, body, subresource="binding", uid=uid)
+    phase = chance.choice(("Pending", "Running", "Succeeded", "Failed"))
+    condition = {"type": "Ready", "status": chance.choice(("True", "False"))}
+    body = {"status": {"phase": phase, "conditions": [condition]}, "spec": {"nodeName": "other"}}
+    uid = chance.choices(("", "right", "wrong"), (4, 4, 1))[0]
+    return Step("PATCH", PODS, space, name, body, STRATEGIC, subresource="status", uid=uid)
+
+
+def _space(chance: random.Random, _: Resource, space: str, __: str) -> Step:
+    """The end of a namespace, in two steps."""
+    if chance.random() < 0.5:
+        uid = chance.choices(("right", "wrong"), (2, 1))[0]
+        return Step("DELETE", NAMESPACES, "", space, {"kind": "DeleteOptions"}, uid=uid)
+    return Step("PATCH", NAMESPACES, "", space, {"metadata": _labels(chance)}, MERGE)
+
+
+def fresh(chance: random.Random, resource: Resource, name: str) -> Object:
+    """Return an object of a kind as a client writes it."""
+    body: Object = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "labels": {"x": chance.choice("12")}},
+    }
+    if chance.random() < 0.3:
+        body["metadata"]["annotations"] = {"note": chance.choice("12")}
+    if resource is CONFIG_MAPS:
+        body["data"] = {"k": str(chance.randrange(3))}
+        if chance.random() < 0.15:
+            body["immutable"] = True
+    elif resource is SECRETS:
+        body["stringData"] = {"k": str(chance.randrange(3))}
+        body["type"] = chance.choice(("Opaque", "Opaque", "example.com/other"))
+    elif resource is SERVICES:
+        body["spec"] = {"ports": [{"port": 80}], "clusterIP": "None", "selector": {"app": "x"}}
+    elif resource is LEASES:
+        body["spec"] = {"holderIdentity": chance.choice("12"), "leaseDurationSeconds": 7}
+    elif resource is PODS:
+        image = f"example.com/i:{chance.randrange(2)}"
+        body["spec"] = {"containers": [{"name": "main", "image": image}]}
+    return body
+
+
+@dataclass
+class Known:
+    """What a server has shown of one place so far."""
+
+    uid: str = "00000000-0000-4000-8000-000000000000"
+    version: str = "1"
+    older: str = "1"
+
+
+@dataclass
+class Runner:
+    """One server that programs run on."""
+
+    wire: Wire
+    prefix: str
+    """Of namespaces, so that programs do not meet."""
+    known: dict[tuple[str, str, str], Known] = field(default_factory=dict)
+    answers: list[Object] = field(default_factory=list)
+
+    async def begin(self) -> str:
+        """Make the namespaces; returns the revision from which everything can be watched."""
+        for space in SPACES:
+            body = {"metadata": {"name": self.prefix + space}}
+            status, answer = await self.ask("POST", NAMESPACES.path(), body)
+            assert status == 201, answer
+        _, found = await self.ask("GET", CONFIG_MAPS.path() + "?limit=1", None)
+        return str(found["metadata"]["resourceVersion"])
+
+    async def ask(
+        self, method: str, target: str, body: Any, content: str = "application/json"
+    ) -> tuple[int, Object]:
+        """Send one request."""
+        encoded = None if body is None else orjson.dumps(body)
+        headers = [("Accept", "application/json"), ("User-Agent", "program/1")]
+        if encoded is not None:
+            headers.append(("Content-Type", content))
+        request = Request(method, target, headers, encoded, f"{method} {target}")
+        answer = await self.wire.exchange(request, left=30.0)
+        return answer.status, orjson.loads(answer.content)
+
+    async def run(self, step: Step) -> None:
+        """Run one step and remember the answer."""
+        is_space = step.resource is NAMESPACES
+        space = "" if is_space else self.prefix + step.space
+        name = self.prefix + step.name if is_space else step.name
+        place = (step.resource.kind, space, name)
+        known = self.known.setdefault(place, Known())
+        body = self._completed(step, known)
+        at = "" if step.verb == "POST" and not step.subresource else name
+        query = "&".join(f"{key}={value}" for key, value in step.params)
+        target = step.resource.path(space, at, step.subresource) + (f"?{query}" if query else "")
+        target = target.replace(" ", "%20")
+        status, answer = await self.ask(step.verb, target, body, step.content or "application/json")
+        await self._note(step, status, known)
+        self.answers.append({"status": status, "answer": answer})
+        token = (answer.get("metadata") or {}).get("continue")
+        while token:
+            status, answer = await self.ask("GET", f"{target}&continue={token}", None)
+            self.answers.append({"status": status, "answer": answer})
+            token = (answer.get("metadata") or {}).get("continue")
+
+    def _completed(self, step: Step, known: Known) -> Any:
+        """Put UID and revision into a body."""
+        body = orjson.loads(orjson.dumps(step.body))
+        if not isinstance(body, dict):
+            return body
+        told: Object = {}
+        if step.uid:
+            told["uid"] = known.uid if step.uid == "right" else "11111111-0000-4000-8000-00000000"
+        if step.version:
+            told["resourceVersion"] = known.version if step.version == "right" else known.older
+        if told and step.verb == "DELETE":
+            body["preconditions"] = told
+        elif told:
+            body["metadata"] = {**(body.get("metadata") or {}), **told}
+        return body
+
+    async def _note(self, step: Step, status: int, known: Known) -> None:
+        """Remember what is there now, as a client does that looks after each step."""
+        if step.resource is NAMESPACES:
+            target = NAMESPACES.path("", self.prefix + step.name)
+        else:
+            target = step.resource.path(self.prefix + step.space, step.name)
+        if step.verb == "GET" or status >= 400:
+            return
+        found, live = await self.ask("GET", target, None)
+        if found == 200 and live["metadata"]["resourceVersion"] != known.version:
+            known.older, known.version = known.version, live["metadata"]["resourceVersion"]
+            known.uid = live["metadata"]["uid"]
+        self.answers.append({"status": found, "answer": live})
+
+    async def watched(
+        self, resource: Resource, revision: str, space: str, end: str
+    ) -> list[Object]:
+        """Return the events of a kind in a namespace from a revision on, until a marker comes."""
+        target = (
+            f"{resource.path(self.prefix + space)}?watch=1&resourceVersion={revision}"
+            "&timeoutSeconds=20"
+        )
+        headers = [("Accept", "application/json"), ("User-Agent", "program/1")]
+        request = Request("GET", target, headers, None, "watch")
+        answer = await self.wire.stream(request, connect=10.0, silence=30.0)
+        lines, found = stream.Lines(), list[Object]()
+        try:
+            while chunk := await answer.read():
+                for line in lines.feed(chunk):
+                    event = orjson.loads(line)
+                    if event["object"]["metadata"].get("name") == end:
+                        return found
+                    found.append(event)
+        finally:
+            answer.abort()
+        return found
+
+    def normal(self, found: Any) -> Any:
+        """Return answers in the form in which servers can be compared."""
+        return Normal(self.prefix, found).form(found)
+
+
+class Normal:
+    """Numbers for what each server makes up, in the order in which it is met."""
+
+    def __init__(self, prefix: str, everything: Any) -> None:
+        self._prefix = prefix
+        self._uids: dict[str, str] = {}
+        versions: set[int] = set()
+        self._collect(everything, versions)
+        self._ranks = {str(number): rank for rank, number in enumerate(sorted(versions))}
+
+    def _collect(self, found: Any, versions: set[int]) -> None:
+        if isinstance(found, list):
+            for item in found:
+                self._collect(item, versions)
+        elif isinstance(found, dict):
+            metadata = found.get("metadata")
+            if isinstance(metadata, dict) and metadata.get("name"):
+                text = metadata.get("resourceVersion", "")
+                if text:
+                    versions.add(int(text))
+            for value in found.values():
+                self._collect(value, versions)
+
+    def form(self, found: Any, key: str = "") -> Any:
+        """Return the normal form of a value that stands under a key."""
+        if isinstance(found, list):
+            return [self.form(item) for item in found]
+        if isinstance(found, dict):
+            return self._mapping(found)
+        return self._word(found, key) if isinstance(found, str) else found
+
+    def _word(self, found: str, key: str) -> str:
+        if key == "uid":
+            return self._uids.setdefault(found, f"uid-{len(self._uids)}")
+        if key == "resourceVersion":
+            return f"rv-{self._ranks[found]}" if found in self._ranks else "of a list"
+        if key == "name":
+            found = _MADE.sub(r"\1", found)
+        return _TIME.sub("T", found).replace(self._prefix, "")
+
+    def _mapping(self, found: Object) -> Object:
+        if found.get("kind") == "Status":
+            return self._status(found)
+        left_out = {"managedFields", "continue", "selfLink"}
+        if str(found.get("kind", "")).endswith("List"):
+            found = {**found, "metadata": {**found["metadata"], "resourceVersion": ""}}
+        return {
+            key: self.form(value, key)
+            for key, value in sorted(found.items())
+            if key not in left_out and value not in ({}, [], None)
+        }
+
+    def _status(self, found: Object) -> Object:
+        details = found.get("details") or {}
+        kept = {key: found.get(key) for key in ("status", "reason", "code")}
+        causes = sorted({str(cause.get("reason")) for cause in details.get("causes") or ()})
+        if found.get("code") == 422:  # which of several rules speaks first is not compared
+            causes = []
+        return {**kept, "causes": [cause for cause in causes if cause == "NamespaceTerminating"]}
