@@ -78,26 +78,37 @@ class Following:
     seconds: float
     metadata_only: bool
 
-    def begin(self, send: Callable[[bytes], None], end: Callable[[], None]) -> Watch | None:
-        """Begin it; None, after its reason was sent, when its past was compacted away."""
+    def begin(
+        self, send: Callable[[bytes], None], end: Callable[[], None], *, behind: int = 0
+    ) -> Watch | None:
+        """Begin it; None, after its reason was sent, when its past was compacted away.
+
+        A list that comes first is `behind` by so many revisions, as far as they are known.
+        """
         collection = self.collection
-        missed = collection.since(self.revision) if self.revision else []
+        begun, listed = self.revision, None
+        if not begun:
+            begun = max(collection.cluster.revision - behind, 0)
+            listed = collection.select(self.selection, begun)
+            if listed is None:
+                begun = collection.cluster.revision
+                listed = collection.select(self.selection)
+        missed = collection.since(begun)
         if missed is None:
-            gone = refusals.expired(f"too old resource version: {self.revision}")
+            gone = refusals.expired(f"too old resource version: {begun}")
             send(event("ERROR", gone.encoded()))
             return None
         watch = Watch(
             self.selection,
             send,
             metadata_only=self.metadata_only,
-            after=self.revision,
+            after=begun,
             end=end,
         )
-        if not self.revision:
-            for found in collection.select(self.selection) or ():
-                watch.say(watch.first(found))
+        for found in listed or ():
+            watch.say(watch.first(found))
         if self.sends_list:
-            watch.say(collection.cluster.bookmark(collection.resource, ends_list=True))
+            watch.say(collection.cluster.bookmark(collection.resource, begun, ends_list=True))
         for change in missed:
             watch.offer(change)
         collection.follow(watch)

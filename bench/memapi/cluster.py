@@ -339,9 +339,10 @@ class Cluster:
         """Return a UID."""
         return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
 
-    def bookmark(self, resource: Resource, *, ends_list: bool = False) -> bytes:
-        """Return a bookmark as a line."""
-        metadata: Object = {"resourceVersion": str(self.revision), "creationTimestamp": None}
+    def bookmark(self, resource: Resource, revision: int = 0, *, ends_list: bool = False) -> bytes:
+        """Return a bookmark of the present, or of a revision, as a line."""
+        told = str(revision or self.revision)
+        metadata: Object = {"resourceVersion": told, "creationTimestamp": None}
         if ends_list:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}

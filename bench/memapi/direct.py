@@ -42,6 +42,8 @@ class Fate:
     takes_effect: bool = False
     """Whether it is carried out although something else is answered, as with a 504."""
     retry_after: str = ""
+    behind: int = 0
+    """How many revisions a list is behind that begins a watch, or comes alone."""
 
 
 class Network(Protocol):
@@ -72,10 +74,10 @@ class Tap:
         self._watch: Watch | None = None
         self._timers: list[asyncio.TimerHandle] = []
 
-    def begin(self) -> None:
+    def begin(self, behind: int = 0) -> None:
         """Have the server tell what it has to tell from now on."""
         loop = asyncio.get_running_loop()
-        self._watch = self.asked.begin(self.hear, self.end)
+        self._watch = self.asked.begin(self.hear, self.end, behind=behind)
         if self._watch is None:
             self.end()
             return
@@ -238,7 +240,7 @@ class DirectWire:
         tap = Tap(answer, silence, request.where)
         self._taps = [each for each in self._taps if each.is_open]
         self._taps.append(tap)
-        tap.begin()
+        tap.begin(fate.behind)
         self._network.opened(tap)
         return tap
 

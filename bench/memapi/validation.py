@@ -45,8 +45,10 @@ def _pod(there: Object, new: Object) -> str:
     known, told = before.pop("tolerations", None) or [], after.pop("tolerations", None) or []
     if any(toleration not in told for toleration in known):
         return "spec.tolerations"
+    deadline, later = (spec.pop("activeDeadlineSeconds", None) for spec in (before, after))
+    if deadline is not None and (later is None or later > deadline):
+        return "spec.activeDeadlineSeconds"
     for spec in (before, after):
-        spec.pop("activeDeadlineSeconds", None)
         for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
             container.pop("image", None)
     return "spec" if before != after else ""
