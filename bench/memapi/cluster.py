@@ -60,9 +60,17 @@ class Change:
         """Return the event as a line of a watch."""
         found = self._lines.get((type_, metadata_only))
         if found is None:
-            found = event(type_, reduced(self.new.body) if metadata_only else self.new.body)
+            body = self.new.body if type_ != "DELETED" or self.type == type_ else self._left()
+            found = event(type_, reduced(body) if metadata_only else body)
             self._lines[type_, metadata_only] = found
         return found
+
+    def _left(self) -> bytes:
+        """Return what a watch is shown that an object has left: it as it was, at its new revision."""
+        assert self.old is not None
+        body = self.old.decode()
+        body["metadata"]["resourceVersion"] = str(self.new.revision)
+        return orjson.dumps(body)
 
 
 def event(type_: str, body: bytes) -> bytes:

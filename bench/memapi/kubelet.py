@@ -98,7 +98,9 @@ class Kubelet:
 
 
 def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time()))  # asked, so that tests may say it
+    return time.strftime(
+        "%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time())
+    )  # asked, so that tests may say it
 
 
 def _conditions(true: Sequence[str]) -> list[Object]:

@@ -365,12 +365,12 @@ class Runner:
         self.answers.append({"status": found, "answer": live})
 
     async def watched(
-        self, resource: Resource, revision: str, space: str, end: str
+        self, resource: Resource, revision: str, space: str, end: str, selector: str
     ) -> list[Object]:
         """Return the events of a kind in a namespace from a revision on, until a marker comes."""
         target = (
             f"{resource.path(self.prefix + space)}?watch=1&resourceVersion={revision}"
-            "&timeoutSeconds=20"
+            f"&timeoutSeconds=20&labelSelector={selector}"
         )
         headers = [("Accept", "application/json"), ("User-Agent", "program/1")]
         request = Request("GET", target, headers, None, "watch")

@@ -44,10 +44,13 @@ async def ran(runner: Runner, seed: int) -> list[object]:
     for space in SPACES:
         for resource in KINDS:
             body = fresh_object(random.Random(0), resource, END)  # noqa: S311 - no secret
+            body["metadata"]["labels"] = {"x": "1"}
             target = resource.path(runner.prefix + space)
             status, _ = await runner.ask("POST", target, body)
             if status == 201:  # else it is on its way out, and the marker would never come
-                watches.append(await runner.watched(resource, begun, space, END))
+                for selector in ("", "x%3D1"):
+                    found = await runner.watched(resource, begun, space, END, selector)
+                    watches.append(found)
     return runner.normal([*runner.answers, *watches])
 
 

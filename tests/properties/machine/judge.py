@@ -93,14 +93,22 @@ class Judge:
         world.trace.append(f"{world.loop.time():.6f} {what} {len(request.body or b'')}")
         if request.method == "GET" or target is None or target.resource is LEASES:
             return
-        if not (request.method == "POST" and target.subresource == "token"):
+        body: Any = orjson.loads(request.body) if request.body else {}
+        if not self._is_in_vain(side, target, request, body):
             self.writes[side] += 1
             self.last_write = what
-        body: Any = orjson.loads(request.body) if request.body else {}
         if side == "super":
             self._sent_below(target, request, body)
         else:
             self._sent_above(world.tenants[int(side[6:])], target, request, body)
+
+    def _is_in_vain(self, side: str, target: Target, request: Request, body: Any) -> bool:
+        """Tell whether a create runs into a stranger; it is tried once a minute for ever."""
+        if request.method != "POST" or side != "super" or target.name:
+            return False
+        name = body["metadata"].get("name", "")
+        stored = self.world.below.of(target.resource).get(target.namespace, name)
+        return stored is not None and ownership.owner_of(stored.decode()["metadata"]) is None
 
     def _target(self, side: str, target: str) -> Target | None:
         api = self.world.apis[0 if side == "super" else 1 + int(side[6:])]
@@ -127,11 +135,15 @@ class Judge:
             for tenant in world.tenants:
                 if name == tenant.tenant.root or self._is_mapped(tenant, name, body):
                     return tenant
-            self.broke("I3", f"a write to the namespace {name}, which is no tenant's")
+            if not target.name or world.below.of(NAMESPACES).get("", name) is not None:
+                self.broke("I3", f"a write to the namespace {name}, which is no tenant's")
             return None
         if resource.namespaced:
             for tenant in world.tenants:
-                if target.namespace in self._mapped(tenant) or target.namespace == tenant.tenant.root:
+                if (
+                    target.namespace in self._mapped(tenant)
+                    or target.namespace == tenant.tenant.root
+                ):
                     return tenant
             self.broke("I3", f"a write to {resource.plural} in {target.namespace}")
         return None
@@ -207,9 +219,7 @@ class Judge:
     def _is_root(self, name: str) -> bool:
         return any(name == tenant.tenant.root for tenant in self.world.tenants)
 
-    def _sent_above(
-        self, tenant: TenantSide, target: Target, request: Request, body: Any
-    ) -> None:
+    def _sent_above(self, tenant: TenantSide, target: Target, request: Request, body: Any) -> None:
         self._judge_canaries(tenant, request)
         if request.method != "DELETE" or target.resource is not PODS:
             return
@@ -261,7 +271,9 @@ class Judge:
                 place = f"{metadata.get('namespace', '')}/{metadata['name']}"
                 key = (tenant.tenant.uid, resource.kind, metadata["annotations"][marks.UID])
                 if seen.setdefault(key, place) != place:
-                    self.broke("I7", f"{resource.kind} {key[2]} is below at {seen[key]} and {place}")
+                    self.broke(
+                        "I7", f"{resource.kind} {key[2]} is below at {seen[key]} and {place}"
+                    )
         for problem in self.world.loop.problems:
             if "the client is not open" not in problem:  # said by what is left of a killed process
                 self.broke("process", f"nobody caught: {problem}")
@@ -303,10 +315,11 @@ class Judge:
             return [Break("I4", f"{title} is still on its way out")]
         if self._is_taken(tenant, resource, metadata):
             return []
+        is_wanted = self._is_wanted(tenant, resource, body)
         if twin is None:
-            if self._is_wanted(tenant, resource, body):
-                return [Break("I1", f"{title} has no twin")]
-            return []
+            return [Break("I1", f"{title} has no twin")] if is_wanted else []
+        if not is_wanted and not _is_labelled(twin["metadata"]):
+            return []  # seen by nobody, and nobody asks for it: the same hazard
         problems = [Break("I1", f"{title}: {text}") for text in _differences(resource, body, twin)]
         if resource is PODS:
             problems += [Break("I4", f"{title}: {text}") for text in self._told(tenant, body, twin)]
@@ -326,8 +339,7 @@ class Judge:
             (kind, found.name)
             for kind in (CONFIG_MAPS, SECRETS)
             for found in self.world.below.of(kind).all()
-            if found.namespace == below
-            and ownership.owner_of(found.decode()["metadata"]) is None
+            if found.namespace == below and ownership.owner_of(found.decode()["metadata"]) is None
         }
         pod = tenant.alive[metadata["uid"]][1]
         return bool(strangers & _needs(pod))
@@ -392,8 +404,7 @@ def _differences(resource: Resource, body: Object, twin: Object) -> list[str]:
     """I1: return in what a twin is not what its tenant object says."""
     found = []
     if not _is_labelled(twin["metadata"]):
-        is_over = resource is PODS and body["status"].get("phase") in TERMINAL
-        return [] if is_over else ["the twin lacks our labels"]
+        return ["the twin lacks our labels"]
     for key, value in (body["metadata"].get("labels") or {}).items():
         if "/" not in key and (twin["metadata"].get("labels") or {}).get(key) != value:
             found.append(f"label {key} is not {value} below")

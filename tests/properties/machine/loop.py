@@ -111,7 +111,9 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[None]:
         stack.callback(random.setstate, random.getstate())
         random.seed(seed)
         own = random.Random(seed)  # noqa: S311 - the same at each run
-        _set(stack, secrets, "token_hex", lambda size=16: f"{own.getrandbits(8 * size):0{2 * size}x}")
+        _set(
+            stack, secrets, "token_hex", lambda size=16: f"{own.getrandbits(8 * size):0{2 * size}x}"
+        )
         clocks: dict[Any, Callable[[], float]] = {
             time.monotonic: loop.time,
             lease.awake: loop.time,

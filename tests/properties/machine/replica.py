@@ -142,4 +142,3 @@ def wires(world: World) -> object:
         return DirectWire(api, Line(replica, side, replica.starts), fence)
 
     return wire
-

@@ -26,6 +26,7 @@ SPACES = ("default", "web", "db")
 NAMES = ("a", "b", "c")
 PAUSES = (0.0, 0.002, 0.01, 0.05, 0.3, 2.0, 10.0)
 """Seconds between two steps: in the middle of a request, of a reconcile, or after everything."""
+_TASTES = (0, 0.3, 1, 1, 4)
 
 
 class Step(NamedTuple):
@@ -40,15 +41,23 @@ Do = Callable[["World", Sequence[int]], None]
 
 
 def script(seed: int, length: int) -> list[Step]:
-    """Return the script of a seed."""
+    """Return the script of a seed.
+
+    Each seed has its own taste: some steps come often in it and some never, and it may keep to a
+    few objects, so that much happens to each of them.
+    """
     chance = random.Random(seed)  # noqa: S311 - the same at each run
-    calm = chance.random() < 0.7
-    steps = [Step("wait", (0,), 12.0)] if calm else []
-    names_, weights = zip(*((name, weight) for name, (weight, _) in STEPS.items()), strict=True)
+    tastes = {name: weight * chance.choice(_TASTES) for name, (weight, _) in STEPS.items()}
+    tastes |= {"make pod": STEPS["make pod"][0], "make space": STEPS["make space"][0]}
+    few = chance.choice((3, 6, 40))
+    numbers = [[chance.randrange(1000) for _ in range(few)] for _ in range(3)]
+    pauses = chance.sample(PAUSES, 3)
+    steps = [Step("wait", (0,), 12.0)] if chance.random() < 0.7 else []
     while len(steps) < length:
-        name = chance.choices(names_, weights)[0]
-        numbers = tuple(chance.randrange(1000) for _ in range(5))
-        steps.append(Step(name, numbers, chance.choice(PAUSES)))
+        name = chance.choices(tuple(tastes), tuple(tastes.values()))[0]
+        where = (chance.choice(found) for found in numbers)
+        how = (chance.randrange(1000) for _ in range(2))
+        steps.append(Step(name, (*where, *how), chance.choice(pauses)))
     return steps
 
 
@@ -383,8 +392,10 @@ def _snapshot(world: World, numbers: Sequence[int]) -> None:
 
 def _restore(world: World, numbers: Sequence[int]) -> None:
     tenant = _tenant(world, numbers)
-    if tenant.snapshots and tenant.newer is None and world.settled(tenant):
-        state = tenant.snapshots[numbers[1] % len(tenant.snapshots)]
+    if not tenant.snapshots or tenant.newer is not None:
+        return
+    state = tenant.snapshots[numbers[1] % len(tenant.snapshots)]
+    if world.settled(tenant, state):
         world.restore(tenant, state, bump=(0, 0, 100_000)[numbers[2] % 3])
 
 
@@ -415,7 +426,7 @@ STEPS: Mapping[str, tuple[int, Do]] = {
     "edit below": (5, _edit_below),
     "end below": (4, _end_below),
     "end space below": (1, _end_space_below),
-    "stranger": (1, _stranger),
+    "stranger": (2, _stranger),
     "stranger leaves": (1, _stranger_leaves),
     "phase": (5, _phase),
     "fault": (12, _fault),
@@ -442,5 +453,3 @@ def written(steps: Sequence[Step]) -> list[list[Any]]:
 def read(found: Sequence[Sequence[Any]]) -> list[Step]:
     """Return the script of such JSON."""
     return [Step(name, tuple(numbers), pause) for name, numbers, pause in found]
-
-

@@ -52,7 +52,7 @@ class TenantSide:
     alive: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
     """Every object by its UID, as it is now."""
     before: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
-    """The same of the store that was there before a restore; empty when that is settled."""
+    """What a restore has lost; empty when it is settled which store stays."""
     snapshots: list[State] = field(default_factory=list)
     newer: State | None = None
     restores: int = 0
@@ -112,7 +112,10 @@ class World:
         self.apis = [Api(self.below), *(Api(each.cluster) for each in self.tenants)]
         self.judge = Judge(self)
         self.kubelet = Kubelet(self.below, NODES, step=0.4, staged=False, events=False)
-        self.controllers = [Controllers(self.below), *(Controllers(t.cluster) for t in self.tenants)]
+        self.controllers = [
+            Controllers(self.below),
+            *(Controllers(t.cluster) for t in self.tenants),
+        ]
         self.replicas = [Replica(self, f"syncer-{number}") for number in range(replicas)]
         self.trace: list[str] = []
 
@@ -208,22 +211,25 @@ class World:
         """Return the cluster of a side."""
         return self.below if side == SUPER else self.tenants[int(side[6:])].cluster
 
-    def settled(self, tenant: TenantSide) -> bool:
-        """Tell whether everything that went down was counted: what a restore may take back.
+    def settled(self, tenant: TenantSide, state: State) -> bool:
+        """Tell whether the brake has counted everything that a restore would lose.
 
-        The brake counts a while after a write; a restore to a moment before, within that while and
-        with a raised revision, is the known limit of its promise (`syncer.brake`).
+        It counts a while after a write. A restore within that while, to a moment before the write,
+        is the known limit of its promise (`syncer.brake`).
         """
         root = self.below.of(NAMESPACES).get("", tenant.tenant.root)
         counted = root.decode()["metadata"].get("annotations", {}) if root else {}
         recorded = int(counted.get(marks.STORE_REVISION, "0"))
-        return all(stamp <= recorded for stamp in self._stamps(tenant)) and recorded > 0
-
-    def _stamps(self, tenant: TenantSide) -> list[int]:
-        found = []
-        for _, body in self.owned(tenant):
-            found.append(int(body["metadata"]["annotations"].get(marks.STORE_REVISION, "0")))
-        return found
+        kept = {
+            stored.decode()["metadata"]["uid"]
+            for objects in state.objects.values()
+            for stored in objects.values()
+        }
+        return recorded > 0 and all(
+            int(body["metadata"]["resourceVersion"]) <= recorded
+            for uid, (_, body) in tenant.alive.items()
+            if uid not in kept
+        )
 
     def owned(self, tenant: TenantSide) -> list[tuple[Resource, Object]]:
         """Return the super objects that record this tenant as their owner."""
@@ -242,10 +248,11 @@ class World:
         """Put an older store behind the tenant's address."""
         if tenant.newer is None:
             tenant.newer = tenant.cluster.save()
-            tenant.before = dict(tenant.alive)
+        before = {**tenant.before, **tenant.alive}
         tenant.restores += 1
         tenant.cluster.restore(state, bump=bump)
         tenant.look()
+        tenant.before = {uid: found for uid, found in before.items() if uid not in tenant.alive}
         self._resume(tenant)
 
     def bring_back(self, tenant: TenantSide) -> None:
