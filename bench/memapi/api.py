@@ -4,9 +4,6 @@ Owns routing, lists, and counting what is asked. Knows HTTP's words but no conne
 kind that is not served answers 404, as one whose CRD is missing.
 """
 
-import base64
-import binascii
-import itertools
 import string
 import time
 from collections.abc import Callable, Mapping
@@ -16,18 +13,11 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from bench.memapi import patches, refusals, selection, verbs
-from bench.memapi.cluster import (
-    Cluster,
-    Collection,
-    Object,
-    Selection,
-    Stored,
-    Watch,
-    event,
-    reduced,
-)
+from bench.memapi import patches, refusals, verbs
+from bench.memapi.cluster import Cluster, Collection
+from bench.memapi.lists import Following, Listing, listed, selected
 from bench.memapi.refusals import RefusedError
+from bench.memapi.watches import Object, Stored, reduced
 
 _LETTERS = string.ascii_letters + string.digits
 _TOKEN_LETTERS = 934  # a service account's token is about a kilobyte of base64
@@ -64,55 +54,6 @@ class Place:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-
-
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Following:
-    """A watch that was asked for; the connection makes it."""
-
-    collection: Collection
-    selection: Selection
-    revision: int
-    """0: from now on."""
-    sends_list: bool
-    seconds: float
-    metadata_only: bool
-
-    def begin(
-        self, send: Callable[[bytes], None], end: Callable[[], None], *, behind: int = 0
-    ) -> Watch | None:
-        """Begin it; None, after its reason was sent, when its past was compacted away.
-
-        A list that comes first is `behind` by so many revisions, as far as they are known.
-        """
-        collection = self.collection
-        begun, listed = self.revision, None
-        if not begun:
-            begun = max(collection.cluster.revision - behind, 0)
-            listed = collection.select(self.selection, begun)
-            if listed is None:
-                begun = collection.cluster.revision
-                listed = collection.select(self.selection)
-        missed = collection.since(begun)
-        if missed is None:
-            gone = refusals.expired(f"too old resource version: {begun}")
-            send(event("ERROR", gone.encoded()))
-            return None
-        watch = Watch(
-            self.selection,
-            send,
-            metadata_only=self.metadata_only,
-            after=begun,
-            end=end,
-        )
-        for found in listed or ():
-            watch.say(watch.first(found))
-        if self.sends_list:
-            watch.say(collection.cluster.bookmark(collection.resource, begun, ends_list=True))
-        for change in missed:
-            watch.offer(change)
-        collection.follow(watch)
-        return watch
 
 
 Answer = tuple[int, bytes] | Following
@@ -209,7 +150,15 @@ class Api:
         if place.name:
             found = verbs.found(place.collection, place.namespace, place.name)
             return 200, reduced(found.body) if request.wants_metadata else found.body
-        return (self._follow if "watch" in request.params else self._list)(request, place)
+        if "watch" in request.params:
+            return self._follow(request, place)
+        asked = Listing(
+            collection=place.collection,
+            namespace=place.namespace,
+            params=request.params,
+            wants_metadata=request.wants_metadata,
+        )
+        return 200, listed(asked)
 
     def _create(self, request: Request, place: Place, body: Object) -> bytes:
         made = verbs.create(self.cluster, place.collection, place.namespace, body, request.manager)
@@ -295,57 +244,11 @@ class Api:
         }
         return 200, orjson.dumps(success)
 
-    def _list(self, request: Request, place: Place) -> Answer:
-        params, resource = request.params, place.collection.resource
-        limit, token = int(params.get("limit") or 0), params.get("continue") or ""
-        revision, start = _opened(token) if token else (self._revision_asked(params), "")
-        selected = _selection(params, place.namespace)
-        scope = selected
-        if limit:  # a page is cut from all keys, unless one name is asked for
-            is_named = params.get("fieldSelector", "").startswith("metadata.name=")
-            fields = selected.fields if is_named else None
-            scope = Selection(namespace=place.namespace, fields=fields)
-        found = place.collection.select(scope, revision)
-        if found is None:
-            raise refusals.expired(
-                "The provided continue parameter is too old to display a consistent list result."
-                if token
-                else f"The resourceVersion for the provided list is too old: {revision}"
-            )
-        revision = revision or self.cluster.revision
-        metadata: Object = {"resourceVersion": str(revision)}
-        page = found
-        if limit:
-            found = [each for each in found if _place_of(each) > start]
-            page = list(itertools.islice(filter(selected.takes, found), limit))
-            # What is left may not be selected; then the last page is empty, as on real servers.
-            if len(page) == limit and page[-1] is not found[-1]:
-                metadata["continue"] = _sealed(revision, _place_of(page[-1]))
-                if selected.labels is None and selected.fields is None:
-                    metadata["remainingItemCount"] = len(found) - limit
-        kind, version = f"{resource.kind}List", resource.api_version
-        if request.wants_metadata:
-            kind, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
-        head = orjson.dumps({"kind": kind, "apiVersion": version, "metadata": metadata})
-        own = orjson.dumps({"kind": resource.kind, "apiVersion": resource.api_version})[:-1] + b","
-        items = [
-            reduced(each.body) if request.wants_metadata else b"{" + each.body.removeprefix(own)
-            for each in page
-        ]
-        return 200, head[:-1] + b',"items":[' + b",".join(items) + b"]}"
-
-    def _revision_asked(self, params: Mapping[str, str]) -> int:
-        """Return the revision of a list: 0 for the newest."""
-        told = int(params.get("resourceVersion") or 0)
-        if told > self.cluster.revision:
-            raise refusals.from_the_future(told, self.cluster.revision)
-        return told if params.get("resourceVersionMatch") == "Exact" else 0
-
     def _follow(self, request: Request, place: Place) -> Following:
         params = request.params
         return Following(
             collection=place.collection,
-            selection=_selection(params, place.namespace),
+            selection=selected(params, place.namespace),
             revision=int(params.get("resourceVersion") or 0),
             sends_list=params.get("sendInitialEvents") == "true",
             seconds=float(params.get("timeoutSeconds") or 1800),
@@ -361,31 +264,7 @@ _SHOWN_AT_THEIR_END = frozenset(
 """Kinds of which a delete answers the object, not a Status."""
 
 
-def _place_of(found: Stored) -> str:
-    return f"{found.namespace}/{found.name}" if found.namespace else found.name
-
-
-def _sealed(revision: int, last: str) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([revision, last])).decode()
-
-
-def _opened(token: str) -> tuple[int, str]:
-    try:
-        revision, last = orjson.loads(base64.urlsafe_b64decode(token))
-    except (binascii.Error, ValueError) as problem:
-        raise refusals.bad("continue key is not valid") from problem
-    return int(revision), str(last)
-
-
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-
-
-def _selection(params: Mapping[str, str], namespace: str) -> Selection:
-    return Selection(
-        namespace=namespace,
-        labels=selection.of_labels(params.get("labelSelector", "")),
-        fields=selection.of_fields(params.get("fieldSelector", "")),
-    )
 
 
 def _token(body: Object, cluster: Cluster) -> Object:

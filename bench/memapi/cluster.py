@@ -1,162 +1,29 @@
-"""One cluster's objects as JSON, their revisions, and the watches that are told.
+"""One cluster's objects as JSON, their revisions, and what they were before.
 
-Owns storing, telling and remembering: an event is encoded once for all who want it, what comes in
-one turn of the loop leaves in one write, and an earlier state can be listed until it is compacted
-away. Must not know HTTP. Hazard: an object handed over is kept by what it encodes to; changing the
-dict afterwards changes nothing.
+Owns storing, telling and remembering: an earlier state can be listed until it is compacted away.
+Must not know HTTP. Hazard: an object handed over is kept by what it encodes to; changing the dict
+afterwards changes nothing.
 """
 
-import asyncio
 import random
 import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import orjson
 
 from bench.memapi.defaults import Admission
-from bench.memapi.selection import Test
+from bench.memapi.watches import Change, Object, Selection, Stored, Watch, event
 from tenancy.resources import Resource
 
-Object = dict[str, Any]
 Key = tuple[str, str]
 """Namespace and name."""
 Listener = Callable[[str, Object], None]
 """Called with the event's type and the object; must not change it."""
 
 _HISTORY = 4000  # events of a collection that a watch can go on after
-_PIECE = 256  # lines that are sent together
-
-
-@dataclass(slots=True, eq=False)
-class Stored:
-    """One object."""
-
-    namespace: str
-    name: str
-    revision: int
-    labels: Mapping[str, str]
-    body: bytes
-
-    def decode(self) -> Object:
-        """Return the object as a dict of the caller's own."""
-        found: Object = orjson.loads(self.body)
-        return found
-
-
-@dataclass(slots=True, eq=False)
-class Change:
-    """One event of a collection, with the lines it has on the wire."""
-
-    type: str
-    new: Stored
-    old: Stored | None
-    _lines: dict[tuple[str, bool], bytes] = field(default_factory=dict)
-
-    def line(self, type_: str, *, metadata_only: bool) -> bytes:
-        """Return the event as a line of a watch."""
-        found = self._lines.get((type_, metadata_only))
-        if found is None:
-            body = self.new.body if type_ != "DELETED" or self.type == type_ else self._left()
-            found = event(type_, reduced(body) if metadata_only else body)
-            self._lines[type_, metadata_only] = found
-        return found
-
-    def _left(self) -> bytes:
-        """Return what a watch is shown that an object has left: it as it was, at its new revision."""
-        assert self.old is not None
-        body = self.old.decode()
-        body["metadata"]["resourceVersion"] = str(self.new.revision)
-        return orjson.dumps(body)
-
-
-def event(type_: str, body: bytes) -> bytes:
-    """Return a line of a watch."""
-    return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
-
-
-def reduced(body: bytes) -> bytes:
-    """Return an object's PartialObjectMetadata."""
-    head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-    return orjson.dumps({**head, "metadata": orjson.loads(body)["metadata"]})
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class Selection:
-    """What of a collection is asked for."""
-
-    namespace: str = ""
-    labels: Test | None = None
-    fields: Test | None = None
-
-    @property
-    def takes_all(self) -> bool:
-        """Tell whether nothing is left out."""
-        return not self.namespace and self.labels is None and self.fields is None
-
-    def takes(self, found: Stored) -> bool:
-        """Tell whether an object is among it."""
-        if self.namespace and found.namespace != self.namespace:
-            return False
-        if self.labels is not None and not self.labels(found.labels):
-            return False
-        return self.fields is None or self.fields(found.decode())
-
-
-class Watch:
-    """Somebody who is told of a collection."""
-
-    def __init__(
-        self,
-        selection: Selection,
-        send: Callable[[bytes], None],
-        *,
-        metadata_only: bool,
-        after: int = 0,
-        end: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`send` is given lines, `end` is called when the server ends the watch.
-
-        Nothing up to the revision `after` is told; after a restore it may lie in the future.
-        """
-        self.metadata_only = metadata_only
-        self.end = end
-        self._after = after
-        self._selection = selection
-        self._send = send
-        self._pending: list[bytes] = []
-
-    def offer(self, change: Change) -> None:
-        """Tell of a change, if it is wanted."""
-        if change.new.revision <= self._after:
-            return
-        kind = change.type
-        if not self._selection.takes_all:
-            is_in = kind != "DELETED" and self._selection.takes(change.new)
-            was_in = change.old is not None and self._selection.takes(change.old)
-            if not (is_in or was_in):
-                return
-            kind = "DELETED" if not is_in else "MODIFIED" if was_in else "ADDED"
-        self.say(change.line(kind, metadata_only=self.metadata_only))
-
-    def first(self, found: Stored) -> bytes:
-        """Return the line of an object that was there before."""
-        return event("ADDED", reduced(found.body) if self.metadata_only else found.body)
-
-    def say(self, line: bytes) -> None:
-        """Send a line with the others of this turn."""
-        if not self._pending:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._pending.append(line)
-
-    def _flush(self) -> None:
-        pending, self._pending = self._pending, []
-        for at in range(0, len(pending), _PIECE):
-            self._send(b"".join(pending[at : at + _PIECE]))
-
 
 Applied = Mapping[tuple[str, str], Object]
 """What was last applied to an object, by manager and subresource."""

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 
 from bench import nodes
 from bench.memapi import verbs
-from bench.memapi.cluster import Cluster, Object
+from bench.memapi.cluster import Cluster
 from bench.memapi.defaults import Admission
 from bench.memapi.loads import NAMESPACE
+from bench.memapi.watches import Object
 from bench.shapes import Shape
 from tenancy import resources
 from tenancy.resources import (

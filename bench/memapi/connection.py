@@ -8,8 +8,9 @@ import asyncio
 import time
 from typing import cast
 
-from bench.memapi.api import Api, Following, Request
-from bench.memapi.cluster import Watch
+from bench.memapi.api import Api, Request
+from bench.memapi.lists import Following
+from bench.memapi.watches import Watch
 
 _PHRASES = {200: "OK", 201: "Created", 202: "Accepted"}
 _LAST = b"0\r\n\r\n"

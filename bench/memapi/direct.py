@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from bench.memapi.api import Api, Following
+from bench.memapi.api import Api
 from bench.memapi.api import Request as Asked
-from bench.memapi.cluster import Watch
+from bench.memapi.lists import Following
 from bench.memapi.refusals import RefusedError
+from bench.memapi.watches import Watch
 from kubeio import errors, wire
 from kubeio.wire import Answer, Fence, Request
 

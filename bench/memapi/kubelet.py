@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from bench.memapi import managed, patches, verbs
-from bench.memapi.cluster import Cluster, Object
+from bench.memapi.cluster import Cluster
+from bench.memapi.watches import Object
 from tenancy.resources import EVENTS, PODS
 
 _NETWORK = "PodReadyToStartContainers"

@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 
 from bench.memapi import managed, refusals, validation
-from bench.memapi.cluster import Cluster, Collection, Object, Stored
+from bench.memapi.cluster import Cluster, Collection
 from bench.memapi.defaults import COUNTED
 from bench.memapi.refusals import RefusedError
+from bench.memapi.watches import Object, Stored
 from tenancy.resources import NAMESPACES
 
 _LETTERS = string.ascii_lowercase + string.digits

@@ -14,8 +14,9 @@ from bench.memapi.direct import DirectWire, Fate, Tap
 from kubeio import tls
 from kubeio.pool import Pool
 from kubeio.wire import Request
-from tests.integration.model.programs import KINDS, SPACES, Runner, program
+from tests.integration.model.programs import KINDS, SPACES, program
 from tests.integration.model.programs import fresh as fresh_object
+from tests.integration.model.runner import Runner
 from tests.support.controlplane import ControlPlane
 
 PROGRAMS = 30

@@ -1,8 +1,7 @@
-"""What must hold: at every request that the syncer sends, after every step, and at rest.
+"""What must hold at every request that the syncer sends, and after every step.
 
-Owns the invariants I1 to I7 of the reference (`reliability-security.md`, 4b) and looks at the
-clusters themselves, never at the syncer's caches. A break is remembered with its first words; the
-run ends at the next step.
+Owns the invariants I2, I3, I6 and I7 of the reference (`reliability-security.md`, 4b), and what was
+broken; those at rest are in `rest`. Looks at the clusters themselves, never at the syncer's caches.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ from urllib.parse import urlsplit
 import orjson
 
 from kubeio.wire import Request
-from tenancy import marks, names, ownership
+from tenancy import marks, ownership
 from tenancy.resources import (
     CONFIG_MAPS,
     LEASES,
     NAMESPACES,
-    NODES,
     PODS,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -30,16 +28,15 @@ from tenancy.resources import (
 )
 
 if TYPE_CHECKING:
-    from tests.properties.machine.world import TenantSide, World
+    from tests.properties.machine.tenant import TenantSide
+    from tests.properties.machine.world import World
 
 Object = dict[str, Any]
 
 _NAMES = re.compile(r"[0-9a-f]{8}-[-0-9a-f]+|[-.\w]*\d[-.\w]*|\S*/\S*|\b[abc]\b|canary\d-\d")
 STRICT = (NAMESPACES, PODS, SERVICES)
 """Kinds whose twins stay for as long as their tenant objects live."""
-SYNCED = (NAMESPACES, PODS, SERVICES, CONFIG_MAPS, SECRETS)
-SYSTEM = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
-TERMINAL = frozenset({"Succeeded", "Failed"})
+SYNCED = (*STRICT, CONFIG_MAPS, SECRETS)
 
 
 class Break(NamedTuple):
@@ -73,6 +70,8 @@ class Judge:
         """Writes of the syncer, its Lease's apart."""
         self.last_write = ""
         self.requests = 0
+        self._owners: dict[str, str] = {}
+        """Which tenant object each super object was made for, by UID."""
 
     def broke(self, rule: str, text: str) -> None:
         """Remember that a rule was broken."""
@@ -152,10 +151,7 @@ class Judge:
         if name in self._mapped(tenant):
             return True
         owner = ownership.owner_of((body or {}).get("metadata") or {})
-        return owner is not None and name == self._below(tenant, owner.namespace)
-
-    def _below(self, tenant: TenantSide, space: str) -> str:
-        return names.super_namespace(tenant.tenant.root, tenant.tenant.uid, space)
+        return owner is not None and name == tenant.below(owner.namespace)
 
     def _mapped(self, tenant: TenantSide) -> set[str]:
         """Return the super namespaces that are the tenant's by their record."""
@@ -164,7 +160,7 @@ class Judge:
             for stored in self.world.below.of(NAMESPACES).all()
             if (owner := ownership.owner_of(stored.decode()["metadata"])) is not None
             and owner.vc_uid == tenant.tenant.uid
-        } | {self._below(tenant, space) for space in self._spaces(tenant)}
+        } | {tenant.below(space) for space in self._spaces(tenant)}
 
     def _spaces(self, tenant: TenantSide) -> set[str]:
         found = [*tenant.alive.values(), *tenant.before.values()]
@@ -233,7 +229,7 @@ class Judge:
         metadata = pod["metadata"]
         if told and metadata["uid"] != told:
             return
-        twin = self._twin(tenant, PODS, metadata)
+        twin = self.world.twin(tenant, PODS, metadata)
         if twin is None:
             return
         if "deletionTimestamp" not in metadata:
@@ -243,25 +239,10 @@ class Judge:
         elif body.get("gracePeriodSeconds") == 0:
             self.broke("I2", f"the tenant pod {target.name} is let go while its twin is there")
 
-    def _twin(self, tenant: TenantSide, resource: Resource, metadata: Object) -> Object | None:
-        below = self._below(tenant, metadata.get("namespace") or metadata["name"])
-        name = metadata["name"]
-        if resource is NAMESPACES:
-            below, name = "", self._below(tenant, metadata["name"])
-        elif resource is CONFIG_MAPS and name == "kube-root-ca.crt":
-            return None
-        stored = self.world.below.of(resource).get(below, name)
-        if stored is None:
-            return None
-        body = stored.decode()
-        owner = ownership.owner_of(body["metadata"])
-        is_own = owner is not None and owner.vc_uid == tenant.tenant.uid
-        return body if is_own and owner is not None and owner.uid == metadata["uid"] else None
-
     # After every step.
 
     def step(self) -> None:
-        """I7: one super object for each tenant object."""
+        """I7: one super object for each tenant object, and for no other one later."""
         seen: dict[tuple[str, str, str], str] = {}
         for tenant in self.world.tenants:
             for resource, body in self.world.owned(tenant):
@@ -270,6 +251,8 @@ class Judge:
                     continue
                 place = f"{metadata.get('namespace', '')}/{metadata['name']}"
                 key = (tenant.tenant.uid, resource.kind, metadata["annotations"][marks.UID])
+                if self._owners.setdefault(metadata["uid"], key[2]) != key[2]:
+                    self.broke("I7", f"{resource.kind} {place} is another one's now: {key[2]}")
                 if seen.setdefault(key, place) != place:
                     self.broke(
                         "I7", f"{resource.kind} {key[2]} is below at {seen[key]} and {place}"
@@ -278,151 +261,3 @@ class Judge:
             if "the client is not open" not in problem:  # said by what is left of a killed process
                 self.broke("process", f"nobody caught: {problem}")
         self.world.loop.problems.clear()
-
-    # At rest.
-
-    def rest(self) -> list[Break]:
-        """Return what is not as it must be when nothing is left to do: I1, I4, and orphans."""
-        found: list[Break] = []
-        for tenant in self.world.tenants:
-            for resource, body in list(tenant.alive.values()):
-                if resource in SYNCED:
-                    found += self._missing(tenant, resource, body)
-            found += self._orphans(tenant)
-        return found
-
-    def _orphans(self, tenant: TenantSide) -> list[Break]:
-        found = []
-        for resource, body in self.world.owned(tenant):
-            metadata = body["metadata"]
-            if marks.TOKEN_SECONDS in metadata["annotations"] or not _is_labelled(metadata):
-                continue  # without our labels it is seen by nobody: a known hazard of the caches
-            uid = metadata["annotations"][marks.UID]
-            if uid not in tenant.alive:
-                text = f"{resource.kind} {metadata['name']}: its tenant object {uid} is gone"
-                found.append(Break("I1", f"{tenant.side}: orphan: {text}"))
-            elif "deletionTimestamp" in metadata:
-                found.append(Break("I1", f"{tenant.side}: {metadata['name']} goes for ever"))
-        return found
-
-    def _missing(self, tenant: TenantSide, resource: Resource, body: Object) -> list[Break]:
-        metadata = body["metadata"]
-        title = f"{tenant.side}: {resource.kind} {metadata.get('namespace', '')}/{metadata['name']}"
-        twin = self._twin(tenant, resource, metadata)
-        if "deletionTimestamp" in metadata:
-            if metadata.get("finalizers"):
-                return []
-            return [Break("I4", f"{title} is still on its way out")]
-        if self._is_taken(tenant, resource, metadata):
-            return []
-        is_wanted = self._is_wanted(tenant, resource, body)
-        if twin is None:
-            return [Break("I1", f"{title} has no twin")] if is_wanted else []
-        if not is_wanted and not _is_labelled(twin["metadata"]):
-            return []  # seen by nobody, and nobody asks for it: the same hazard
-        problems = [Break("I1", f"{title}: {text}") for text in _differences(resource, body, twin)]
-        if resource is PODS:
-            problems += [Break("I4", f"{title}: {text}") for text in self._told(tenant, body, twin)]
-        return problems
-
-    def _is_taken(self, tenant: TenantSide, resource: Resource, metadata: Object) -> bool:
-        """Tell whether a stranger has the name below."""
-        if resource is NAMESPACES:
-            return False
-        below = self._below(tenant, metadata["namespace"])
-        stored = self.world.below.of(resource).get(below, metadata["name"])
-        if stored is not None and ownership.owner_of(stored.decode()["metadata"]) is None:
-            return True
-        if resource is not PODS:
-            return False
-        strangers = {
-            (kind, found.name)
-            for kind in (CONFIG_MAPS, SECRETS)
-            for found in self.world.below.of(kind).all()
-            if found.namespace == below and ownership.owner_of(found.decode()["metadata"]) is None
-        }
-        pod = tenant.alive[metadata["uid"]][1]
-        return bool(strangers & _needs(pod))
-
-    def _is_wanted(self, tenant: TenantSide, resource: Resource, body: Object) -> bool:
-        metadata = body["metadata"]
-        if resource is NAMESPACES:
-            return True
-        if resource is SERVICES:
-            return (metadata["namespace"], metadata["name"]) != ("default", "kubernetes")
-        if resource is PODS:
-            return body["status"].get("phase") not in TERMINAL
-        if metadata["name"] == "kube-root-ca.crt":
-            return False
-        return any(
-            kind is PODS
-            and pod["metadata"]["namespace"] == metadata["namespace"]
-            and "deletionTimestamp" not in pod["metadata"]
-            and pod["status"].get("phase") not in TERMINAL
-            and (resource, metadata["name"]) in _needs(pod)
-            for kind, pod in tenant.alive.values()
-        )
-
-    def _told(self, tenant: TenantSide, pod: Object, twin: Object) -> list[str]:
-        """I4: what the tenant reads of a pod is what its twin says."""
-        found = []
-        above, below = pod["status"], twin["status"]
-        for field in ("phase", "podIP"):
-            if above.get(field) != below.get(field):
-                found.append(f"status.{field} is {above.get(field)}, below {below.get(field)}")
-        node = twin["spec"].get("nodeName")
-        if pod["spec"].get("nodeName") != node:
-            found.append(f"the node is {pod['spec'].get('nodeName')}, below {node}")
-        elif node and tenant.cluster.of(NODES).get("", node) is None:
-            found.append(f"its node {node} is not in the tenant")
-        ready = [_ready(status) for status in (above, below)]
-        if ready[0] != ready[1]:
-            found.append(f"Ready is {ready[0]}, below {ready[1]}")
-        return found
-
-
-def _ready(status: Object) -> str:
-    found = [each["status"] for each in status.get("conditions") or () if each["type"] == "Ready"]
-    return found[0] if found else ""
-
-
-def _is_labelled(metadata: Object) -> bool:
-    return (metadata.get("labels") or {}).get(marks.CONTROLLED) == "true"
-
-
-def _needs(pod: Object) -> set[tuple[Resource, str]]:
-    found: set[tuple[Resource, str]] = set()
-    for volume in pod["spec"].get("volumes") or ():
-        if "configMap" in volume:
-            found.add((CONFIG_MAPS, volume["configMap"]["name"]))
-        if "secret" in volume:
-            found.add((SECRETS, volume["secret"]["secretName"]))
-    return found
-
-
-def _differences(resource: Resource, body: Object, twin: Object) -> list[str]:
-    """I1: return in what a twin is not what its tenant object says."""
-    found = []
-    if not _is_labelled(twin["metadata"]):
-        return ["the twin lacks our labels"]
-    for key, value in (body["metadata"].get("labels") or {}).items():
-        if "/" not in key and (twin["metadata"].get("labels") or {}).get(key) != value:
-            found.append(f"label {key} is not {value} below")
-    if resource in (CONFIG_MAPS, SECRETS):
-        if (body.get("data") or {}) != (twin.get("data") or {}):
-            found.append("the data are other ones below")
-    elif resource is SERVICES:
-        for field in ("selector", "clusterIP"):
-            if body["spec"].get(field) != twin["spec"].get(field):
-                found.append(f"spec.{field} is another one below")
-        if _ports(body) != _ports(twin):
-            found.append("the ports are other ones below")
-    elif resource is PODS:
-        images = [[each["image"] for each in pod["spec"]["containers"]] for pod in (body, twin)]
-        if images[0] != images[1]:
-            found.append(f"the images are {images[0]}, below {images[1]}")
-    return found
-
-
-def _ports(service: Object) -> list[Any]:
-    return [each["port"] for each in service["spec"].get("ports") or ()]

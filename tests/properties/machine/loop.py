@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as datetimes
+import datetime as dt
 import heapq
 import itertools
 import random
@@ -120,7 +120,7 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[None]:
         }
         for module in [m for name, m in sys.modules.items() if name.partition(".")[0] in _OURS]:
             _defaults(stack, module, clocks)
-            if getattr(module, "datetime", None) is datetimes.datetime:
+            if getattr(module, "datetime", None) is dt.datetime:
                 _set(stack, module, "datetime", _datetime(loop))
         _set(stack, time, "monotonic", loop.time)
         _set(stack, time, "time", lambda: EPOCH + loop.time())
@@ -159,13 +159,13 @@ def _functions(module: ModuleType) -> Iterator[FunctionType]:
             yield from (each for each in vars(found).values() if isinstance(each, FunctionType))
 
 
-def _datetime(loop: VirtualLoop) -> type[datetimes.datetime]:
-    class Virtual(datetimes.datetime):
+def _datetime(loop: VirtualLoop) -> type[dt.datetime]:
+    class Virtual(dt.datetime):
         """The class with another present."""
 
         @classmethod
-        def now(cls, tz: datetimes.tzinfo | None = None) -> datetimes.datetime:  # type: ignore[override]
+        def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:  # type: ignore[override]
             """Return the virtual present."""
-            return datetimes.datetime.fromtimestamp(EPOCH + loop.time(), tz)
+            return dt.datetime.fromtimestamp(EPOCH + loop.time(), tz)
 
     return Virtual

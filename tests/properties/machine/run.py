@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from tests.properties.machine import steps
+from tests.properties.machine import rest, steps
 from tests.properties.machine.judge import Break
 from tests.properties.machine.loop import StuckError, VirtualLoop, seeded
 from tests.properties.machine.replica import PATROL_SECONDS, wires
@@ -141,9 +141,9 @@ async def _rest(world: World, chance: random.Random) -> None:
         if world.judge.breaks:
             return
         await _confirm(world)
-        if not world.judge.rest() and await _is_quiet(world):
+        if not rest.problems(world) and await _is_quiet(world):
             return
-    found = world.judge.rest()
+    found = rest.problems(world)
     for each in found:
         world.judge.broke(each.rule, f"at rest: {each.text}")
     if not found:
@@ -167,7 +167,7 @@ async def _is_quiet(world: World) -> bool:
             tenant.newer, tenant.before = None, {}
     before = sum(world.judge.writes.values())
     await asyncio.sleep(QUIET_SECONDS)
-    return sum(world.judge.writes.values()) == before and not world.judge.rest()
+    return sum(world.judge.writes.values()) == before and not rest.problems(world)
 
 
 def shrunk(outcome: Outcome, *, tries: int = 400) -> Outcome:

@@ -7,93 +7,37 @@ script does something to it. Must not know the syncer beyond its processes.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import random
-from dataclasses import dataclass, field
 from typing import Any
 
 from bench.memapi import clusters, verbs
 from bench.memapi.api import Api
-from bench.memapi.cluster import Cluster, Collection, Object, State, Stored
+from bench.memapi.cluster import Cluster, Collection, State
 from bench.memapi.kubelet import Kubelet
 from bench.memapi.refusals import RefusedError
+from bench.memapi.watches import Object, Stored
 from kubeio.endpoint import Endpoint
 from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant
 from tenancy.resources import (
     CONFIG_MAPS,
     NAMESPACES,
-    PODS,
     SECRETS,
-    SERVICE_ACCOUNTS,
     VIRTUAL_CLUSTERS,
     Resource,
 )
+from tests.properties.machine.controllers import Controllers, furnish
 from tests.properties.machine.judge import Judge
 from tests.properties.machine.loop import EPOCH, VirtualLoop
 from tests.properties.machine.network import Faults
 from tests.properties.machine.replica import HOME, Replica
+from tests.properties.machine.tenant import TenantSide
 
 SUPER = "super"
 NODES = clusters.NODE_NAMES[:2]
 _PORT = 9000
-Key = tuple[str, str]
-
-
-@dataclass
-class TenantSide:
-    """One tenant: its cluster, and what it had before it was restored."""
-
-    number: int
-    cluster: Cluster
-    tenant: Tenant
-    alive: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
-    """Every object by its UID, as it is now."""
-    before: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
-    """What a restore has lost; empty when it is settled which store stays."""
-    snapshots: list[State] = field(default_factory=list)
-    newer: State | None = None
-    restores: int = 0
-
-    @property
-    def side(self) -> str:
-        """What it is called."""
-        return f"tenant{self.number}"
-
-    @property
-    def canary(self) -> str:
-        """A word that stands in everything of this tenant's, and nowhere else."""
-        return f"canary{self.number}"
-
-    def follow(self) -> None:
-        """Know what is there from now on."""
-        for collection in self.cluster.collections.values():
-            collection.listeners.append(self._heard(collection.resource))
-        self.look()
-
-    def look(self) -> None:
-        """Learn what is there."""
-        self.alive = {
-            body["metadata"]["uid"]: (collection.resource, body)
-            for collection in self.cluster.collections.values()
-            for body in (stored.decode() for stored in collection.all())
-        }
-
-    def _heard(self, resource: Resource) -> Any:
-        def heard(kind: str, body: Object) -> None:
-            uid = body["metadata"]["uid"]
-            if kind == "DELETED":
-                self.alive.pop(uid, None)
-            else:
-                self.alive[uid] = (resource, json.loads(json.dumps(body)))
-
-        return heard
-
-    def truth(self, uid: str) -> tuple[Resource, Object] | None:
-        """Return the object of a UID that must not lose its twin; None when there is none."""
-        return self.alive.get(uid) or self.before.get(uid)
 
 
 class World:
@@ -129,7 +73,7 @@ class World:
             keeps_events=True,
         )
         for space in ("default", "kube-system", "kube-public", "kube-node-lease"):
-            _furnish(made, space)
+            furnish(made, space)
         return made
 
     def _begin_below(self) -> None:
@@ -231,6 +175,21 @@ class World:
             if uid not in kept
         )
 
+    def twin(self, tenant: TenantSide, resource: Resource, metadata: Object) -> Object | None:
+        """Return the super object that is the twin of a tenant object, if there is one."""
+        space, name = metadata.get("namespace", ""), metadata["name"]
+        if resource is CONFIG_MAPS and name == "kube-root-ca.crt":
+            return None
+        is_space = resource is NAMESPACES
+        place = ("", tenant.below(name)) if is_space else (tenant.below(space), name)
+        stored = self.below.of(resource).get(*place)
+        if stored is None:
+            return None
+        body = stored.decode()
+        owner = ownership.owner_of(body["metadata"])
+        is_own = owner is not None and owner.vc_uid == tenant.tenant.uid
+        return body if is_own and owner is not None and owner.uid == metadata["uid"] else None
+
     def owned(self, tenant: TenantSide) -> list[tuple[Resource, Object]]:
         """Return the super objects that record this tenant as their owner."""
         spelled = tenant.tenant.uid.encode()
@@ -310,62 +269,3 @@ def _kubeconfig(number: int) -> str:
         "current-context": "it",
     }
     return base64.b64encode(json.dumps(document).encode()).decode()
-
-
-def _furnish(cluster: Cluster, space: str) -> None:
-    """Put into a namespace what controllers put there."""
-    for resource, body in (
-        (SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}),
-        (CONFIG_MAPS, {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "none"}}),
-    ):
-        if cluster.of(resource).get(space, body["metadata"]["name"]) is None:
-            try:
-                verbs.create(cluster, cluster.of(resource), space, body, "controllers")
-            except RefusedError:
-                return  # gone, or on its way out
-
-
-class Controllers:
-    """Those of one cluster that know namespaces."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._spaces = cluster.of(NAMESPACES)
-        self._spaces.listeners.append(self._heard)
-        self._ending: set[str] = set()
-
-    def look(self) -> None:
-        """Begin anew, as after a restart."""
-        self._ending.clear()
-        for stored in self._spaces.all():
-            self._heard("ADDED", stored.decode())
-
-    def _heard(self, kind: str, body: Object) -> None:
-        name, loop = body["metadata"]["name"], asyncio.get_running_loop()
-        if kind == "ADDED":
-            loop.call_later(0.05, _furnish, self._cluster, name)
-        if kind != "DELETED" and "deletionTimestamp" in body["metadata"]:
-            uid = body["metadata"]["uid"]
-            if uid not in self._ending:
-                self._ending.add(uid)
-                loop.call_later(0.2, self._empty, name, uid)
-
-    def _empty(self, name: str, uid: str) -> None:
-        """Delete what is in a namespace, and look again until nothing is."""
-        stored = self._spaces.get("", name)
-        if stored is None or stored.decode()["metadata"]["uid"] != uid:
-            self._ending.discard(uid)
-            return
-        left = 0
-        for collection in self._cluster.collections.values():
-            if not collection.resource.namespaced:
-                continue
-            for found in [each for each in collection.all() if each.namespace == name]:
-                if b'"deletionTimestamp"' not in found.body or collection.resource is not PODS:
-                    verbs.delete(collection, found, {})
-                left += collection.get(found.namespace, found.name) is not None
-        if not left:
-            self._ending.discard(uid)
-            verbs.finalize(self._spaces, stored, {"spec": {"finalizers": []}})
-            return
-        asyncio.get_running_loop().call_later(1.0, self._empty, name, uid)

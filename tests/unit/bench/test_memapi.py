@@ -7,10 +7,12 @@ import orjson
 import pytest
 
 from bench.memapi import patches, selection, verbs
-from bench.memapi.api import Api, Following, Request
-from bench.memapi.cluster import Cluster, Selection, Watch
+from bench.memapi.api import Api, Request
+from bench.memapi.cluster import Cluster
 from bench.memapi.clusters import NODE_NAMES, super_cluster
 from bench.memapi.kubelet import Kubelet
+from bench.memapi.lists import Following
+from bench.memapi.watches import Selection, Watch
 from bench.shapes import BARE
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS
 
