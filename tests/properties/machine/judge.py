@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 _NAMES = re.compile(r"[0-9a-f]{8}-[-0-9a-f]+|[-.\w]*\d[-.\w]*|\S*/\S*|\b[abc]\b|canary\d-\d")
+_OF_THE_DEAD = ("the client is not open", "LeaseLost(")
+"""What the tasks of a killed process say, which nobody waits for any more."""
 STRICT = (NAMESPACES, PODS, SERVICES)
 """Kinds whose twins stay for as long as their tenant objects live."""
 SYNCED = (*STRICT, CONFIG_MAPS, SECRETS)
@@ -258,6 +260,6 @@ class Judge:
                         "I7", f"{resource.kind} {key[2]} is below at {seen[key]} and {place}"
                     )
         for problem in self.world.loop.problems:
-            if "the client is not open" not in problem:  # said by what is left of a killed process
+            if not any(word in problem for word in _OF_THE_DEAD):
                 self.broke("process", f"nobody caught: {problem}")
         self.world.loop.problems.clear()
