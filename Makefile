@@ -62,7 +62,7 @@ unit: .venv/ready ## pure tests
 	@$(PYTEST) -n $(WORKERS) tests/unit tests/contract
 
 properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
-	@$(PYTEST) -n auto tests/properties
+	@$(PYTEST) -n auto -m 'not thorough' tests/properties
 
 integration: .venv/ready ## tests with real etcd and API servers
 	@$(PYTEST) -n auto --dist loadfile -m 'not thorough' tests/chart tests/integration \
@@ -77,6 +77,7 @@ test: unit properties integration node ## unit, property, integration and node t
 thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew at length; some 20 minutes
 	@$(PYTEST) -n auto --dist loadfile -m thorough tests/chart tests/integration \
 		$(call again,-m thorough tests/chart tests/integration)
+	@$(PYTEST) -n auto -m thorough tests/properties
 	@$(PYTEST) -m thorough tests/node $(call again,-m thorough tests/node)
 
 slow: .venv/ready ## the syncer away for a quarter of an hour

@@ -4,21 +4,23 @@ Owns routing, lists, and counting what is asked. Knows HTTP's words but no conne
 kind that is not served answers 404, as one whose CRD is missing.
 """
 
-import secrets
+import string
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
 
-from bench.memapi import patches, selection, verbs
-from bench.memapi.cluster import Cluster, Collection, Object, Selection, Stored, reduced
-from bench.memapi.verbs import RefusedError
+from bench.memapi import patches, refusals, verbs
+from bench.memapi.cluster import Cluster, Collection
+from bench.memapi.lists import Following, Listing, listed, selected
+from bench.memapi.refusals import RefusedError
+from bench.memapi.watches import Object, Stored, reduced
 
-PAGE = 500
-_TOKEN_BYTES = 700  # a service account's token is about a kilobyte of base64
+_LETTERS = string.ascii_letters + string.digits
+_TOKEN_LETTERS = 934  # a service account's token is about a kilobyte of base64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,19 +56,6 @@ class Place:
     subresource: str = ""
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Following:
-    """A watch that was asked for; the connection makes it."""
-
-    collection: Collection
-    selection: Selection
-    revision: int
-    """0: from now on."""
-    sends_list: bool
-    seconds: float
-    metadata_only: bool
-
-
 Answer = tuple[int, bytes] | Following
 
 
@@ -88,7 +77,7 @@ class Api:
             self._count(request, place)
             return self._do(request, place)
         except RefusedError as refusal:
-            return refusal.code, _status(refusal)
+            return refusal.code, refusal.encoded()
 
     def _plain(self, path: str) -> tuple[int, bytes]:
         if path in ("/readyz", "/livez", "/healthz"):
@@ -123,16 +112,35 @@ class Api:
     def _do(self, request: Request, place: Place) -> Answer:
         if request.method == "GET":
             return self._read(request, place)
-        body: Object = orjson.loads(request.body) if request.body else {}
+        body: Any = orjson.loads(request.body) if request.body else {}
         if request.method == "POST":
             if place.name:
                 return self._post_to(place, body)
             return 201, self._create(request, place, body)
         if request.method == "PATCH":
             return self._patch(request, place, body)
-        there = verbs.found(place.collection, place.namespace, place.name)
         if request.method == "DELETE":
+            there = verbs.found(place.collection, place.namespace, place.name)
             return self._delete(place, there, body)
+        return self._replace(request, place, body)
+
+    def _replace(self, request: Request, place: Place, body: Object) -> Answer:
+        told = body.get("metadata") or {}
+        if told.get("name", place.name) != place.name:
+            raise refusals.bad(
+                f"the name of the object ({told['name']}) does not match the name on the URL"
+                f" ({place.name})"
+            )
+        there = place.collection.get(place.namespace, place.name)
+        if there is None and place.collection.resource.kind in _MADE_BY_PUT:
+            plural = place.collection.resource.plural
+            if told.get("uid"):
+                raise refusals.precondition(plural, place.name, "UID", told["uid"], "")
+            told.pop("resourceVersion", None)
+            return 201, self._create(request, place, body)
+        there = there or verbs.found(place.collection, place.namespace, place.name)
+        if place.subresource == "finalize":
+            return 200, verbs.finalize(place.collection, there, body).body
         written = verbs.replace(
             place.collection, there, body, request.manager, subresource=place.subresource
         )
@@ -142,74 +150,105 @@ class Api:
         if place.name:
             found = verbs.found(place.collection, place.namespace, place.name)
             return 200, reduced(found.body) if request.wants_metadata else found.body
-        return (self._follow if "watch" in request.params else self._list)(request, place)
+        if "watch" in request.params:
+            return self._follow(request, place)
+        asked = Listing(
+            collection=place.collection,
+            namespace=place.namespace,
+            params=request.params,
+            wants_metadata=request.wants_metadata,
+        )
+        return 200, listed(asked)
 
     def _create(self, request: Request, place: Place, body: Object) -> bytes:
         made = verbs.create(self.cluster, place.collection, place.namespace, body, request.manager)
         return made.body
 
     def _post_to(self, place: Place, body: Object) -> Answer:
+        verbs.admit(place.collection, place.namespace, place.name)
         there = verbs.found(place.collection, place.namespace, place.name)
         if place.subresource == "binding":
             uid = body["metadata"].get("uid", "")
             verbs.bind(place.collection, there, body["target"]["name"], uid)
-            return 201, orjson.dumps(
-                {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-            )
+            success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+            return 201, orjson.dumps({**success, "code": 201})
         if place.subresource == "token":
-            return 201, orjson.dumps(_token(body))
+            return 201, orjson.dumps(_token(body, self.cluster))
         raise RefusedError(404, "NotFound", f"there is no {place.subresource}")
 
-    def _patch(self, request: Request, place: Place, body: Object) -> Answer:
+    def _patch(self, request: Request, place: Place, body: Any) -> Answer:
         collection, content = place.collection, request.content
         there = collection.get(place.namespace, place.name)
-        if there is None and content == patches.APPLY and not place.subresource:
-            body["metadata"].setdefault("name", place.name)
-            return 201, self._create(request, place, body)
-        if content not in (patches.MERGE, patches.STRATEGIC, patches.APPLY):
+        if content == patches.APPLY:
+            return self._apply(request, place, there, body)
+        change: Callable[[Object], Object]
+        if content == patches.JSON:
+            change, written = (lambda found: patches.edited(found, body)), {}
+        elif content in (patches.MERGE, patches.STRATEGIC):
+            by_key = content == patches.STRATEGIC
+            change = lambda found: patches.merged(found, body, by_key=by_key)  # noqa: E731
+            written = body
+        else:
             raise RefusedError(415, "UnsupportedMediaType", f"{content} is not known here")
+        found = verbs.found(collection, place.namespace, place.name)
+        return 200, verbs.patch(
+            collection, found, change, written, request.manager, subresource=place.subresource
+        ).body
+
+    def _apply(
+        self, request: Request, place: Place, there: Stored | None, body: Object
+    ) -> tuple[int, bytes]:
+        collection, by = place.collection, (request.manager, place.subresource)
+        key = (place.namespace, place.name)
+        if there is None:
+            metadata = body.setdefault("metadata", {})
+            plural = collection.resource.plural
+            if metadata.get("uid"):
+                raise refusals.precondition(plural, place.name, "UID", metadata["uid"], "")
+            if place.subresource:
+                raise refusals.not_found(plural, place.name)
+            metadata.setdefault("name", place.name)
+            answer = self._create(request, place, body)
+            collection.applied[key] = {by: orjson.loads(request.body)}
+            return 201, answer
+        before = collection.applied.get(key, {})
         written = verbs.patch(
             collection,
-            verbs.found(collection, place.namespace, place.name),
+            there,
+            lambda found: patches.applied(found, before.get(by), body),
             body,
             request.manager,
-            by_key=content != patches.MERGE,
             subresource=place.subresource,
         )
+        if collection.get(*key) is not None:
+            collection.applied[key] = {**before, by: body}
         return 200, written.body
 
     def _delete(self, place: Place, there: Stored, options: Object) -> Answer:
         resource = place.collection.resource
         left, is_gone = verbs.delete(place.collection, there, options)
         if not is_gone:
-            return 202 if resource.kind != "Pod" else 200, left.body
-        if resource.kind in ("Pod", "Service", "PersistentVolumeClaim"):
             return 200, left.body
-        details = {"name": place.name, "kind": resource.plural}
-        success = {"kind": "Status", "apiVersion": "v1", "status": "Success", "details": details}
+        if resource.kind in _SHOWN_AT_THEIR_END:
+            return 200, left.body
+        details: Object = {"name": place.name, "kind": resource.plural}
+        if resource.group:
+            details["group"] = resource.group
+        details["uid"] = left.decode()["metadata"]["uid"]
+        success = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details,
+        }
         return 200, orjson.dumps(success)
-
-    def _list(self, request: Request, place: Place) -> Answer:
-        params, resource = request.params, place.collection.resource
-        limit = int(params.get("limit") or 0)
-        skipped = int(params.get("continue") or 0)
-        found = list(place.collection.select(_selection(params, place.namespace)))
-        page = found[skipped : skipped + limit] if limit else found
-        metadata: Object = {"resourceVersion": str(self.cluster.revision)}
-        if limit and skipped + limit < len(found):
-            metadata["continue"] = str(skipped + limit)
-        kind, version = f"{resource.kind}List", resource.api_version
-        if request.wants_metadata:
-            kind, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
-        head = orjson.dumps({"kind": kind, "apiVersion": version, "metadata": metadata})
-        items = [reduced(each.body) if request.wants_metadata else each.body for each in page]
-        return 200, head[:-1] + b',"items":[' + b",".join(items) + b"]}"
 
     def _follow(self, request: Request, place: Place) -> Following:
         params = request.params
         return Following(
             collection=place.collection,
-            selection=_selection(params, place.namespace),
+            selection=selected(params, place.namespace),
             revision=int(params.get("resourceVersion") or 0),
             sends_list=params.get("sendInitialEvents") == "true",
             seconds=float(params.get("timeoutSeconds") or 1800),
@@ -217,33 +256,19 @@ class Api:
         )
 
 
+_MADE_BY_PUT = frozenset({"Lease", "Service"})
+"""Kinds that a PUT makes where there is none."""
+_SHOWN_AT_THEIR_END = frozenset(
+    {"PersistentVolume", "PersistentVolumeClaim", "Pod", "Service", "ServiceAccount"}
+)
+"""Kinds of which a delete answers the object, not a Status."""
+
+
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def _selection(params: Mapping[str, str], namespace: str) -> Selection:
-    return Selection(
-        namespace=namespace,
-        labels=selection.of_labels(params.get("labelSelector", "")),
-        fields=selection.of_fields(params.get("fieldSelector", "")),
-    )
-
-
-def _status(refusal: RefusedError) -> bytes:
-    return orjson.dumps(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": str(refusal),
-            "reason": refusal.reason,
-            "code": refusal.code,
-        }
-    )
-
-
-def _token(body: Object) -> Any:
+def _token(body: Object, cluster: Cluster) -> Object:
     seconds = (body.get("spec") or {}).get("expirationSeconds") or 3600
-    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
-    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(cluster.clock() + seconds))
+    token = "".join(cluster.chance.choices(_LETTERS, k=_TOKEN_LETTERS))
     return {**body, "status": {"token": token, "expirationTimestamp": ends}}

@@ -1,24 +1,23 @@
-"""One cluster's objects as JSON, their revisions, and the watches that are told.
+"""One cluster's objects as JSON, their revisions, and what they were before.
 
-Owns storing and telling: an event is encoded once for all who want it, and what comes in one turn
-of the loop leaves in one write. Must not know HTTP. Hazard: an object handed over is kept by what
-it encodes to; changing the dict afterwards changes nothing.
+Owns storing, telling and remembering: an earlier state can be listed until it is compacted away.
+Must not know HTTP. Hazard: an object handed over is kept by what it encodes to; changing the dict
+afterwards changes nothing.
 """
 
-import asyncio
+import random
+import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import orjson
 
 from bench.memapi.defaults import Admission
-from bench.memapi.selection import Test
+from bench.memapi.watches import Change, Object, Selection, Stored, Watch, event
 from tenancy.resources import Resource
 
-Object = dict[str, Any]
 Key = tuple[str, str]
 """Namespace and name."""
 Listener = Callable[[str, Object], None]
@@ -26,124 +25,28 @@ Listener = Callable[[str, Object], None]
 
 _HISTORY = 4000  # events of a collection that a watch can go on after
 
+Applied = Mapping[tuple[str, str], Object]
+"""What was last applied to an object, by manager and subresource."""
 
-@dataclass(slots=True, eq=False)
-class Stored:
-    """One object."""
 
-    namespace: str
-    name: str
+@dataclass(frozen=True, slots=True)
+class State:
+    """All objects of a cluster at one moment: a backup of its etcd."""
+
     revision: int
-    labels: Mapping[str, str]
-    body: bytes
-
-    def decode(self) -> Object:
-        """Return the object as a dict of the caller's own."""
-        found: Object = orjson.loads(self.body)
-        return found
-
-
-@dataclass(slots=True, eq=False)
-class Change:
-    """One event of a collection, with the lines it has on the wire."""
-
-    type: str
-    new: Stored
-    old: Stored | None
-    _lines: dict[tuple[str, bool], bytes] = field(default_factory=dict)
-
-    def line(self, type_: str, *, metadata_only: bool) -> bytes:
-        """Return the event as a chunk of a body."""
-        found = self._lines.get((type_, metadata_only))
-        if found is None:
-            found = chunk(event(type_, reduced(self.new.body) if metadata_only else self.new.body))
-            self._lines[type_, metadata_only] = found
-        return found
-
-
-def event(type_: str, body: bytes) -> bytes:
-    """Return a line of a watch."""
-    return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
-
-
-def chunk(content: bytes) -> bytes:
-    """Frame a piece of a chunked body."""
-    return b"%x\r\n%b\r\n" % (len(content), content)
-
-
-def reduced(body: bytes) -> bytes:
-    """Return an object's PartialObjectMetadata."""
-    head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-    return orjson.dumps({**head, "metadata": orjson.loads(body)["metadata"]})
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class Selection:
-    """What of a collection is asked for."""
-
-    namespace: str = ""
-    labels: Test | None = None
-    fields: Test | None = None
-
-    @property
-    def takes_all(self) -> bool:
-        """Tell whether nothing is left out."""
-        return not self.namespace and self.labels is None and self.fields is None
-
-    def takes(self, found: Stored) -> bool:
-        """Tell whether an object is among it."""
-        if self.namespace and found.namespace != self.namespace:
-            return False
-        if self.labels is not None and not self.labels(found.labels):
-            return False
-        return self.fields is None or self.fields(found.decode())
-
-
-class Watch:
-    """Somebody who is told of a collection."""
-
-    def __init__(
-        self, selection: Selection, send: Callable[[bytes], None], *, metadata_only: bool
-    ) -> None:
-        self.metadata_only = metadata_only
-        self._selection = selection
-        self._send = send
-        self._pending: list[bytes] = []
-
-    def offer(self, change: Change) -> None:
-        """Tell of a change, if it is wanted."""
-        kind = change.type
-        if not self._selection.takes_all:
-            is_in = kind != "DELETED" and self._selection.takes(change.new)
-            was_in = change.old is not None and self._selection.takes(change.old)
-            if not (is_in or was_in):
-                return
-            kind = "DELETED" if not is_in else "MODIFIED" if was_in else "ADDED"
-        self.say(change.line(kind, metadata_only=self.metadata_only))
-
-    def first(self, found: Stored) -> bytes:
-        """Return the line of an object that was there before."""
-        return chunk(event("ADDED", reduced(found.body) if self.metadata_only else found.body))
-
-    def say(self, line: bytes) -> None:
-        """Send a framed line with the others of this turn."""
-        if not self._pending:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._pending.append(line)
-
-    def _flush(self) -> None:
-        pending, self._pending = self._pending, []
-        self._send(b"".join(pending))
+    objects: Mapping[str, Mapping[Key, Stored]]
+    applied: Mapping[str, Mapping[Key, Applied]]
 
 
 class Collection:
     """All objects of one kind."""
 
     def __init__(self, cluster: "Cluster", resource: Resource) -> None:
+        self.cluster = cluster
         self.resource = resource
-        self.watches: set[Watch] = set()
         self.listeners: list[Listener] = []
-        self._cluster = cluster
+        self.applied: dict[Key, Applied] = {}
+        self._watches: dict[Watch, None] = {}  # in order: a run from a seed repeats itself
         self._objects: dict[Key, Stored] = {}
         self._history: deque[Change] = deque(maxlen=_HISTORY)
         self._oldest = 0
@@ -151,6 +54,19 @@ class Collection:
     def __len__(self) -> int:
         """Count the objects."""
         return len(self._objects)
+
+    def follow(self, watch: Watch) -> None:
+        """Tell a watch of what happens from now on."""
+        self._watches[watch] = None
+
+    def leave(self, watch: Watch) -> None:
+        """Tell it no more."""
+        self._watches.pop(watch, None)
+
+    def cut(self) -> None:
+        """End all watches, as a server does that stops."""
+        for watch in list(self._watches):
+            watch.end()
 
     def get(self, namespace: str, name: str) -> Stored | None:
         """Return an object."""
@@ -160,12 +76,33 @@ class Collection:
         """Return all objects."""
         return list(self._objects.values())
 
-    def select(self, selection: Selection) -> Iterator[Stored]:
-        """Yield the objects of a selection."""
-        if selection.takes_all:
-            yield from self.all()
-        else:
-            yield from [found for found in self._objects.values() if selection.takes(found)]
+    def select(self, selection: Selection, revision: int = 0) -> list[Stored] | None:
+        """Return the objects of a selection by their keys, as they are or as they were once.
+
+        None: that revision was compacted away.
+        """
+        is_past = revision and revision < self.cluster.revision
+        objects = self._at(revision) if is_past else self._objects
+        if objects is None:
+            return None
+        found: Iterable[tuple[Key, Stored]] = objects.items()
+        if not selection.takes_all:
+            found = [(key, stored) for key, stored in found if selection.takes(stored)]
+        return [stored for _, stored in sorted(found, key=_in_order)]
+
+    def _at(self, revision: int) -> Mapping[Key, Stored] | None:
+        if revision < self._oldest:
+            return None
+        found = dict(self._objects)
+        for change in reversed(self._history):
+            if change.new.revision <= revision:
+                break
+            key = (change.new.namespace, change.new.name)
+            if change.old is None:
+                found.pop(key, None)
+            else:
+                found[key] = change.old
+        return found
 
     def put(self, body: Object) -> Stored:
         """Take an object in, in place of what is there under its name, and tell of it."""
@@ -180,7 +117,9 @@ class Collection:
     def remove(self, body: Object) -> Stored:
         """Take an object out and tell of it, with a revision of its own."""
         metadata = body["metadata"]
-        old = self._objects.pop((metadata.get("namespace", ""), metadata["name"]))
+        key = (metadata.get("namespace", ""), metadata["name"])
+        old = self._objects.pop(key)
+        self.applied.pop(key, None)
         new = self._made(body)
         self._tell(Change("DELETED", new, old), body)
         return new
@@ -197,14 +136,30 @@ class Collection:
             return None
         return [change for change in self._history if change.new.revision > revision]
 
+    def compact(self, revision: int) -> None:
+        """Forget what was before a revision."""
+        self._oldest = max(self._oldest, revision)
+        while self._history and self._history[0].new.revision <= revision:
+            self._history.popleft()
+
+    def save(self) -> tuple[Mapping[Key, Stored], Mapping[Key, Applied]]:
+        """Return what is there."""
+        return dict(self._objects), dict(self.applied)
+
+    def load(self, objects: Mapping[Key, Stored], applied: Mapping[Key, Applied]) -> None:
+        """Take up what was there once; the server begins anew with it, nobody is told."""
+        self._objects, self.applied = dict(objects), dict(applied)
+        self._history.clear()
+        self._oldest = self.cluster.revision
+
     def _made(self, body: Object) -> Stored:
         metadata = body["metadata"]
-        self._cluster.revision += 1
-        metadata["resourceVersion"] = str(self._cluster.revision)
+        self.cluster.revision += 1
+        metadata["resourceVersion"] = str(self.cluster.revision)
         return Stored(
             metadata.get("namespace", ""),
             metadata["name"],
-            self._cluster.revision,
+            self.cluster.revision,
             metadata.get("labels") or {},
             orjson.dumps(body),
         )
@@ -213,7 +168,7 @@ class Collection:
         if len(self._history) == _HISTORY:
             self._oldest = self._history[0].new.revision
         self._history.append(change)
-        for watch in self.watches:
+        for watch in self._watches:
             watch.offer(change)
         for listener in self.listeners:
             listener(change.type, body)
@@ -222,28 +177,80 @@ class Collection:
 class Cluster:
     """All collections of one cluster."""
 
-    def __init__(self, name: str, resources: Mapping[str, Resource], admission: Admission) -> None:
-        """`resources` are the kinds that are served, by the path of their collection."""
+    def __init__(
+        self,
+        name: str,
+        resources: Mapping[str, Resource],
+        admission: Admission,
+        *,
+        clock: Callable[[], float] = time.time,
+        chance: random.Random | None = None,
+        keeps_events: bool = False,
+    ) -> None:
+        """`resources` are the kinds that are served, by the path of their collection.
+
+        `clock` gives seconds since 1970, `chance` UIDs and names. Without `keeps_events` Events are
+        told and not kept, as nobody who measures looks them up.
+        """
         self.name = name
         self.admission = admission
+        self.keeps_events = keeps_events
+        self.chance = chance or random.Random()  # noqa: S311 - names, no secrets
         self.revision = 1000
         self.requests: Counter[str] = Counter()
         """Requests by verb and resource."""
+        self.clock = clock
         self.collections = {path: Collection(self, found) for path, found in resources.items()}
 
     def of(self, resource: Resource) -> Collection:
         """Return the collection of a kind."""
         return self.collections[resource.path()]
 
-    def bookmark(self, resource: Resource, *, ends_list: bool = False) -> bytes:
-        """Return a bookmark as a chunk."""
-        metadata: Object = {"resourceVersion": str(self.revision), "creationTimestamp": None}
+    def now(self) -> str:
+        """Return the time as API servers write it."""
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock()))
+
+    def new_uid(self) -> str:
+        """Return a UID."""
+        return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
+
+    def bookmark(self, resource: Resource, revision: int = 0, *, ends_list: bool = False) -> bytes:
+        """Return a bookmark of the present, or of a revision, as a line."""
+        told = str(revision or self.revision)
+        metadata: Object = {"resourceVersion": told, "creationTimestamp": None}
         if ends_list:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        return chunk(event("BOOKMARK", orjson.dumps(body)))
+        return event("BOOKMARK", orjson.dumps(body))
+
+    def cut(self) -> None:
+        """End all watches."""
+        for collection in self.collections.values():
+            collection.cut()
+
+    def compact(self) -> None:
+        """Forget everything but the present."""
+        for collection in self.collections.values():
+            collection.compact(self.revision)
+
+    def save(self) -> State:
+        """Return a backup."""
+        saved = {path: collection.save() for path, collection in self.collections.items()}
+        return State(
+            self.revision,
+            {path: objects for path, (objects, _) in saved.items()},
+            {path: applied for path, (_, applied) in saved.items()},
+        )
+
+    def restore(self, state: State, *, bump: int = 0) -> None:
+        """Begin anew from a backup, with all watches ended and its revision raised by `bump`."""
+        self.cut()
+        self.revision = state.revision + bump
+        for path, collection in self.collections.items():
+            collection.load(state.objects[path], state.applied[path])
 
 
-def new_uid() -> str:
-    """Return a UID."""
-    return str(uuid.uuid4())
+def _in_order(found: tuple[Key, Stored]) -> str:
+    """Sort as etcd does: by the whole path, in which `/` is a letter like others."""
+    (namespace, name), _ = found
+    return f"{namespace}/{name}" if namespace else name

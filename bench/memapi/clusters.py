@@ -3,13 +3,16 @@
 Owns which kinds are served, address ranges and what is there before anybody comes.
 """
 
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Callable, Mapping
 
 from bench import nodes
 from bench.memapi import verbs
-from bench.memapi.cluster import Cluster, Object
+from bench.memapi.cluster import Cluster
 from bench.memapi.defaults import Admission
 from bench.memapi.loads import NAMESPACE
+from bench.memapi.watches import Object
 from bench.shapes import Shape
 from tenancy import resources
 from tenancy.resources import (
@@ -33,7 +36,7 @@ _OF_CRDS = "snapshot.storage.k8s.io"  # whose CRDs these clusters lack
 
 def super_cluster() -> Cluster:
     """Return a cluster with nodes."""
-    made = _fresh("super", _SUPER_RANGE, accounts=False)
+    made = fresh("super", _SUPER_RANGE, accounts=False)
     for node in nodes.nodes(_NODE_COUNT):
         _make(made, NODES, node)
     return made
@@ -47,17 +50,32 @@ def service_range(number: int) -> str:
 
 def tenant(number: int, shape: Shape) -> Cluster:
     """Return a tenant with what the pods of a shape need."""
-    made = _fresh(f"tenant-{number}", service_range(number), accounts=shape.has_account)
+    made = fresh(f"tenant-{number}", service_range(number), accounts=shape.has_account)
     for kind, body in shape.companions():
         if kind is not SERVICE_ACCOUNTS:
             _make(made, kind, body, NAMESPACE)
     return made
 
 
-def _fresh(name: str, slice_: str, *, accounts: bool) -> Cluster:
-    """Return a cluster with what a fresh one has."""
+def fresh(
+    name: str,
+    slice_: str,
+    *,
+    accounts: bool,
+    clock: Callable[[], float] = time.time,
+    chance: random.Random | None = None,
+    keeps_events: bool = False,
+) -> Cluster:
+    """Return a cluster with what a fresh one has; `clock` and the rest are `Cluster`'s."""
     served = {path: found for path, found in _SERVED.items() if found.group != _OF_CRDS}
-    made = Cluster(name, served, Admission(service_range=slice_, accounts=accounts))
+    made = Cluster(
+        name,
+        served,
+        Admission(service_range=slice_, accounts=accounts),
+        clock=clock,
+        chance=chance,
+        keeps_events=keeps_events,
+    )
     for space in ("default", "kube-node-lease", "kube-public", "kube-system"):
         _make(made, NAMESPACES, {"metadata": {"name": space}})
         _make(made, SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, space)

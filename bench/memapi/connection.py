@@ -10,11 +10,12 @@ import random
 import time
 from typing import cast
 
-from bench.memapi.api import Api, Following, Request
-from bench.memapi.cluster import Watch, chunk, event
+from bench.memapi.api import Api, Request
+from bench.memapi.lists import Following
+from bench.memapi.watches import Watch
 
 _PHRASES = {200: "OK", 201: "Created", 202: "Accepted"}
-_PIECE = 256  # objects of a streamed list per write
+_LAST = b"0\r\n\r\n"
 _USUAL = (
     "Audit-Id: 7b0cf3c5-3f0e-4f1c-9b3e-1f8a0c5d6e7f\r\n"
     "Cache-Control: no-cache, private\r\n"
@@ -83,34 +84,17 @@ class Connection(asyncio.Protocol):
         return True
 
     def _follow(self, asked: Following) -> None:
-        cluster, collection = self._api.cluster, asked.collection
-        missed = collection.since(asked.revision) if asked.revision else []
         self._send(_head(200, "Transfer-Encoding: chunked\r\n"))
-        if missed is None:
-            gone = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired"'
-            gone += b',"message":"too old resource version","code":410}'
-            self._send(chunk(event("ERROR", gone)) + b"0\r\n\r\n")
+        watch = asked.begin(self._say, self._end)
+        if watch is None:
+            self._send(_LAST)
             return
-        watch = Watch(asked.selection, self._send, metadata_only=asked.metadata_only)
-        if asked.sends_list:
-            self._send_list(asked, watch)
-            watch.say(cluster.bookmark(collection.resource, ends_list=True))
-        for change in missed:
-            watch.offer(change)
-        collection.watches.add(watch)
         self._watch = (asked, watch)
         self._followed.add(self)
         self._ending = asyncio.get_running_loop().call_later(asked.seconds, self._end)
 
-    def _send_list(self, asked: Following, watch: Watch) -> None:
-        lines: list[bytes] = []
-        for found in asked.collection.select(asked.selection):
-            lines.append(watch.first(found))
-            if len(lines) == _PIECE:
-                self._send(b"".join(lines))
-                lines.clear()
-        if lines:
-            self._send(b"".join(lines))
+    def _say(self, lines: bytes) -> None:
+        self._send(b"%x\r\n%b\r\n" % (len(lines), lines))
 
     def bookmark(self) -> None:
         """Tell the watch how far the cluster has come."""
@@ -120,12 +104,12 @@ class Connection(asyncio.Protocol):
 
     def _end(self) -> None:
         self._leave()
-        self._send(b"0\r\n\r\n")
+        self._send(_LAST)
 
     def _leave(self) -> None:
         if self._watch is not None:
             asked, watch = self._watch
-            asked.collection.watches.discard(watch)
+            asked.collection.leave(watch)
             self._followed.discard(self)
             self._watch = None
         if self._ending is not None:

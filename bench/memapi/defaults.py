@@ -1,4 +1,4 @@
-"""What API servers add to objects that are made: defaults and admission, by kind; pure.
+"""What API servers add to objects that are made or changed: defaults and admission, by kind; pure.
 
 Owns the size that an object has on the wire. Must not refuse anything.
 """
@@ -84,6 +84,12 @@ class Admission:
         if complete is not None:
             complete(body, self)
 
+    def mend(self, kind: str, body: Object, there: Object) -> None:
+        """Fill in what a changed object lacks, given what it was."""
+        mend = _MENDED.get(kind)
+        if mend is not None:
+            mend(body, there)
+
     def address(self) -> str:
         """Return the next free address for a Service."""
         found = ipaddress.ip_network(self.service_range).network_address + next(self._addresses)
@@ -114,12 +120,16 @@ def _pod(body: Object, admission: Admission) -> None:
     spec.setdefault("schedulerName", "default-scheduler")
     spec.setdefault("securityContext", {})
     spec.setdefault("terminationGracePeriodSeconds", 30)
-    known = {toleration.get("key") for toleration in spec.get("tolerations", ())}
-    missing = [each for each in _EXECUTE if each["key"] not in known]
-    spec["tolerations"] = [*spec.get("tolerations", ()), *missing]
+    _tolerate(spec)
     limits = [container["resources"].get("limits") for container in spec["containers"]]
     quality = "Guaranteed" if all(limits) else "BestEffort"
     body["status"] = {"phase": "Pending", "qosClass": quality}
+
+
+def _tolerate(spec: Object) -> None:
+    known = {toleration.get("key") for toleration in spec.get("tolerations", ())}
+    missing = [each for each in _EXECUTE if each["key"] not in known]
+    spec["tolerations"] = [*spec.get("tolerations", ()), *missing]
 
 
 def _container(container: Object) -> None:
@@ -160,9 +170,7 @@ def _service(body: Object, admission: Admission) -> None:
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         spec.setdefault("internalTrafficPolicy", "Cluster")
     spec.setdefault("sessionAffinity", "None")
-    for port in spec.get("ports", ()):
-        port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port["port"])
+    _ports(spec)
     body["status"] = {"loadBalancer": {}}
 
 
@@ -174,7 +182,62 @@ def _namespace(body: Object, _: Admission) -> None:
 
 
 def _secret(body: Object, _: Admission) -> None:
+    _mend_secret(body, {})
+
+
+def _mend_pod(body: Object, there: Object) -> None:
+    spec = body["spec"]
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+        _container(container)
+    for key, value in there["spec"].items():
+        if key in _POD_DEFAULTS:
+            spec.setdefault(key, value)
+    _tolerate(spec)
+
+
+_POD_DEFAULTS = frozenset(
+    {
+        "dnsPolicy",
+        "enableServiceLinks",
+        "preemptionPolicy",
+        "priority",
+        "restartPolicy",
+        "schedulerName",
+        "securityContext",
+        "terminationGracePeriodSeconds",
+    }
+)
+
+
+def _mend_service(body: Object, there: Object) -> None:
+    spec = body["spec"]
+    spec.setdefault("type", "ClusterIP")
+    if spec["type"] != "ExternalName" and there["spec"].get("clusterIP"):
+        for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            spec[key] = spec.get(key) or there["spec"].get(key)
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    spec.setdefault("sessionAffinity", "None")
+    _ports(spec)
+
+
+def _ports(spec: Object) -> None:
+    for port in spec.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port["port"])
+
+
+def _mend_namespace(body: Object, there: Object) -> None:
+    labels = body["metadata"].setdefault("labels", {})
+    labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
+    body["spec"] = there.get("spec") or {}
+
+
+def _mend_secret(body: Object, _: Object) -> None:
     body.setdefault("type", "Opaque")
+    _encode(body)
+
+
+def _encode(body: Object) -> None:
     plain = body.pop("stringData", None) or {}
     if plain:
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
@@ -186,4 +249,10 @@ _BY_KIND: Mapping[str, Callable[[Object, Admission], None]] = {
     "Pod": _pod,
     "Secret": _secret,
     "Service": _service,
+}
+_MENDED: Mapping[str, Callable[[Object, Object], None]] = {
+    "Namespace": _mend_namespace,
+    "Pod": _mend_pod,
+    "Secret": _mend_secret,
+    "Service": _mend_service,
 }

@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 
 from bench.memapi import verbs
-from bench.memapi.cluster import Cluster, Object
+from bench.memapi.cluster import Cluster
+from bench.memapi.watches import Object
 from bench.shapes import Shape
 from tenancy.resources import PODS
 

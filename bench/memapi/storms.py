@@ -8,7 +8,8 @@ import asyncio
 import time
 
 from bench.memapi import managed
-from bench.memapi.cluster import Cluster, Object
+from bench.memapi.cluster import Cluster
+from bench.memapi.watches import Object
 from tenancy.resources import PODS
 
 _AT_ONCE = 20

@@ -31,12 +31,12 @@ async def reconcile(_: Key, session: Session) -> Verdict:
         goes_on = await _judge(session)
     finally:
         await _say(session)  # whatever the tenant's API refuses: how things are is known
-    if not goes_on:
+    # The old store is back. What was learnt from the one between may be in the caches, and a watch
+    # whose place both stores have had goes on as if nothing had been.
+    is_back = was_held and not brake.is_held
+    if is_back or not goes_on:
         session.restart()
         return Done()
-    if was_held and not brake.is_held:
-        for key in session.all_keys():
-            session.add(key, low=True)
     return Again(LOOK_AGAIN_SECONDS) if brake.is_held else Done()
 
 

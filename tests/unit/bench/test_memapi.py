@@ -7,10 +7,12 @@ import orjson
 import pytest
 
 from bench.memapi import patches, selection, verbs
-from bench.memapi.api import Api, Following, Request
-from bench.memapi.cluster import Cluster, Selection, Watch
+from bench.memapi.api import Api, Request
+from bench.memapi.cluster import Cluster
 from bench.memapi.clusters import NODE_NAMES, super_cluster
 from bench.memapi.kubelet import Kubelet
+from bench.memapi.lists import Following
+from bench.memapi.watches import Selection, Watch
 from bench.shapes import BARE
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS
 
@@ -42,7 +44,7 @@ def ask(cluster: Cluster, method: str, path: str, body: object = None, **more: s
 async def told(send: list[bytes]) -> list[tuple[str, str]]:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    lines = [line for line in b"".join(send).split(b"\r\n") if line.startswith(b"{")]
+    lines = b"".join(send).splitlines()
     events = [orjson.loads(line) for line in lines]
     return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
 
@@ -116,7 +118,7 @@ def test_writes_prove_what_they_mean(cluster: Cluster) -> None:
     path = CONFIG_MAPS.path(SPACE, "x")
     _, live = ask(cluster, "GET", path)
     other = {"metadata": {"uid": "another"}, "data": {"a": "b"}}
-    assert ask(cluster, "PATCH", path, other, content=patches.MERGE)[0] == 409
+    assert ask(cluster, "PATCH", path, other, content=patches.MERGE)[0] == 422
     assert ask(cluster, "DELETE", path, {"preconditions": {"uid": "another"}})[0] == 409
     stale = live | {"metadata": live["metadata"] | {"resourceVersion": "1"}}
     assert ask(cluster, "PUT", path, stale)[0] == 409
@@ -135,7 +137,7 @@ async def test_a_write_that_changes_nothing_makes_no_event(cluster: Cluster) -> 
 async def test_a_selected_watch_loses_what_no_longer_matches(cluster: Cluster) -> None:
     sent: list[bytes] = []
     chosen = Selection(labels=selection.of_labels("a"))
-    cluster.of(CONFIG_MAPS).watches.add(Watch(chosen, sent.append, metadata_only=False))
+    cluster.of(CONFIG_MAPS).follow(Watch(chosen, sent.append, metadata_only=False))
     config_map(cluster, "x", a="1")
     config_map(cluster, "y")
     path = CONFIG_MAPS.path(SPACE, "x")

@@ -45,6 +45,16 @@ async def test_a_store_that_is_the_same_does_not():
     assert said(world, marks.SYNCED)["status"] == "True"
 
 
+async def test_a_store_that_has_come_back_ends_the_session_as_well():
+    """The caches may have been filled from the store that was there between."""
+    world = doubted(STORE_UID)
+    world.session.brake.problem = "its revision is below 7000, seen before, so it is an older copy"
+    await store.reconcile(world.key("Store", "", ""), world.session)
+    assert not world.session.holds_deletes
+    assert world.session._restart.is_set()
+    assert said(world, marks.DELETES_HELD)["status"] == "False"
+
+
 async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
     world = doubted(STORE_UID)
     world.above.refusals["list"] = errors.Forbidden("no")

@@ -1,0 +1,118 @@
+"""What is answered instead of an object: status codes and reasons as API servers give them.
+
+Owns the words that clients read: code, reason and causes. Messages are for people and near enough.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+Object = dict[str, Any]
+
+
+class RefusedError(Exception):
+    """A request that is not carried out."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        causes: Sequence[Object] = (),
+        retry_after: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.causes = tuple(causes)
+        self.retry_after = retry_after
+
+    def body(self) -> Object:
+        """Return the Status that says it."""
+        details: Object = {}
+        if self.causes:
+            details["causes"] = list(self.causes)
+        if self.retry_after:
+            details["retryAfterSeconds"] = self.retry_after
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": str(self),
+            **({"reason": self.reason} if self.reason else {}),
+            **({"details": details} if details else {}),
+            "code": self.code,
+        }
+
+    def encoded(self) -> bytes:
+        """Return it as JSON."""
+        return orjson.dumps(self.body())
+
+
+def not_found(plural: str, name: str) -> RefusedError:
+    """There is no such object."""
+    return RefusedError(404, "NotFound", f'{plural} "{name}" not found')
+
+
+def already_exists(plural: str, name: str) -> RefusedError:
+    """The name is taken."""
+    return RefusedError(409, "AlreadyExists", f'{plural} "{name}" already exists')
+
+
+def modified(plural: str, name: str) -> RefusedError:
+    """The resourceVersion is an old one."""
+    message = (
+        f'Operation cannot be fulfilled on {plural} "{name}": the object has been modified;'
+        " please apply your changes to the latest version and try again"
+    )
+    return RefusedError(409, "Conflict", message)
+
+
+def precondition(plural: str, name: str, field: str, told: str, there: str) -> RefusedError:
+    """A precondition does not hold."""
+    message = (
+        f'Operation cannot be fulfilled on {plural} "{name}": Precondition failed: {field} in'
+        f" precondition: {told}, {field} in object meta: {there}"
+    )
+    return RefusedError(409, "Conflict", message)
+
+
+def invalid(plural: str, name: str, field: str, why: str) -> RefusedError:
+    """The object is not valid."""
+    cause = {"reason": "FieldValueInvalid", "message": why, "field": field}
+    return RefusedError(422, "Invalid", f'{plural} "{name}" is invalid: {field}: {why}', [cause])
+
+
+def terminating(plural: str, name: str, namespace: str) -> RefusedError:
+    """The namespace is on its way out."""
+    why = f"namespace {namespace} is being terminated"
+    cause = {"reason": "NamespaceTerminating", "message": why, "field": "metadata.namespace"}
+    message = (
+        f'{plural} "{name}" is forbidden: unable to create new content in namespace {namespace}'
+        " because it is being terminated"
+    )
+    return RefusedError(403, "Forbidden", message, [cause])
+
+
+def forbidden(plural: str, name: str, why: str) -> RefusedError:
+    """An admission plugin says no."""
+    return RefusedError(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}')
+
+
+def bad(message: str) -> RefusedError:
+    """The request makes no sense."""
+    return RefusedError(400, "BadRequest", message)
+
+
+def expired(message: str) -> RefusedError:
+    """What was asked for is compacted away."""
+    return RefusedError(410, "Expired", message)
+
+
+def from_the_future(told: int, now: int) -> RefusedError:
+    """The server has not come that far yet."""
+    message = f"Too large resource version: {told}, current: {now}"
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return RefusedError(504, "Timeout", message, [cause], retry_after=1)

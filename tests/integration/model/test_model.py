@@ -1,0 +1,93 @@
+"""The model of an API server beside a real one: the same programs, the same answers."""
+
+from __future__ import annotations
+
+import random
+import secrets
+
+import pytest
+
+from bench.memapi.api import Api
+from bench.memapi.cluster import Cluster
+from bench.memapi.clusters import fresh
+from bench.memapi.direct import DirectWire, Fate, Tap
+from kubeio import tls
+from kubeio.pool import Pool
+from kubeio.wire import Request
+from tests.integration.model.programs import KINDS, SPACES, program
+from tests.integration.model.programs import fresh as fresh_object
+from tests.integration.model.runner import Runner
+from tests.support.controlplane import ControlPlane
+
+PROGRAMS = 30
+MANY = 300
+LENGTH = 60
+END = "zz-end"
+
+
+class Still:
+    """A network without faults."""
+
+    def fate(self, _: Request) -> Fate:
+        """Let everything through."""
+        return Fate()
+
+    def opened(self, _: Tap) -> None:
+        """Let watches be."""
+
+
+async def ran(runner: Runner, seed: int) -> list[object]:
+    """Run the program of a seed; returns its answers, and then its watches, in normal form."""
+    begun = await runner.begin()
+    for step in program(seed, LENGTH):
+        await runner.run(step)
+    watches = []
+    for space in SPACES:
+        for resource in KINDS:
+            body = fresh_object(random.Random(0), resource, END)  # noqa: S311 - no secret
+            body["metadata"]["labels"] = {"x": "1"}
+            target = resource.path(runner.prefix + space)
+            status, _ = await runner.ask("POST", target, body)
+            if status == 201:  # else it is on its way out, and the marker would never come
+                for selector in ("", "x%3D1"):
+                    found = await runner.watched(resource, begun, space, END, selector)
+                    watches.append(found)
+    return runner.normal([*runner.answers, *watches])
+
+
+async def compared(plane: ControlPlane, seed: int) -> None:
+    """Run one program on both servers, and compare answer by answer."""
+    prefix = f"m{secrets.token_hex(3)}-"
+    endpoint = plane.endpoint
+    pool = Pool(
+        endpoint.server,
+        context=tls.context(endpoint),
+        server_name=None,
+        connections=2,
+        fence=None,
+    )
+    chance = random.Random(seed)  # noqa: S311 - the same at each run
+    cluster: Cluster = fresh("model", "10.96.0.0/16", accounts=False, chance=chance)
+    try:
+        real = Runner(pool, prefix)
+        expected = await ran(real, seed)
+    finally:
+        await pool.close()
+    model = Runner(DirectWire(Api(cluster), Still()), prefix)
+    found = await ran(model, seed)
+    for number, (one, other) in enumerate(zip(expected, found, strict=False)):
+        assert one == other, f"seed {seed}, answer {number}"
+    assert len(expected) == len(found)
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+async def test_both_answer_the_same(super_plane: ControlPlane, seed: int) -> None:
+    await compared(super_plane, seed)
+
+
+@pytest.mark.thorough
+async def test_both_answer_the_same_at_length(super_plane: ControlPlane) -> None:
+    begun = secrets.randbits(32)
+    print(f"{MANY} programs from seed {begun}")
+    for seed in range(begun, begun + MANY):
+        await compared(super_plane, seed)

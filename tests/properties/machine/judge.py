@@ -1,0 +1,265 @@
+"""What must hold at every request that the syncer sends, and after every step.
+
+Owns the invariants I2, I3, I6 and I7 of the reference (`reliability-security.md`, 4b), and what was
+broken; those at rest are in `rest`. Looks at the clusters themselves, never at the syncer's caches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+
+from kubeio.wire import Request
+from tenancy import marks, ownership
+from tenancy.resources import (
+    CONFIG_MAPS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    VIRTUAL_CLUSTERS,
+    Resource,
+)
+
+if TYPE_CHECKING:
+    from tests.properties.machine.tenant import TenantSide
+    from tests.properties.machine.world import World
+
+Object = dict[str, Any]
+
+_NAMES = re.compile(r"[0-9a-f]{8}-[-0-9a-f]+|[-.\w]*\d[-.\w]*|\S*/\S*|\b[abc]\b|canary\d-\d")
+_OF_THE_DEAD = ("the client is not open", "LeaseLost(")
+"""What the tasks of a killed process say, which nobody waits for any more."""
+STRICT = (NAMESPACES, PODS, SERVICES)
+"""Kinds whose twins stay for as long as their tenant objects live."""
+SYNCED = (*STRICT, CONFIG_MAPS, SECRETS)
+
+
+class Break(NamedTuple):
+    """Something that must not be."""
+
+    rule: str
+    text: str
+
+    @property
+    def kind(self) -> str:
+        """The rule and the words, without names and numbers: whether two breaks are alike."""
+        return f"{self.rule} {_NAMES.sub('', self.text)}"
+
+
+class Target(NamedTuple):
+    """What a request is about."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    subresource: str
+
+
+class Judge:
+    """Looks at one world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.breaks: list[Break] = []
+        self.writes: Counter[str] = Counter()
+        """Writes of the syncer, its Lease's apart."""
+        self.last_write = ""
+        self.requests = 0
+        self._owners: dict[str, str] = {}
+        """Which tenant object each super object was made for, by UID."""
+
+    def broke(self, rule: str, text: str) -> None:
+        """Remember that a rule was broken."""
+        self.breaks.append(Break(rule, f"{self.world.loop.time():.3f} s: {text}"))
+
+    def fell(self, replica: str, problem: BaseException) -> None:
+        """A process of the syncer fell over."""
+        self.broke("process", f"{replica} ended by itself: {problem!r}")
+
+    # At every request, when it is sent.
+
+    def sent(self, side: str, request: Request) -> None:
+        """Judge a request of the syncer's."""
+        self.requests += 1
+        world = self.world
+        target = self._target(side, request.target)
+        what = f"{side} {request.method} {urlsplit(request.target).path}"
+        world.trace.append(f"{world.loop.time():.6f} {what} {len(request.body or b'')}")
+        if request.method == "GET" or target is None or target.resource is LEASES:
+            return
+        body: Any = orjson.loads(request.body) if request.body else {}
+        if not self._is_in_vain(side, target, request, body):
+            self.writes[side] += 1
+            self.last_write = what
+        if side == "super":
+            self._sent_below(target, request, body)
+        else:
+            self._sent_above(world.tenants[int(side[6:])], target, request, body)
+
+    def _is_in_vain(self, side: str, target: Target, request: Request, body: Any) -> bool:
+        """Tell whether a create runs into a stranger; it is tried once a minute for ever."""
+        if request.method != "POST" or side != "super" or target.name:
+            return False
+        name = body["metadata"].get("name", "")
+        stored = self.world.below.of(target.resource).get(target.namespace, name)
+        return stored is not None and ownership.owner_of(stored.decode()["metadata"]) is None
+
+    def _target(self, side: str, target: str) -> Target | None:
+        api = self.world.apis[0 if side == "super" else 1 + int(side[6:])]
+        place = api._place(urlsplit(target).path)
+        if place is None:
+            return None
+        return Target(place.collection.resource, place.namespace, place.name, place.subresource)
+
+    def _sent_below(self, target: Target, request: Request, body: Any) -> None:
+        owner = self._judge_place(target, body)
+        self._judge_canaries(owner, request)
+        if request.method == "DELETE":
+            self._judge_delete(target, body)
+        elif request.method in ("PUT", "PATCH") and target.resource in SYNCED:
+            self._judge_change(target, request, body)
+
+    def _judge_place(self, target: Target, body: Any) -> TenantSide | None:
+        """I3: only namespaces that a VirtualCluster owns are written to."""
+        world, resource = self.world, target.resource
+        if resource is VIRTUAL_CLUSTERS:
+            return next((t for t in world.tenants if t.tenant.name == target.name), None)
+        if resource is NAMESPACES:
+            name = target.name or body["metadata"]["name"]
+            for tenant in world.tenants:
+                if name == tenant.tenant.root or self._is_mapped(tenant, name, body):
+                    return tenant
+            if not target.name or world.below.of(NAMESPACES).get("", name) is not None:
+                self.broke("I3", f"a write to the namespace {name}, which is no tenant's")
+            return None
+        if resource.namespaced:
+            for tenant in world.tenants:
+                if (
+                    target.namespace in self._mapped(tenant)
+                    or target.namespace == tenant.tenant.root
+                ):
+                    return tenant
+            self.broke("I3", f"a write to {resource.plural} in {target.namespace}")
+        return None
+
+    def _is_mapped(self, tenant: TenantSide, name: str, body: Any) -> bool:
+        if name in self._mapped(tenant):
+            return True
+        owner = ownership.owner_of((body or {}).get("metadata") or {})
+        return owner is not None and name == tenant.below(owner.namespace)
+
+    def _mapped(self, tenant: TenantSide) -> set[str]:
+        """Return the super namespaces that are the tenant's by their record."""
+        return {
+            stored.name
+            for stored in self.world.below.of(NAMESPACES).all()
+            if (owner := ownership.owner_of(stored.decode()["metadata"])) is not None
+            and owner.vc_uid == tenant.tenant.uid
+        } | {tenant.below(space) for space in self._spaces(tenant)}
+
+    def _spaces(self, tenant: TenantSide) -> set[str]:
+        found = [*tenant.alive.values(), *tenant.before.values()]
+        return {body["metadata"]["name"] for kind, body in found if kind is NAMESPACES}
+
+    def _judge_canaries(self, owner: TenantSide | None, request: Request) -> None:
+        """I6: nothing of one tenant goes where another one is."""
+        if owner is None or not request.body:
+            return
+        for other in self.world.tenants:
+            if other is not owner and other.canary.encode() in request.body:
+                self.broke("I6", f"{request.where} of {owner.side} carries {other.canary}")
+
+    def _judge_delete(self, target: Target, body: Any) -> None:
+        """I2: no delete of what has a live owner, or is not ours."""
+        told = (body.get("preconditions") or {}).get("uid", "")
+        if not told:
+            self.broke("I2", f"a delete without a UID: {target}")
+        stored = self.world.below.of(target.resource).get(target.namespace, target.name)
+        if stored is None:
+            return
+        metadata = stored.decode()["metadata"]
+        if told and metadata["uid"] != told:
+            return  # refused by its precondition
+        owner = ownership.owner_of(metadata)
+        if owner is None:
+            self.broke("I2", f"a delete of {target}, which is not ours")
+            return
+        tenant = self.world.of(owner.vc_uid)
+        if tenant is None or target.resource not in STRICT:
+            return
+        found = tenant.truth(owner.uid)
+        if found is None:
+            return
+        resource, live = found
+        is_marked = "deletionTimestamp" in live["metadata"] and resource is not NAMESPACES
+        if resource is target.resource and not is_marked:
+            self.broke("I2", f"a delete of {target}, whose tenant object {owner.uid} is live")
+
+    def _judge_change(self, target: Target, request: Request, body: Any) -> None:
+        """I2 for changes: what is somebody else's stays as it is."""
+        stored = self.world.below.of(target.resource).get(target.namespace, target.name)
+        if stored is None or (target.resource is NAMESPACES and self._is_root(target.name)):
+            return
+        metadata = stored.decode()["metadata"]
+        told = ((body.get("metadata") or {}) if isinstance(body, dict) else {}).get("uid")
+        if told and told != metadata["uid"]:
+            return
+        if ownership.owner_of(metadata) is None:
+            self.broke("I2", f"a {request.method} of {target}, which is not ours")
+
+    def _is_root(self, name: str) -> bool:
+        return any(name == tenant.tenant.root for tenant in self.world.tenants)
+
+    def _sent_above(self, tenant: TenantSide, target: Target, request: Request, body: Any) -> None:
+        self._judge_canaries(tenant, request)
+        if request.method != "DELETE" or target.resource is not PODS:
+            return
+        told = (body.get("preconditions") or {}).get("uid", "")
+        if not told:
+            self.broke("I2", f"a delete in the tenant without a UID: {target}")
+        stored = tenant.cluster.of(PODS).get(target.namespace, target.name)
+        if stored is None:
+            return
+        pod = stored.decode()
+        metadata = pod["metadata"]
+        if told and metadata["uid"] != told:
+            return
+        twin = self.world.twin(tenant, PODS, metadata)
+        if twin is None:
+            return
+        if "deletionTimestamp" not in metadata:
+            is_misplaced = twin["spec"].get("nodeName") != pod["spec"].get("nodeName")
+            if "deletionTimestamp" not in twin["metadata"] and not is_misplaced:
+                self.broke("I2", f"a delete of the tenant pod {target.name}, whose twin runs")
+        elif body.get("gracePeriodSeconds") == 0:
+            self.broke("I2", f"the tenant pod {target.name} is let go while its twin is there")
+
+    # After every step.
+
+    def step(self) -> None:
+        """I7: one super object for each tenant object, and for no other one later."""
+        seen: dict[tuple[str, str, str], str] = {}
+        for tenant in self.world.tenants:
+            for resource, body in self.world.owned(tenant):
+                metadata = body["metadata"]
+                if resource is SERVICE_ACCOUNTS or marks.TOKEN_SECONDS in metadata["annotations"]:
+                    continue
+                place = f"{metadata.get('namespace', '')}/{metadata['name']}"
+                key = (tenant.tenant.uid, resource.kind, metadata["annotations"][marks.UID])
+                if self._owners.setdefault(metadata["uid"], key[2]) != key[2]:
+                    self.broke("I7", f"{resource.kind} {place} is another one's now: {key[2]}")
+                if seen.setdefault(key, place) != place:
+                    self.broke(
+                        "I7", f"{resource.kind} {key[2]} is below at {seen[key]} and {place}"
+                    )
+        for problem in self.world.loop.problems:
+            if not any(word in problem for word in _OF_THE_DEAD):
+                self.broke("process", f"nobody caught: {problem}")
+        self.world.loop.problems.clear()

@@ -1,0 +1,175 @@
+"""The product broken on purpose: each way must be found, or the machine proves nothing.
+
+Owns the list of ways. Each puts something else in place of a part of the product for the length of
+a block; the rest of it runs unchanged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kubeio.client import Client
+from kubeio.store import Store
+from kubeio.worker import Done, Worker
+from syncer import brake, decide, downward, upward
+from syncer.decide import Decision, Verdict
+from syncer.deletion import Deletions
+from syncer.flows import pods
+from syncer.patrol import Patrol
+from syncer.session import Session
+from syncer.supercluster import SuperCluster
+
+Mutant = Callable[[contextlib.ExitStack], None]
+
+
+def _put(stack: contextlib.ExitStack, holder: Any, name: str, value: Any) -> None:
+    stack.callback(setattr, holder, name, getattr(holder, name))
+    setattr(holder, name, value)
+
+
+async def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing."""
+
+
+async def _done(*_: Any, **__: Any) -> Done:
+    return Done()
+
+
+def no_uid_in_deletes(stack: contextlib.ExitStack) -> None:
+    """Deletes carry no precondition."""
+    delete = Client.delete
+
+    async def mutant(self: Client, *args: Any, **options: Any) -> Any:
+        return await delete(self, *args, **{**options, "uid": "", "resource_version": ""})
+
+    _put(stack, Client, "delete", mutant)
+
+
+def no_brake(stack: contextlib.ExitStack) -> None:
+    """Every store is taken for the one that was there before."""
+    _put(stack, brake, "judge", lambda *_: "")
+
+
+def absence_needs_no_proof(stack: contextlib.ExitStack) -> None:
+    """Caches are used before they are complete, and what they lack is gone."""
+    _put(stack, Session, "_first_lists", _nothing)
+    _put(stack, Deletions, "_needs_proof", lambda *_: False)
+
+
+def stale_absence_is_proof(stack: contextlib.ExitStack) -> None:
+    """What a cache does not show is deleted without a look at the servers."""
+    _put(stack, Deletions, "_needs_proof", lambda *_: False)
+
+
+def orphans_are_forgotten(stack: contextlib.ExitStack) -> None:
+    """At a start, nobody looks at what is below."""
+
+    _put(stack, SuperCluster, "owned_by", lambda *_: ())
+
+
+def no_look_after_a_lost_answer(stack: contextlib.ExitStack) -> None:
+    """A name that is taken is somebody else's, without a look."""
+
+    async def mutant(kind: Any, pair: Any, _: Any, session: Any) -> Any:
+        return await downward.name_taken(kind, pair, session)
+
+    _put(stack, downward, "look_live", mutant)
+
+
+def a_name_is_proof(stack: contextlib.ExitStack) -> None:
+    """A super object of a tenant is the twin of whatever has its name now."""
+
+    def mutant(_: SuperCluster, entry: Any, *, vc_uid: str, uid: str) -> bool:
+        side = decide.super_side(entry)
+        return side is not None and side.vc_uid == vc_uid and bool(uid)
+
+    _put(stack, SuperCluster, "is_twin", mutant)
+
+
+def no_news_of_pods(stack: contextlib.ExitStack) -> None:
+    """Statuses are not carried up."""
+    _put(stack, upward, "write", _nothing)
+
+
+def strangers_are_ours(stack: contextlib.ExitStack) -> None:
+    """What has the name is ours."""
+    put_labels_back = downward.put_labels_back
+
+    async def mutant(kind: Any, pair: Any, twin: Any, session: Any) -> Any:
+        metadata = twin["metadata"]
+        live = await session.super_client.get(
+            kind.resource, metadata["name"], namespace=metadata.get("namespace", "")
+        )
+        await put_labels_back(kind, live["metadata"], session)
+        return Done()
+
+    _put(stack, downward, "look_live", mutant)
+
+
+def lists_take_nothing_away(stack: contextlib.ExitStack) -> None:
+    """What a new list lacks stays in the cache."""
+    _put(stack, Store, "retain", lambda *_: None)
+
+
+def a_vanished_twin_is_not_looked_for(stack: contextlib.ExitStack) -> None:
+    """A twin that the cache lacks is gone."""
+    _put(stack, pods, "_prove_gone", _nothing)
+
+
+def failed_keys_are_dropped(stack: contextlib.ExitStack) -> None:
+    """A key that failed is not tried again, and no patrol finds it."""
+    _put(stack, Patrol, "look", _nothing)
+    _put(stack, Worker, "_later", lambda *_: 0.0)
+    _put(stack, Worker, "_conflicted", lambda *_: "conflict")
+
+
+def namespaces_go_when_marked(stack: contextlib.ExitStack) -> None:
+    """A namespace that is on its way out loses its twin at once."""
+    original = decide.decide
+
+    def mutant(*args: Any, **options: Any) -> Decision:
+        return original(*args, **{**options, "follows_mark": True})
+
+    _put(stack, decide, "decide", mutant)
+
+
+def changes_are_not_carried(stack: contextlib.ExitStack) -> None:
+    """What is there stays as it was made."""
+    original = decide.decide
+
+    def mutant(*args: Any, **options: Any) -> Decision:
+        found = original(*args, **options)
+        return decide.NOTHING if found.verdict is Verdict.COMPARE else found
+
+    _put(stack, decide, "decide", mutant)
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    mutant.__name__: mutant
+    for mutant in (
+        no_uid_in_deletes,
+        no_brake,
+        absence_needs_no_proof,
+        stale_absence_is_proof,
+        orphans_are_forgotten,
+        no_look_after_a_lost_answer,
+        a_name_is_proof,
+        no_news_of_pods,
+        strangers_are_ours,
+        lists_take_nothing_away,
+        a_vanished_twin_is_not_looked_for,
+        failed_keys_are_dropped,
+        namespaces_go_when_marked,
+        changes_are_not_carried,
+    )
+}
+
+
+@contextlib.contextmanager
+def broken(name: str) -> Iterator[None]:
+    """Run the product broken in one way for the length of a block."""
+    with contextlib.ExitStack() as stack:
+        MUTANTS[name](stack)
+        yield

@@ -1,0 +1,109 @@
+"""What becomes of requests and watches between a replica of the syncer and a cluster.
+
+Owns latencies and the faults that a script has armed. Every request comes by here when it is sent,
+so that whoever judges sees it first. Must not know what is right.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bench.memapi.direct import Fate, Tap
+from bench.memapi.refusals import RefusedError
+from kubeio.wire import Request
+
+_CONFLICT = RefusedError(409, "Conflict", "injected: the object has been modified")
+_EXPIRED = RefusedError(410, "Expired", "injected: too old resource version")
+_BUSY = RefusedError(429, "TooManyRequests", "injected: too many requests", retry_after=1)
+_BROKEN = RefusedError(500, "InternalError", "injected: an error on the server")
+_AWAY = RefusedError(503, "ServiceUnavailable", "injected: not now")
+_LATE = RefusedError(504, "Timeout", "injected: request did not complete within the time")
+
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+READS = frozenset({"GET"})
+ANY = WRITES | READS
+
+FAULTS: Mapping[str, tuple[frozenset[str], Callable[[float], Fate]]] = {
+    "lost": (ANY, lambda seconds: Fate(is_lost=True, after=seconds)),
+    "unanswered": (WRITES, lambda seconds: Fate(is_unanswered=True, after=seconds)),
+    "swallowed": (ANY, lambda _: Fate(is_swallowed=True)),
+    "late": (WRITES, lambda seconds: Fate(before=10 * seconds)),
+    "slow": (ANY, lambda seconds: Fate(before=seconds / 2, after=seconds / 2)),
+    "409": (frozenset({"PUT", "PATCH", "DELETE"}), lambda _: Fate(refusal=_CONFLICT)),
+    "410": (READS, lambda _: Fate(refusal=_EXPIRED)),
+    "429": (ANY, lambda _: Fate(refusal=_BUSY, retry_after="1")),
+    "500": (ANY, lambda _: Fate(refusal=_BROKEN)),
+    "503": (ANY, lambda _: Fate(refusal=_AWAY, retry_after="1")),
+    "504": (WRITES, lambda _: Fate(refusal=_LATE)),
+    "504 done": (WRITES, lambda _: Fate(refusal=_LATE, takes_effect=True)),
+    "stale": (READS, lambda seconds: Fate(behind=1 + int(10 * seconds))),
+}
+"""Each fault: which methods it befalls, and what it does to one, given some seconds."""
+
+
+@dataclass
+class Armed:
+    """A fault that waits for its requests."""
+
+    side: str
+    kind: str
+    seconds: float
+    skip: int
+    """Requests that it lets through first."""
+    count: int
+    """Requests that it befalls then."""
+
+
+class Sender(Protocol):
+    """Who sends: a process that may be dead or cut off."""
+
+    name: str
+    is_dead: bool
+    cut_off: set[str]
+
+
+@dataclass
+class Faults:
+    """All faults of a run, and all watches that are open."""
+
+    chance: random.Random
+    armed: list[Armed] = field(default_factory=list)
+    taps: list[tuple[str, Tap]] = field(default_factory=list)
+    befallen: int = 0
+
+    def fate(self, side: str, request: Request, sender: Sender) -> Fate:
+        """Return what becomes of a request."""
+        there, back = (self.chance.expovariate(200.0) for _ in range(2))
+        if sender.is_dead or side in sender.cut_off:
+            return Fate(is_lost=True, after=there)
+        for fault in self.armed:
+            methods, make = FAULTS[fault.kind]
+            if fault.side != side or request.method not in methods:
+                continue
+            if fault.skip:
+                fault.skip -= 1
+                continue
+            fault.count -= 1
+            if not fault.count:
+                self.armed.remove(fault)
+            self.befallen += 1
+            return make(fault.seconds)
+        return Fate(before=there, after=back)
+
+    def opened(self, side: str, tap: Tap) -> None:
+        """Take note of a watch."""
+        self.taps = [(where, each) for where, each in self.taps if each.is_open]
+        self.taps.append((side, tap))
+
+    def of(self, side: str) -> Sequence[Tap]:
+        """Return the open watches of a side."""
+        return [tap for where, tap in self.taps if where == side and tap.is_open]
+
+    def clear(self) -> None:
+        """Have no faults any more."""
+        self.armed.clear()
+        for _, tap in self.taps:
+            tap.release()

@@ -1,0 +1,144 @@
+"""One process of the syncer, from its start to its end, as `syncer.app.serve` runs it.
+
+Owns the life of a process: it waits for the Lease, works, is killed, stopped, cut off, and started
+again by its kubelet. What it runs is the product's own. Hazard: a process that is killed may do
+nothing on its way out, so its wires are dead before its tasks are cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from bench.memapi.direct import DirectWire, Fate, Tap
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from kubeio.lease import Lease
+from kubeio.wire import Fence, Request, Wire
+from syncer.app import Options, Syncer, _while_held
+from syncer.session import Session
+from tenancy import marks
+
+if TYPE_CHECKING:
+    from tests.properties.machine.world import World
+
+HOME = "vc-manager"
+RESTART_SECONDS = 2.0
+PATROL_SECONDS = 60.0
+_LEASE = {"duration": 15.0, "renew_deadline": 12.0, "period": 4.0, "look": 3.0}
+_running: ContextVar[Replica] = ContextVar("running")
+
+
+class Replica:
+    """A pod of the syncer."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.is_dead = True
+        self.cut_off: set[str] = set()
+        """Sides that cannot be reached."""
+        self.syncer: Syncer | None = None
+        self.lease: Lease | None = None
+        self.starts = 0
+        self._task: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions of the process that holds the Lease."""
+        if self.is_dead or self.syncer is None or self.lease is None or not self.lease.is_held:
+            return []
+        return list(self.syncer.tenants.sessions.values())
+
+    def start(self) -> None:
+        """Start a process, unless one runs."""
+        if self.is_dead:
+            self.is_dead = False
+            self.starts += 1
+            self._stop = asyncio.Event()
+            self._task = asyncio.get_running_loop().create_task(self._life())
+
+    def kill(self) -> None:
+        """End the process without a word; what it has sent may still arrive."""
+        self.is_dead = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def stop(self) -> None:
+        """Tell the process to end."""
+        self._stop.set()
+
+    async def _life(self) -> None:
+        _running.set(self)
+        number = self.starts
+        try:
+            await self._serve(number)
+        except asyncio.CancelledError:
+            return
+        except BaseException as problem:  # noqa: BLE001 - a process that falls is a finding
+            if self.starts == number and not self.is_dead:
+                self.world.judge.fell(self.name, problem)
+        finally:
+            if self.starts == number and not self.is_dead:
+                self.is_dead = True
+                loop = asyncio.get_running_loop()
+                loop.call_later(RESTART_SECONDS, self.start)
+
+    async def _serve(self, number: int) -> None:
+        endpoint = self.world.endpoint
+        agent = f"vc-syncer/{self.name}"
+        async with contextlib.AsyncExitStack() as stack:
+            client = Client(endpoint, user_agent=agent, connections=1)
+            self.lease = Lease(
+                await stack.enter_async_context(client),
+                namespace=HOME,
+                name=marks.SYNCER,
+                identity=f"{self.name}-{number}",
+                **_LEASE,
+            )
+            super_client = Client(endpoint, user_agent=agent, fence=self.lease.fence)
+            options = Options(
+                namespace=HOME,
+                port=0,
+                identity=self.name,
+                version="0",
+                patrol_seconds=PATROL_SECONDS,
+            )
+            self.syncer = Syncer(await stack.enter_async_context(super_client), options)
+            await _while_held(self.syncer, self.lease, self._stop)
+
+
+class Line:
+    """Between one process and one cluster."""
+
+    def __init__(self, replica: Replica, side: str, number: int) -> None:
+        self._replica = replica
+        self._number = number
+        """Which of the replica's processes it belongs to: a later one is another."""
+        self._side = side
+
+    def fate(self, request: Request) -> Fate:
+        """Have a request judged, and say what becomes of it."""
+        replica, world = self._replica, self._replica.world
+        if replica.is_dead or replica.starts != self._number:
+            return Fate(is_lost=True)
+        world.judge.sent(self._side, request)
+        return world.faults.fate(self._side, request, replica)
+
+    def opened(self, tap: Tap) -> None:
+        """Take note of a watch."""
+        self._replica.world.faults.opened(self._side, tap)
+
+
+def wires(world: World) -> object:
+    """Return what gives a client of this world its wire."""
+
+    def wire(endpoint: Endpoint, fence: Fence | None) -> Wire:
+        side, api = world.reached(endpoint)
+        replica = _running.get()
+        return DirectWire(api, Line(replica, side, replica.starts), fence)
+
+    return wire

@@ -1,0 +1,183 @@
+"""What must hold when nothing is left to do: the super cluster as the tenants say, and back.
+
+Owns the invariants I1 and I4 of the reference (`reliability-security.md`, 4b): which tenant objects
+have a twin, what it says, what nobody owns any more, and what tenants read of their pods. An oracle
+of its own: nothing of the syncer's is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tenancy import marks, ownership
+from tenancy.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
+from tests.properties.machine.judge import SYNCED, Break, Object
+
+if TYPE_CHECKING:
+    from tests.properties.machine.tenant import TenantSide
+    from tests.properties.machine.world import World
+
+TERMINAL = frozenset({"Succeeded", "Failed"})
+
+
+def problems(world: World) -> list[Break]:
+    """Return what is not as it must be when nothing is left to do: I1, I4, and orphans."""
+    found: list[Break] = []
+    for tenant in world.tenants:
+        for resource, body in list(tenant.alive.values()):
+            if resource in SYNCED:
+                found += _missing(world, tenant, resource, body)
+        found += _orphans(world, tenant)
+    return found
+
+
+def _orphans(world: World, tenant: TenantSide) -> list[Break]:
+    found = []
+    for resource, body in world.owned(tenant):
+        metadata = body["metadata"]
+        if marks.TOKEN_SECONDS in metadata["annotations"] or not _is_labelled(metadata):
+            continue  # without our labels it is seen by nobody: a known hazard of the caches
+        uid = metadata["annotations"][marks.UID]
+        if uid not in tenant.alive:
+            text = f"{resource.kind} {metadata['name']}: its tenant object {uid} is gone"
+            found.append(Break("I1", f"{tenant.side}: orphan: {text}"))
+        elif "deletionTimestamp" in metadata:
+            found.append(Break("I1", f"{tenant.side}: {metadata['name']} goes for ever"))
+    return found
+
+
+def _missing(world: World, tenant: TenantSide, resource: Resource, body: Object) -> list[Break]:
+    metadata = body["metadata"]
+    title = f"{tenant.side}: {resource.kind} {metadata.get('namespace', '')}/{metadata['name']}"
+    twin = world.twin(tenant, resource, metadata)
+    if "deletionTimestamp" in metadata:
+        if metadata.get("finalizers"):
+            return []
+        return [Break("I4", f"{title} is still on its way out")]
+    if _is_taken(world, tenant, resource, metadata):
+        return []
+    is_wanted = _is_wanted(world, tenant, resource, body)
+    if twin is None:
+        return [Break("I1", f"{title} has no twin")] if is_wanted else []
+    if not is_wanted and not _is_labelled(twin["metadata"]):
+        return []  # seen by nobody, and nobody asks for it: the same hazard
+    problems = [Break("I1", f"{title}: {text}") for text in _differences(resource, body, twin)]
+    if resource is PODS:
+        problems += [Break("I4", f"{title}: {text}") for text in _told(world, tenant, body, twin)]
+    return problems
+
+
+def _is_taken(world: World, tenant: TenantSide, resource: Resource, metadata: Object) -> bool:
+    """Tell whether a stranger has the name below."""
+    if resource is NAMESPACES:
+        return False
+    below = tenant.below(metadata["namespace"])
+    stored = world.below.of(resource).get(below, metadata["name"])
+    if stored is not None and ownership.owner_of(stored.decode()["metadata"]) is None:
+        return True
+    if resource is not PODS:
+        return False
+    strangers = {
+        (kind, found.name)
+        for kind in (CONFIG_MAPS, SECRETS)
+        for found in world.below.of(kind).all()
+        if found.namespace == below and ownership.owner_of(found.decode()["metadata"]) is None
+    }
+    pod = tenant.alive[metadata["uid"]][1]
+    return bool(strangers & _needs(pod))
+
+
+def _is_wanted(world: World, tenant: TenantSide, resource: Resource, body: Object) -> bool:
+    metadata = body["metadata"]
+    if resource is NAMESPACES:
+        return True
+    if resource is SERVICES:
+        return (metadata["namespace"], metadata["name"]) != ("default", "kubernetes")
+    if resource is PODS:
+        return body["status"].get("phase") not in TERMINAL
+    if metadata["name"] == "kube-root-ca.crt":
+        return False
+    return any(
+        kind is PODS
+        and pod["metadata"]["namespace"] == metadata["namespace"]
+        and "deletionTimestamp" not in pod["metadata"]
+        and pod["status"].get("phase") not in TERMINAL
+        and (resource, metadata["name"]) in _needs(pod)
+        for kind, pod in tenant.alive.values()
+    )
+
+
+def _told(world: World, tenant: TenantSide, pod: Object, twin: Object) -> list[str]:
+    """I4: what the tenant reads of a pod is what its twin says."""
+    above, below = pod["status"], twin["status"]
+    found = [
+        f"status.{field} is {above.get(field)}, below {below.get(field)}"
+        for field in ("phase", "podIP")
+        if above.get(field) != below.get(field)
+    ]
+    node = twin["spec"].get("nodeName")
+    if pod["spec"].get("nodeName") != node:
+        found.append(f"the node is {pod['spec'].get('nodeName')}, below {node}")
+    elif node and tenant.cluster.of(NODES).get("", node) is None:
+        found.append(f"its node {node} is not in the tenant")
+    ready = [_ready(status) for status in (above, below)]
+    if ready[0] != ready[1]:
+        found.append(f"Ready is {ready[0]}, below {ready[1]}")
+    return found
+
+
+def _ready(status: Object) -> str:
+    found = [each["status"] for each in status.get("conditions") or () if each["type"] == "Ready"]
+    return found[0] if found else ""
+
+
+def _is_labelled(metadata: Object) -> bool:
+    return (metadata.get("labels") or {}).get(marks.CONTROLLED) == "true"
+
+
+def _needs(pod: Object) -> set[tuple[Resource, str]]:
+    found: set[tuple[Resource, str]] = set()
+    for volume in pod["spec"].get("volumes") or ():
+        if "configMap" in volume:
+            found.add((CONFIG_MAPS, volume["configMap"]["name"]))
+        if "secret" in volume:
+            found.add((SECRETS, volume["secret"]["secretName"]))
+    return found
+
+
+def _differences(resource: Resource, body: Object, twin: Object) -> list[str]:
+    """I1: return in what a twin is not what its tenant object says."""
+    found = []
+    if not _is_labelled(twin["metadata"]):
+        return ["the twin lacks our labels"]
+    for key, value in (body["metadata"].get("labels") or {}).items():
+        if "/" not in key and (twin["metadata"].get("labels") or {}).get(key) != value:
+            found.append(f"label {key} is not {value} below")
+    if resource in (CONFIG_MAPS, SECRETS):
+        if (body.get("data") or {}) != (twin.get("data") or {}):
+            found.append("the data are other ones below")
+    elif resource is SERVICES:
+        found += [
+            f"spec.{field} is another one below"
+            for field in ("selector", "clusterIP")
+            if body["spec"].get(field) != twin["spec"].get(field)
+        ]
+        if _ports(body) != _ports(twin):
+            found.append("the ports are other ones below")
+    elif resource is PODS:
+        images = [[each["image"] for each in pod["spec"]["containers"]] for pod in (body, twin)]
+        if images[0] != images[1]:
+            found.append(f"the images are {images[0]}, below {images[1]}")
+    return found
+
+
+def _ports(service: Object) -> list[Any]:
+    return [each["port"] for each in service["spec"].get("ports") or ()]

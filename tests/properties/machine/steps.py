@@ -1,0 +1,104 @@
+"""What can happen: the table of steps, and how a script is made from a seed.
+
+Owns scripts: lists of plain steps that mean something whatever was left out before them, so that a
+failing one can be cut down. A step names things by small numbers; one that finds nothing to act on
+does nothing. Must not judge.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.properties.machine import breakdowns, super_edits, tenant_edits
+
+if TYPE_CHECKING:
+    from tests.properties.machine.world import World
+
+PAUSES = (0.0, 0.002, 0.01, 0.05, 0.3, 2.0, 10.0, 20.0)
+"""Seconds between two steps: in the middle of a request, of a reconcile, or after everything."""
+_TASTES = (0.1, 0.5, 1, 1, 4)
+
+
+class Step(NamedTuple):
+    """One thing that happens, and how long the world then runs."""
+
+    name: str
+    numbers: tuple[int, ...]
+    pause: float
+
+
+Do = Callable[["World", Sequence[int]], None]
+
+
+def script(seed: int, length: int) -> list[Step]:
+    """Return the script of a seed.
+
+    Each seed has its own taste: some steps come often in it and some never, and it may keep to a
+    few objects, so that much happens to each of them.
+    """
+    chance = random.Random(seed)  # noqa: S311 - the same at each run
+    tastes = {name: weight * chance.choice(_TASTES) for name, (weight, _) in STEPS.items()}
+    tastes |= {"make pod": STEPS["make pod"][0], "make space": STEPS["make space"][0]}
+    few = chance.choice((3, 8, 40))
+    numbers = [[chance.randrange(1000) for _ in range(few)] for _ in range(3)]
+    pauses = chance.sample(PAUSES, 3)
+    steps = [Step("wait", (0,), 12.0)] if chance.random() < 0.7 else []
+    while len(steps) < length:
+        name = chance.choices(tuple(tastes), tuple(tastes.values()))[0]
+        where = (chance.choice(found) for found in numbers)
+        how = (chance.randrange(1000) for _ in range(2))
+        steps.append(Step(name, (*where, *how), chance.choice(pauses)))
+    return steps
+
+
+def do(world: World, step: Step) -> None:
+    """Have one step happen."""
+    STEPS[step.name][1](world, step.numbers)
+
+
+def _wait(_: World, __: Sequence[int]) -> None:
+    """Let time go by."""
+
+
+STEPS: Mapping[str, tuple[int, Do]] = {
+    "make space": (6, tenant_edits.make_space),
+    "end space": (2, tenant_edits.end_space),
+    "make": (10, tenant_edits.make),
+    "edit": (8, tenant_edits.edit),
+    "end": (5, tenant_edits.end),
+    "make pod": (16, tenant_edits.make_pod),
+    "edit pod": (5, tenant_edits.edit_pod),
+    "end pod": (7, tenant_edits.end_pod),
+    "renew pod": (4, tenant_edits.renew_pod),
+    "edit below": (5, super_edits.edit_below),
+    "end below": (4, super_edits.end_below),
+    "end space below": (1, super_edits.end_space_below),
+    "stranger": (3, super_edits.stranger),
+    "stranger leaves": (1, super_edits.stranger_leaves),
+    "phase": (5, super_edits.phase),
+    "fault": (12, breakdowns.fault),
+    "cut": (4, breakdowns.cut),
+    "compact": (3, breakdowns.compact),
+    "hold": (4, breakdowns.hold),
+    "kill": (4, breakdowns.kill),
+    "stop": (1, breakdowns.stop),
+    "partition": (1, breakdowns.partition),
+    "snapshot": (4, breakdowns.snapshot),
+    "restore": (5, breakdowns.restore),
+    "bring back": (1, breakdowns.bring_back),
+    "confirm": (1, breakdowns.confirm),
+    "wait": (3, _wait),
+}
+"""Each step: how often it comes, and what it does."""
+
+
+def written(steps: Sequence[Step]) -> list[list[Any]]:
+    """Return a script as JSON has it."""
+    return [[step.name, list(step.numbers), step.pause] for step in steps]
+
+
+def read(found: Sequence[Sequence[Any]]) -> list[Step]:
+    """Return the script of such JSON."""
+    return [Step(name, tuple(numbers), pause) for name, numbers, pause in found]

@@ -1,0 +1,117 @@
+"""What the super cluster's admin, strangers, and kubelets with bad news do below.
+
+Each function is one step, as in `tenant_edits`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bench.memapi.cluster import Collection
+from bench.memapi.refusals import RefusedError
+from bench.memapi.watches import Object, Stored
+from tenancy import ownership
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, Resource
+from tests.properties.machine.tenant_edits import NAMES, PLAIN, tenant_of
+
+if TYPE_CHECKING:
+    from tests.properties.machine.world import World
+
+
+def _twins(world: World, *resources: Resource) -> list[tuple[Collection, Stored]]:
+    return [
+        (world.below.of(resource), stored)
+        for resource in resources
+        for stored in world.below.of(resource).all()
+        if ownership.owner_of(stored.decode()["metadata"]) is not None
+    ]
+
+
+def _picked(
+    world: World, number: int, *resources: Resource
+) -> tuple[Collection, Stored] | tuple[None, None]:
+    found = _twins(world, *resources)
+    return found[number % len(found)] if found else (None, None)
+
+
+def edit_below(world: World, numbers: Sequence[int]) -> None:
+    collection, stored = _picked(world, numbers[0], PODS, *PLAIN)
+    if collection is None or stored is None:
+        return
+
+    def edited(found: Object) -> Object:
+        metadata = found["metadata"]
+        match numbers[1] % 4:
+            case 0:
+                return {**found, "metadata": {**metadata, "labels": {"app": "admin"}}}
+            case 1:
+                labels = {**metadata["labels"], "app": "admin"}
+                return {**found, "metadata": {**metadata, "labels": labels}}
+            case 2 if "data" in found:
+                return {**found, "data": {"k": "YWRtaW4="}}
+            case _ if "selector" in (found.get("spec") or {}):
+                return {**found, "spec": {**found["spec"], "selector": {"app": "admin"}}}
+        return found
+
+    world.change(collection, stored.namespace, stored.name, edited)
+
+
+def end_below(world: World, numbers: Sequence[int]) -> None:
+    collection, stored = _picked(world, numbers[0], PODS, PODS, *PLAIN)
+    if collection is not None and stored is not None:
+        world.remove(collection, stored.namespace, stored.name, (None, 0)[numbers[1] % 2])
+
+
+def end_space_below(world: World, numbers: Sequence[int]) -> None:
+    collection, stored = _picked(world, numbers[0], NAMESPACES)
+    if collection is not None and stored is not None:
+        world.remove(collection, "", stored.name)
+
+
+def stranger(world: World, numbers: Sequence[int]) -> None:
+    """Somebody puts an object of their own where a twin would stand."""
+    tenant = tenant_of(world, numbers)
+    resource = (CONFIG_MAPS, SECRETS)[numbers[3] % 2]
+    twinless = [
+        stored
+        for stored in tenant.cluster.of(resource).all()
+        if stored.name in NAMES
+        and world.below.of(resource).get(tenant.below(stored.namespace), stored.name) is None
+    ]
+    if not twinless:
+        return
+    stored = twinless[numbers[4] % len(twinless)]
+    body = {"metadata": {"name": stored.name}}
+    with contextlib.suppress(RefusedError):
+        world.make(world.below, resource, tenant.below(stored.namespace), body)
+
+
+def stranger_leaves(world: World, _: Sequence[int]) -> None:
+    for resource in (CONFIG_MAPS, SECRETS):
+        for stored in world.below.of(resource).all():
+            metadata = stored.decode()["metadata"]
+            if ownership.owner_of(metadata) is None and stored.name in NAMES:
+                world.remove(world.below.of(resource), stored.namespace, stored.name)
+
+
+def phase(world: World, numbers: Sequence[int]) -> None:
+    """A kubelet has news of a pod."""
+    collection, stored = _picked(world, numbers[0], PODS)
+    if collection is None or stored is None:
+        return
+    body = stored.decode()
+    if not body["spec"].get("nodeName"):
+        return
+    status = body["status"]
+    phase = ("Running", "Succeeded", "Failed")[numbers[1] % 3]
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return
+    ready = "True" if phase == "Running" and numbers[2] % 2 else "False"
+    conditions = [
+        {**each, "status": ready} if each["type"] == "Ready" else each
+        for each in status.get("conditions") or ()
+    ]
+    body["status"] = {**status, "phase": phase, "conditions": conditions}
+    collection.put(body)

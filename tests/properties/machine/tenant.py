@@ -1,0 +1,75 @@
+"""One tenant of a world: its cluster, and what it had before it was restored.
+
+Owns the truth about its objects: which are alive, and which a restore has lost whose twins must
+stay until it is settled which store it is. Must not know the super cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.memapi.cluster import Cluster, State
+from bench.memapi.watches import Object
+from tenancy import names
+from tenancy.ownership import Tenant
+from tenancy.resources import Resource
+
+
+@dataclass
+class TenantSide:
+    """One tenant: its cluster, and what it had before it was restored."""
+
+    number: int
+    cluster: Cluster
+    tenant: Tenant
+    alive: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
+    """Every object by its UID, as it is now."""
+    before: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
+    """What a restore has lost; empty when it is settled which store stays."""
+    snapshots: list[State] = field(default_factory=list)
+    newer: State | None = None
+    restores: int = 0
+
+    @property
+    def side(self) -> str:
+        """What it is called."""
+        return f"tenant{self.number}"
+
+    @property
+    def canary(self) -> str:
+        """A word that stands in everything of this tenant's, and nowhere else."""
+        return f"canary{self.number}"
+
+    def follow(self) -> None:
+        """Know what is there from now on."""
+        for collection in self.cluster.collections.values():
+            collection.listeners.append(self._heard(collection.resource))
+        self.look()
+
+    def look(self) -> None:
+        """Learn what is there."""
+        self.alive = {
+            body["metadata"]["uid"]: (collection.resource, body)
+            for collection in self.cluster.collections.values()
+            for body in (stored.decode() for stored in collection.all())
+        }
+
+    def _heard(self, resource: Resource) -> Any:
+        def heard(kind: str, body: Object) -> None:
+            uid = body["metadata"]["uid"]
+            if kind == "DELETED":
+                self.alive.pop(uid, None)
+            else:
+                self.alive[uid] = (resource, json.loads(json.dumps(body)))
+
+        return heard
+
+    def below(self, space: str) -> str:
+        """Return where a namespace of the tenant's is mapped to."""
+        return names.super_namespace(self.tenant.root, self.tenant.uid, space)
+
+    def truth(self, uid: str) -> tuple[Resource, Object] | None:
+        """Return the object of a UID that must not lose its twin; None when there is none."""
+        return self.alive.get(uid) or self.before.get(uid)

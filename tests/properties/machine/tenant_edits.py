@@ -1,0 +1,140 @@
+"""What tenants do to their own objects.
+
+Each function is one step: it takes a world and some small numbers that say which object it is
+about, and does nothing where there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bench.memapi.refusals import RefusedError
+from bench.memapi.watches import Object
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
+
+if TYPE_CHECKING:
+    from tests.properties.machine.tenant import TenantSide
+    from tests.properties.machine.world import World
+
+PLAIN = (CONFIG_MAPS, SECRETS, SERVICES)
+SPACES = ("default", "web", "db")
+NAMES = ("a", "b", "c")
+
+
+def tenant_of(world: World, numbers: Sequence[int]) -> TenantSide:
+    return world.tenants[numbers[0] % len(world.tenants)]
+
+
+def space_of(numbers: Sequence[int]) -> str:
+    return SPACES[numbers[1] % len(SPACES)]
+
+
+def name_of(numbers: Sequence[int]) -> str:
+    return NAMES[numbers[2] % len(NAMES)]
+
+
+def _try(world: World, tenant: TenantSide, resource: Resource, space: str, body: Object) -> None:
+    with contextlib.suppress(RefusedError):
+        world.make(tenant.cluster, resource, space, body)
+
+
+def make_space(world: World, numbers: Sequence[int]) -> None:
+    tenant = tenant_of(world, numbers)
+    _try(world, tenant, NAMESPACES, "", {"metadata": {"name": space_of(numbers)}})
+
+
+def end_space(world: World, numbers: Sequence[int]) -> None:
+    tenant = tenant_of(world, numbers)
+    world.remove(tenant.cluster.of(NAMESPACES), "", space_of(numbers))
+
+
+def _value(tenant: TenantSide, number: int) -> str:
+    return f"{tenant.canary}-{number % 4}"
+
+
+def _data(tenant: TenantSide, resource: Resource, number: int) -> Object:
+    value = _value(tenant, number)
+    if resource is CONFIG_MAPS:
+        return {"data": {"k": value}}
+    if resource is SECRETS:
+        return {"data": {"k": base64.b64encode(value.encode()).decode()}}
+    return {"spec": {"ports": [{"port": 80 + number % 3}], "selector": {"app": value}}}
+
+
+def make(world: World, numbers: Sequence[int]) -> None:
+    tenant, resource = tenant_of(world, numbers), PLAIN[numbers[3] % len(PLAIN)]
+    body = {"metadata": {"name": name_of(numbers)}, **_data(tenant, resource, numbers[4])}
+    _try(world, tenant, resource, space_of(numbers), body)
+
+
+def edit(world: World, numbers: Sequence[int]) -> None:
+    tenant, resource = tenant_of(world, numbers), PLAIN[numbers[3] % len(PLAIN)]
+
+    def edited(found: Object) -> Object:
+        data = _data(tenant, resource, numbers[4])
+        spec = {**found["spec"], **data["spec"]} if "spec" in data else None
+        return {**found, **data, **({"spec": spec} if spec else {})}
+
+    world.change(tenant.cluster.of(resource), space_of(numbers), name_of(numbers), edited)
+
+
+def end(world: World, numbers: Sequence[int]) -> None:
+    tenant, resource = tenant_of(world, numbers), PLAIN[numbers[3] % len(PLAIN)]
+    world.remove(tenant.cluster.of(resource), space_of(numbers), name_of(numbers))
+
+
+def pod(tenant: TenantSide, name: str, numbers: Sequence[int]) -> Object:
+    """Return a pod that needs some of the tenant's configuration."""
+    volumes: list[Object] = []
+    if numbers[3] & 1:
+        needed = NAMES[numbers[4] % len(NAMES)]
+        volumes.append({"name": "cm", "configMap": {"name": needed, "optional": True}})
+    if numbers[3] & 2:
+        needed = NAMES[numbers[4] // 7 % len(NAMES)]
+        volumes.append({"name": "secret", "secret": {"secretName": needed, "optional": True}})
+    metadata: Object = {"name": name, "labels": {"app": _value(tenant, numbers[4])}}
+    if numbers[3] % 5 == 0:
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "controller": True}
+        metadata["ownerReferences"] = [{**owner, "uid": "5b1b6f0c-5d0f-4d7c-8b0a-0a7f6a7c1f11"}]
+    return {
+        "metadata": metadata,
+        "spec": {
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "main", "image": f"example.com/i:{numbers[4] % 3}"}],
+            "volumes": volumes,
+        },
+    }
+
+
+def make_pod(world: World, numbers: Sequence[int]) -> None:
+    tenant = tenant_of(world, numbers)
+    _try(world, tenant, PODS, space_of(numbers), pod(tenant, name_of(numbers), numbers))
+
+
+def edit_pod(world: World, numbers: Sequence[int]) -> None:
+    tenant = tenant_of(world, numbers)
+
+    def edited(found: Object) -> Object:
+        if numbers[3] % 2:
+            metadata = {**found["metadata"], "labels": {"app": _value(tenant, numbers[4])}}
+            return {**found, "metadata": metadata}
+        first = {**found["spec"]["containers"][0], "image": f"example.com/i:{numbers[4] % 3}"}
+        return {**found, "spec": {**found["spec"], "containers": [first]}}
+
+    world.change(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), edited)
+
+
+def end_pod(world: World, numbers: Sequence[int]) -> None:
+    tenant = tenant_of(world, numbers)
+    grace = (None, None, 1, 0)[numbers[3] % 4]
+    world.remove(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), grace)
+
+
+def renew_pod(world: World, numbers: Sequence[int]) -> None:
+    """The same name again at once: somebody had forced the end of what had it."""
+    tenant = tenant_of(world, numbers)
+    world.remove(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), 0)
+    make_pod(world, numbers)

@@ -1,0 +1,271 @@
+"""A super cluster, tenants, and everybody but the syncer who lives there.
+
+Owns the clusters, the controllers that end namespaces and put things into new ones, kubelets, and
+what a tenant's store was before it was restored. All of it is played in virtual time; a step of a
+script does something to it. Must not know the syncer beyond its processes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from typing import Any
+
+from bench.memapi import clusters, verbs
+from bench.memapi.api import Api
+from bench.memapi.cluster import Cluster, Collection, State
+from bench.memapi.kubelet import Kubelet
+from bench.memapi.refusals import RefusedError
+from bench.memapi.watches import Object, Stored
+from kubeio.endpoint import Endpoint
+from tenancy import marks, names, ownership
+from tenancy.ownership import Tenant
+from tenancy.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    SECRETS,
+    VIRTUAL_CLUSTERS,
+    Resource,
+)
+from tests.properties.machine.controllers import Controllers, furnish
+from tests.properties.machine.judge import Judge
+from tests.properties.machine.loop import EPOCH, VirtualLoop
+from tests.properties.machine.network import Faults
+from tests.properties.machine.replica import HOME, Replica
+from tests.properties.machine.tenant import TenantSide
+
+SUPER = "super"
+NODES = clusters.NODE_NAMES[:2]
+_PORT = 9000
+
+
+class World:
+    """Everything of one run."""
+
+    def __init__(self, loop: VirtualLoop, seed: int, *, tenants: int, replicas: int) -> None:
+        self.loop = loop
+        self.chance = random.Random(seed)  # noqa: S311 - the same at each run
+        self.faults = Faults(random.Random(seed + 1))  # noqa: S311 - the same at each run
+        self.endpoint = Endpoint(server=f"http://127.0.0.1:{_PORT}", name=SUPER)
+        self.below = self._cluster(SUPER, "10.96.0.0/12")
+        self.tenants: list[TenantSide] = []
+        self._begin_below()
+        for number in range(tenants):
+            self.tenants.append(self._tenant(number))
+        self.apis = [Api(self.below), *(Api(each.cluster) for each in self.tenants)]
+        self.judge = Judge(self)
+        self.kubelet = Kubelet(self.below, NODES, step=0.4, staged=False, events=False)
+        self.controllers = [
+            Controllers(self.below),
+            *(Controllers(t.cluster) for t in self.tenants),
+        ]
+        self.replicas = [Replica(self, f"syncer-{number}") for number in range(replicas)]
+        self.trace: list[str] = []
+
+    def _cluster(self, name: str, slice_: str) -> Cluster:
+        made = clusters.fresh(
+            name,
+            slice_,
+            accounts=False,
+            clock=lambda: EPOCH + self.loop.time(),
+            chance=self.chance,
+            keeps_events=True,
+        )
+        for space in ("default", "kube-system", "kube-public", "kube-node-lease"):
+            furnish(made, space)
+        return made
+
+    def _begin_below(self) -> None:
+        for node in clusters.nodes.nodes(len(NODES)):
+            self.make(self.below, clusters.NODES, "", node)
+        self.make(self.below, NAMESPACES, "", {"metadata": {"name": HOME}})
+
+    def _tenant(self, number: int) -> TenantSide:
+        cluster = self._cluster(f"tenant{number}", clusters.service_range(number))
+        body = {"metadata": {"name": f"vc{number}"}, "spec": {"clusterVersionName": "v1.36"}}
+        made = self.make(self.below, VIRTUAL_CLUSTERS, "default", body).decode()
+        status = {"status": {"serviceCidr": clusters.service_range(number)}}
+        stored = verbs.found(self.below.of(VIRTUAL_CLUSTERS), "default", f"vc{number}")
+        verbs.patch(
+            self.below.of(VIRTUAL_CLUSTERS),
+            stored,
+            lambda found: {**found, **status},
+            status,
+            "vc-manager",
+            subresource="status",
+        )
+        uid = made["metadata"]["uid"]
+        root = names.root_namespace("default", f"vc{number}", uid)
+        tenant = Tenant(name=f"vc{number}", namespace="default", uid=uid, root=root)
+        labels = ownership.labels(tenant, "")
+        self.make(self.below, NAMESPACES, "", {"metadata": {"name": root, "labels": labels}})
+        secret = {
+            "metadata": {
+                "name": "syncer-kubeconfig",
+                "labels": {**labels, marks.CREDENTIAL: marks.CREDENTIAL_SYNCER},
+            },
+            "data": {"syncer-kubeconfig": _kubeconfig(number)},
+        }
+        self.make(self.below, SECRETS, root, secret)
+        found = TenantSide(number, cluster, tenant)
+        found.follow()
+        return found
+
+    def make(self, cluster: Cluster, resource: Resource, space: str, body: Object) -> Stored:
+        """Make an object with a cluster admin's hand; raises RefusedError."""
+        copied = json.loads(json.dumps(body))
+        return verbs.create(cluster, cluster.of(resource), space, copied, "admin")
+
+    def change(self, collection: Collection, space: str, name: str, change: Any) -> bool:
+        """Change an object in place; tells whether that could be."""
+        stored = collection.get(space, name)
+        if stored is None:
+            return False
+        try:
+            verbs.patch(collection, stored, change, {}, "admin")
+        except RefusedError:
+            return False
+        return True
+
+    def remove(
+        self, collection: Collection, space: str, name: str, grace: int | None = None
+    ) -> bool:
+        """Delete an object; tells whether that could be."""
+        stored = collection.get(space, name)
+        if stored is None:
+            return False
+        options = {} if grace is None else {"gracePeriodSeconds": grace}
+        try:
+            verbs.delete(collection, stored, options)
+        except RefusedError:
+            return False
+        return True
+
+    def reached(self, endpoint: Endpoint) -> tuple[str, Api]:
+        """Return which cluster an endpoint leads to."""
+        number = int(endpoint.server.rpartition(":")[2]) - _PORT
+        return (SUPER if not number else f"tenant{number - 1}"), self.apis[number]
+
+    def of(self, uid: str) -> TenantSide | None:
+        """Return the tenant of a VirtualCluster."""
+        return next((each for each in self.tenants if each.tenant.uid == uid), None)
+
+    def at(self, side: str) -> Cluster:
+        """Return the cluster of a side."""
+        return self.below if side == SUPER else self.tenants[int(side[6:])].cluster
+
+    def settled(self, tenant: TenantSide, state: State) -> bool:
+        """Tell whether the brake has counted everything that a restore would lose.
+
+        It counts a while after a write. A restore within that while, to a moment before the write,
+        is the known limit of its promise (`syncer.brake`).
+        """
+        root = self.below.of(NAMESPACES).get("", tenant.tenant.root)
+        counted = root.decode()["metadata"].get("annotations", {}) if root else {}
+        recorded = int(counted.get(marks.STORE_REVISION, "0"))
+        kept = {
+            stored.decode()["metadata"]["uid"]
+            for objects in state.objects.values()
+            for stored in objects.values()
+        }
+        return recorded > 0 and all(
+            int(body["metadata"]["resourceVersion"]) <= recorded
+            for uid, (_, body) in tenant.alive.items()
+            if uid not in kept
+        )
+
+    def twin(self, tenant: TenantSide, resource: Resource, metadata: Object) -> Object | None:
+        """Return the super object that is the twin of a tenant object, if there is one."""
+        space, name = metadata.get("namespace", ""), metadata["name"]
+        if resource is CONFIG_MAPS and name == "kube-root-ca.crt":
+            return None
+        is_space = resource is NAMESPACES
+        place = ("", tenant.below(name)) if is_space else (tenant.below(space), name)
+        stored = self.below.of(resource).get(*place)
+        if stored is None:
+            return None
+        body = stored.decode()
+        owner = ownership.owner_of(body["metadata"])
+        is_own = owner is not None and owner.vc_uid == tenant.tenant.uid
+        return body if is_own and owner is not None and owner.uid == metadata["uid"] else None
+
+    def owned(self, tenant: TenantSide) -> list[tuple[Resource, Object]]:
+        """Return the super objects that record this tenant as their owner."""
+        spelled = tenant.tenant.uid.encode()
+        return [
+            (collection.resource, body)
+            for collection in self.below.collections.values()
+            for stored in collection.all()
+            if spelled in stored.body
+            for body in (stored.decode(),)
+            if (owner := ownership.owner_of(body["metadata"])) is not None
+            and owner.vc_uid == tenant.tenant.uid
+        ]
+
+    def restore(self, tenant: TenantSide, state: State, bump: int) -> None:
+        """Put an older store behind the tenant's address."""
+        if tenant.newer is None:
+            tenant.newer = tenant.cluster.save()
+        before = {**tenant.before, **tenant.alive}
+        tenant.restores += 1
+        tenant.cluster.restore(state, bump=bump)
+        tenant.look()
+        tenant.before = {uid: found for uid, found in before.items() if uid not in tenant.alive}
+        self._resume(tenant)
+
+    def bring_back(self, tenant: TenantSide) -> None:
+        """Put the newest store back."""
+        if tenant.newer is not None:
+            tenant.cluster.restore(tenant.newer)
+            tenant.newer, tenant.before = None, {}
+            tenant.look()
+            self._resume(tenant)
+
+    def confirm(self, tenant: TenantSide) -> None:
+        """Say, as the CLI does, that the tenant's store is meant to stay."""
+        system = tenant.cluster.of(NAMESPACES).get("", "kube-system")
+        assert system is not None
+        uid = system.decode()["metadata"]["uid"]
+        tenant.newer, tenant.before = None, {}
+
+        def confirmed(found: Object) -> Object:
+            annotations = found["metadata"].get("annotations") or {}
+            metadata = {**found["metadata"]}
+            metadata["annotations"] = {**annotations, marks.CONFIRM_DELETES: uid}
+            return {**found, "metadata": metadata}
+
+        collection = self.below.of(VIRTUAL_CLUSTERS)
+        self.change(collection, "default", tenant.tenant.name, confirmed)
+
+    def holds(self, tenant: TenantSide) -> bool:
+        """Tell whether the VirtualCluster says that deletes are held."""
+        stored = self.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name)
+        status = stored.decode().get("status", {}) if stored is not None else {}
+        return any(
+            each["type"] == marks.DELETES_HELD and each["status"] == "True"
+            for each in status.get("conditions") or ()
+        )
+
+    def _resume(self, tenant: TenantSide) -> None:
+        self.controllers[1 + tenant.number].look()
+
+
+def _kubeconfig(number: int) -> str:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "it",
+                "cluster": {
+                    "server": f"http://127.0.0.1:{_PORT + 1 + number}",
+                    "certificate-authority-data": base64.b64encode(b"nobody").decode(),
+                },
+            }
+        ],
+        "users": [{"name": "it", "user": {"token": "none"}}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "current-context": "it",
+    }
+    return base64.b64encode(json.dumps(document).encode()).decode()

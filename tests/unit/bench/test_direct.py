@@ -1,0 +1,164 @@
+"""The wire that ends in this process: what becomes of requests, and a store that goes back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+import pytest
+
+from bench.memapi import patches
+from bench.memapi.api import Api
+from bench.memapi.cluster import Cluster
+from bench.memapi.clusters import fresh
+from bench.memapi.direct import DirectWire, Fate, Tap
+from bench.memapi.refusals import RefusedError
+from kubeio import errors
+from kubeio.wire import Answer, Request
+from tenancy.resources import CONFIG_MAPS, NAMESPACES
+
+SPACE = "default"
+
+
+class Network:
+    """Has each request meet the fate that is next."""
+
+    def __init__(self, *fates: Fate) -> None:
+        self.fates = list(fates)
+        self.taps: list[Tap] = []
+
+    def fate(self, _: Request) -> Fate:
+        return self.fates.pop(0) if self.fates else Fate()
+
+    def opened(self, tap: Tap) -> None:
+        self.taps.append(tap)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return fresh("model", "10.96.0.0/16", accounts=False)
+
+
+def request(method: str, target: str, body: object = None, content: str = "") -> Request:
+    encoded = None if body is None else orjson.dumps(body)
+    return Request(method, target, [("Content-Type", content)], encoded, target)
+
+
+def config_map(name: str) -> Request:
+    return request("POST", CONFIG_MAPS.path(SPACE), {"metadata": {"name": name}})
+
+
+def has(cluster: Cluster, name: str) -> bool:
+    return cluster.of(CONFIG_MAPS).get(SPACE, name) is not None
+
+
+async def ask(cluster: Cluster, asked: Request, *fates: Fate, left: float = 5.0) -> Answer:
+    return await DirectWire(Api(cluster), Network(*fates)).exchange(asked, left=left)
+
+
+@pytest.mark.parametrize(
+    ("fate", "takes_effect"),
+    [(Fate(is_lost=True), False), (Fate(is_unanswered=True), True)],
+)
+async def test_a_broken_connection_says_nothing_of_the_write(cluster, fate, takes_effect):
+    with pytest.raises(errors.Unavailable):
+        await ask(cluster, config_map("x"), fate)
+    assert has(cluster, "x") is takes_effect
+
+
+async def test_a_write_that_is_held_up_arrives_after_its_client_has_left(cluster):
+    with pytest.raises(errors.Timeout):
+        await ask(cluster, config_map("x"), Fate(before=0.05), left=0.01)
+    assert not has(cluster, "x")
+    await asyncio.sleep(0.1)
+    assert has(cluster, "x")
+
+
+@pytest.mark.parametrize("takes_effect", [False, True])
+async def test_a_504_may_have_worked(cluster, takes_effect):
+    refusal = RefusedError(504, "Timeout", "too late")
+    fate = Fate(refusal=refusal, takes_effect=takes_effect)
+    assert (await ask(cluster, config_map("x"), fate)).status == 504
+    assert has(cluster, "x") is takes_effect
+
+
+async def watched(cluster: Cluster, network: Network, query: str = "") -> Tap:
+    target = f"{CONFIG_MAPS.path(SPACE)}?watch=1{query}"
+    wire = DirectWire(Api(cluster), network)
+    tap = await wire.stream(request("GET", target), connect=1.0, silence=5.0)
+    assert isinstance(tap, Tap)
+    return tap
+
+
+def told(lines: bytes) -> list[tuple[str, str]]:
+    events = [orjson.loads(line) for line in lines.splitlines()]
+    return [(each["type"], each["object"]["metadata"].get("name", "")) for each in events]
+
+
+async def test_what_a_watch_is_kept_from_comes_in_whatever_order(cluster):
+    network = Network()
+    tap = await watched(cluster, network, f"&resourceVersion={cluster.revision}")
+    tap.hold()
+    for name in "ab":
+        await ask(cluster, config_map(name))
+    await asyncio.sleep(0.01)
+    tap.release(lambda lines: lines[::-1])
+    assert told(await tap.read()) == [("ADDED", "b"), ("ADDED", "a")]
+    tap.cut()
+    with pytest.raises(errors.Unavailable):
+        await tap.read()
+
+
+async def test_a_store_that_goes_back_ends_watches_and_is_silent_toward_the_future(cluster):
+    before = cluster.save()
+    await ask(cluster, config_map("x"))
+    seen = cluster.revision
+    tap = await watched(cluster, Network(), f"&resourceVersion={seen}")
+    cluster.restore(before)
+    assert await tap.read() == b""
+    assert not has(cluster, "x")
+    later = await watched(cluster, Network(), f"&resourceVersion={seen + 1}")
+    await ask(cluster, config_map("y"))
+    await asyncio.sleep(0.01)
+    later.end()
+    assert await later.read() == b"", "its revisions are not beyond where the watch stands"
+
+
+async def test_what_was_compacted_away_is_not_told(cluster):
+    begun = cluster.revision
+    await ask(cluster, config_map("x"))
+    cluster.compact()
+    tap = await watched(cluster, Network(), f"&resourceVersion={begun}")
+    error = orjson.loads(await tap.read())
+    assert (error["type"], error["object"]["code"]) == ("ERROR", 410)
+    asked = request(
+        "GET", f"{CONFIG_MAPS.path(SPACE)}?resourceVersion={begun}&resourceVersionMatch=Exact"
+    )
+    assert (await ask(cluster, asked)).status == 410
+
+
+async def test_an_apply_takes_away_what_it_no_longer_says(cluster):
+    target = f"{CONFIG_MAPS.path(SPACE, 'x')}?fieldManager=one&force=true"
+    for data in ({"a": "1", "b": "1"}, {"b": "2"}):
+        body = {"metadata": {"name": "x"}, "data": data}
+        await ask(cluster, request("PATCH", target, body, patches.APPLY))
+        if "a" in data:
+            other = request(
+                "PATCH", CONFIG_MAPS.path(SPACE, "x"), {"data": {"c": "3"}}, patches.MERGE
+            )
+            await ask(cluster, other)
+    stored = cluster.of(CONFIG_MAPS).get(SPACE, "x")
+    assert stored is not None
+    assert stored.decode()["data"] == {"b": "2", "c": "3"}
+
+
+async def test_a_namespace_on_its_way_out_takes_nothing_new(cluster):
+    await ask(cluster, request("POST", NAMESPACES.path(), {"metadata": {"name": "web"}}))
+    await ask(cluster, request("DELETE", NAMESPACES.path("", "web"), {}))
+    body = {"metadata": {"name": "x"}}
+    answer = await ask(cluster, request("POST", CONFIG_MAPS.path("web"), body))
+    assert answer.status == 403
+    assert b"NamespaceTerminating" in answer.content
+    finalized = {"spec": {"finalizers": []}}
+    await ask(cluster, request("PUT", NAMESPACES.path("", "web", "finalize"), finalized))
+    assert cluster.of(NAMESPACES).get("", "web") is None
