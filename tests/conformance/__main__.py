@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tests.conformance import images, judge, known, page, run, sides, suite
 from tests.conformance.cases import Case, chosen
-from tests.conformance.results import PASSED, Store
+from tests.conformance.results import PASSED, Result, Store
 from tests.conformance.sides import SIDES, Side
 from tests.testbed import preflight, versions
 from tests.testbed.cluster import REPOSITORY
@@ -142,7 +142,7 @@ def _sides(options: argparse.Namespace) -> list[str]:
     return options.sides or ["control", "tenant"]
 
 
-def _read(side: Side) -> dict[str, run.Result]:
+def _read(side: Side) -> dict[str, Result]:
     return Store(side.folder / "results.jsonl").read()
 
 
