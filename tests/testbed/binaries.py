@@ -209,7 +209,7 @@ def _build(go: str, program: Program) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{program.name}.making")
     temporary = cache.folder("scratch", f"go-{program.module}")
-    verb = ["test", "-c"] if program.is_test else ["build"]
+    verb = ["test", "-c", "-vet=off"] if program.is_test else ["build"]
     command = [go, *verb, "-trimpath", "-ldflags", _flags(program), "-o", str(scratch)]
     result = subprocess.run(
         [*TIED, *command, program.package],
