@@ -64,6 +64,7 @@ def enter(side: Side, found: Cluster, progress: Progress) -> Path:
         return found.kubeconfig
     kubeconfig = side.folder / "kubeconfig"
     side.folder.mkdir(parents=True, exist_ok=True)
+    kubeconfig.unlink(missing_ok=True)  # of an earlier run; kubectl-vc replaces none unasked
     with progress.step(f"tenant {side.name} with the policy {side.policy}"):
         if side.name in _tenants(environment):
             _vc(environment, "kubeconfig", side.name, "-o", str(kubeconfig))
