@@ -97,7 +97,9 @@ def _kitten(name: str, roots: Roots) -> Image:
 def _with_html(name: str, roots: Roots, short: str) -> Image:
     folder = _source() / "test/images" / short / "html"
     files = [Entry(file.name, 0o644, source=file) for file in sorted(folder.iterdir())]
-    layers = [*_agnhost_layers(roots), _layer(short, files)]
+    # The case of image volumes knows upstream's base by this name (image_volume.go:87).
+    release = Entry("etc/os-release", 0o644, content=b'NAME="Alpine Linux"\n')
+    layers = [*_agnhost_layers(roots), _layer(short, [Entry("etc"), release, *files])]
     return oci.image(name, layers, entrypoint=["/agnhost"], command=["test-webserver"], user="")
 
 
