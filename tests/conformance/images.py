@@ -200,15 +200,17 @@ def _agnhost_layers(roots: Roots) -> list[Blob]:
 
 
 def _busybox_layers(roots: Roots) -> list[Blob]:
-    # busybox's own shell drops variables whose names are no names, and cases look for those.
+    # busybox's own shell drops variables whose names are no names, and cases look for those with
+    # `sh -c env`; others look for its very words with /bin/sh. PATH finds the first one.
     small = roots.small
     library = next(small.glob("usr/lib/*-linux-gnu/libtinfo.so.6"))
     entries = [
-        Entry("bin"),
-        Entry("bin/bash", source=small / "usr/bin/bash"),
-        Entry("bin/sh", link="bash"),
         Entry("lib"),
         Entry("lib/libtinfo.so.6", source=library),
+        Entry("usr"),
+        Entry("usr/local"),
+        Entry("usr/local/bin"),
+        Entry("usr/local/bin/sh", source=small / "usr/bin/bash"),
     ]
     return [debian.busybox_layer(small), _layer("busybox-shell", entries)]
 
