@@ -72,19 +72,25 @@ def focus(batch: Iterable[Case]) -> str:
 
 
 def batches(
-    cases: Iterable[Case], size: int, seconds: Mapping[str, float] | None = None
+    cases: Sequence[Case], size: int, seconds: Mapping[str, float] | None = None
 ) -> list[list[Case]]:
-    """Deal cases out, `size` to a batch, those that took longest first.
+    """Deal cases out, `size` to a batch at most, those that took longest first.
 
     A case that takes long is alone, or what shares its batch would wait for it: the last batch
-    decides when all is done.
+    decides when all is done. Neighbours in the suite are alike, and so are their times: they are
+    dealt to different batches.
     """
     known = seconds or {}
-    ordered = sorted(cases, key=lambda case: -known.get(case.name, 0.0))
-    slow = [case for case in ordered if known.get(case.name, 0.0) >= _SLOW]
-    rest = [case for case in ordered if known.get(case.name, 0.0) < _SLOW]
-    grouped = [rest[start : start + size] for start in range(0, len(rest), size)]
-    return [[case] for case in slow] + grouped
+    times = {case.name: _seconds(case, known) for case in cases}
+    ordered = sorted(cases, key=lambda case: -times[case.name])
+    slow = [case for case in ordered if times[case.name] >= _SLOW]
+    rest = [case for case in ordered if times[case.name] < _SLOW]
+    count = -(-len(rest) // size)
+    return [[case] for case in slow] + [rest[start::count] for start in range(count)]
+
+
+def _seconds(case: Case, known: Mapping[str, float]) -> float:
+    return known.get(case.name, _SLOW if "[Slow]" in case.name else 0.0)
 
 
 _SLOW = 60.0

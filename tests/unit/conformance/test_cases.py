@@ -56,17 +56,19 @@ def test_names_that_the_suite_does_not_have_are_refused():
         chosen(cases, ["[sig-node] Gone"])
 
 
-def test_slow_cases_come_first_and_alone_and_none_is_left_out():
-    cases = [Case(f"case {number}", "") for number in range(7)]
+def test_slow_cases_come_first_and_alone_and_neighbours_apart():
+    cases = [Case(f"case {number}", "") for number in range(7)] + [Case("[Slow] new", "")]
 
     dealt = batches(cases, 3, {"case 5": 300.0, "case 2": 70.0, "case 1": 59.0})
 
     assert [[case.name for case in batch] for batch in dealt] == [
         ["case 5"],
         ["case 2"],
-        ["case 1", "case 0", "case 3"],
-        ["case 4", "case 6"],
+        ["[Slow] new"],
+        ["case 1", "case 3", "case 6"],
+        ["case 0", "case 4"],
     ]
+    assert batches([], 3) == []
 
 
 def test_a_slug_is_a_short_file_name():
