@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
         for name in _sides(options):
             kubeconfig = sides.enter(SIDES[name], found, progress)
             progress.note(f"{len(cases)} cases on {name}")
-            plan = _plan(SIDES[name], options)
+            plan = _plan(SIDES[name], cases, options)
             execute = run.executor(kubeconfig, sides.environment_of_suite(found))
             run.run(cases, plan, execute, progress.note)
     finally:
@@ -71,14 +71,14 @@ def _run(options: argparse.Namespace) -> int:
     return _judge(options)
 
 
-def _plan(side: Side, options: argparse.Namespace) -> run.Plan:
+def _plan(side: Side, cases: Sequence[Case], options: argparse.Namespace) -> run.Plan:
     store = Store(side.folder / "results.jsonl")
     before = store.read()
     if options.fresh:
-        store.clear()
-    elif options.again:  # what passed stays
-        store.clear()
-        store.add(result for result in before.values() if result.state == PASSED)
+        store.forget(case.name for case in cases)
+    elif options.again:
+        bad = {name for name, result in before.items() if result.state != PASSED}
+        store.forget(case.name for case in cases if case.name in bad)
     times = {
         name: result.seconds for other in SIDES.values() for name, result in _read(other).items()
     }
@@ -171,8 +171,10 @@ def _parser() -> argparse.ArgumentParser:
     running = commands.add_parser("run", parents=[selection], help="run cases, then judge")
     running.add_argument("--workers", type=int, default=6, help="batches at once")
     running.add_argument("--batch", type=int, default=4, help="cases in a batch")
-    running.add_argument("--fresh", action="store_true", help="forget earlier results")
-    running.add_argument("--again", action="store_true", help="run what did not pass once more")
+    running.add_argument(
+        "--fresh", action="store_true", help="run them all, whatever they gave earlier"
+    )
+    running.add_argument("--again", action="store_true", help="run once more what did not pass")
     running.add_argument("--keep", action="store_true", help="leave the cluster up")
     running.set_defaults(command=_run)
 

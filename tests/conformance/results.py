@@ -56,9 +56,14 @@ class Store:
             with self._path.open("a") as file:
                 file.write(lines)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._path.unlink(missing_ok=True)
+    def forget(self, names: Iterable[str]) -> None:
+        """Forget the results of these cases."""
+        gone = set(names)
+        kept = [result for name, result in self.read().items() if name not in gone]
+        scratch = self._path.with_suffix(".new")
+        scratch.unlink(missing_ok=True)
+        Store(scratch).add(kept)
+        scratch.rename(self._path)
 
 
 def from_report(report: Any, names: Iterable[str]) -> tuple[dict[str, Result], dict[str, str]]:

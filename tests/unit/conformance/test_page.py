@@ -27,6 +27,21 @@ def test_a_side_without_results_is_said_to_have_none():
     assert "Not explained" not in text
 
 
+def test_a_run_that_has_not_come_to_its_end_says_so_in_one_line():
+    cases = [Case(f"[sig-node] {number} [Conformance]", "") for number in range(30)]
+    first = cases[0].name
+    run = Run(
+        version="1.36.4",
+        machine="a box",
+        cases=cases,
+        results={"control": {first: result(first, PASSED)}},
+        known=(),
+    )
+
+    assert "- 29 cases have no result: not run yet" in render(run)
+    assert cases[1].name not in render(run)
+
+
 def test_known_failures_stand_with_cause_and_line_and_others_as_not_explained():
     both = {
         "control": {A: result(A, PASSED), B: result(B, PASSED)},

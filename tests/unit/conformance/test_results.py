@@ -36,7 +36,10 @@ def test_the_last_line_of_a_case_counts_and_half_a_line_is_none(tmp_path):
     store.add([Result(case="a", state=PASSED, seconds=2.0)])
 
     assert store.read() == {"a": Result(case="a", state=PASSED, seconds=2.0)}
-    store.clear()
+    store.add([Result(case="c", state=PASSED, seconds=1.0)])
+    store.forget(["a", "unknown"])
+    assert set(store.read()) == {"c"}
+    store.forget(["c"])
     assert store.read() == {}
 
 
