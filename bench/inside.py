@@ -1,4 +1,4 @@
-"""Our syncer with measuring devices in its own process: a ticker, a sampler, a watch on garbage.
+"""Our syncer with measuring devices in its own process: a ticker, a sampler, counts.
 
 Run as `python -m bench.inside FILE [the syncer's options]`. The ticker says how late the loop is;
 the sampler looks at the stack after each two milliseconds of processor time. Both begin anew at
@@ -13,17 +13,26 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from bench.figures import summary
 from bench.rig import ROOT
 from kubeio.endpoint import Endpoint
+from kubeio.worker import Verdict, Wait
 from syncer import __main__, app
+from syncer.engine import Engine
+from syncer.expectations import Expectations, Side
+from syncer.keys import Key
 
 TICK = 0.01
 _SAMPLE = 0.002
 _DEPTH = 60
+_HELD_MS = 10.0
+"""Of a stretch that holds the loop up for longer the stacks are kept."""
+_reconcile = Engine.reconcile
 
 
 class Devices:
@@ -32,18 +41,24 @@ class Devices:
     def __init__(self, into: Path) -> None:
         self._into = into
         self._late: list[float] = []
+        self._own_late: list[float] = []
+        self._held: list[tuple[float, list[str]]] = []
+        self._recent: list[str] = []
         self._own: Counter[str] = Counter()
         self._total: Counter[str] = Counter()
         self._stacks: Counter[str] = Counter()
         self._files: Counter[str] = Counter()
+        self._runs: Counter[str] = Counter()
+        self._wrote: set[Key] = set()
         self._samples = 0
         self._collecting = self._collected = self._longest = 0.0
         self._began = time.process_time()
 
     def begin(self) -> None:
         """Forget everything."""
-        self._late.clear()
-        for counter in (self._own, self._total, self._stacks, self._files):
+        for found in (self._late, self._own_late, self._held):
+            found.clear()
+        for counter in (self._own, self._total, self._stacks, self._files, self._runs):
             counter.clear()
         self._samples = 0
         self._collected = self._longest = 0.0
@@ -58,12 +73,45 @@ class Devices:
             self._collected += now - self._collecting
             self._longest = max(self._longest, now - self._collecting)
 
+    async def run(self, engine: Engine, key: Key) -> Verdict:
+        """Count a run of a key by its kind, what came of it, and whether it wrote."""
+        came = "error"
+        self._wrote.discard(key)
+        try:
+            verdict = await _reconcile(engine, key)
+            came = type(verdict).__name__
+        except Wait as wait:
+            came = f"Wait: {wait.reason}"
+            raise
+        else:
+            return verdict
+        finally:
+            self._runs[f"{key.kind} {came}{', wrote' if key in self._wrote else ''}"] += 1
+
+    def noting(self, write: Callable[..., None]) -> Callable[..., None]:
+        """Return a method of `Expectations` that takes note of its key."""
+
+        def noted(own: Expectations, side: Side, key: Key, *rest: Any, **more: Any) -> None:
+            self._wrote.add(key)
+            write(own, side, key, *rest, **more)
+
+        return noted
+
     async def tick(self) -> None:
-        """Measure how late the loop comes back, until cancelled."""
+        """Measure how late the loop comes back, until cancelled.
+
+        Of that our own is what this process worked in the meantime; the rest others had the core.
+        """
         while True:
-            due = time.monotonic() + TICK
+            due, worked = time.monotonic() + TICK, time.process_time()
+            self._recent.clear()
             await asyncio.sleep(TICK)
-            self._late.append(1e3 * (time.monotonic() - due))
+            late = 1e3 * (time.monotonic() - due)
+            own = max(min(late, 1e3 * (time.process_time() - worked)), 0.0)
+            self._late.append(late)
+            self._own_late.append(own)
+            if own > _HELD_MS:
+                self._held.append((own, list(self._recent)))
 
     def sample(self, _: int, frame: FrameType | None) -> None:
         """Count a stack."""
@@ -77,6 +125,7 @@ class Devices:
             self._total.update(set(names))
             self._files[names[0].partition(":")[0]] += 1
             self._stacks[" < ".join(names[:6])] += 1
+            self._recent.append(" < ".join(names[:4]))
 
     def write(self) -> None:
         """Write what was seen; no sample may come while the counters are read."""
@@ -90,10 +139,13 @@ class Devices:
         late = summary(self._late)
         found = {
             "late_ms": late.as_dict(),
+            "own_late_ms": summary(self._own_late).as_dict(),
+            "held": sorted(self._held, reverse=True)[:20],
             "cpu_s": time.process_time() - self._began,
             "garbage_s": self._collected,
             "garbage_longest_ms": 1e3 * self._longest,
             "samples": self._samples,
+            "runs": self._runs.most_common(40),
             "files": self._files.most_common(40),
             "own": self._own.most_common(60),
             "total": self._total.most_common(120),
@@ -135,7 +187,13 @@ def main() -> int:
             ticking.cancel()
             devices.write()
 
+    async def counted(engine: Engine, key: Key) -> Verdict:
+        return await devices.run(engine, key)
+
     app.serve = measured
+    Engine.reconcile = counted  # type: ignore[assignment, method-assign]
+    for name in ("wrote", "deleted", "changed"):
+        setattr(Expectations, name, devices.noting(getattr(Expectations, name)))
     return __main__.main(sys.argv[2:])
 
 

@@ -33,6 +33,7 @@ async def measure(asked: argparse.Namespace) -> dict[str, Any]:
             shape=asked.shape,
             step=asked.step_ms / 1e3,
             events=asked.events,
+            echo_first=asked.echo_first,
         ) as stage:
             try:
                 results["runs"] = await memory_profiles.run(stage, syncer, asked)
@@ -67,6 +68,8 @@ def _arguments() -> argparse.Namespace:
     add("--rate", type=float, default=0.0, help="pods per second; 0: as fast as can be")
     add("--step-ms", type=float, default=5.0, help="between two steps of a pod's life below")
     add("--no-events", dest="events", action="store_false", help="without the Event Scheduled")
+    add("--cold", action="store_true", help="no node is shown before a burst")
+    add("--echo-first", type=float, default=0.0, help="share of writes told of before answered")
     add("--rest", type=float, default=20.0, help="seconds of rest before idle and restart")
     add("--seconds", type=float, default=60.0, help="how long idle is watched")
     add("--greedy", type=int, default=10, help="greedy tenants of `fairness`; the last ones")

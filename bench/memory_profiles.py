@@ -31,6 +31,10 @@ _BUSY = 0.02
 """Processor seconds in one look that are work and no rest; the kernel counts in hundredths."""
 _TIMEOUT = 600.0
 _STORM_SECONDS = 10.0
+_DRIFTS = 50
+"""Objects of each kind that are changed or deleted by hand."""
+_PATIENCE = 15.0
+"""Seconds after which nobody repairs them any more."""
 _NODES = len(NODE_NAMES)
 
 
@@ -163,7 +167,8 @@ def _count(log: Path, word: bytes, since: int) -> int:
 
 async def _burst(ground: Ground) -> list[Figures]:
     """All pods made at once, Ready, deleted at once, gone."""
-    await ground.warm_up("canary-")
+    if not ground.asked.cold:
+        await ground.warm_up("canary-")
     return [await _lives(ground, number) for number in range(ground.asked.rounds)]
 
 
@@ -239,6 +244,35 @@ async def _resting(ground: Ground) -> Figures:
     return {"idle_percent_of_core": share, "memory": ground.memory()}
 
 
+async def _steady(ground: Ground) -> list[Figures]:
+    """A calm rate with a core to spare: how late the loop is, and how fast drift is repaired."""
+    asked, pid = ground.asked, ground.running.pid
+    await ground.warm_up("first-")
+    ground.running.begin_devices()
+    with _costing(pid) as cost:
+        made = await ground.create(
+            "steady-", asked.pods, range(ground.tenants), asked.rate or asked.regular_rate
+        )
+        await ground.settled()
+        drifted = await ground.stage.tell(
+            "drift", prefix="steady-", count=_DRIFTS, per_second=20.0, patience=_PATIENCE
+        )
+    inside = await ground.running.seen_inside()
+    await ground.delete("steady-")
+    await ground.settled()
+    return [
+        {
+            "ready_ms": _late(made),
+            "percent_of_core": 100 * cost.cpu_s / cost.seconds,
+            "repaired_ms": {
+                what: summary(late).as_dict() | {"longest": max(late)}
+                for what, late in drifted["late_ms"].items()
+            },
+            **inside,
+        }
+    ]
+
+
 async def _fairness(ground: Ground) -> list[Figures]:
     """Regular tenants alone, beside greedy ones' pods made at once, and beside their statuses."""
     asked = ground.asked
@@ -294,6 +328,7 @@ PROFILES: Mapping[str, Callable[[Ground], Awaitable[list[Figures]]]] = {
     "idle": _idle,
     "burst": _burst,
     "held": _held,
+    "steady": _steady,
     "fairness": _fairness,
 }
 

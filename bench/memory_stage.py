@@ -97,7 +97,7 @@ class MemoryStage:
 
 @asynccontextmanager
 async def running(
-    folder: Path, *, tenants: int, shape: str, step: float, events: bool
+    folder: Path, *, tenants: int, shape: str, step: float, events: bool, echo_first: float
 ) -> AsyncIterator[MemoryStage]:
     """Serve a super cluster and tenants for the length of a block."""
     authority = trustme.CA()
@@ -113,6 +113,7 @@ async def running(
     command = [
         *("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "bench.memapi", str(folder)),
         *(f"--tenants={tenants}", f"--shape={shape}", f"--step={step}"),
+        f"--echo-first={echo_first}",
         *(() if events else ("--no-events",)),
     ]
     with _many_files():

@@ -5,6 +5,7 @@ of runs beside each other, with their spread.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -159,13 +160,18 @@ def _inside(figures: Figures) -> list[str]:
     found = figures.get("inside")
     if not found:
         return []
-    late, samples = found["late_ms"], max(found["samples"], 1)
+    late, own, samples = found["late_ms"], found["own_late_ms"], max(found["samples"], 1)
     share = 100 * found["garbage_s"] / max(found["cpu_s"], 1e-9)
     lines = [
         "",
         f"loop late ms: p99 {late['p99']:.1f}, worst {late['worst']:.1f}",
+        f"  by our own work: p99 {own['p99']:.1f}, worst {own['worst']:.1f}",
         f"garbage: {share:.1f} % of processor time, longest {found['garbage_longest_ms']:.1f} ms",
     ]
+    for milliseconds, stacks in found["held"]:
+        lines.append(f"  held up for {milliseconds:.1f} ms:")
+        lines += [f"    {number:3} x {stack}" for stack, number in Counter(stacks).most_common(4)]
+    lines += ["", "runs of keys:", *(f"{count:8}  {name}" for name, count in found.get("runs", ()))]
     for key in ("files", "own", "total"):
         lines += ["", f"share of processor time, {key}:"]
         lines += [f"  {100 * count / samples:5.1f} %  {name}" for name, count in found[key][:40]]

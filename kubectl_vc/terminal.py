@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 PATIENCE = 10.0
-"""Seconds that a step may stand still before a pipe is told what it waits for."""
+"""Seconds without a line after which a pipe is told what is waited for."""
+REMINDER = 30.0
+"""The same for what it was told before."""
 
 
 class Terminal:
@@ -49,11 +51,12 @@ class Progress:
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         self._out, self._clock = out, clock
         self._began = clock()
-        self._waiting, self._since, self._told = "", self._began, ""
+        self._spoke = self._began
+        self._waiting, self._told = "", ""
 
     def __enter__(self) -> Self:
         """Begin to count."""
-        self._began = self._since = self._clock()
+        self._began = self._spoke = self._clock()
         return self
 
     def __exit__(
@@ -71,22 +74,24 @@ class Progress:
 
     def done(self, text: str) -> None:
         """Tell a step that is over."""
-        self._out.write(f"{text} ({self.elapsed})\n")
-        self._out.flush()
+        self._write(text)
 
     def waiting(self, text: str) -> None:
-        """Note what is waited for; it is told when it stays the same for a while."""
-        text = text.removeprefix("waiting for ")  # conditions begin so, too
-        if text != self._waiting:
-            self._waiting, self._since = text, self._clock()
+        """Note what is waited for; it is told when nothing else is for a while."""
+        self._waiting = text.removeprefix("waiting for ")  # conditions begin so, too
 
     def tick(self) -> None:
         """Called about every second while nothing happens."""
-        stuck = self._waiting and self._clock() - self._since >= PATIENCE
-        if stuck and self._waiting != self._told:
+        patience = PATIENCE if self._waiting != self._told else REMINDER
+        if self._waiting and self._clock() - self._spoke >= patience:
+            again = "still " if self._waiting == self._told else ""
             self._told = self._waiting
-            self._out.write(f"waiting for {self._waiting} ({self.elapsed})\n")
-            self._out.flush()
+            self._write(f"{again}waiting for {self._waiting}")
+
+    def _write(self, text: str) -> None:
+        self._spoke = self._clock()
+        self._out.write(f"{text} ({self.elapsed})\n")
+        self._out.flush()
 
 
 class LiveProgress(Progress):

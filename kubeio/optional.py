@@ -37,6 +37,7 @@ class OptionalReflector:
         store: Store,
         *,
         side: str = "",
+        is_turn_over: Callable[[], bool] | None = None,
         on_served: Callable[[], None] = _nothing,
     ) -> None:
         """`on_served` is called each time the collection has become complete."""
@@ -44,6 +45,7 @@ class OptionalReflector:
         self.store = store
         self._client = client
         self._side = side
+        self._is_turn_over = is_turn_over
         self._on_served = on_served
         definitions = Store()
         self._definitions = definitions
@@ -54,6 +56,7 @@ class OptionalReflector:
             field_selector=f"metadata.name={definition_of(resource)}",
             metadata_only=True,
             side=side,
+            is_turn_over=is_turn_over,
         )
         self._inner: Reflector | None = None
         self._seen = 0
@@ -108,6 +111,7 @@ class OptionalReflector:
             self.resource,
             self.store,
             side=self._side,
+            is_turn_over=self._is_turn_over,
             backoff=Backoff(base=0.5, ceiling=_CEILING_SECONDS),
         )
         self._inner = inner

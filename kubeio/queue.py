@@ -1,6 +1,8 @@
 """Which key is worked on next: each once, never by two workers, groups in turn.
 
-Owns dedup, delays, backoff and fairness. Knows nothing of what a key means beyond its group.
+Owns dedup, delays, backoff and fairness: groups have their turns in rounds, and one that was idle
+may catch up on some, so that what it needs now and then does not wait for those who always want
+something. Knows nothing of what a key means beyond its group.
 `take` and the other plain methods are the whole logic and run without a loop; `get` only waits.
 Hazard: every key that `take` or `get` gave out must come back through `done`, or it is never given
 out again and its group loses a place.
@@ -10,12 +12,13 @@ import asyncio
 import heapq
 import random
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kubeio import backoff
+from kubeio.rounds import Group, Ring
+from kubeio.turns import Turns
 from telemetry import metrics
 
 K = TypeVar("K", bound=Hashable)
@@ -27,23 +30,6 @@ _SLACK = 1024  # stale heap entries that are not worth a sweep
 
 class QueueClosed(Exception):  # noqa: N818 - says what is so, not what went wrong
     """Nothing will be given out any more."""
-
-
-@dataclass(slots=True, eq=False)
-class _Group(Generic[K]):
-    """One tenant's keys: two lanes of waiting keys, each with the time it joined."""
-
-    name: str
-    weight: int
-    high: OrderedDict[K, float] = field(default_factory=OrderedDict)
-    low: OrderedDict[K, float] = field(default_factory=OrderedDict)
-    in_flight: int = 0
-    row: int = 0
-    """How many keys it has had in a row."""
-
-
-_Ring = OrderedDict[str, _Group[K]]
-"""Groups in the order of their turns; ordered so that the first one goes and comes in no time."""
 
 
 class FairQueue(Generic[K]):
@@ -58,19 +44,24 @@ class FairQueue(Generic[K]):
         in_flight: int = 8,
         base_delay: float = 0.1,
         max_delay: float = 300.0,
+        turns: Turns | None = None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """Take the group of a key, how many keys a group gets in a row, and its places at once."""
+        """Take the group of a key, how many keys a group gets in a row, and its places at once.
+
+        `turns` are the loop's: `get` gives out what there is time for in each.
+        """
         self.name = name
         self._group_of = group
         self._weight_of = weight
         self._limit = in_flight
+        self.turns = turns or Turns()
         self._base, self._ceiling = base_delay, max_delay
         self._clock, self._chance = clock, chance
-        self._groups: dict[str, _Group[K]] = {}
-        self._high: _Ring[K] = OrderedDict()
-        self._low: _Ring[K] = OrderedDict()
+        self._groups: dict[str, Group[K]] = {}
+        self._high: Ring[K] = Ring()
+        self._low: Ring[K] = Ring()
         self._highs_in_a_row = 0
         self._processing: dict[K, float] = {}
         self._arrived: dict[K, float] = {}  # since when a key in work, or failing, is wanted
@@ -92,10 +83,16 @@ class FairQueue(Generic[K]):
 
     # Putting keys in.
 
-    def add(self, key: K, *, low: bool = False) -> None:
-        """Want a key worked on as soon as its turn comes; a pending delay of it is over."""
+    def add(self, key: K, *, low: bool = False, first: bool = False) -> None:
+        """Want a key worked on as soon as its turn comes; a pending delay of it is over.
+
+        `first`: others of its group wait for it, so it goes before them; no other group is passed.
+        """
         self._due.pop(key, None)
         self._ready(key, low=low)
+        group = self._groups.get(self._group_of(key)) if first else None
+        if group is not None and key in group.high:
+            group.high.move_to_end(key, last=False)
 
     def add_after(self, key: K, seconds: float, *, low: bool = False) -> None:
         """Want a key worked on in a while; an earlier wish stays."""
@@ -155,10 +152,10 @@ class FairQueue(Generic[K]):
         if group is not None:
             group.high.clear()
             group.low.clear()
-            self._high.pop(name, None)
-            self._low.pop(name, None)
             if not group.in_flight:
                 del self._groups[name]
+        for ring in (self._high, self._low):
+            ring.forget(name)
         for table in (self._again, self._due, self._failures):
             for key in [key for key in table if self._group_of(key) == name]:
                 del table[key]
@@ -201,6 +198,9 @@ class FairQueue(Generic[K]):
         while True:
             if self._closed:
                 raise QueueClosed
+            if (self._high or self._low) and self.turns.is_over():
+                await self._another_turn()
+                continue
             key = self.take()
             if key is not None:
                 return key
@@ -213,6 +213,14 @@ class FairQueue(Generic[K]):
                 if waiter.done() and not waiter.cancelled():
                     self._wake()  # the wake-up was meant for whoever can use it
                 raise
+
+    async def _another_turn(self) -> None:
+        """Wait while the loop looks around; what it finds may be more urgent than what is here."""
+        try:
+            await self.turns.another()
+        except asyncio.CancelledError:
+            self._wake()  # a key may have been left to this one
+            raise
 
     def close(self) -> None:
         """Give out nothing more; everyone who waits gets QueueClosed."""
@@ -232,6 +240,10 @@ class FairQueue(Generic[K]):
     def in_hand(self) -> int:
         """Count the keys being worked on."""
         return len(self._processing)
+
+    def has_in_hand(self, key: K) -> bool:
+        """Tell whether a key is being worked on."""
+        return key in self._processing
 
     def snapshot(self) -> dict[str, Any]:
         """Return what is going on, for the debug endpoint."""
@@ -282,46 +294,44 @@ class FairQueue(Generic[K]):
             joined = self._clock()
             self._metrics.adds.inc()
         elif not group.low:
-            self._low.pop(group.name, None)
+            self._low.leave(group.name)
         (group.low if low else group.high)[key] = joined
         self._join(group)
 
-    def _group(self, name: str) -> _Group[K]:
+    def _group(self, name: str) -> Group[K]:
         found = self._groups.get(name)
         if found is None:
-            found = self._groups[name] = _Group(name, max(1, self._weight_of(name)))
+            found = self._groups[name] = Group(name, max(1, self._weight_of(name)))
         return found
 
-    def _next(self, ring: _Ring[K], *, low: bool) -> K:
-        group = next(iter(ring.values()))
+    def _next(self, ring: Ring[K], *, low: bool) -> K:
+        group = ring.first()
         lane = group.low if low else group.high
         key, joined = lane.popitem(last=False)
         group.in_flight += 1
         group.row += 1
         if not lane:
-            del ring[group.name]
-            group.row = 0
-        elif low or group.row >= group.weight:
-            ring.move_to_end(group.name)
-            group.row = 0
+            ring.leave(group.name)
         if group.in_flight >= self._limit:
-            self._high.pop(group.name, None)
-            self._low.pop(group.name, None)
-            group.row = 0
+            self._high.leave(group.name)
+            self._low.leave(group.name)
+            ring.ended(group, len(lane))
+        elif low or not lane or group.row >= group.weight:
+            ring.ended(group, len(lane))
         now = self._clock()
         self._processing[key] = now
         self._arrived.setdefault(key, joined)
         self._metrics.waited(now - joined)
         return key
 
-    def _join(self, group: _Group[K]) -> None:
-        """Put a group that may have a key taken into its rings, at their ends, and say so."""
+    def _join(self, group: Group[K]) -> None:
+        """Put a group that may have a key taken into its rings, and say so."""
         if group.in_flight >= self._limit or not (group.high or group.low):
             return
         if group.high:
-            self._high.setdefault(group.name, group)
+            self._high.join(group)
         if group.low:
-            self._low.setdefault(group.name, group)
+            self._low.join(group)
         self._wake()
 
     def _is_waiting(self, key: K) -> bool:

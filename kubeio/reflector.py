@@ -19,14 +19,13 @@ from kubeio.backoff import Backoff
 from kubeio.client import Client
 from kubeio.store import Entry, Key, Store, parse
 from kubeio.transport import SILENCE
+from kubeio.turns import PATIENCE, Turns
 from telemetry import metrics
 from tenancy.resources import Resource
 
 PAGE = 500
 _PAGE_OF_LARGE = 25
 """Of objects of which only a part is kept: a page is in memory as a whole."""
-_SLICE = 256  # entries taken in before others get a turn on the loop
-_IN_A_ROW = 16  # events of one watch taken in before others get a turn: thousands come at once
 _WATCH_SECONDS = (300, 600)  # the server ends a watch after a random time in between
 _UNMARKED_SECONDS = (120, 180)
 _UNMARKED_SILENCE = 210.0
@@ -77,6 +76,7 @@ class Reflector:
         metadata_only: bool = False,
         reduce: Callable[[Entry], Entry] | None = None,
         side: str = "",
+        is_turn_over: Callable[[], bool] | None = None,
         silence: float = SILENCE,
         has_bookmarks: bool = True,
         backoff: Backoff | None = None,
@@ -86,6 +86,7 @@ class Reflector:
 
         `reduce` returns what of an entry is kept, where that is not all. `has_bookmarks` is False
         for Events, which API servers keep out of their watch cache: silence means nothing then.
+        After each object that was taken in others are let on the loop when `is_turn_over` says so.
         """
         self.store = store
         self.resource = resource
@@ -102,6 +103,7 @@ class Reflector:
         self._fields = field_selector
         self._metadata_only = metadata_only
         self._reduce = reduce
+        self._is_turn_over = is_turn_over or Turns().is_over
         self._silence = silence if has_bookmarks else _UNMARKED_SILENCE
         self._seconds = _WATCH_SECONDS if has_bookmarks else _UNMARKED_SECONDS
         self._backoff = backoff or Backoff(base=0.5, ceiling=30.0)
@@ -200,6 +202,10 @@ class Reflector:
         seconds = random.randint(*self._seconds)  # noqa: S311 - spreads reconnects, no secret
         started = loop.time()
         found: dict[Key, Entry] | None = {} if initial else None
+        for _ in range(PATIENCE):  # a start opens hundreds, each with a handshake
+            if not self._is_turn_over():
+                break
+            await asyncio.sleep(0)
         async with self._client.watch(
             self.resource,
             namespace=self._namespace,
@@ -212,11 +218,7 @@ class Reflector:
             metadata_only=self._metadata_only,
         ) as events:
             self.problem = ""  # the server follows, however long its next event takes
-            taken = 0
             async for event in events:
-                taken += 1
-                if taken % _IN_A_ROW == 0:
-                    await asyncio.sleep(0)
                 if found is None:
                     self._take(event)
                 elif event.type != "BOOKMARK":
@@ -226,6 +228,8 @@ class Reflector:
                     if stream.INITIAL_EVENTS_END in (mark.annotations or {}):
                         await self._replace(found, mark.resource_version)
                         found = None
+                if self._is_turn_over():
+                    await asyncio.sleep(0)
         if found is not None:
             raise errors.Unavailable("the server ended a streamed list before its end")
         if loop.time() - started < seconds - 1:
@@ -238,10 +242,10 @@ class Reflector:
         token = ""
         while True:
             page = await self._page(token, limit=PAGE if self._reduce is None else _PAGE_OF_LARGE)
-            for number, item in enumerate(page.items or ()):
+            for item in page.items or ():
                 entry = self._kept(item)
                 found[entry.key] = entry
-                if number % _SLICE == _SLICE - 1:
+                if self._is_turn_over():
                     await asyncio.sleep(0)
             token = page.metadata.token
             if not token:
@@ -264,9 +268,9 @@ class Reflector:
 
     async def _replace(self, found: dict[Key, Entry], resource_version: str) -> None:
         self._advance(resource_version, restart=True)
-        for number, entry in enumerate(found.values()):
+        for entry in found.values():
             self.store.put(entry, live=False)
-            if number % _SLICE == _SLICE - 1:
+            if self._is_turn_over():
                 await asyncio.sleep(0)
         self.store.retain(found.keys())
         self._count()

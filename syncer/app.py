@@ -18,6 +18,7 @@ from kubeio.client import Client
 from kubeio.endpoint import Endpoint
 from kubeio.lease import Lease, LeaseLost
 from kubeio.queue import FairQueue
+from kubeio.turns import Turns
 from kubeio.worker import Worker
 from syncer.engine import Engine, log_fields
 from syncer.keys import Key, group_of
@@ -66,11 +67,15 @@ class Syncer:
         """`started` is called once the caches are complete."""
         self._options = options
         self._started = started
+        turns = Turns()
         self.queue: FairQueue[Key] = FairQueue(
-            name=marks.SYNCER, group=group_of, in_flight=IN_FLIGHT
+            name=marks.SYNCER, group=group_of, in_flight=IN_FLIGHT, turns=turns
         )
         self.super_cluster = SuperCluster(
-            super_client, namespace=options.namespace, domain=options.cluster_domain
+            super_client,
+            namespace=options.namespace,
+            domain=options.cluster_domain,
+            turns=turns,
         )
         self.tenants = Tenants(self.super_cluster, self.queue)
 

@@ -20,6 +20,7 @@ _KEYS = ("labels", "annotations")
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
 """What stands before the parts in which an object says something."""
 _OF_EACH_VERSION = frozenset({"managedFields", "resourceVersion"})
+"""Not the generation: a status tells of which one it is, and neither it nor a binding counts it."""
 _SHOWN = 3
 _NONE = object()
 

@@ -67,6 +67,20 @@ def look(kind: Kind, key: Key, session: Session) -> Pair:
     return Pair(key=key, tenant_x=tenant_x, super_x=super_x, wanted=wanted)
 
 
+def wake(kind: Kind, key: Key, session: Session) -> None:
+    """Queue a key whose state is news, once the caches show what we wrote of it last.
+
+    Until then it would be worked on for nothing: the echo wakes it, or its absence after a while.
+    """
+    pair = look(kind, key, session)
+    if not session.is_ready:
+        return
+    if session.is_behind(key, pair.tenant_x, pair.super_x):
+        session.queue.add_after(key, BEHIND_SECONDS)
+    else:
+        session.queue.add(key)
+
+
 async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
     """Bring one key in step."""
     pair = look(kind, key, session)

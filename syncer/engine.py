@@ -70,6 +70,8 @@ class Engine:
                 verdict = await _BY_LIFE[kind.life](kind, key, session)
         finally:
             session.ended()
+            if session.expectations.worked_on(key):
+                downward.wake(kinds.BY_NAME[key.kind], key, session)
         session.figures.settled(key)
         return verdict
 

@@ -14,6 +14,8 @@ from kubeio.store import Entry
 from syncer.keys import Key
 
 PATIENCE_SECONDS = 5.0
+MOST_KEPT = 32
+"""Events kept of a key in work: no run writes that often, so with so many some are no echoes."""
 _MAX_DIGITS = 19  # of 64 bits; a tenant may say anything, and Python refuses to read endless ones
 
 
@@ -69,6 +71,7 @@ class Expectations:
         self._clock = clock
         self._answered = answered
         self._awaited: dict[tuple[Side, Key], _Echo] = {}
+        self._early: dict[Key, list[tuple[Side, int]]] = {}
 
     def wrote(self, side: Side, key: Key, resource_version: str, *, taken: bool = False) -> None:
         """Remember the version that a write produced; `taken`: the answer has all that was sent."""
@@ -118,14 +121,44 @@ class Expectations:
     ) -> None:
         if not revision:
             return
-        echo = _Echo(revision, self._clock() + PATIENCE_SECONDS, may_vanish, is_exact)
         before = self._awaited.get((side, key))
+        if taken and before is None and self._came(side, key, revision, is_exact=is_exact):
+            return
+        echo = _Echo(revision, self._clock() + PATIENCE_SECONDS, may_vanish, is_exact)
         if before is not None:
             echo.owed += before.owed
             echo.wakes = before.wakes
         if not taken:
             echo.wakes = True
         self._awaited[side, key] = echo
+
+    # Echoes that are here before the answer.
+
+    def keep(self, side: Side, key: Key, entry: Entry) -> None:
+        """Keep an event of somebody else's for as long as a key is in work.
+
+        The answer to a write that is under way may say that it is the echo of it.
+        """
+        kept = self._early.setdefault(key, [])
+        if len(kept) < MOST_KEPT:
+            kept.append((side, revision_of(entry.resource_version)))
+
+    def _came(self, side: Side, key: Key, revision: int, *, is_exact: bool) -> bool:
+        """Tell whether an event that was kept is the echo of this write, and keep it no more.
+
+        Where the answer tells no version, one of somebody else's may be taken for the echo, which
+        then comes behind it and is owed by nobody.
+        """
+        for found in self._early.get(key, ()):
+            is_newer = found[1] > revision and not is_exact
+            if found[0] is side and (found[1] == revision or is_newer):
+                self._early[key].remove(found)
+                return True
+        return False
+
+    def worked_on(self, key: Key) -> bool:
+        """Forget the events kept of a key; tells whether one was no echo."""
+        return bool(self._early.pop(key, None))
 
     def seen(self, side: Side, key: Key, entry: Entry | None) -> News:
         """Take in an event of a cache; a deletion answers everything.
@@ -134,6 +167,8 @@ class Expectations:
         one more comes than were owed: that one is not quiet.
         """
         awaited = self._awaited.get((side, key))
+        if entry is None and key in self._early:
+            self._early[key] = [found for found in self._early[key] if found[0] is not side]
         if awaited is None:
             return News.FOREIGN
         if entry is None:
@@ -167,6 +202,7 @@ class Expectations:
     def forget(self) -> None:
         """Expect nothing any more."""
         self._awaited.clear()
+        self._early.clear()
 
 
 def _is_shown(awaited: _Echo, entry: Entry | None) -> bool:

@@ -170,6 +170,10 @@ class References:
         """Tell whether anybody needs the object."""
         return (namespace, ref) in self._users
 
+    def is_shared(self, namespace: str, ref: Ref) -> bool:
+        """Tell whether more than one needs the object."""
+        return len(self._users.get((namespace, ref), ())) > 1
+
     def users(self, namespace: str, ref: Ref) -> frozenset[str]:
         """Return who needs the object: pods by their names, others as `user_of` spells them."""
         return frozenset(self._users.get((namespace, ref), ()))

@@ -5,6 +5,7 @@ restart by the keys themselves. Hazard: whoever waits must be woken; a dependenc
 is looked at again by the key's own growing delay. Every memory has an end: a tenant could fill it.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
@@ -46,6 +47,10 @@ class Reminders:
         """Token Secrets that pods wait for."""
         self.nodes: dict[Key, str] = {}
         """Nodes that pods are about to be bound to, by the pod's key."""
+        self.making_nodes: dict[str, asyncio.Event] = {}
+        """Nodes that somebody looks after at this moment; each is set at the end of it."""
+        self.made_nodes: set[str] = set()
+        """Nodes that were made whole; what they are counts until the cache shows it."""
         self.compared: dict[Key, tuple[int, int]] = {}
         """Running pods that were found in step below, by what both sides said then."""
         self._clock = clock
@@ -55,6 +60,11 @@ class Reminders:
         self._lost_twins: OrderedDict[str, _End] = OrderedDict()
         self._told: OrderedDict[Key, Object] = OrderedDict()
         self._left_out: dict[str, float] = {}
+
+    def gone(self, key: Key) -> None:
+        """Forget what is remembered of a pod by its name: there is none now, or another one."""
+        self.compared.pop(key, None)
+        self.nodes.pop(key, None)
 
     def wait_for(self, dependency: Key, key: Key) -> None:
         """Have a key worked on again when something happens to another one."""

@@ -133,6 +133,7 @@ class Session:
                     field_selector=fields,
                     reduce=reduction_of(resource.kind),
                     side="tenant",
+                    is_turn_over=super_cluster.turns.is_over,
                 )
                 for resource, labels, fields in WATCHED
             ),
@@ -142,6 +143,7 @@ class Session:
                     resource,
                     self.stores[resource.kind],
                     side="tenant",
+                    is_turn_over=super_cluster.turns.is_over,
                     on_served=partial(self._add_all, resource.kind),
                 )
                 for resource in OPTIONAL

@@ -7,11 +7,13 @@ of our names is seen by nobody until a create runs into it.
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from kubeio.client import Client
 from kubeio.optional import OptionalReflector
 from kubeio.reflector import Reflector
 from kubeio.store import Entry, Store
+from kubeio.turns import Turns
 from syncer.keys import HOME, TOKEN, Key
 from syncer.kinds import BY_NAME, KINDS, reduction_of
 from syncer.mirrors import MIRRORS
@@ -42,6 +44,10 @@ BY_TENANT = "tenant"
 BY_NODE = "node"
 """Index of agent pods by their node."""
 
+PORTION_SECONDS = 0.002
+"""What the watches that all tenants share have of each turn of the loop: more than what runs have
+that begin in it, as an event that is left there waits behind those of all other tenants."""
+
 _SYNCED = f"{marks.CONTROLLED}=true,{marks.NAMESPACE}"
 """Objects of tenant namespaces; those of root namespaces, with their keys, stay out of memory."""
 _OTHERS = f"!{marks.CONTROLLED}"
@@ -69,10 +75,17 @@ class SuperCluster:
     """One super cluster."""
 
     def __init__(
-        self, client: Client, *, namespace: str, name: str = HOME, domain: str = DOMAIN
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        name: str = HOME,
+        domain: str = DOMAIN,
+        turns: Turns | None = None,
     ) -> None:
         """`namespace` is where the product's own components run, `domain` the cluster's own."""
         self.client = client
+        self.turns = turns or Turns()
         self.name = name
         self.namespace = namespace
         self.domain = domain
@@ -92,35 +105,32 @@ class SuperCluster:
         self.policies = Store()
         self.volumes = Store({BY_TENANT: _tenant_of})
         self.classes: Mapping[str, Store] = {mirror.resource.kind: Store() for mirror in MIRRORS}
+        is_over = self.turns.portion(PORTION_SECONDS)
+        follow = partial(Reflector, client, side="super", is_turn_over=is_over)
+        follow_optional = partial(OptionalReflector, client, side="super", is_turn_over=is_over)
         self.reflectors: tuple[Reflector | OptionalReflector, ...] = (
             *(
-                Reflector(
-                    client,
+                follow(
                     resource,
                     self.stores[resource.kind],
                     label_selector=_SYNCED,
                     reduce=reduction_of(resource.kind),
-                    side="super",
                 )
                 for resource in OWNED
             ),
-            Reflector(
-                client, INGRESSES, self.other_ingresses, label_selector=_OTHERS, side="super"
-            ),
-            Reflector(client, NODES, self.nodes, side="super"),
-            Reflector(client, IP_ADDRESSES, self.addresses, side="super"),
-            Reflector(client, SERVICE_CIDRS, self.service_cidrs, side="super"),
-            Reflector(client, EVENTS, self.events, has_bookmarks=False, side="super"),
-            Reflector(
-                client, PODS, self.agents, namespace=namespace, label_selector=_AGENTS, side="super"
-            ),
-            Reflector(client, VIRTUAL_CLUSTERS, self.virtual_clusters, side="super"),
-            Reflector(client, SECRETS, self.credentials, label_selector=_CREDENTIALS, side="super"),
-            Reflector(client, TENANT_POLICIES, self.policies, side="super"),
-            Reflector(client, PERSISTENT_VOLUMES, self.volumes, side="super"),
+            follow(INGRESSES, self.other_ingresses, label_selector=_OTHERS),
+            follow(NODES, self.nodes),
+            follow(IP_ADDRESSES, self.addresses),
+            follow(SERVICE_CIDRS, self.service_cidrs),
+            follow(EVENTS, self.events, has_bookmarks=False),
+            follow(PODS, self.agents, namespace=namespace, label_selector=_AGENTS),
+            follow(VIRTUAL_CLUSTERS, self.virtual_clusters),
+            follow(SECRETS, self.credentials, label_selector=_CREDENTIALS),
+            follow(TENANT_POLICIES, self.policies),
+            follow(PERSISTENT_VOLUMES, self.volumes),
             *(
-                (OptionalReflector if mirror.optional else Reflector)(
-                    client, mirror.resource, self.classes[mirror.resource.kind], side="super"
+                (follow_optional if mirror.optional else follow)(
+                    mirror.resource, self.classes[mirror.resource.kind]
                 )
                 for mirror in MIRRORS
             ),

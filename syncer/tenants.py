@@ -180,6 +180,7 @@ class Tenants:
 
     async def _engage(self, uid: str, plan: Plan) -> str:
         """Run a session until its plan changes; returns why it failed, empty when it did not."""
+        await self._super_cluster.turns.fresh()  # a start makes all of them: milliseconds each
         try:
             session = Session(
                 plan.cluster,

@@ -117,15 +117,16 @@ class TenantView:
 
         It can make a node of any name itself, but not one that records the super node's UID.
         """
-        below = self.below.get("Node")
-        if below is None:
+        if "Node" not in self.below:
             return ()
-        return {
-            entry.name
-            for entry in self.stores["Node"].list()
-            if (node := below.get("", entry.name)) is not None
-            and entry.annotations.get(marks.UID) == node.uid
-        }
+        return {entry.name for entry in self.stores["Node"].list() if self.has_node(entry.name)}
+
+    def has_node(self, name: str) -> bool:
+        """Tell whether the tenant is shown a super node, and not an earlier one of its name."""
+        node, shown = self.below["Node"].get("", name), self.stores["Node"].get("", name)
+        return (
+            node is not None and shown is not None and shown.annotations.get(marks.UID) == node.uid
+        )
 
     def provided_variables(
         self, namespace: str, container: Mapping[str, Any], take: Callable[[int], None]

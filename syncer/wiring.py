@@ -12,7 +12,7 @@ from typing import Any
 
 from kubeio import Object
 from kubeio.store import Entry
-from syncer import downward, kinds, mirrors, ripples
+from syncer import downward, kinds, mirrors, ripples, tidings
 from syncer.expectations import News, Side, revision_of
 from syncer.keys import ADDRESS, EVENT, NODE, TOKEN, VOLUME, Key
 from syncer.pod_index import Changes
@@ -50,7 +50,7 @@ def _tenant_changed(
     key = session.key(kind, entry.namespace, entry.name)
     news = session.expectations.seen(Side.TENANT, key, new)
     if new is None or (old is not None and old.uid != new.uid):
-        session.reminders.compared.pop(key, None)
+        session.reminders.gone(key)
         _tenant_gone(session, key, old, live=live)
     if kind == "Pod":
         _pod_moved(session, old, new, low=not live)
@@ -60,24 +60,10 @@ def _tenant_changed(
         session.fuse.forget(key)
     elif news is News.FOREIGN and new is not None:
         session.figures.suspect(Side.TENANT, key, revision_of(new.resource_version))
-    if not (live and kind == "Pod" and _is_over(session, key, news, new)):
+    if not (live and kind == "Pod"):
         session.add(key, low=not live)
-
-
-def _is_over(session: Session, key: Key, news: News, new: Entry | None) -> bool:
-    """Tell whether an event of a tenant pod has no work behind it, as half of them have not."""
-    if new is not None:
-        return news is News.QUIET
-    return downward.look(kinds.BY_NAME[key.kind], key, session).super_x is None
-
-
-def _is_as_written(session: Session, key: Key, twin: Entry | None) -> bool:
-    """Tell whether a twin that we wrote still has its tenant pod.
-
-    It may have gone while the twin was made, when there was nothing below to look at.
-    """
-    tenant_x = session.stores["Pod"].get(key.namespace, key.name)
-    return tenant_x is not None and session.is_twin(twin, tenant_x.uid)
+    elif not tidings.is_over(session, key, news, new):
+        tidings.wake(session, Side.TENANT, key, news, new)
 
 
 def _is_rewritten(old: Entry | None, new: Entry | None) -> bool:
@@ -120,10 +106,15 @@ def _pod_moved(session: Session, old: Entry | None, new: Entry | None, *, low: b
     entry = new or old
     namespace = entry.namespace if entry is not None else ""
     for ref in changes.refs:
-        for key in keys_of_ref(session, namespace, ref):
-            session.add(key, low=low)
+        # Whether it is needed changes with the first pod and the last one; claims are always.
+        if ref.kind == claims.CLAIM or not session.pods.references.is_shared(namespace, ref):
+            for key in keys_of_ref(session, namespace, ref):
+                session.add(key, low=low)
     for node in changes.nodes:
-        session.add(session.key(NODE, "", node), low=low)
+        # Between the first pod and the last one nothing of a node that is shown hangs on its pods;
+        # but one that was made anew below is shown as the old one until a pod runs there.
+        if not session.view.has_node(node) or len(session.pods.on_node(node)) <= 1:
+            session.add(session.key(NODE, "", node), low=low)
 
 
 def keys_of_ref(session: Session, namespace: str, ref: Ref) -> list[Key]:
@@ -234,9 +225,12 @@ class SuperWiring:
             elif kind == BUDGET:
                 ripples.super_budget_changed(session, key.namespace, old, new)
             session.wake(key)
-            is_over = news is News.QUIET and _is_as_written(session, key, new)
-            if not (live and kind == "Pod" and is_over):
+            if not (live and kind == "Pod"):
                 session.add(key, low=not live)
+            elif not tidings.is_as_written(session, key, new):
+                session.add(key)
+            elif news is not News.QUIET and not tidings.is_only_later(session, key, old, new):
+                tidings.wake(session, Side.SUPER, key, news, new)
 
     def _hosts_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         ripples.hosts_changed(self._sessions.values(), old, new)
@@ -352,4 +346,7 @@ def _free_refs(session: Session, namespace: str, last: Object) -> None:
             session.add(session.key(TOKEN, namespace, ref.name))
         else:
             name = kinds.BY_NAME[ref.kind].tenant_name(ref.name)
-            session.add(session.key(ref.kind, namespace, name))
+            if ref.kind == claims.CLAIM or not session.view.is_referenced(
+                ref.kind, namespace, name
+            ):
+                session.add(session.key(ref.kind, namespace, name))

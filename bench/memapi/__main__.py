@@ -7,6 +7,7 @@ then the tenants'. Commands are taken at `control.sock` there.
 
 import argparse
 import asyncio
+import gc
 import json
 import resource
 import signal
@@ -36,11 +37,13 @@ def main() -> int:
     add("--shape", default="bare", choices=sorted(SHAPES))
     add("--step", type=float, default=0.0, help="seconds between two steps of a super pod")
     add("--no-events", dest="events", action="store_false")
+    add("--echo-first", type=float, default=0.0, help="share of writes told of before answered")
     uvloop.run(_serve(parser.parse_args()))
     return 0
 
 
 async def _serve(asked: argparse.Namespace) -> None:
+    gc.disable()  # a pause of some 150 ms with ten thousand pods would count as the syncer's
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     stop = asyncio.Event()
@@ -57,7 +60,7 @@ async def _serve(asked: argparse.Namespace) -> None:
     tenants = [clusters.tenant(number, shape) for number in range(asked.tenants)]
     loads = Loads(tenants, shape)
     followed = Followed()
-    servers = [await _listen(each, followed, asked.folder) for each in (below, *tenants)]
+    servers = [await _listen(each, followed, asked) for each in (below, *tenants)]
     ports = [server.sockets[0].getsockname()[1] for server in servers]
     control = await Control(below, tenants, loads).serve(asked.folder / "control.sock")
     making = asked.folder / "ports.making"
@@ -70,14 +73,17 @@ async def _serve(asked: argparse.Namespace) -> None:
         each.close()
 
 
-async def _listen(cluster: Cluster, followed: Followed, folder: Path) -> asyncio.Server:
+async def _listen(
+    cluster: Cluster, followed: Followed, asked: argparse.Namespace
+) -> asyncio.Server:
+    folder = asked.folder
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "serving.crt", folder / "serving.key")
     context.load_verify_locations(folder / "ca.crt")
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
     loop = asyncio.get_running_loop()
-    make = partial(Connection, Api(cluster), followed)
+    make = partial(Connection, Api(cluster), followed, echo_first=asked.echo_first)
     return await loop.create_server(make, "127.0.0.1", 0, ssl=context, backlog=1024)
 
 

@@ -1,10 +1,12 @@
 """HTTP/1.1 over one connection, by hand: requests in, answers and watches out.
 
-Owns framing. Answers at once, in the turn of the loop in which the request came, so a connection
-never has two in hand. Hazard: it reads what well-behaved clients send and nothing else.
+Owns framing. Answers in the turn of the loop in which the request came, or, for a share of the
+writes, in the next one, after the watches were told: real servers do either. Hazards: it reads what
+well-behaved clients send and nothing else, and those wait for an answer before they ask again.
 """
 
 import asyncio
+import random
 import time
 from typing import cast
 
@@ -25,8 +27,9 @@ _USUAL = (
 class Connection(asyncio.Protocol):
     """One client."""
 
-    def __init__(self, api: Api, followed: "Followed") -> None:
+    def __init__(self, api: Api, followed: "Followed", *, echo_first: float = 0.0) -> None:
         self._api = api
+        self._echo_first = echo_first
         self._followed = followed
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
@@ -72,7 +75,11 @@ class Connection(asyncio.Protocol):
             self._follow(answer)
         else:
             status, body = answer
-            self._send(_head(status, f"Content-Length: {len(body)}\r\n") + body)
+            text = _head(status, f"Content-Length: {len(body)}\r\n") + body
+            if method != "GET" and random.random() < self._echo_first:  # noqa: S311 - a load, no secret
+                asyncio.get_running_loop().call_soon(self._send, text)
+            else:
+                self._send(text)
         return True
 
     def _follow(self, asked: Following) -> None:

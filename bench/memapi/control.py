@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from bench.memapi import storms
+from bench.memapi import drifts, storms
 from bench.memapi.cluster import Cluster
 from bench.memapi.loads import Loads
 from tenancy import marks
@@ -51,6 +51,15 @@ class Control:
                     self._below, asked["prefix"], asked["per_second"], asked["seconds"]
                 )
                 return {"changes": changes}
+            case "drift":
+                late = await drifts.make(
+                    self._below,
+                    asked["prefix"],
+                    asked["count"],
+                    asked["per_second"],
+                    asked["patience"],
+                )
+                return {"late_ms": late}
             case "count":
                 return self._count()
         raise ValueError(f"there is no command {asked['do']!r}")

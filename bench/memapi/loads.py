@@ -18,8 +18,8 @@ from bench.memapi.cluster import Cluster, Object
 from bench.shapes import Shape
 from tenancy.resources import PODS
 
-_AT_ONCE = 20
-"""Pods made or deleted in one turn of the loop when there is no rate."""
+_AT_ONCE = 2
+"""Pods made or deleted in one turn of the loop when there is no rate: requests come in between."""
 NAMESPACE = "default"
 USER = "load"
 

@@ -6,6 +6,8 @@ ones included; so it goes only when none does, or when the super node itself is 
 may write any node into its pods, so a pod shows it one only by running there.
 """
 
+import asyncio
+
 import structlog
 
 from kubeio import Object, errors
@@ -25,20 +27,58 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def present(name: str, key: Key, session: Session) -> None:
-    """Raise Wait until the tenant has a node that a pod is about to be bound to."""
-    entry = session.stores[NODE].get("", name)
-    if entry is not None and nodes.is_complete(entry.decode()):
-        session.reminders.nodes.pop(key, None)
-        return
-    session.reminders.nodes[key] = name
+    """Show the tenant a node that a pod is about to be bound to; raises Wait when that fails.
+
+    The first pod that needs it makes it in its own turn, and others that come meanwhile stand by:
+    the node's own key would have its turn behind all of them.
+    """
     node_key = session.key(NODE, "", name)
-    session.wait_for(node_key, key)
-    session.queue.add(node_key)
-    raise Wait("the virtual node is on its way")
+    if not _is_there(node_key, session):
+        session.reminders.nodes[key] = name
+        await _make(node_key, session)
+        if not _is_there(node_key, session):
+            session.wait_for(node_key, key)
+            session.queue.add(node_key, first=True)
+            raise Wait("the virtual node is on its way")
+    session.reminders.nodes.pop(key, None)
+
+
+def _is_there(key: Key, session: Session) -> bool:
+    """Tell whether a node has our status: in the cache, or by the answer to all that it takes."""
+    shown = session.stores[NODE].get("", key.name)
+    if key.name in session.reminders.made_nodes:
+        if session.expectations.is_behind(Side.TENANT, key, shown):
+            return True
+        session.reminders.made_nodes.discard(key.name)  # the cache has caught up, and says more
+    return shown is not None and nodes.is_complete(shown.decode())
+
+
+async def _make(key: Key, session: Session) -> None:
+    """Make a node for a pod, or stand by while another one does; what fails is its key's matter."""
+    making = session.reminders.making_nodes.get(key.name)
+    if making is not None:
+        await making.wait()
+    elif session.fuse.pause(key) <= 0:
+        try:
+            await reconcile(key, session)
+        except (errors.KubeError, Wait) as problem:
+            _log.debug("node.not_made", node=key.name, problem=str(problem))
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Show a node as it is, or take it away."""
+    """Show a node as it is, or take it away; one at a time, as pods come here past the queue."""
+    under_way = session.reminders.making_nodes
+    while (making := under_way.get(key.name)) is not None:
+        await making.wait()
+    making = under_way[key.name] = asyncio.Event()
+    try:
+        return await _reconcile(key, session)
+    finally:
+        del under_way[key.name]
+        making.set()
+
+
+async def _reconcile(key: Key, session: Session) -> Verdict:
     below = session.super_cluster.nodes.get("", key.name)
     shown = session.stores[NODE].get("", key.name)
     if session.is_behind(key, shown, None):
@@ -86,7 +126,8 @@ def _runs_on(node: str, namespace: str, name: str, session: Session) -> bool:
 async def _show(key: Key, super_node: Object, shown: Entry | None, session: Session) -> None:
     """Write what differs; the status of a known node first, whose metadata say that it is done."""
     virtual = shown.decode() if shown is not None else None
-    view = session.view.policy.nodes.view
+    view, made = session.view.policy.nodes.view, session.reminders.made_nodes
+    made.discard(key.name)
     wanted = nodes.node(super_node, view)
     status = nodes.status(super_node, session.super_cluster.agent_address(key.name), view)
     for field in nodes.MIRRORED:
@@ -101,8 +142,8 @@ async def _show(key: Key, super_node: Object, shown: Entry | None, session: Sess
         await _apply(key, wanted, shown, session)
     else:
         parking.settled(key, parking.TENANT, session)
-    if virtual is None:
-        await _apply(key, _status(key, status), None, session, "status")
+    if virtual is None and await _apply(key, _status(key, status), None, session, "status"):
+        made.add(key.name)
 
 
 def _status(key: Key, status: Object) -> Object:
@@ -111,10 +152,11 @@ def _status(key: Key, status: Object) -> Object:
 
 async def _apply(
     key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
-) -> None:
+) -> bool:
+    """Write a part of a node, unless that is parked; tells whether it was written."""
     part, before = Part(key, parking.TENANT, subresource), shown.decode() if shown else {}
     if parking.is_parked(part, body, before, session):
-        return
+        return False
     written = await session.tenant_client.apply(
         NODES, body, field_manager=marks.SYNCER, subresource=subresource
     )
@@ -134,6 +176,7 @@ async def _apply(
             tenant_x=shown,
             session=session,
         )
+    return True
 
 
 async def _linger(key: Key, shown: Entry | None, session: Session) -> Verdict:
@@ -158,6 +201,7 @@ async def _gone_below(key: Key, shown: Entry | None, session: Session) -> Verdic
 
 
 async def _remove(key: Key, shown: Entry, session: Session) -> None:
+    session.reminders.made_nodes.discard(key.name)  # what it was counts for nothing any more
     try:
         await session.tenant_client.delete(NODES, key.name, uid=shown.uid)
     except errors.NotFound:

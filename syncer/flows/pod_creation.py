@@ -14,8 +14,9 @@ from kubeio.store import Entry
 from kubeio.worker import Verdict, Wait
 from syncer import decide, denials, downward, kinds, policy
 from syncer.downward import Pair
+from syncer.expectations import Side
 from syncer.flows import tokens
-from syncer.keys import NODE, Key
+from syncer.keys import NODE, TOKEN, Key
 from syncer.kinds import Kind
 from syncer.references import (
     CLAIM,
@@ -222,10 +223,23 @@ async def wait_for_needs(
     pending = [dependency for dependency in missing if dependency is not None]
     for dependency in pending:
         session.wait_for(dependency, key)
-        session.queue.add(dependency)
+        if not _is_under_way(dependency, session):
+            session.queue.add(dependency, first=True)
     if pending:
         raise Wait(f"{len(pending)} objects that the pod needs are on their way")
     await _refuse_strangers(pair, spec, session)
+
+
+def _is_under_way(dependency: Key, session: Session) -> bool:
+    """Tell whether an object that a pod needs is being written, or was and is not shown yet."""
+    if session.queue.has_in_hand(dependency):
+        return True
+    if dependency.kind == TOKEN:
+        below = session.view.super_namespace(dependency.namespace)
+        entry = session.super_store(SECRETS.kind).get(below, dependency.name)
+    else:
+        entry = downward.look(kinds.BY_NAME[dependency.kind], dependency, session).super_x
+    return session.expectations.is_behind(Side.SUPER, dependency, entry)
 
 
 async def _wait_for_own_claims(pair: Pair, pod: Object, session: Session) -> None:

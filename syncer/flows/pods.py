@@ -145,6 +145,7 @@ async def _follow(both: Both) -> Verdict:
         is_bound_now = bool(node) and not both.side.node
         if is_bound_now:
             await _bind(both, node)
+            both = both._replace(pod=_bound(both.pod, node))
         problem = await pod_changes.carry_down(both.kind, both.pair, both.pod, twin, session)
     if not (is_bound_now and pod_status.is_scheduled_only(twin)):
         await _carry_up(both, twin, session)
@@ -173,6 +174,11 @@ async def _bind(both: Both, node: str) -> None:
     )
     both.session.expectations.changed(Side.TENANT, both.key, both.tenant_x, taken=True)
     _log.debug("tenant.bound", node=node)
+
+
+def _bound(pod: Object, node: str) -> Object:
+    """Return a tenant pod as it is after its binding, but for what that says in the status."""
+    return {**pod, "spec": {**pod["spec"], "nodeName": node}}
 
 
 def status_patch(pod: Object, twin: Object, session: Session) -> Object | None:

@@ -35,7 +35,7 @@ def pod_side(pod: Mapping[str, Any], *, had_twin: bool = False, was_taken: bool 
     return PodSide(
         node=spec.get("nodeName") or "",
         deleting=bool(metadata.get("deletionTimestamp")),
-        grace_seconds=metadata.get("deletionGracePeriodSeconds"),
+        grace_seconds=grace_of(pod),
         is_terminal=phase in TERMINAL,
         was_below=had_twin or phase != "Pending" or bool(status.get("startTime")),
         was_taken=was_taken,
@@ -50,8 +50,14 @@ def twin_side(twin: Mapping[str, Any]) -> TwinSide:
     return TwinSide(
         node=twin["spec"].get("nodeName") or "",
         deleting=bool(metadata.get("deletionTimestamp")),
-        grace_seconds=metadata.get("deletionGracePeriodSeconds"),
+        grace_seconds=grace_of(twin),
     )
+
+
+def grace_of(pod: Mapping[str, Any]) -> int | None:
+    """Return how long a pod on its way out may take, in seconds."""
+    seconds: int | None = pod["metadata"].get("deletionGracePeriodSeconds")
+    return seconds
 
 
 def is_finished(pod: Mapping[str, Any]) -> bool:
@@ -71,7 +77,7 @@ def was_forced(last: Mapping[str, Any]) -> bool:
     """
     spec = last.get("spec")
     is_bound = isinstance(spec, dict) and bool(spec.get("nodeName"))
-    return is_bound and last["metadata"].get("deletionGracePeriodSeconds") == 0
+    return is_bound and grace_of(last) == 0
 
 
 def grace_down(pod: PodSide) -> int | None:

@@ -93,6 +93,11 @@ def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
     tenant.run("kubectl", "get", "namespaces")
     tenant.run("kubectl", "get", "nodes")
 
+    say("# Its name server follows some seconds later.\n")
+    super_shell.run(
+        *("kubectl", "wait", f"virtualcluster/{TENANT}"),
+        *("--for=condition=DNSReady", "--timeout=120s"),
+    )
     say("# Its admin does what one does: a Deployment, a Service, a Job.\n")
     tenant.run("kubectl", "create", "namespace", "shop")
     tenant.run("kubectl", "apply", "-f", HERE / "shop.yaml")
@@ -105,10 +110,6 @@ def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
     tenant.run("kubectl", "get", "nodes")
 
     say("# Logs, a command in a pod, a name looked up, the Service called.\n")
-    super_shell.run(
-        *("kubectl", "wait", f"virtualcluster/{TENANT}"),
-        *("--for=condition=DNSReady", "--timeout=120s"),
-    )
     tenant.run("kubectl", "-n", "shop", "logs", "deployment/web")
     tenant.run("kubectl", "-n", "shop", "exec", "deployment/web", "--", "hostname")
     name = "web.shop.svc.cluster.local"
@@ -153,23 +154,29 @@ def source_of(super_shell: Shell, *, embedded: bool) -> Path:
 def farewell(super_shell: Shell, *, embedded: bool) -> None:
     """Say how to go on and how to remove all."""
     source = source_of(super_shell, embedded=embedded)
-    removal = (
-        "  make down                                     # removes the super cluster and all in it"
-        if embedded
-        else f"  KUBECONFIG={source} kubectl vc delete {TENANT}\n"
-        f"  KUBECONFIG={source} helm uninstall virtual-cluster -n vc-manager"
-    )
+    paths = [path if path.is_absolute() else f"$PWD/{path}" for path in (TENANT_KUBECONFIG, source)]
     tools = (
-        '  eval "$(.venv/bin/python -m tests.testbed env)"  # kubectl and kubectl-vc on PATH\n'
+        ('eval "$(.venv/bin/python -m tests.testbed env)"', "kubectl and kubectl-vc on PATH")
         if embedded
-        else '  export PATH="$PWD/.venv/bin:$PATH"              # kubectl-vc\n'
+        else ('export PATH="$PWD/.venv/bin:$PATH"', "kubectl-vc")
     )
-    say(
-        f"# Go on:\n{tools}"
-        f"  export KUBECONFIG={TENANT_KUBECONFIG}        # be the tenant's admin\n"
-        f"  export KUBECONFIG={source}      # be the super admin\n"
-        f"# Remove:\n{removal}"
+    removal = (
+        [("make down", "removes the super cluster and all in it")]
+        if embedded
+        else [
+            (f"KUBECONFIG={source} kubectl vc delete {TENANT}", "the tenant"),
+            (f"KUBECONFIG={source} helm uninstall virtual-cluster -n vc-manager", "the chart"),
+        ]
     )
+    going_on = [
+        tools,
+        (f"export KUBECONFIG={paths[0]}", "be the tenant's admin"),
+        (f"export KUBECONFIG={paths[1]}", "be the super admin"),
+    ]
+    width = max(len(command) for command, _ in (*going_on, *removal))
+    for title, lines in (("Go on", going_on), ("Remove", removal)):
+        said = "".join(f"  {command.ljust(width)}  # {what}\n" for command, what in lines)
+        say(f"# {title}:\n{said.rstrip()}")
 
 
 if __name__ == "__main__":

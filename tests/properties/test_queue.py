@@ -19,7 +19,7 @@ TestQueueMachine.settings = settings(max_examples=400, stateful_step_count=80, d
 
 @settings(max_examples=1500, deadline=None)
 @given(SCRIPTS)
-def test_nobody_who_can_be_served_is_passed_over_for_more_than_one_round(script):
+def test_nobody_who_can_be_served_is_passed_over_for_more_rounds_than_credit_has(script):
     check_fairness(script)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from bench.inside import Devices
 from bench.syncers import _counters
+from tests.support.eventually import eventually
 
 
 async def test_the_devices_write_what_they_saw(tmp_path: Path):
@@ -17,7 +18,7 @@ async def test_the_devices_write_what_they_saw(tmp_path: Path):
     gc.callbacks.append(devices.collect)
     ticking = asyncio.ensure_future(devices.tick())
     try:
-        await asyncio.sleep(0.05)
+        await eventually(lambda: len(devices._late) >= 2)
         devices.sample(0, sys._getframe())
         gc.collect()
     finally:

@@ -40,20 +40,27 @@ def test_a_pipe_gets_plain_lines_with_the_time_since_the_beginning():
     assert out.getvalue() == "etcd is ready (4.2s)\n"
 
 
-def test_a_pipe_hears_once_what_has_been_waited_for_for_a_while():
+def test_a_pipe_hears_what_is_waited_for_when_it_has_heard_nothing_for_a_while():
     out, clock = io.StringIO(), Clock()
     with Progress(out, clock) as progress:
         progress.waiting("etcd: ContainerCreating")
         for clock.now in (1.0, 9.0):
             progress.tick()
-        progress.waiting("etcd: ImagePullBackOff")
-        for clock.now in (12.0, 18.9):
-            progress.tick()
+        progress.waiting("waiting for etcd: ImagePullBackOff")
         assert out.getvalue() == ""
-        for clock.now in (19.0, 30.0, 60.0):
-            progress.waiting("etcd: ImagePullBackOff")
+        for clock.now in range(10, 50):
             progress.tick()
-    assert out.getvalue() == "waiting for etcd: ImagePullBackOff (19s)\n"
+        clock.now = 50.0
+        progress.done("etcd is ready")
+        progress.waiting("apiserver")
+        for clock.now in (59.0, 60.0, 61.0):
+            progress.tick()
+    assert out.getvalue().splitlines() == [
+        "waiting for etcd: ImagePullBackOff (10s)",
+        "still waiting for etcd: ImagePullBackOff (40s)",
+        "etcd is ready (50s)",
+        "waiting for apiserver (1m00s)",
+    ]
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("xterm", LiveProgress), ("dumb", Progress)])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kubeio.queue import LOW_SHARE, FairQueue, QueueClosed
+from kubeio.rounds import CREDIT
 
 LIMIT = 2
 GROUPS = ("red", "green")
@@ -58,10 +59,10 @@ class QueueMachine(RuleBasedStateMachine):
                 del self.due[key]
                 self.wanted.add(key)
 
-    @rule(key=KEYS, low=st.booleans())
-    def add(self, key, low):
+    @rule(key=KEYS, low=st.booleans(), first=st.booleans())
+    def add(self, key, low, first):
         self._mature()
-        self.queue.add(key, low=low)
+        self.queue.add(key, low=low, first=first)
         self.wanted.add(key)
         self.due.pop(key, None)
 
@@ -129,6 +130,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert all(count <= LIMIT for count in places.values())
         seen = self.queue.snapshot()
         assert set(seen["processing"]) == self.working
+        in_hand = {f"{group}/{number}" for group in GROUPS for number in range(4)}
+        assert {key for key in in_hand if self.queue.has_in_hand(key)} == self.working
 
     @invariant()
     def depth_is_what_waits(self):
@@ -166,7 +169,11 @@ def test_groups_with_work_take_turns(sizes):
         served[key.split("/")[0]] += 1
         waiting = [f"g{g}" for g, size in enumerate(sizes) if served[f"g{g}"] < size]
         counts = [served[group] for group in waiting]
-        assert not counts or max(counts) - min(counts) <= 1
+        assert not counts or max(counts) - min(counts) <= CREDIT + 2
+    large = [key.split("/")[0] for key in order if sizes[int(key[1 : key.index("/")])] == 30]
+    for begin in range(0, len(large) - 10 * len(set(large)), len(set(large)) or 1):
+        turns = large[begin : begin + len(set(large))]
+        assert len(set(turns)) == len(turns), "equals are served in turn"
 
 
 def test_a_newcomer_waits_for_one_round_at_most():
@@ -182,6 +189,67 @@ def test_a_newcomer_waits_for_one_round_at_most():
         queue.done(key)
         before += 1
     assert before <= 5
+
+
+def _with_greedy(**options):
+    queue = _queue(**options)
+    for group in range(5):
+        for number in range(1000):
+            queue.add(f"greedy{group}/{number}")
+    for _ in range(100):
+        queue.done(queue.take())
+    return queue
+
+
+def _passed_before_each(queue, keys):
+    """Return how many keys of others came before each of these, one wanted after the other."""
+    found = []
+    for wanted in keys:
+        queue.add(wanted)
+        before = 0
+        while (key := queue.take()) != wanted:
+            queue.done(key)
+            before += 1
+        queue.done(wanted)
+        found.append(before)
+    return found
+
+
+def test_what_an_idle_group_wants_now_and_then_comes_before_what_others_want_all_the_time():
+    queue = _with_greedy()
+    assert _passed_before_each(queue, [f"small/{n}" for n in range(CREDIT)]) == [0] * CREDIT
+
+
+def test_a_group_that_goes_on_wanting_comes_in_its_turn_like_the_others():
+    queue = _with_greedy()
+    passed = _passed_before_each(queue, [f"small/{n}" for n in range(100)])
+    assert passed[-50:] == [5] * 50
+
+
+def test_a_group_with_much_to_do_has_no_start_on_others():
+    queue = _with_greedy()
+    for number in range(1000):
+        queue.add(f"late/{number}")
+    served = Counter(key.split("/")[0] for key in (queue.take() for _ in range(60)))
+    assert max(served.values()) - min(served.values()) <= 2, served
+
+
+def test_turns_that_were_taken_from_nobody_do_not_count():
+    queue = _queue()
+    for number in range(100):
+        queue.add(f"busy/{number}")
+        queue.done(queue.take())
+    for number in range(CREDIT):
+        queue.add(f"other/{number}")
+    queue.add("busy/again")
+    assert [queue.take() for _ in range(2)] == ["other/0", "busy/again"]
+
+
+def test_a_dropped_group_begins_anew():
+    queue = _with_greedy()
+    _passed_before_each(queue, [f"small/{n}" for n in range(50)])
+    queue.drop_group("small")
+    assert _passed_before_each(queue, ["small/again"]) == [0]
 
 
 def test_weights_are_keys_in_a_row():
@@ -210,6 +278,17 @@ def test_a_low_key_that_becomes_urgent_moves_up_and_not_down_again():
     queue.add("a/1", low=True)
     queue.add("b/1", low=True)
     assert _drain(queue) == ["a/2", "a/1", "b/1"]
+
+
+@pytest.mark.parametrize("before", [None, False, True], ids=["new", "high", "low"])
+def test_what_others_wait_for_goes_before_them_and_passes_no_other_group(before):
+    queue = _queue()
+    for key in ("red/1", "green/1", "red/2", "green/2"):
+        queue.add(key)
+    if before is not None:
+        queue.add("green/first", low=before)
+    queue.add("green/first", first=True)
+    assert _drain(queue) == ["red/1", "green/first", "red/2", "green/1", "green/2"]
 
 
 def test_a_greedy_group_has_its_places_and_no_more():

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import orjson
 import pytest
 
+from kubeio import errors
+from kubeio.store import parse
+from kubeio.worker import Wait
+from syncer import differences
+from syncer.engine import Engine
 from syncer.expectations import Side
 from syncer.flows import pods
 from syncer.kinds import BY_NAME
 from syncer.special import pod_build
 from syncer.wiring import SuperWiring, wire_tenant
-from tests.unit.syncer.sessions import TENANT, World
+from tenancy import marks
+from tests.unit.syncer.sessions import CONTAINERS, TENANT, World, put
 
 ON_NODE = {"nodeName": "n", "containers": []}
 
@@ -149,3 +158,377 @@ async def test_a_running_pod_is_compared_again_when_either_side_says_something_e
     entry = world.session.stores["Pod"].get("web", "p")
     world.session.stores["Pod"].discard(entry, live=True)
     assert key not in compared
+
+
+NO_TIME = {**MARKED, "deletionGracePeriodSeconds": 0}
+SOME_TIME = {**MARKED, "deletionGracePeriodSeconds": 30}
+
+
+class Answering:
+    """A client's method that lets events come before it answers."""
+
+    def __init__(self, world: World, side: str, method: str) -> None:
+        self.events: list[Callable[[str], None]] = []
+        """What the watches tell before the answer, each given the version that was written."""
+        self._api = getattr(world, side)
+        self._ask = getattr(self._api, method)
+        setattr(self._api, method, self)
+
+    async def __call__(self, *arguments: Any, **options: Any) -> Any:
+        answer = await self._ask(*arguments, **options)
+        for event in self.events:
+            event(str(self._api.revision))
+        return answer
+
+
+async def work(world: World) -> bool:
+    """Work on pod p as a worker does; tells whether it is wanted again at once."""
+    key = world.key("Pod", "web", "p")
+    world.session.queue.add(key)
+    assert world.session.queue.take() == key
+    await Engine({world.session.tenant.uid: world.session}).reconcile(key)
+    world.session.queue.done(key)
+    return woken(world)
+
+
+RUNNING = {"phase": "Running", "startTime": "2026-11-22T00:00:00Z", "conditions": []}
+
+
+def carried(world: World, version: str, **more: Any) -> None:
+    """The tenant's watch tells of the pod with the status that its twin has."""
+    metadata = {"resourceVersion": version, "generation": 1, **more}
+    world.tenant_has("Pod", "p", metadata=metadata, spec=ON_NODE, status=RUNNING)
+
+
+def running(world: World) -> None:
+    """A pod whose twin says more than it does."""
+    tenant_pod(world, "50")
+    twin = pod_build.build_metadata(
+        world.session.stores["Pod"].get("web", "p").decode(), TENANT, "below"
+    )
+    metadata = {"labels": twin["labels"], "annotations": twin["annotations"]}
+    world.super_has("Pod", "p", metadata=metadata, spec=ON_NODE, status=RUNNING)
+    woken(world)
+
+
+def patched(world: World) -> None:
+    """Have the tenant's API answer a patch with the whole object, as it does."""
+    whole = world.above._written
+
+    def written(body: Any) -> dict[str, Any]:
+        there = world.session.stores["Pod"].get("web", "p").decode()
+        return differences._merged(there, {**body, **whole(body)})
+
+    world.above._written = written
+
+
+async def test_an_echo_that_comes_before_its_answer_wakes_nobody(world):
+    running(world)
+    patched(world)
+    answering = Answering(world, "above", "patch")
+    answering.events.append(partial(carried, world))
+    assert not await work(world)
+    assert len(world.above.writes("Pod")) == 1
+    assert not await work(world)
+    assert len(world.above.writes("Pod")) == 1, "the status was there"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        lambda world: [lambda version: carried(world, str(int(version) - 1), labels={"a": "1"})],
+        lambda world: [
+            lambda version: carried(world, version),
+            lambda version: carried(world, str(int(version) + 1), labels={"a": "1"}),
+        ],
+        lambda world: [lambda version: super_pod(world, version)],
+    ],
+    ids=["another's", "both", "of-the-other-side"],
+)
+async def test_what_others_do_while_a_write_is_under_way_wakes_when_that_is_done(world, events):
+    running(world)
+    patched(world)
+    answering = Answering(world, "above", "patch")
+    answering.events += events(world)
+    key = world.key("Pod", "web", "p")
+    world.session.queue.add(key)
+    world.session.queue.take()
+    await Engine({world.session.tenant.uid: world.session}).reconcile(key)
+    world.session.expectations.forget()  # whatever echo is still to come wakes in its own time
+    world.session.queue.done(key)
+    is_wanted = woken(world)
+    delayed = world.session.queue.snapshot()["delayed"]
+    assert is_wanted or str(key) in delayed
+
+
+async def test_what_others_do_wakes_after_a_write_that_failed_as_well(world):
+    running(world)
+    answering = Answering(world, "above", "patch")
+
+    async def refused(*_: Any, **__: Any) -> Any:
+        carried(world, "70", labels={"a": "1"})
+        raise errors.Unavailable("no answer")
+
+    answering._ask = refused
+    with pytest.raises(errors.Unavailable):
+        await work(world)
+    world.session.queue.done(world.key("Pod", "web", "p"))
+    assert woken(world)
+
+
+async def test_a_twin_whose_pod_went_while_it_was_made_is_looked_at_though_its_echo_was_early(
+    world,
+):
+    world.ready()
+    spec = {"containers": CONTAINERS}
+    pod = world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
+    woken(world)
+    answering = Answering(world, "below", "create")
+
+    def gone(_: str) -> None:
+        world.session.stores["Pod"].discard(pod, live=True)
+
+    answering.events += [gone, partial(super_pod, world)]
+    assert await work(world)
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_a_pod_that_is_only_kept_by_a_finalizer_takes_the_twin_along_that_is_in_the_making(
+    world, is_answered
+):
+    spec = {"containers": CONTAINERS}
+    world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
+    woken(world)
+
+    def marked(_: str) -> None:
+        metadata = {"resourceVersion": "51", **NO_TIME}
+        world.tenant_has("Pod", "p", metadata=metadata, spec=spec, status={"phase": "Pending"})
+
+    whole = world.below._written
+    world.below._written = lambda body: differences._merged(body, whole(body))
+    answering = Answering(world, "below", "create")
+    answering.events += [] if is_answered else [marked]
+    is_wanted = await work(world)
+    if is_answered:
+        marked("")
+    super_pod(world, str(world.below.revision))
+    assert is_wanted or woken(world)
+
+
+async def test_an_event_before_the_echo_of_our_last_write_waits_for_that(world):
+    tenant_pod(world, "50")
+    super_pod(world, "60")
+    woken(world)
+    wrote(world, Side.TENANT, "52")
+    super_pod(world, "61")
+    assert not woken(world)
+    assert str(world.key("Pod", "web", "p")) in world.session.queue.snapshot()["delayed"]
+    tenant_pod(world, "52")
+    assert woken(world)
+    assert not world.session.queue.snapshot()["delayed"]
+
+
+@pytest.mark.parametrize(
+    ("has_twin", "metadata", "is_woken"),
+    [(False, NO_TIME, False), (True, NO_TIME, True), (False, SOME_TIME, True)],
+)
+def test_a_pod_with_nothing_below_and_no_time_left_wakes_nobody(
+    world, has_twin, metadata, is_woken
+):
+    tenant_pod(world, "50")
+    if has_twin:
+        super_pod(world, "60")
+    woken(world)
+    tenant_pod(world, "51", **metadata)
+    assert woken(world) is is_woken
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "of_twin", "status", "is_woken"),
+    [
+        (SOME_TIME, (SOME_TIME, NO_TIME), {}, False),
+        (SOME_TIME, (SOME_TIME, NO_TIME), {"phase": "Failed"}, True),
+        (SOME_TIME, (SOME_TIME, {**NO_TIME, "annotations": {"a": "1"}}), {}, True),
+        (SOME_TIME, (SOME_TIME, {**NO_TIME, "labels": {}}), {}, True),
+        (SOME_TIME, ({}, NO_TIME), {}, True),
+        ({}, (SOME_TIME, NO_TIME), {}, True),
+        (SOME_TIME, (SOME_TIME, {**SOME_TIME, "deletionGracePeriodSeconds": 10}), {}, True),
+    ],
+    ids=["less-time", "status", "annotation", "label", "just-marked", "pod-lives", "some-time"],
+)
+def test_a_twin_that_only_has_less_time_left_is_looked_at_when_it_is_gone(
+    world, of_pod, of_twin, status, is_woken
+):
+    before, now = of_twin
+    tenant_pod(world, "50", **of_pod)
+    super_pod(world, "60", **before)
+    woken(world)
+    labels = world.super_cluster.stores["Pod"].list()[0].labels
+    if now.get("labels") is not None:
+        now = {**now, "labels": {**labels, "another": "one"}}
+    metadata = {"resourceVersion": "61", **now}
+    more = {"status": status} if status else {}
+    world.super_has("Pod", "p", metadata=metadata, spec=ON_NODE, **more)
+    assert woken(world) is is_woken
+    twin = world.super_cluster.stores["Pod"].list()[0]
+    world.super_cluster.stores["Pod"].discard(twin, live=True)
+    assert woken(world)
+
+
+async def test_a_pod_that_is_bound_and_runs_at_once_is_worked_on_once(world):
+    put(world.super_cluster.nodes, {"metadata": {"name": "n", "uid": "n", "resourceVersion": "3"}})
+    unbound = {"containers": CONTAINERS}
+    pod = {"metadata": {"resourceVersion": "50"}, "spec": unbound, "status": {"phase": "Pending"}}
+    world.tenant_has("Pod", "p", **pod)
+    twin = pod_build.build_metadata(
+        world.session.stores["Pod"].get("web", "p").decode(), TENANT, "below"
+    )
+    metadata = {"labels": twin["labels"], "annotations": twin["annotations"]}
+    bound = {"containers": CONTAINERS, "nodeName": "n"}
+    world.super_has("Pod", "p", metadata=metadata, spec=bound, status=RUNNING)
+    woken(world)
+    whole = world.above._written
+
+    def written(body: Any) -> dict[str, Any]:
+        there = world.session.stores["Pod"].get("web", "p").decode()
+        return differences._merged({**there, "spec": bound}, {**body, **whole(body)})
+
+    world.above._written = written
+    assert not await work(world)
+    assert [verb for verb, *_ in world.above.writes()][-2:] == ["create", "patch"]
+    for version in (world.above.revision - 1, world.above.revision):
+        world.tenant_has("Pod", "p", metadata={"resourceVersion": str(version)}, spec=bound)
+        assert not woken(world)
+
+
+def test_nothing_is_queued_for_a_tenant_that_is_let_go(world):
+    world.session.is_ready = False
+    tenant_pod(world, "50")
+    super_pod(world, "60")
+    assert world.session.queue.take() is None
+
+
+def nodes_woken(world: World) -> int:
+    """Take all keys; return how many of them were those of nodes."""
+    taken = []
+    while (key := world.session.queue.take()) is not None:
+        world.session.queue.done(key)
+        taken.append(key.kind)
+    return taken.count("Node")
+
+
+@pytest.mark.parametrize(
+    ("uid", "is_shown"),
+    [("n", True), ("", False), ("anew", False)],
+    ids=["shown", "not-shown", "made-anew-below"],
+)
+def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_wake_it(world, uid, is_shown):
+    def on_node(name: str) -> int:
+        entry = parse(
+            orjson.dumps(
+                {
+                    "metadata": {"name": name, "namespace": "web", "uid": name},
+                    "spec": ON_NODE,
+                }
+            )
+        )
+        world.session.stores["Pod"].put(entry, live=True)
+        return nodes_woken(world)
+
+    def gone(name: str) -> int:
+        world.session.stores["Pod"].discard(world.session.stores["Pod"].get("web", name), live=True)
+        return nodes_woken(world)
+
+    put(world.super_cluster.nodes, {"metadata": {"name": "n", "uid": uid, "resourceVersion": "3"}})
+    if uid:
+        recorded = {"annotations": {marks.UID: "n"}}
+        world.tenant_has("Node", "n", namespace="", metadata=recorded, spec={}, status={})
+        nodes_woken(world)
+    assert [on_node(name) for name in "abc"] == [1, 1 - is_shown, 1 - is_shown]
+    assert [gone(name) for name in "abc"] == [1 - is_shown, 1, 1]
+    assert not world.session.pods.is_on_node("n")
+
+
+def kinds_woken(world: World) -> set[str]:
+    """Take all keys; return the kinds of those that are no pods'."""
+    taken = set()
+    while (key := world.session.queue.take()) is not None:
+        world.session.queue.done(key)
+        taken.add(key.kind)
+    return taken - {"Pod"}
+
+
+def test_of_the_pods_that_need_an_object_the_first_and_the_last_wake_it(world):
+    volumes = [
+        {"name": "a", "configMap": {"name": "x"}},
+        {"name": "b", "persistentVolumeClaim": {"claimName": "x"}},
+    ]
+    spec = {"containers": CONTAINERS, "volumes": volumes}
+    both, claim = {"ConfigMap", "PersistentVolumeClaim"}, {"PersistentVolumeClaim"}
+    store, below = world.session.stores["Pod"], world.super_cluster.stores["Pod"]
+
+    def came(name: str) -> set[str]:
+        metadata = {"name": name, "namespace": "web", "uid": f"{name}-uid", "resourceVersion": "1"}
+        store.put(parse(orjson.dumps({"metadata": metadata, "spec": spec})), live=True)
+        return kinds_woken(world)
+
+    def went(name: str) -> set[str]:
+        store.discard(store.get("web", name), live=True)
+        return kinds_woken(world)
+
+    def ended(name: str) -> set[str]:
+        entry = below.get(world.session.view.super_namespace("web"), name)
+        below.discard(entry, live=True)
+        return kinds_woken(world)
+
+    assert [came(name) for name in "abc"] == [both, claim, claim]
+    for name in "abc":
+        world.super_has("Pod", name, spec=spec)
+    kinds_woken(world)
+    assert ended("a") == claim, "others need it"
+    assert [went(name) for name in "abc"] == [claim, both, both]
+    assert ended("b") == both, "it may go now"
+
+
+@pytest.mark.parametrize("state", ["absent", "in hand", "awaited", "shown"])
+async def test_what_a_pod_needs_is_queued_once_and_goes_before_others(world, state):
+    config = world.key("ConfigMap", "web", "x")
+    world.tenant_has("ConfigMap", "x", data={"a": "1"})
+    spec = {"containers": CONTAINERS, "volumes": [{"name": "a", "configMap": {"name": "x"}}]}
+    world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
+    woken(world)
+    queue = world.session.queue
+    if state == "in hand":
+        queue.add(config)
+        queue.take()
+    if state == "shown":  # before its answer, and somebody has changed it since
+        world.super_has("ConfigMap", "x", metadata={"resourceVersion": "61"}, data={"a": "2"})
+        woken(world)
+    if state in ("awaited", "shown"):
+        world.session.expectations.wrote(Side.SUPER, config, "60")
+    queue.add(world.key("Pod", "web", "another"))
+    with pytest.raises(Wait):
+        await pods.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    is_queued = queue.take() == config
+    assert is_queued is (state in ("absent", "shown"))
+    if state == "in hand":
+        queue.done(config)
+        assert queue.take() is None, "it is not wanted once more"
+
+
+async def test_a_token_that_is_being_written_is_not_queued_by_each_pod(world):
+    token = {"serviceAccountToken": {"path": "t", "expirationSeconds": 7200}}
+    volumes = [{"name": "t", "projected": {"sources": [token]}}]
+    world.tenant_has("ServiceAccount", "default")
+    spec = {"containers": CONTAINERS, "volumes": volumes}
+    world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
+    woken(world)
+    for is_queued in (True, False):
+        with pytest.raises(Wait):
+            await pods.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+        taken = world.session.queue.take()
+        assert (taken is not None) is is_queued
+        if taken is not None:
+            assert taken.kind == "Token"
+            world.session.queue.done(taken)
+            world.session.expectations.wrote(Side.SUPER, taken, "60")

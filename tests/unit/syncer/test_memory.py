@@ -13,7 +13,7 @@ from kubeio.store import Entry, parse
 from kubeio.worker import Wait
 from syncer import reminders
 from syncer.breaker import FAILURES, Breaker
-from syncer.expectations import PATIENCE_SECONDS, Expectations, News, Side, revision_of
+from syncer.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side, revision_of
 from syncer.fuse import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
 from syncer.keys import HOME, Key, group_of
 from syncer.pod_index import PodIndex
@@ -141,6 +141,87 @@ def test_a_change_of_others_before_an_echo_without_a_version_leaves_the_echo_to_
     awaited = Expectations()
     awaited.changed(Side.TENANT, KEY, entry(7), taken=True)
     assert News.FOREIGN in of(awaited, 8, 9)
+
+
+def write(awaited: Expectations, version: str, *, taken: bool = True) -> None:
+    """A write is answered, of which somebody is woken when it was not taken as it was sent."""
+    awaited.wrote(Side.TENANT, KEY, version, taken=taken)
+
+
+def delete(awaited: Expectations) -> None:
+    """A delete is answered, without a version."""
+    awaited.deleted(Side.TENANT, KEY, entry(7), taken=True)
+
+
+@pytest.mark.parametrize(
+    ("kept", "write", "is_news"),
+    [
+        ((10,), lambda awaited: write(awaited, "10"), False),
+        ((10,), lambda awaited: write(awaited, "10", taken=False), True),
+        ((9,), lambda awaited: write(awaited, "10"), True),
+        ((11,), lambda awaited: write(awaited, "10"), True),
+        ((9, 10), lambda awaited: write(awaited, "10"), True),
+        ((8,), lambda awaited: awaited.changed(Side.TENANT, KEY, entry(7), taken=True), False),
+        ((9,), lambda awaited: awaited.changed(Side.TENANT, KEY, entry(7), taken=True), False),
+        ((7,), lambda awaited: awaited.changed(Side.TENANT, KEY, entry(7), taken=True), True),
+        ((8, 9), lambda awaited: awaited.changed(Side.TENANT, KEY, entry(7), taken=True), True),
+        ((8,), delete, False),
+        ((10,), lambda awaited: awaited.wrote(Side.SUPER, KEY, "10", taken=True), True),
+        ((10,), lambda _: None, True),
+    ],
+)
+def test_an_event_before_the_answer_is_news_unless_it_is_the_only_one_and_the_echo(
+    kept, write, is_news
+):
+    awaited = Expectations()
+    for revision in kept:
+        awaited.keep(Side.TENANT, KEY, entry(revision))
+    write(awaited)
+    assert awaited.worked_on(KEY) is is_news
+    assert not awaited.worked_on(KEY), "told once"
+
+
+def test_an_echo_that_came_before_the_answer_is_not_waited_for_once_more():
+    awaited = Expectations()
+    awaited.keep(Side.TENANT, KEY, entry(10))
+    write(awaited, "10")
+    assert of(awaited, 11) == [News.FOREIGN]
+    assert not awaited.is_behind(Side.TENANT, KEY, entry(9))
+
+
+def test_of_an_object_that_changes_on_and_on_no_more_is_kept_than_tells_that_it_did():
+    awaited = Expectations()
+    for revision in range(10, 10_000):
+        awaited.keep(Side.TENANT, KEY, entry(revision))
+    assert len(awaited._early[KEY]) == MOST_KEPT
+    write(awaited, "10")
+    assert awaited.worked_on(KEY)
+
+
+def test_two_echoes_before_their_answers_are_known_each():
+    awaited = Expectations()
+    for revision in (10, 12):
+        awaited.keep(Side.TENANT, KEY, entry(revision))
+        write(awaited, str(revision))
+    assert not awaited.worked_on(KEY)
+
+
+def test_the_second_of_two_writes_does_not_answer_for_what_came_before_the_first():
+    awaited = Expectations()
+    write(awaited, "10")  # its echo is still to come
+    awaited.keep(Side.TENANT, KEY, entry(12))
+    write(awaited, "12")
+    assert awaited.worked_on(KEY)
+
+
+def test_the_end_of_an_object_ends_what_was_kept_of_that_side():
+    awaited = Expectations()
+    awaited.keep(Side.TENANT, KEY, entry(10))
+    awaited.seen(Side.TENANT, KEY, None)
+    assert not awaited.worked_on(KEY)
+    awaited.keep(Side.SUPER, KEY, entry(10))
+    awaited.seen(Side.TENANT, KEY, None)
+    assert awaited.worked_on(KEY)
 
 
 @pytest.mark.parametrize(
@@ -285,6 +366,7 @@ def test_the_reverse_index_says_what_the_pods_say(steps):
                 users = {pod for pod, needs in truth.items() if ref in needs}
                 assert index.users("web", ref) == users
                 assert index.is_used("web", ref) == bool(users)
+                assert index.is_shared("web", ref) == (len(users) > 1)
                 assert not index.is_used("other", ref)
 
 

@@ -324,8 +324,9 @@ def test_what_counts_as_refused():
             False,
         ),
         ({"metadata": {"labels": {"a": "1"}}, "status": {"x": 2}, "spec": {"b": 1}}, False),
+        ({"metadata": {"generation": 2, "labels": {"a": "1"}}, "status": {"x": 2}}, False),
     ],
-    ids=["ours", "label-changed", "label-gone", "status-besides", "spec-besides"],
+    ids=["ours", "label-changed", "label-gone", "status-besides", "spec-besides", "counted"],
 )
 def test_an_answer_that_holds_more_than_was_there_and_sent_is_not_all_ours(answer, is_all):
     before = {"metadata": {"resourceVersion": "1", "labels": {"a": "1"}}, "status": {"y": 1}}
