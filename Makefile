@@ -19,7 +19,7 @@ WORKERS := $(shell echo $$(($$(nproc) + 1)))
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check format generate unit properties integration node test thorough slow up demo down push bench clean
+.PHONY: help setup check format generate unit properties integration node test thorough slow conformance up demo down push bench clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,10 @@ thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew
 
 slow: .venv/ready ## the syncer away for a quarter of an hour
 	@$(PYTEST) -m slow tests
+
+# SLICE=1: the cases of tests/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.
+conformance: .venv/ready ## Kubernetes' conformance suite, on the super cluster and in a tenant; SLICE=1: a short run
+	@$(BIN)/python -m tests.conformance run $(if $(SLICE),--slice) $(ARGS)
 
 bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes (after `make up`)
 	@$(BIN)/python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5

@@ -32,6 +32,8 @@ class Program:
     module: str
     package: str
     group: str
+    is_test: bool = False
+    """Whether it is the tests of the package that are compiled."""
 
 
 def _cni(kind: str, name: str) -> Program:
@@ -88,6 +90,13 @@ PROGRAMS = (
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
     Program("alerts", "prometheus", "virtual-cluster.local/testbed/prometheus", "prometheus"),
     Program("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", "crane"),
+    Program("e2e.test", "conformance", "k8s.io/kubernetes/test/e2e", "conformance", is_test=True),
+    Program("agnhost", "conformance", "k8s.io/kubernetes/test/images/agnhost", "conformance"),
+    Program("nonewprivs", "conformance", "k8s.io/kubernetes/test/images/nonewprivs", "conformance"),
+    Program("sample-apiserver", "conformance", "k8s.io/sample-apiserver", "conformance"),
+    Program(
+        "pause", "conformance", "virtual-cluster.local/testbed/conformance/pause", "conformance"
+    ),
     *(
         Program(f"cert-manager-{name}", "cert-manager", f"{_CERT_MANAGER}/{name}", "cert-manager")
         for name in ("controller", "webhook", "cainjector")
@@ -200,7 +209,8 @@ def _build(go: str, program: Program) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{program.name}.making")
     temporary = cache.folder("scratch", f"go-{program.module}")
-    command = [go, "build", "-trimpath", "-ldflags", _flags(program), "-o", str(scratch)]
+    verb = ["test", "-c", "-vet=off"] if program.is_test else ["build"]
+    command = [go, *verb, "-trimpath", "-ldflags", _flags(program), "-o", str(scratch)]
     result = subprocess.run(
         [*TIED, *command, program.package],
         cwd=versions.GOMOD / program.module,
@@ -226,7 +236,8 @@ def _build(go: str, program: Program) -> None:
 
 def _flags(program: Program) -> str:
     flags = ["-s", "-w"]
-    minors = {entry.module: entry for entry in versions.load().kubernetes}
+    known = versions.load().kubernetes
+    minors = {entry.module: entry for entry in known} | {versions.SUITE: known[0]}
     if program.module in minors:
         entry = minors[program.module]
         major, minor = entry.minor.split(".")

@@ -9,7 +9,7 @@ are compiled without that check.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.testbed import cache, oci, versions
@@ -55,24 +55,26 @@ _BUSYBOX_LIBRARIES = ("libc.so.6", "libresolv.so.2")
 
 
 def root(progress: Progress) -> Path:
-    """The unpacked root, made when it is missing."""
+    """The unpacked root with Python, made when it is missing."""
+    return root_with(versions.load().base.packages, progress, "the images")
+
+
+def root_with(packages: Sequence[str], progress: Progress, purpose: str) -> Path:
+    """An unpacked root that has these packages beyond the smallest, made when it is missing."""
     base = versions.load().base
-    key = oci.key("debian", base.suite, *base.packages, _REVISION)[:16]
+    key = oci.key("debian", base.suite, *packages, _REVISION)[:16]
     entry = cache.root() / "debian" / key
     if entry.exists():
         return entry
-    with progress.step(f"Debian {base.suite} for the images (once)"), cache.locked("debian"):
+    with progress.step(f"Debian {base.suite} for {purpose} (once)"), cache.locked("debian"):
         if not entry.exists():
             with cache.making(entry) as scratch:
-                command = [
-                    "debootstrap",
-                    "--variant=minbase",
-                    f"--include={','.join(base.packages)}",
-                ]
+                command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}"]
                 run([*ALONE, *command, base.suite, str(scratch)])
                 _strip(scratch)
                 library = f"usr/lib/python{base.python}"
-                compile_python(scratch, scratch / library, f"/{library}")
+                if (scratch / library).is_dir():
+                    compile_python(scratch, scratch / library, f"/{library}")
     return entry
 
 

@@ -17,6 +17,8 @@ from tests.testbed.errors import TestbedError
 
 HERE = Path(__file__).resolve().parent
 GOMOD = HERE / "gomod"
+SUITE = "conformance"
+"""The module of the conformance suite, which is of the super cluster's own minor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def module_version(module: str, path: str) -> str:
 def module_key(module: str) -> str:
     """Names a module's folder in the cache; changes with every pin, and with code of its own."""
     folder = GOMOD / module
-    files = (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go")))
+    files = (folder / "go.mod", folder / "go.sum", *sorted(folder.rglob("*.go")))
     content = b"".join(file.read_bytes() for file in files)
     return f"{module}-{hashlib.sha256(content).hexdigest()[:12]}"
 
@@ -77,11 +79,14 @@ def load() -> Versions:
     """Read versions.toml once."""
     data = tomllib.loads((HERE / "versions.toml").read_text())
     minors = tuple(Kubernetes(**entry) for entry in data["kubernetes"])
-    for entry in minors:
-        pinned = module_version(entry.module, "k8s.io/kubernetes")
-        if pinned != entry.version:
+    for module, version in [
+        *((entry.module, entry.version) for entry in minors),
+        (SUITE, minors[0].version),
+    ]:
+        pinned = module_version(module, "k8s.io/kubernetes")
+        if pinned != version:
             raise TestbedError(
-                f"versions.toml says Kubernetes {entry.version} and gomod/{entry.module}/go.mod "
+                f"versions.toml says Kubernetes {version} and gomod/{module}/go.mod "
                 f"says {pinned}; make them equal"
             )
     base = data["base"]

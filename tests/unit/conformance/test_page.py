@@ -1,0 +1,60 @@
+"""The page says what was run and what was not."""
+
+from tests.conformance.cases import Case
+from tests.conformance.judge import Known
+from tests.conformance.page import Run, render
+from tests.conformance.results import FAILED, PASSED, Result
+
+CASES = [Case("[sig-node] A [Conformance]", ""), Case("[sig-apps] B|C [Conformance]", "")]
+A, B = (case.name for case in CASES)
+
+
+def result(name: str, state: str) -> Result:
+    return Result(case=name, state=state, seconds=60.0, where="test/e2e/x.go:1")
+
+
+def page(results, known=()) -> str:
+    run = Run(version="1.36.4", machine="a box", cases=CASES, results=results, known=known)
+    return render(run)
+
+
+def test_a_side_without_results_is_said_to_have_none():
+    text = page({"control": {A: result(A, PASSED), B: result(B, PASSED)}, "tenant": {}})
+
+    assert "| the super cluster itself | 2 | 2 | 0 | 0 | 0 | 0 | 0 |" in text
+    assert "| a tenant with the policy `conformance` | 2 | not run |" in text
+    assert "| sig-apps | 1 | 1 |" in text
+    assert "Not explained" not in text
+
+
+def test_a_run_that_has_not_come_to_its_end_says_so_in_one_line():
+    cases = [Case(f"[sig-node] {number} [Conformance]", "") for number in range(30)]
+    first = cases[0].name
+    run = Run(
+        version="1.36.4",
+        machine="a box",
+        cases=cases,
+        results={"control": {first: result(first, PASSED)}},
+        known=(),
+    )
+
+    assert "- 29 cases have no result: not run yet" in render(run)
+    assert cases[1].name not in render(run)
+
+
+def test_known_failures_stand_with_cause_and_line_and_others_as_not_explained():
+    both = {
+        "control": {A: result(A, PASSED), B: result(B, PASSED)},
+        "tenant": {A: result(A, FAILED), B: result(B, FAILED)},
+    }
+    row = Known(
+        case=B, sides=("tenant", "baseline"), cause="so\nit is", owner="kubernetes", line="y:2"
+    )
+
+    text = page(both, [row])
+
+    assert "| [sig-apps] B\\|C [Conformance] | so it is | kubernetes | `y:2` |" in text
+    assert "## Not explained: a tenant with the policy `conformance`" in text
+    assert f"- {A}: failed, test/e2e/x.go:1" in text
+    given_up = text.partition("What the policy `baseline` gives up")[2]
+    assert given_up.partition("##")[0].strip().endswith("Nothing is listed.")
