@@ -42,7 +42,14 @@ class Versions:
     """The content of versions.toml."""
 
     kubernetes: tuple[Kubernetes, ...]
+    kubectl: tuple[Kubernetes, ...]
+    """Modules of kubectl alone, of minors before the super cluster's own."""
     base: Base
+
+    @property
+    def releases(self) -> tuple[Kubernetes, ...]:
+        """Everything that is built from a patch release of Kubernetes."""
+        return (*self.kubernetes, *self.kubectl)
 
     def minor(self, minor: str | None = None) -> Kubernetes:
         """The named minor; without a name the super cluster's own."""
@@ -76,13 +83,19 @@ def module_key(module: str) -> str:
 def load() -> Versions:
     """Read versions.toml once."""
     data = tomllib.loads((HERE / "versions.toml").read_text())
-    minors = tuple(Kubernetes(**entry) for entry in data["kubernetes"])
-    for entry in minors:
-        pinned = module_version(entry.module, "k8s.io/kubernetes")
+    base = data["base"]
+    found = Versions(
+        kubernetes=tuple(Kubernetes(**entry) for entry in data["kubernetes"]),
+        kubectl=tuple(Kubernetes(**entry) for entry in data["kubectl"]),
+        base=Base(base["suite"], tuple(base["packages"]), base["python"]),
+    )
+    for entry in found.releases:
+        # Staging modules have the same numbers behind a 0.
+        module = "k8s.io/kubernetes" if entry in found.kubernetes else "k8s.io/kubectl"
+        pinned = re.sub(r"^0", "1", module_version(entry.module, module))
         if pinned != entry.version:
             raise TestbedError(
                 f"versions.toml says Kubernetes {entry.version} and gomod/{entry.module}/go.mod "
                 f"says {pinned}; make them equal"
             )
-    base = data["base"]
-    return Versions(minors, Base(base["suite"], tuple(base["packages"]), base["python"]))
+    return found

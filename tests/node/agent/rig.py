@@ -83,7 +83,8 @@ class Rig:
             marks.CONTAINERS: ",".join(containers),
             **record,
         }
-        twin = {**pod, "metadata": {"name": name, "namespace": "default"}}
+        labels = pod["metadata"].get("labels", {})
+        twin = {**pod, "metadata": {"name": name, "namespace": "default", "labels": labels}}
         twin["spec"] = {**pod["spec"], "nodeName": self.virtual}
         tenant.kubectl.apply(twin)
         tenant.kubectl.run(
@@ -91,7 +92,7 @@ class Rig:
             *("-p", '{"status": {"phase": "Running"}}'),
         )
         space = {"name": name, "namespace": tenant.super_namespace(), "annotations": annotations}
-        space["labels"] = pod["metadata"].get("labels", {})
+        space["labels"] = labels
         spec = {**pod["spec"], "nodeName": self.node, "automountServiceAccountToken": False}
         self.super_kubectl.apply({**pod, "metadata": space, "spec": spec})
 
