@@ -11,8 +11,9 @@ import pytest
 from tenancy import marks
 from tenancy.switches import Call
 from tests.node import objects
-from tests.node.agent.rig import SLEEPER, YEAR, write
+from tests.node.agent.rig import SLEEPER
 from tests.node.kubectl import until
+from tests.support.agents import YEAR, write
 from vcmanager.pki.authority import Pair, Subject, make_authority, make_leaf
 
 pytestmark = pytest.mark.node

@@ -9,8 +9,9 @@ import pytest
 from tests.node import objects
 from tests.node.agent import far
 from tests.node.agent.conftest import LEGS, take_leg
-from tests.node.agent.rig import SLEEPER, SPACE, Rig
+from tests.node.agent.rig import SLEEPER, Rig
 from tests.node.kubectl import until
+from tests.support.agents import SPACE
 from tests.support.forwards import forwarded, read_from
 
 pytestmark = pytest.mark.node
