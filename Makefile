@@ -82,10 +82,11 @@ thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew
 slow: .venv/ready ## the syncer away for a quarter of an hour
 	@$(PYTEST) -m slow tests
 
-bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes (after `make up`)
+bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes; the node agent (after `make up`)
 	@$(BIN)/python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5
 	@$(BIN)/python -m bench.provision
 	@$(BIN)/python -m bench.quiet
+	@$(BIN)/python -m bench.agent
 
 clean: ## remove what the build left in this folder (not the cache)
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

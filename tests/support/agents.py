@@ -182,7 +182,7 @@ def is_ready(health_port: int) -> bool:
     try:
         url = f"http://127.0.0.1:{health_port}/readyz"
         with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.status == 200
+            return bool(answer.status == 200)
     except urllib.error.URLError:
         return False
 
