@@ -156,6 +156,8 @@ def _conditions(row: Access) -> tuple[Sequence[str], Sequence[str]]:
     if row.when is None:
         return (), ()
     value, choices = row.when
+    if choices == ("true",):  # a switch
+        return [f"  {{{{- if .Values.{value} }}}}"], ["  {{- end }}"]
     spelled = " ".join(f'"{choice}"' for choice in choices)
     return [f"  {{{{- if has .Values.{value} (list {spelled}) }}}}"], ["  {{- end }}"]
 

@@ -27,7 +27,7 @@ helm install virtual-cluster charts/virtual-cluster \\
 
 One installation serves a cluster. It brings the custom resource definitions, vc-manager, the
 syncer, an agent on each node, an account with its own narrow role for each of them, a
-ClusterVersion for each minor, three TenantPolicies, and four roles to give to people:
+ClusterVersion for each minor, three TenantPolicies, and five roles to give to people and programs:
 
 | Role | Lets somebody |
 |---|---|
@@ -35,6 +35,7 @@ ClusterVersion for each minor, three TenantPolicies, and four roles to give to p
 | `virtual-cluster-edit` | make and delete VirtualClusters of a namespace, when bound there |
 | `virtual-cluster-versions` | see the ClusterVersions there are, when bound for the whole cluster |
 | `virtual-cluster-policies` | see the TenantPolicies there are, when bound for the whole cluster |
+| `virtual-cluster-metrics` | read the agents' metrics, when bound for the whole cluster |
 
 `helm uninstall` leaves the definitions, ClusterVersions, TenantPolicies and so all tenants;
 whoever wants them gone deletes the VirtualClusters first, while vc-manager still runs, and then

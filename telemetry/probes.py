@@ -1,4 +1,4 @@
-"""Live and ready as named facts, and a tiny server for them and the metrics.
+"""Live and ready as named facts, and a tiny server for them and, if so wanted, the metrics.
 
 Owns `/healthz`, `/readyz` and `/metrics`, and has the loop measured while it answers. Knows nothing
 of what the facts mean, and needs no web framework, so that the agent can use it. Hazard: this port
@@ -7,33 +7,30 @@ has no authentication; facts name parts of the program, never tenants or objects
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable
 
 from prometheus_client import REGISTRY, CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from telemetry import lateness
+from telemetry.exposition import Exposition
 
 Fact = Callable[[], str]
 """Returns an empty string when all is well, else a few words that say what is missing."""
 
 _MAX_HEAD = 16 * 1024
 _AT_ONCE = 32  # connections; whoever comes then is sent away
-_FRESH = 1.0  # seconds for which one text of the metrics serves everybody
 _PATIENCE = 5.0  # seconds for a client to say what it wants and to take the answer
 
 
 class Probes:
     """The facts of one process."""
 
-    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
-        """Be live and ready until a fact says otherwise."""
+    def __init__(self, registry: CollectorRegistry = REGISTRY, *, has_metrics: bool = True) -> None:
+        """Be live and ready until a fact says otherwise; `has_metrics`: show them here, to all."""
         self._live: dict[str, Fact] = {}
         self._ready: dict[str, Fact] = {}
-        self._registry = registry
+        self._exposition = Exposition(registry) if has_metrics else None
         self._open = 0
-        self._shown: tuple[float, str, str, bytes] | None = None
 
     def live(self, name: str, fact: Fact) -> None:
         """Add a fact without which the process should be restarted."""
@@ -91,27 +88,21 @@ class Probes:
             code, body = _verdict(self._live)
         elif path == "/readyz":
             code, body = _verdict(self._ready)
-        elif path == "/metrics":
-            code, (content_type, body) = "200 OK", self._metrics(_header(rest, "accept"))
+        elif path == "/metrics" and self._exposition is not None:
+            content_type, body = self._exposition.text(_header(rest, "accept"))
+            code = "200 OK"
         else:
-            code, body = "404 Not Found", b"/healthz, /readyz and /metrics are here\n"
+            code, body = "404 Not Found", self._what_is_here()
         answer = (
             f"HTTP/1.1 {code}\r\nContent-Type: {content_type}\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
         return answer.encode() + (b"" if method == "HEAD" else body)
 
-    def _metrics(self, accept: str) -> tuple[str, bytes]:
-        """Return type and text; anybody may ask for it, and making it takes milliseconds."""
-        now = time.monotonic()
-        if self._shown is not None:
-            made, asked, content_type, body = self._shown
-            if accept == asked and now - made < _FRESH:
-                return content_type, body
-        encode, content_type = choose_encoder(accept)
-        body = encode(self._registry)
-        self._shown = now, accept, content_type, body
-        return content_type, body
+    def _what_is_here(self) -> bytes:
+        if self._exposition is None:
+            return b"/healthz and /readyz are here\n"
+        return b"/healthz, /readyz and /metrics are here\n"
 
 
 def _verdict(facts: dict[str, Fact]) -> tuple[str, bytes]:

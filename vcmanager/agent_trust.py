@@ -25,6 +25,7 @@ from vcmanager.pki.authority import Pair
 CLIENT_SECRET = "vn-agent-client-ca"  # noqa: S105 - a name
 SERVING_SECRET = "vn-agent-serving-ca"  # noqa: S105 - a name
 CLIENT_KEY = "client-ca.crt"
+SERVING_KEY = "serving-ca.crt"
 _RETRY = 60.0
 
 
@@ -69,7 +70,7 @@ async def load(super_client: Client, namespace: str, *, now: Callable[[], dateti
             super_client, namespace, SERVING_SECRET, now=now(), may_create=published is None
         ),
     )
-    await _publish(super_client, namespace, found.client, published)
+    await _publish(super_client, namespace, found, published)
     return found
 
 
@@ -120,9 +121,12 @@ async def _get_or_create(
 
 
 async def _publish(
-    super_client: Client, namespace: str, client: Pair, published: Object | None
+    super_client: Client, namespace: str, found: AgentTrust, published: Object | None
 ) -> None:
-    """Tell the agents whom to trust; written last, as it says that authorities exist."""
+    """Tell the agents whom to trust, and readers of their metrics by what to know an agent.
+
+    Written last, as it says that authorities exist.
+    """
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -131,7 +135,10 @@ async def _publish(
             "namespace": namespace,
             "labels": dict(AGENT_TRUST_LABELS),
         },
-        "data": {CLIENT_KEY: client.certificate.decode()},
+        "data": {
+            CLIENT_KEY: found.client.certificate.decode(),
+            SERVING_KEY: found.serving.certificate.decode(),
+        },
     }
     if not is_part(manifest, published):
         await super_client.apply(CONFIG_MAPS, manifest, field_manager=marks.MANAGER)

@@ -7,6 +7,8 @@ STRAIGHT = ("agent.upstream", ("auto", "kubelet"))
 """Where calls may go straight to the kubelet."""
 AROUND = ("agent.upstream", ("auto", "apiserver"))
 """Where they may go through the API server."""
+SHOWN = ("agent.metrics.secure", ("true",))
+"""Where metrics are for those whom a role lets read them."""
 
 ACCESS = (
     Access(
@@ -68,5 +70,19 @@ ACCESS = (
         ("certificatesigningrequests",),
         ("create", "get"),
         "Asks for its own serving certificate and fetches it.",
+    ),
+    Access(
+        "authentication.k8s.io",
+        ("tokenreviews",),
+        ("create",),
+        "Asks whose a token is that is shown for the agent's metrics.",
+        when=SHOWN,
+    ),
+    Access(
+        "authorization.k8s.io",
+        ("subjectaccessreviews",),
+        ("create",),
+        "Asks whether its holder may read metrics.",
+        when=SHOWN,
     ),
 )

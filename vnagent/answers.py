@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from vnagent.kubelet import Kubelet
 from vnagent.refusals import Reason, RefusedError
+from vnagent.turns import Turns
 
 HELD = 2
 """Answers in memory, being received or read."""
@@ -52,7 +53,7 @@ class Answers:
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
         self._flights: dict[Question, _Flight] = {}
-        self._asked_at: dict[Question, float] = {}
+        self._turns: dict[Question, Turns] = {}
         self._places = asyncio.Semaphore(HELD)
 
     @asynccontextmanager
@@ -77,9 +78,8 @@ class Answers:
         return flight
 
     async def _ask(self, question: Question, flight: _Flight) -> bytes:
-        loop = asyncio.get_running_loop()
-        last = self._asked_at.get(question, float("-inf"))
-        await asyncio.sleep(last + SPACING_SECONDS - loop.time())
+        turns = self._turns.setdefault(question, Turns(1, SPACING_SECONDS))
+        await turns.wait()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._places.acquire()
@@ -87,7 +87,7 @@ class Answers:
             raise RefusedError(
                 429, Reason.READS_FULL, "the node is busy with other reads; try again"
             ) from error
-        flight.asked_at = self._asked_at[question] = loop.time()
+        flight.asked_at = turns.take()
         try:
             async with asyncio.timeout(READ_SECONDS):
                 return await self._kubelet.fetch(

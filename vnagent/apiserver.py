@@ -15,9 +15,10 @@ import structlog
 from vnagent import subresources
 from vnagent.heads import ResponseProblemError
 from vnagent.origin import Origin
-from vnagent.pace import Bucket, Buckets
+from vnagent.pace import Buckets
 from vnagent.peer import Opened, Peer, Words
 from vnagent.refusals import Reason, RefusedError
+from vnagent.turns import Turns
 
 LISTS_AT_ONCE = 5
 LIST_SECONDS = 5.0
@@ -45,18 +46,16 @@ class ApiServer(Peer):
     def __init__(self, origin: Origin, node: str) -> None:
         super().__init__(origin, WORDS)
         self._target = subresources.pods_on(node)
-        self._lists = Bucket(LISTS_AT_ONCE, LIST_SECONDS)
+        self._lists = Turns(LISTS_AT_ONCE, LIST_SECONDS)
         self._calls = Buckets(CALLS_AT_ONCE, CALL_SECONDS)
 
     async def turn(self) -> None:
         """Wait until the pods may be listed again; for one caller at a time."""
-        loop = asyncio.get_running_loop()
-        while pause := self._lists.pause(loop.time()):  # noqa: ASYNC110 - a clock
-            await asyncio.sleep(pause)
+        await self._lists.wait()
 
     async def fetch_pods(self) -> bytes:
         """Return the list of this node's pods as the store has it; raises RefusedError."""
-        self._lists.take(asyncio.get_running_loop().time())
+        self._lists.take()
         return await self.fetch(self._target)
 
     def pace(self, vc_uid: str) -> None:

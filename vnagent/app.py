@@ -10,6 +10,7 @@ import signal
 import structlog
 from cryptography import x509
 
+from telemetry.exposition import Exposition
 from telemetry.probes import Probes
 from tenancy import marks
 from vnagent.apiserver import ApiServer
@@ -18,15 +19,17 @@ from vnagent.channel import ReceiveBuffer
 from vnagent.choice import Wish
 from vnagent.gate import Gate
 from vnagent.limits import Streams
+from vnagent.metrics_port import MetricsPort
 from vnagent.notices import Notices, Subject
 from vnagent.origin import Origin
 from vnagent.permits import Permits
 from vnagent.reload import WatchedFile, watch
+from vnagent.reviews import Reviews
 from vnagent.server import Server
 from vnagent.serving import Credential, Pod, ServingCertificate
 from vnagent.session import Requests
 from vnagent.settings import DRAIN_SECONDS, Settings, StaticCertificate
-from vnagent.tls import TrustProblemError, server_context
+from vnagent.tls import TrustProblemError, open_context, server_context
 from vnagent.upstream import Upstream
 
 WAIT_SECONDS = 1.0
@@ -79,7 +82,8 @@ class Agent:
         self._server = Server(requests, buffer)
         self._credential: Credential | None = None
         self._serving = asyncio.Event()
-        self._probes = Probes()
+        self._probes = Probes(has_metrics=not settings.metrics_port)
+        self._metrics = MetricsPort(Reviews(self._api).of, Exposition(), buffer)
         self._probes.ready("serving", lambda: "" if self._server.is_listening else "not yet")
 
     async def run(self) -> None:
@@ -94,6 +98,7 @@ class Agent:
             _log.info("draining", streams=self._streams.count)
             self._streams.drain()
             await self._server.close(drain_seconds=DRAIN_SECONDS)
+            await self._metrics.close()
             work.cancel()
         self._upstream.kubelet.drop_warm()
         _log.info("ended")
@@ -114,9 +119,12 @@ class Agent:
             else:
                 self._use(_credential(self._static))
             await self._serving.wait()
+            host = self._settings.listen_host
+            if self._settings.metrics_port:
+                await self._metrics.listen(host, self._settings.metrics_port)
             await self._permits.known()
-            await self._server.listen(self._settings.listen_host, self._settings.port)
-            _log.info("listening", host=self._settings.listen_host, port=self._settings.port)
+            await self._server.listen(host, self._settings.port)
+            _log.info("listening", host=host, port=self._settings.port)
 
     def _files(self) -> list[WatchedFile]:
         files = [self._client_authorities, self._api_authorities, self._token]
@@ -148,11 +156,13 @@ class Agent:
                 key=self._credential.key,
                 client_authorities=content,
             )
+            shown = open_context(certificate=self._credential.certificate, key=self._credential.key)
             authorities = x509.load_pem_x509_certificates(content)
         except (TrustProblemError, ValueError) as error:
             _log.error("certificates cannot be used", error=str(error))
             return
         self._server.trust(context, authorities)
+        self._metrics.serve_with(shown)
         self._serving.set()
 
 

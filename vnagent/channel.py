@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Callable
+from functools import cached_property
 from typing import Protocol, cast
 
 from vnagent.engine import Engine, TlsProblemError
@@ -65,7 +66,8 @@ class Channel(asyncio.BufferedProtocol):
         server_name: str | None = None,
         accepted: Callable[["Channel"], None] | None = None,
     ) -> None:
-        self._engine = Engine(context, server_name=server_name)
+        self._context = context
+        self._server_name = server_name
         self._buffer = buffer
         self._accepted = accepted
         self._transport: asyncio.Transport | None = None
@@ -242,6 +244,11 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     # What happens inside.
+
+    @cached_property
+    def _engine(self) -> Engine:
+        """The TLS of this connection; one that is turned away unheard never has any."""
+        return Engine(self._context, server_name=self._server_name)
 
     def _shake_hands(self) -> None:
         try:

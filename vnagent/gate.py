@@ -21,6 +21,7 @@ from vnagent.pod_items import PodListError
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
 from vnagent.threads import beside
+from vnagent.turns import Turns
 
 FRESH_SECONDS = 5.0
 """A decision rests on a list that is not older."""
@@ -121,8 +122,10 @@ class Gate:
         """Decide on what `fetch_pods` lists; `turn` is waited for before each list."""
         self._fetch_pods = fetch_pods
         self._turn = turn
+        self._spacing = Turns(1, SPACING_SECONDS)
         self._table: PodTable = {}
         self._asked_at = float("-inf")
+        """When the table was asked for."""
         self._attempts = 0
         self._failure: RefusedError | None = None
         self._one_at_a_time = asyncio.Lock()
@@ -168,10 +171,9 @@ class Gate:
                 self._attempts += 1
 
     async def _fetch(self) -> None:
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(self._asked_at + SPACING_SECONDS - loop.time())
+        await self._spacing.wait()
         await self._turn()
-        asked_at = loop.time()
+        asked_at = self._spacing.take()
         try:
             document = await self._fetch_pods()
             self._table = await beside(len(document), read_pods, document)

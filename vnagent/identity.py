@@ -43,6 +43,9 @@ _MIN_DIGEST_BYTES = 32
 class IdentityProblemError(Exception):
     """A certificate stands for no tenant; says why."""
 
+    vc_uid = ""
+    """Of the tenant that our authority has written into it, where it has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -70,9 +73,13 @@ def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: date
         raise IdentityProblemError("the certificate is not valid at this time")
     if not any(_has_signed(authority, leaf) for authority in authorities):
         raise IdentityProblemError("the certificate is not signed directly by our authority")
-    _check_strength(leaf, public_key)
-    _check_usages(extensions)
     found = _name(extensions)
+    try:
+        _check_strength(leaf, public_key)
+        _check_usages(extensions)
+    except IdentityProblemError as problem:
+        problem.vc_uid = found["uid"]
+        raise
     return Caller(
         found["uid"], found["key"], leaf.not_valid_after_utc, found["scheme"] == "vc-figures"
     )

@@ -1,12 +1,13 @@
 """The agent's metrics.
 
 Hazard: a label value made from a request grows without end; every label here is from a closed set,
-and tenants beyond a number share one. The port that shows them asks nobody who he is, so a tenant
-is called by the six digits that its root namespace has of its UID, and never by a name.
+and tenants beyond a number share one. The port that shows them may ask nobody who he is, so a
+tenant is called by the six digits that its root namespace has of its UID, and never by a name.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -17,7 +18,28 @@ from vnagent.routes import Verb
 TENANTS = 20
 """Tenants with a label of their own; whoever comes first keeps his until the agent ends."""
 OTHERS = "other"
+UNKNOWN = "unknown"
+"""Whoever showed no certificate of a tenant's."""
 OUTCOMES = ("served", "refused", "failed")
+
+
+class Policies(StrEnum):
+    """How the agent stands to the tenants' policies; a closed set."""
+
+    FOLLOWED = "followed"
+    KEPT = "kept"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+
+class Unheard(StrEnum):
+    """Why a connection ended before a request was read; a closed set."""
+
+    HANDSHAKE = "handshake"
+    CERTIFICATE = "certificate"
+    CROWDED = "crowded"
+    REPEATED = "repeated"
+
 
 SESSIONS = Counter(
     "vc_agent_sessions",
@@ -30,10 +52,6 @@ BYTES = Counter(
     "vc_agent_stream_bytes",
     "Bytes of streams: up to the kubelet, down to the caller.",
     ["verb", "direction"],
-)
-HANDSHAKES_REFUSED = Counter(
-    "vc_agent_handshakes_refused",
-    "Connections that ended before a tenant was known: no TLS, no certificate that verifies.",
 )
 FIRST_BYTE_SECONDS = Histogram(
     "vc_agent_first_byte_seconds",
@@ -59,6 +77,19 @@ TENANT_BYTES = Counter(
 TENANT_OPEN_STREAMS = Gauge(
     "vc_agent_tenant_open_streams", "Streams of a tenant that are open now.", ["tenant"]
 )
+CONNECTIONS_REFUSED = Counter(
+    "vc_agent_connections_refused",
+    "Connections that ended before a request was read, by tenant where a certificate names one:"
+    " no handshake, a certificate that stands for nobody, too many at once, refused over and over.",
+    ["tenant", "reason"],
+)
+
+_POLICIES = Gauge(
+    "vc_agent_policies",
+    "1 for how the agent stands to the tenants' policies: followed; kept while nobody tells of"
+    " changes; stale and unknown, by which nothing new is served.",
+    ["state"],
+)
 
 _labels: dict[str, str] = {}
 
@@ -71,6 +102,11 @@ def tenant_label(vc_uid: str) -> str:
             return OTHERS
         label = _labels[vc_uid] = names.short_digest(vc_uid)
     return label
+
+
+def refused(why: Unheard, vc_uid: str = "") -> None:
+    """Count a connection; without a UID nobody knows whose it was."""
+    CONNECTIONS_REFUSED.labels(tenant_label(vc_uid) if vc_uid else UNKNOWN, why.value).inc()
 
 
 def outcome(status: int) -> str:
@@ -92,3 +128,9 @@ def show_upstream(mode: Mode, why: Why) -> None:
     """Show the present way, and no other."""
     _UPSTREAM.clear()
     _UPSTREAM.labels(mode.value, why.value).set(1)
+
+
+def show_policies(state: Policies) -> None:
+    """Show the present state, and no other."""
+    _POLICIES.clear()
+    _POLICIES.labels(state.value).set(1)

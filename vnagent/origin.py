@@ -26,6 +26,10 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 
 
+class NoTokenError(TrustProblemError):
+    """We have nothing to show to the server; says where it should be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a server listens, and what its certificate has to name."""
@@ -110,10 +114,10 @@ class Origin:
         return channel
 
     def write_request(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Write a request head with the current credential."""
+        """Write a request head with the current credential; raises NoTokenError."""
         token = self._token.content.strip()
         if _TOKEN.fullmatch(token) is None:
-            raise TrustProblemError(f"{self._token.path} holds no token")
+            raise NoTokenError(f"{self._token.path} holds no token")
         return heads.write_request(method, target, self.address.authority, headers, token)
 
     async def renew_credential(self) -> bool:

@@ -14,7 +14,7 @@ import structlog
 from vnagent import heads
 from vnagent.channel import Channel, ChannelLostError
 from vnagent.heads import ResponseHead, ResponseProblemError, TooLongError
-from vnagent.origin import MAX_ANSWER_BYTES, Origin
+from vnagent.origin import MAX_ANSWER_BYTES, NoTokenError, Origin
 from vnagent.refusals import Reason, RefusedError
 from vnagent.tls import TrustProblemError
 
@@ -172,6 +172,9 @@ class Peer:
         words = self.words
         _log.warning("call failed", by=words.name, error=str(error), kind=type(error).__name__)
         match error:
+            case NoTokenError():
+                sentence = f"the node agent has no credential for {words.name}; try again"
+                return RefusedError(502, words.denies, sentence)
             case TrustProblemError() | ChannelLostError(is_untrusted=True):
                 sentence = f"the certificate of {words.name} does not verify"
                 return RefusedError(502, words.untrusted, sentence)

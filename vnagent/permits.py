@@ -3,7 +3,8 @@
 Owns what vc-manager last wrote of it, and one entry per running session. Must not know where the
 document comes from. Hazard: default closed: what is not known, not readable or too old to be
 trusted permits nothing new; and a session lives no longer than its permit, so that what was
-switched off is off.
+switched off is off. What is known ages only while nobody tells of changes: with the document
+followed it is as good as new, whoever should be writing it (docs/adr/0022).
 """
 
 import asyncio
@@ -15,12 +16,16 @@ import structlog
 
 from tenancy import switches
 from tenancy.switches import Call, Switches, SwitchesProblemError
+from vnagent import metrics
+from vnagent.metrics import Policies
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Verb
 
 STALE_SECONDS = 300.0
 """How long what is known counts when nobody tells of changes any more: without the super API
 server nobody changes a policy either, but a node may be cut off alone."""
+_TICK_SECONDS = 0.01
+"""By which a timer may be early."""
 
 CALLS: Mapping[Verb, Call] = {
     Verb.LOGS: Call.LOGS,
@@ -47,8 +52,10 @@ class Permits:
     def __init__(self) -> None:
         self._switches: Switches | None = None
         self._lost_at: float | None = None
+        self._told: Policies | None = None
         self._known = asyncio.Event()
         self._running: set[_Running] = set()
+        self._tell()
 
     @property
     def count(self) -> int:
@@ -63,6 +70,7 @@ class Permits:
         """
         self._lost_at = None
         self._switches = _read(data)
+        self._tell()
         if self._switches is None:
             return
         self._known.set()
@@ -75,8 +83,12 @@ class Permits:
 
     def lose(self) -> None:
         """Remember that from now on nobody tells of changes."""
-        if self._lost_at is None:
-            self._lost_at = asyncio.get_running_loop().time()
+        if self._lost_at is not None:
+            return
+        loop = asyncio.get_running_loop()
+        self._lost_at = loop.time()
+        loop.call_later(STALE_SECONDS + _TICK_SECONDS, self._tell)
+        self._tell()
 
     async def known(self) -> None:
         """Wait until there is something to decide by."""
@@ -139,7 +151,31 @@ class Permits:
     def _is_stale(self) -> bool:
         if self._lost_at is None:
             return False
-        return asyncio.get_running_loop().time() - self._lost_at > STALE_SECONDS
+        return asyncio.get_running_loop().time() - self._lost_at >= STALE_SECONDS
+
+    def _state(self) -> Policies:
+        if self._switches is None:
+            return Policies.UNKNOWN
+        if self._lost_at is None:
+            return Policies.FOLLOWED
+        return Policies.STALE if self._is_stale() else Policies.KEPT
+
+    def _tell(self) -> None:
+        """Say how things stand when that has changed."""
+        state, before = self._state(), self._told
+        if state is before:
+            return
+        self._told = state
+        metrics.show_policies(state)
+        match state:
+            case Policies.KEPT:
+                _log.warning("policies are not followed; what is known counts", left=STALE_SECONDS)
+            case Policies.STALE:
+                _log.error("policies were not followed for too long, nothing new is served")
+            case Policies.FOLLOWED:
+                _log.info("policies are followed", before=before and before.value)
+            case Policies.UNKNOWN:
+                pass  # who read them has said why
 
 
 def _read(data: Mapping[str, str] | None) -> Switches | None:

@@ -9,21 +9,11 @@ has gone must end at once, because a silent container would never tell.
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from enum import StrEnum
 
 from vnagent.channel import Channel, ChannelLostError
+from vnagent.ends import CLOSING_SECONDS, End, Event, Stage, end_of
 
 _LAST_BYTES_SECONDS = 0.05
-
-
-class End(StrEnum):
-    """How a stream ended; a closed set, safe as a metric label."""
-
-    COMPLETE = "complete"
-    CALLER_GONE = "caller_gone"
-    KUBELET_LOST = "kubelet_lost"
-    IDLE = "idle"
-    TOO_LONG = "too_long"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +32,11 @@ class Deadlines:
 class _Flow:
     """One direction, fed by its source; the sink of that channel."""
 
-    def __init__(self, pump: "Pump", source: Channel, target: Channel, broken: End) -> None:
+    def __init__(self, pump: "Pump", source: Channel, target: Channel, broken: Event) -> None:
         self.count = 0
-        self.has_ended = False
+        self.ended_at: float | None = None
+        """When its source has closed it in order."""
+        self.has_broken = False
         self._pump = pump
         self._source = source
         self._target = target
@@ -54,13 +46,19 @@ class _Flow:
         self.count += len(chunk)
         self._target.write(chunk)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more comes, in order."""
+        return self.ended_at is not None
+
     def ended(self) -> None:
-        self.has_ended = True
+        self.ended_at = asyncio.get_running_loop().time()
         self._target.finish()
         self._pump.stir()
 
     def lost(self, error: ChannelLostError) -> None:
         del error
+        self.has_broken = True
         self._pump.stop(self._broken)
 
     def writable(self, is_writable: bool) -> None:
@@ -75,7 +73,6 @@ class _Watch(_Flow):
         """Drop what a caller sends after its request; it is no part of the stream."""
 
     def ended(self) -> None:
-        self.has_ended = True
         self._pump.stop(self._broken)
 
 
@@ -90,10 +87,15 @@ class Pump:
         self._deadlines = deadlines
         self._is_two_way = is_two_way
         way_up = _Flow if is_two_way else _Watch
-        self._up = way_up(self, caller, kubelet, End.CALLER_GONE)
-        self._down = _Flow(self, kubelet, caller, End.KUBELET_LOST)
+        self._up = way_up(self, caller, kubelet, Event.CALLER_BROKE)
+        self._down = _Flow(self, kubelet, caller, Event.KUBELET_BROKE)
         self._end: End | None = None
         self._stirred = asyncio.Event()
+
+    @property
+    def end(self) -> End:
+        """How the stream has ended, for one that has."""
+        return self._end or End.DRAINED
 
     @property
     def bytes_up(self) -> int:
@@ -118,24 +120,22 @@ class Pump:
                 if (progress := self._progress()) != seen:
                     seen, moved_at = progress, now
                 if now - started >= self._deadlines.total_seconds:
-                    self.stop(End.TOO_LONG)
+                    self.stop(Event.GREW_OLD)
                 elif now - moved_at >= self._patience():
-                    self.stop(End.IDLE)
+                    self.stop(Event.WENT_IDLE)
         finally:
-            end = self._end or End.CALLER_GONE
-            self._close(end)
-        return end
+            self.stop(Event.WAS_CUT)
+            self._close()
+        return self.end
 
     def stir(self) -> None:
         """Have the ends looked at soon: what was just written is not out yet."""
         self._stirred.set()
 
-    def stop(self, end: End) -> None:
-        """End the stream; the first reason stays."""
+    def stop(self, event: Event) -> None:
+        """Take in what ends a stream, if it does; the first reason stays."""
         if self._end is None:
-            # What breaks after the kubelet's orderly end breaks nothing: all was said.
-            is_late = self._down.has_ended and not self._caller.unsent_bytes
-            self._end = End.COMPLETE if is_late else end
+            self._end = end_of(self._stage(), event)
             self._stirred.set()
 
     async def _has_stopped(self) -> bool:
@@ -147,10 +147,19 @@ class Pump:
                 await self._stirred.wait()
         self._stirred.clear()
         # When no direction is open and each side has been sent all of it.
-        has_ended = self._down.has_ended and (self._up.has_ended or not self._is_two_way)
+        way_up_is_over = self._up.has_ended or self._down.has_broken or not self._is_two_way
+        has_ended = self._down.has_ended and way_up_is_over
         if has_ended and not (self._caller.unsent_bytes or self._kubelet.unsent_bytes):
-            self.stop(End.COMPLETE)
+            self._end = self._end or End.COMPLETE
         return self._end is not None
+
+    def _stage(self) -> Stage:
+        if self._down.has_ended:
+            return Stage.SAYING if self._caller.unsent_bytes else Stage.SAID
+        if self._up.ended_at is None:
+            return Stage.OPEN
+        since = asyncio.get_running_loop().time() - self._up.ended_at
+        return Stage.CLOSING if since < CLOSING_SECONDS else Stage.HALF_OPEN
 
     def _patience(self) -> float:
         is_half_open = self._up.has_ended or self._down.has_ended
@@ -160,8 +169,9 @@ class Pump:
         waiting = (self._caller.unsent_bytes, self._kubelet.unsent_bytes)
         return (self.bytes_up, self.bytes_down, *waiting)
 
-    def _close(self, end: End) -> None:
-        if end is End.COMPLETE:
+    def _close(self) -> None:
+        # A goodbye says that this was all of it, which the kubelet alone knows.
+        if self.end is End.COMPLETE and self._down.has_ended:
             self._kubelet.close()
             self._caller.close()
         else:

@@ -8,15 +8,13 @@ name, as it is for logs.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vnagent.gate import OwnedPod
 from vnagent.heads import ResponseProblemError
 from vnagent.leaves import capped
-
-Total = Callable[[Mapping[str, int]], int]
-"""From CPU nanoseconds by super UID to the tenant's total."""
+from vnagent.totals import Total, Used
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -117,12 +115,13 @@ def reduce(document: bytes, pods: Iterable[OwnedPod], total: Total) -> bytes:
         # Said twice, it is one too many: a scraper would take either.
         samples[shown.key] = None if shown.key in samples else shown
     found = [sample for sample in samples.values() if sample is not None]
-    used = {uids[one.key]: _nanoseconds(one) for one in found if one.family == _POD_CPU}
+    used = {uids[one.key]: _used(one) for one in found if one.family == _POD_CPU}
     return _write([*found, *_sums(found, total(used))])
 
 
-def _nanoseconds(sample: _Sample) -> int:
-    return capped(round(float(sample.value) * 1e9))
+def _used(sample: _Sample) -> Used:
+    nanoseconds = capped(round(float(sample.value) * 1e9))
+    return Used(nanoseconds, int(sample.time) / 1000) if sample.time else Used(nanoseconds)
 
 
 def _read(document: bytes) -> Iterable[_Sample]:

@@ -10,17 +10,23 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any
 
+import structlog
+
 from vnagent import audit, heads, metrics, routes
 from vnagent.audit import Session
 from vnagent.channel import Channel, ChannelLostError
+from vnagent.ends import End
 from vnagent.gate import Gate, OwnedPod
 from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
 from vnagent.limits import RUNS, RUNS_PER_TENANT, Streams
+from vnagent.metrics import Unheard
+from vnagent.parting import part
 from vnagent.peer import Opened
 from vnagent.permits import Permits
-from vnagent.pump import Deadlines, End, Pump
+from vnagent.pump import Deadlines, Pump
 from vnagent.reads import Reads
+from vnagent.rebuffs import TOLD_AT_ONCE, TOLD_SECONDS, Rebuffs
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
 from vnagent.upstream import Upstream
@@ -31,8 +37,9 @@ SWITCH_SECONDS = 60.0
 HAND_OVER_SECONDS = 30.0
 """For a caller to read an answer that is held in memory."""
 PIECE_BYTES = 64 * 1024
-DRAINED = "drained"
-"""How a session is recorded that the agent's own end has cut off."""
+
+
+_log = structlog.get_logger(__name__)
 
 
 class CallerGoneError(Exception):
@@ -58,14 +65,23 @@ class Requests:
         self._streams = streams
         self._deadlines = deadlines
         self._runs = Streams(per_tenant=RUNS_PER_TENANT, total=RUNS, what="runs")
+        self._rebuffs = Rebuffs(TOLD_AT_ONCE, TOLD_SECONDS)
 
     async def serve(self, channel: Channel, caller: Caller) -> None:
         """Serve the one request of a connection, and leave the channel closing."""
-        session = Session(caller, result=DRAINED)
+        loop = asyncio.get_running_loop()
+        if self._rebuffs.is_shut(caller.vc_uid, loop.time()):
+            metrics.refused(Unheard.REPEATED, caller.vc_uid)
+            channel.abort()
+            return
+        session = Session(caller, result=End.DRAINED.value)
         try:
             await self._serve(channel, session)
         except RefusedError as refusal:
             session.result = refusal.reason.value
+            is_flood = refusal.reason is Reason.TENANT_FULL and session.route is None
+            if is_flood and self._rebuffs.count(caller.vc_uid, loop.time()):
+                _log.warning("a tenant goes on past its limit, now unheard", tenant=caller.key)
             if session.status:  # its head is out: a sentence would be taken for the stream's
                 channel.cut()
                 return
@@ -155,8 +171,9 @@ class Requests:
         channel.write(written)
         pump = Pump(channel, opened.channel, is_two_way=bool(upgrade), deadlines=self._deadlines)
         try:
-            session.result = (await pump.run()).value
+            await pump.run()
         finally:
+            session.result = pump.end.value
             session.bytes_up, session.bytes_down = pump.bytes_up, pump.bytes_down
 
     async def _pass_refusal(
@@ -231,22 +248,11 @@ async def _hand_over(channel: Channel, head: bytes, body: bytes) -> End:
     except TimeoutError:
         channel.cut()
         return End.TOO_LONG
-    await _part(channel)
+    await part(channel)
     return End.COMPLETE
 
 
 async def _answer(channel: Channel, status: int, sentence: str, extra: heads.Headers = ()) -> None:
     """Write an answer of our own and part."""
     channel.write(heads.write_answer(status, f"{sentence}\n".encode(), extra))
-    await _part(channel)
-
-
-async def _part(channel: Channel) -> None:
-    """Close, but not before the caller has read what it was written."""
-    with contextlib.suppress(ChannelLostError, TimeoutError):
-        channel.finish()
-        # Closing at once on a caller that still sends would make the kernel drop the answer.
-        async with asyncio.timeout(2.0):
-            while await channel.read():
-                pass
-    channel.close()
+    await part(channel)

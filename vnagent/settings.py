@@ -17,6 +17,7 @@ from vnagent.origin import Address
 from vnagent.pump import Deadlines
 
 HEALTH_PORT = 10551
+METRICS_PORT = 10552
 DRAIN_SECONDS = 9.0
 """Less than the ten seconds in which every component ends."""
 
@@ -38,6 +39,8 @@ class Settings:
     listen_host: str
     port: int
     health_port: int
+    metrics_port: int
+    """Of the metrics over TLS, for whom a role lets read them; 0: the health port shows them."""
     pod_name: str
     pod_namespace: str
     pod_uid: str
@@ -77,6 +80,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str
         listen_host=given.listen_host or given.pod_ip,
         port=given.port,
         health_port=given.health_port,
+        metrics_port=given.metrics_port,
         pod_name=given.pod_name,
         pod_namespace=given.pod_namespace,
         pod_uid=given.pod_uid,
@@ -120,7 +124,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 
     add("--listen-host", "LISTEN_HOST", "", "address to listen on, if not the pod's")
     add("--port", "PORT", marks.AGENT_PORT, "port for tenant API servers")
-    add("--health-port", "HEALTH_PORT", HEALTH_PORT, "plain port of /healthz and /metrics")
+    add("--health-port", "HEALTH_PORT", HEALTH_PORT, "plain port of /healthz and /readyz")
+    about = "TLS port of /metrics, for bearer tokens; 0: without either, on the health port"
+    add("--metrics-port", "METRICS_PORT", METRICS_PORT, about)
     add("--pod-name", "POD_NAME", "", "our pod's name")
     add("--pod-namespace", "POD_NAMESPACE", "", "its namespace, where vc-manager writes for us")
     add("--pod-uid", "POD_UID", "", "its UID, for Events on it")

@@ -7,7 +7,8 @@ packets.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -15,9 +16,7 @@ import orjson
 from vnagent.gate import OwnedPod
 from vnagent.heads import ResponseProblemError
 from vnagent.leaves import capped, count, each, fields, moment, text
-
-Total = Callable[[Mapping[str, int]], int]
-"""From CPU nanoseconds by super UID to the tenant's total."""
+from vnagent.totals import Total, Used
 
 _CPU = {"time": moment, "usageNanoCores": count, "usageCoreNanoSeconds": count}
 # A container's `availableBytes` is what is left of its own limit.
@@ -104,14 +103,22 @@ def reduce(document: bytes, pods: Mapping[str, OwnedPod], total: Total) -> bytes
         if pod is None or times[uid] > 1 or not pod.is_at(ref.get("namespace"), ref.get("name")):
             continue
         shown[uid] = _pod(item, pod)
-    used = {uid: found.get("cpu", {}).get("usageCoreNanoSeconds") for uid, found in shown.items()}
-    known = {uid: nanoseconds for uid, nanoseconds in used.items() if nanoseconds is not None}
-    cpu_total = total(known)
+    used = {uid: _used(found.get("cpu", {})) for uid, found in shown.items()}
+    cpu_total = total({uid: figure for uid, figure in used.items() if figure is not None})
     own = list(shown.values())
     node |= {name: found for name in _SUMMED if (found := _sum(name, own))}
     if "cpu" in node:
         node["cpu"]["usageCoreNanoSeconds"] = cpu_total
     return orjson.dumps({"node": node, "pods": own})
+
+
+def _used(cpu: Mapping[str, Any]) -> Used | None:
+    nanoseconds, time = cpu.get("usageCoreNanoSeconds"), cpu.get("time")
+    if nanoseconds is None:
+        return None
+    return (
+        Used(nanoseconds, datetime.fromisoformat(time).timestamp()) if time else Used(nanoseconds)
+    )
 
 
 def _pod(item: Mapping[str, Any], pod: OwnedPod) -> dict[str, Any]:

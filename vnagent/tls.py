@@ -21,16 +21,22 @@ class TrustProblemError(Exception):
 
 def server_context(*, certificate: bytes, key: bytes, client_authorities: bytes) -> ssl.SSLContext:
     """Return the context that tenants connect to: no verified certificate, no connection."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _harden(context)
+    context = open_context(certificate=certificate, key=key)
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_STRICT
+    _trust(context, client_authorities, "the client authority file")
+    return context
+
+
+def open_context(*, certificate: bytes, key: bytes) -> ssl.SSLContext:
+    """Return a context that asks for no certificate: who connects has to say so in another way."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _harden(context)
     # Nobody has to resume; the identity is read anew from the leaf even of a resumed session.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
     # Go callers put the cipher first for which their machine has instructions.
     context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    _trust(context, client_authorities, "the client authority file")
     with _readable(certificate) as chain_path, _readable(key) as key_path:
         try:
             context.load_cert_chain(chain_path, key_path)

@@ -7,6 +7,8 @@ import yaml
 
 from tenancy import marks
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
+from vcmanager import agent_trust
+from vnagent import reviews
 
 WORKLOADS = (
     ("Deployment", marks.MANAGER),
@@ -116,6 +118,7 @@ def test_everything_that_has_a_namespace_is_in_the_chart_s(objects):
     kinds = {
         *("Deployment", "DaemonSet", "ServiceAccount", "Role", "RoleBinding"),
         *("PodDisruptionBudget", "ConfigMap", "PrometheusRule", "PodMonitor"),
+        *("Service", "ServiceMonitor"),
     }
     for each in objects:
         expected = NAMESPACE if each["kind"] in kinds else None
@@ -204,6 +207,7 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
     assert pod["containers"][0]["ports"] == [
         {"name": "kubelet", "containerPort": marks.AGENT_PORT},
         {"name": "http", "containerPort": 10551},
+        {"name": "metrics", "containerPort": 10552},
     ]
     assert environment(agent) == {
         "POD_NAME": {"fieldPath": "metadata.name"},
@@ -214,6 +218,7 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
         "POD_IP": {"fieldPath": "status.podIP"},
         "POD_UID": {"fieldPath": "metadata.uid"},
         "UPSTREAM": "auto",
+        "METRICS_PORT": "10552",
         "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
         "KUBELET_CA_FILE": "/etc/vn-agent/kubelet/ca.crt",
     }
@@ -243,6 +248,8 @@ def test_the_agent_has_the_rights_of_its_way_and_no_others(upstream, straight, a
     streams = ("pods/exec", "pods/attach", "pods/portforward")
     assert granted == {
         "certificatesigningrequests": ["create", "get"],
+        "tokenreviews": ["create"],
+        "subjectaccessreviews": ["create"],
         **({"nodes/proxy": ["create", "get"]} if straight else {}),
         **({key: ["get"] for key in ("nodes/metrics", "nodes/stats")} if straight else {}),
         **({"pods": ["list"], "pods/log": ["get"]} if around else {}),
@@ -272,7 +279,51 @@ def test_a_drain_is_never_held_up_by_a_single_pod(usual):
         assert named(usual, "PodDisruptionBudget", name)["spec"]["maxUnavailable"] == 1
 
 
-MONITORING = {"PrometheusRule", "PodMonitor"}
+def test_metrics_of_agents_may_be_open_instead():
+    """Then nobody is asked about, and the port that shows them is the one of the probes."""
+    objects = render(
+        *("--set", "agent.metrics.secure=false", "--set", "monitoring.podMonitors.enabled=true")
+    )
+    agent = named(objects, "DaemonSet", marks.AGENT)
+    assert environment(agent)["METRICS_PORT"] == "0"
+    ports = pod_of(agent)["containers"][0]["ports"]
+    assert [port["name"] for port in ports] == ["kubelet", "http"]
+    rules = named(objects, "ClusterRole", "virtual-cluster:vn-agent")["rules"]
+    assert not [rule for rule in rules if "tokenreviews" in rule["resources"]]
+    endpoints = named(objects, "PodMonitor", marks.AGENT)["spec"]["podMetricsEndpoints"]
+    assert endpoints == [{"port": "http", "path": "/metrics"}]
+    assert not [each for each in objects if each["kind"] in ("ServiceMonitor", "Service")]
+
+
+def test_metrics_of_agents_are_read_by_tls_with_a_token_and_never_without(full):
+    """SEC-13: and there is a role for that which may do nothing else."""
+    assert not [
+        each
+        for each in full
+        if each["kind"] == "PodMonitor" and each["metadata"]["name"] == marks.AGENT
+    ]
+    (endpoint,) = named(full, "ServiceMonitor", marks.AGENT)["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"] == {
+        "ca": {"configMap": {"name": marks.AGENT_CLIENT_TRUST, "key": agent_trust.SERVING_KEY}}
+    }
+    assert endpoint["bearerTokenFile"].endswith("/serviceaccount/token")
+    service = named(full, "Service", "vn-agent-metrics")
+    labels = service["metadata"]["labels"].items()
+    wanted = named(full, "ServiceMonitor", marks.AGENT)["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= labels
+    (port,) = service["spec"]["ports"]
+    agent = named(full, "DaemonSet", marks.AGENT)
+    ports = {each["name"] for each in pod_of(agent)["containers"][0]["ports"]}
+    assert (port["name"], port["targetPort"] in ports) == (endpoint["port"], True)
+    template = agent["spec"]["template"]["metadata"]["labels"].items()
+    assert service["spec"]["selector"].items() <= template
+    assert named(full, "ClusterRole", "virtual-cluster-metrics")["rules"] == [
+        {"nonResourceURLs": [reviews.PATH], "verbs": ["get"]}
+    ]
+
+
+MONITORING = {"PrometheusRule", "PodMonitor", "ServiceMonitor"}
 
 
 def test_monitoring_is_off_unless_asked_for(usual):
@@ -294,7 +345,7 @@ def test_the_dashboard_and_the_alerts_are_those_of_the_files(full):
 
 
 def test_every_component_is_scraped_at_a_port_that_it_has(full):
-    for kind, name in WORKLOADS:
+    for kind, name in WORKLOADS[:2]:
         monitor = named(full, "PodMonitor", name)["spec"]
         workload = named(full, kind, name)
         labels = workload["spec"]["template"]["metadata"]["labels"].items()

@@ -15,7 +15,7 @@ from tenancy import marks
 from tests.support.alerts import METRIC, MONITORING, rules
 from tests.testbed import product
 from vnagent import metrics as agent_metrics
-from vnagent.pump import End
+from vnagent.ends import End
 from vnagent.refusals import Reason
 
 RUNBOOKS = product.REPOSITORY / "docs" / "runbooks"

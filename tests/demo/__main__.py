@@ -93,6 +93,11 @@ def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
     tenant.run("kubectl", "get", "namespaces")
     tenant.run("kubectl", "get", "nodes")
 
+    say("# Its name server follows some seconds later.\n")
+    super_shell.run(
+        *("kubectl", "wait", f"virtualcluster/{TENANT}"),
+        *("--for=condition=DNSReady", "--timeout=120s"),
+    )
     say("# Its admin does what one does: a Deployment, a Service, a Job.\n")
     tenant.run("kubectl", "create", "namespace", "shop")
     tenant.run("kubectl", "apply", "-f", HERE / "shop.yaml")
@@ -105,10 +110,6 @@ def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
     tenant.run("kubectl", "get", "nodes")
 
     say("# Logs, a command in a pod, a name looked up, the Service called.\n")
-    super_shell.run(
-        *("kubectl", "wait", f"virtualcluster/{TENANT}"),
-        *("--for=condition=DNSReady", "--timeout=120s"),
-    )
     tenant.run("kubectl", "-n", "shop", "logs", "deployment/web")
     tenant.run("kubectl", "-n", "shop", "exec", "deployment/web", "--", "hostname")
     name = "web.shop.svc.cluster.local"

@@ -203,6 +203,7 @@ def start_agent(
         "listen-host": "0.0.0.0",  # noqa: S104 - loopback for curl, the other for API servers
         "port": port,
         "health-port": health_port,
+        "metrics-port": 0,
         "client-ca-file": folder / "client-ca.crt",
         "kubelet-host": kubelet,
         "kubelet-ca-file": folder / "kubelet-ca.crt",

@@ -22,8 +22,8 @@ from vcmanager.expiries import Expiries, Span
 from vcmanager.pki import authority, checks
 from vnagent import audit
 from vnagent.audit import Session
+from vnagent.ends import End
 from vnagent.identity import Caller
-from vnagent.pump import End
 from vnagent.refusals import Reason
 from vnagent.routes import Route, Verb
 

@@ -8,7 +8,7 @@ import contextlib
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from telemetry import probes
+from telemetry import exposition, probes
 from telemetry.probes import Probes
 
 
@@ -55,8 +55,15 @@ async def test_one_text_of_the_metrics_serves_all_who_ask_together(monkeypatch):
         first = await _get(port, "/metrics")
         asked.inc()
         assert await _get(port, "/metrics") == first
-        monkeypatch.setattr(probes, "_FRESH", 0.0)
+        monkeypatch.setattr(exposition, "_FRESH", 0.0)
         assert await _get(port, "/metrics") != first
+
+
+async def test_metrics_may_be_shown_elsewhere():
+    """Where whoever asks has to say who he is."""
+    async with Probes(CollectorRegistry(), has_metrics=False).served(0, "127.0.0.1") as port:
+        assert await _get(port, "/metrics") == (404, "/healthz and /readyz are here\n")
+        assert await _get(port, "/healthz") == (200, "ok\n")
 
 
 async def test_one_connection_too_many_is_sent_away(monkeypatch):

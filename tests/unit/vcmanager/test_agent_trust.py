@@ -5,6 +5,7 @@ from tenancy import marks
 from tests.unit.vcmanager.factories import Recorder, fake_means
 from vcmanager import agent_trust, keys
 from vcmanager.means import RESYNC_SECONDS
+from vcmanager.pki import bundles
 
 
 async def test_what_agents_trust_is_looked_at_again_and_bears_what_its_watch_selects():
@@ -52,3 +53,17 @@ async def test_an_authority_that_is_gone_is_waited_for():
     means = fake_means(Recorder({"vn-agent-trust": published}))
     with pytest.raises(Wait, match="restore it"):
         await agent_trust.reconcile(means, keys.AGENT_TRUST)
+
+
+async def test_both_authorities_are_published_without_their_keys():
+    """Agents know callers by the one, whoever reads their metrics knows agents by the other."""
+    super_client = Recorder()
+    await agent_trust.reconcile(fake_means(super_client), keys.AGENT_TRUST)
+    objects = {body["metadata"]["name"]: body for body in super_client.bodies}
+    data = objects[marks.AGENT_CLIENT_TRUST]["data"]
+    assert set(data) == {agent_trust.CLIENT_KEY, agent_trust.SERVING_KEY}
+    for key, name in (("client", "CLIENT_SECRET"), ("serving", "SERVING_SECRET")):
+        pair = bundles.pair_of(objects[getattr(agent_trust, name)])
+        assert pair is not None
+        assert data[f"{key}-ca.crt"].encode() == pair.certificate
+    assert "PRIVATE" not in str(data)

@@ -20,7 +20,17 @@ AROUND = {
     ("", "pods/attach", ("get", "create"), (), False),
     ("", "pods/portforward", ("get", "create"), (), False),
 }
+SHOWN = {
+    ("authentication.k8s.io", "tokenreviews", ("create",), (), False),
+    ("authorization.k8s.io", "subjectaccessreviews", ("create",), (), False),
+}
+"""Where the metrics are for those whom a role lets read them."""
 TOLD = {("", "events", ("create",), (), True)}
+
+
+def is_wanted(when: tuple[str, tuple[str, ...]], value: tuple[str, str]) -> bool:
+    """Tell whether a row is granted for a value of the chart."""
+    return when[0] == value[0] and value[1] in when[1]
 
 
 @pytest.mark.parametrize(
@@ -33,11 +43,20 @@ TOLD = {("", "events", ("create",), (), True)}
 )
 def test_the_agent_may_go_the_way_that_it_is_told_and_ask_for_a_certificate(upstream, wanted):
     """SEC-12: no secrets, no writes of pods or of their status; nodes/proxy for kubelets alone."""
-    rows = [row for row in ACCESS if row.when is None or upstream in row.when[1]]
+    way = ("agent.upstream", upstream)
+    rows = [row for row in ACCESS if row.when is None or is_wanted(row.when, way)]
     granted = {
         (row.group, resource, row.verbs, row.names, row.namespaced)
         for row in rows
         for resource in row.resources
     }
     assert granted == wanted
-    assert all(row.when is None or row.when[0] == "agent.upstream" for row in ACCESS)
+    secure = ("agent.metrics.secure", "true")
+    assert {
+        (row.group, resource, row.verbs, row.names, row.namespaced)
+        for row in ACCESS
+        for resource in row.resources
+        if row.when is not None and is_wanted(row.when, secure)
+    } == SHOWN
+    known = {"agent.upstream", "agent.metrics.secure"}
+    assert all(row.when is None or row.when[0] in known for row in ACCESS)

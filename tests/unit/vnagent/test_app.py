@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import ssl
 import sys
 import urllib.error
 import urllib.request
@@ -14,14 +15,14 @@ from tests.support.processes import free_port
 from tests.unit.vnagent import certificates, wires
 from tests.unit.vnagent.api import NAMESPACE, FakeApi
 from tests.unit.vnagent.certificates import VALID
+from tests.unit.vnagent.reviewing import GOOD, NOBODY, ReviewApi
 from tests.unit.vnagent.stage import FakeKubelet, access, api_server
 
 
-def is_ready(port: int) -> int:
+def is_ready(port: int, path: str = "/readyz") -> int:
     """Ask the health port."""
-    url = f"http://127.0.0.1:{port}/readyz"
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
@@ -30,11 +31,19 @@ def is_ready(port: int) -> int:
         return 0
 
 
+def metrics(port: int, context: ssl.SSLContext, token: str) -> bytes:
+    """Ask for the metrics."""
+    lines = ("GET /metrics HTTP/1.1", "Host: a", f"Authorization: Bearer {token}", "", "")
+    with wires.dial(port, context) as peer:
+        peer.sendall("\r\n".join(lines).encode())
+        return wires.read_all(peer)
+
+
 @pytest.mark.parametrize("upstream", ["auto", "kubelet", "apiserver"])
 async def test_the_program_from_start_to_end(tmp_path, upstream):
     """No authority or no policies: no listener; then tenants are served; SIGTERM ends with 0.
 
-    Without the kubelet nothing of the kubelet is needed.
+    Without the kubelet nothing of the kubelet is needed. SEC-13: the plain port has no metrics.
     """
     straight = upstream != "apiserver"
     authority, callers = trustme.CA(), certificates.make_authority()
@@ -45,9 +54,17 @@ async def test_the_program_from_start_to_end(tmp_path, upstream):
     (tmp_path / "api.crt").write_bytes(authority.cert_pem.bytes())
     if straight:
         (tmp_path / "kubelet.crt").write_bytes(authority.cert_pem.bytes())
-    port, health_port = free_port(), free_port()
-    around = api_server()
-    api = FakeApi(otherwise=around.handle)
+    port, health_port, metrics_port = free_port(), free_port(), free_port()
+    around, readers = api_server(), ReviewApi()
+
+    def answer(peer: ssl.SSLSocket, head: bytes) -> None:
+        if b"reviews HTTP/1.1\r\n" in head:
+            whole, _, body = head.partition(b"\r\n\r\n")
+            readers.handle(peer, whole, body)
+        else:
+            around.handle(peer, head)
+
+    api = FakeApi(otherwise=answer)
     with FakeKubelet().running(authority) as kubelet, api.running(authority):
         program = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "vnagent", "--pod-name=x", "--pod-ip=127.0.0.1"),
@@ -55,6 +72,7 @@ async def test_the_program_from_start_to_end(tmp_path, upstream):
             *(f"--api-port={api.port}", f"--api-ca-file={tmp_path}/api.crt"),
             *("--kubelet-host=127.0.0.1", "--api-host=127.0.0.1", f"--port={port}"),
             *(f"--kubelet-port={kubelet.port}", f"--health-port={health_port}"),
+            f"--metrics-port={metrics_port}",
             *(f"--tls-cert-file={tmp_path}/serving.crt", f"--token-file={tmp_path}/token"),
             *(f"--tls-private-key-file={tmp_path}/serving.key",),
             *(f"--client-ca-file={tmp_path}/clients.crt",),
@@ -82,6 +100,12 @@ async def test_the_program_from_start_to_end(tmp_path, upstream):
                     return wires.read_all(peer)
 
             assert (await asyncio.to_thread(talk)).endswith(b"5\r\nhello\r\n0\r\n\r\n")
+            assert await asyncio.to_thread(is_ready, health_port, "/metrics") == 404
+            open_context = wires.client_context(authority)
+            shown = await asyncio.to_thread(metrics, metrics_port, open_context, GOOD)
+            assert b"vc_agent_sessions_total{" in shown
+            hidden = await asyncio.to_thread(metrics, metrics_port, open_context, NOBODY)
+            assert hidden.startswith(b"HTTP/1.1 401 ")
         finally:
             program.send_signal(signal.SIGTERM)
             _, log = await program.communicate()

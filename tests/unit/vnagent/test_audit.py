@@ -5,16 +5,18 @@ import uuid
 from datetime import UTC, datetime
 
 from prometheus_client import REGISTRY, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
 
 from tenancy import names
+from tests.unit.vnagent import stage
 from vnagent import audit, metrics
+from vnagent.ends import End
 from vnagent.identity import Caller
-from vnagent.pump import End
 from vnagent.refusals import Reason
 from vnagent.routes import Route, Verb
 
 CALLER = Caller("0f0e0d0c-0b0a-4900-8800-070605040302", "default-b41df0-one", datetime.now(UTC))
-RESULTS = [*End, *Reason, "kubelet_refused", "drained"]
+RESULTS = [*End, *Reason, "kubelet_refused"]
 
 
 def series(prefix: str = "vc_agent") -> int:
@@ -39,6 +41,35 @@ def test_series_do_not_grow_with_what_callers_invent():
     for number in range(20):
         record(f"n{number}", f"p{number}")
     assert series() == closed
+
+
+LABELS = {
+    *("verb", "result", "direction", "tenant", "outcome", "mode", "reason", "state"),
+}
+"""Every label that a metric of the agent may have; each has a closed set of values."""
+
+
+def test_no_metric_has_a_label_that_a_caller_writes():
+    """SEC-14: a label that is not listed here is of no closed set that anybody has looked at."""
+    families = [one for one in vars(metrics).values() if isinstance(one, MetricWrapperBase)]
+    assert len(families) >= 9
+    for family in families:
+        assert set(family._labelnames) <= LABELS, family._name
+
+
+async def test_hostile_requests_make_no_series(tmp_path):
+    """SEC-14: whatever is asked for is nowhere in what is shown."""
+    chance = random.Random(140)  # noqa: S311 - no secret
+    async with stage.staged(tmp_path, stage.FakeKubelet()) as set_up:
+        for number in range(60):
+            word = f"canary{number}"
+            path = chance.choice(
+                ("containerLogs/{0}/{0}/{0}", "exec/{0}/{0}/{0}?command={0}", "{0}", "pods?{0}={0}")
+            ).format(word)
+            lines = f"{word}: {word}\r\nUser-Agent: {word}\r\nX-Remote-User: {word}\r\n"
+            method = chance.choice(("GET", "POST", word.upper()))
+            await set_up.send(f"{method} /{path} HTTP/1.1\r\nHost: {word}\r\n{lines}\r\n".encode())
+    assert "canary" not in generate_latest().decode().lower()
 
 
 def value(name: str, **labels: str) -> float:

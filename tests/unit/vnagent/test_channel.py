@@ -147,15 +147,35 @@ async def test_a_peer_that_vanishes_ends_all_waiting(authority):
         await gone
 
 
-async def test_a_peer_that_vanished_without_a_word_is_noticed_within_a_minute(authority):
-    """REL-86: the kernel asks after it; each channel is one, of callers and of kubelets."""
+def is_asked_after(channel: Channel) -> bool:
+    """Tell whether the kernel looks after a silent peer, and gives it up within a minute."""
+    assert channel._transport is not None
+    endpoint = channel._transport.get_extra_info("socket")
+    options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+    first, pause, times = (endpoint.getsockopt(socket.IPPROTO_TCP, each) for each in options)
+    is_on = bool(endpoint.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+    return is_on and 0 < first + pause * times <= 60
+
+
+async def test_a_kubelet_that_vanished_without_a_word_is_noticed_within_a_minute(authority):
+    """REL-86: the kernel asks after it."""
     async with dialled(authority, send_then_wait()) as found:
-        assert found._transport is not None
-        endpoint = found._transport.get_extra_info("socket")
-        assert endpoint.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
-        first, pause, times = (endpoint.getsockopt(socket.IPPROTO_TCP, each) for each in options)
-        assert 0 < first + pause * times <= 60
+        assert is_asked_after(found)
+
+
+async def test_so_is_a_caller(authority):
+    """REL-86: a session whose tenant is gone holds a place, and a process in a pod."""
+    context = wires.server_context(authority, "127.0.0.1")
+    accepted: list[Channel] = []
+    listener = await asyncio.get_running_loop().create_server(
+        lambda: Channel(context, ReceiveBuffer(), accepted=accepted.append), "127.0.0.1", 0
+    )
+    async with listener:
+        port = listener.sockets[0].getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            await eventually(lambda: accepted)
+            assert is_asked_after(accepted[0])
+            accepted[0].abort()
 
 
 async def test_closing_on_a_peer_that_never_reads_ends_at_last(authority, monkeypatch):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tenancy import marks
+from tenancy import marks, names
 from vnagent import gate as gates
 from vnagent.gate import Gate, decide, read_pods
 from vnagent.identity import Caller
@@ -91,6 +91,39 @@ def test_the_owner_gets_in():
 def test_everybody_else_does_not(asked, who, reason):
     """SEC-03, SEC-05: another tenant, a super name, another UID, a container that was injected."""
     assert refusal(read_pods(listed(pod())), asked, who) is reason
+
+
+def test_no_way_to_split_a_super_namespace_leads_into_it():
+    """SEC-03: tenants and namespaces whose names join to the same text, and the system's own."""
+    roots = {ONE: "default-b41df0-one", TWO: "default-b41df0-one-web"}
+    spaces = ("a", "web", "web-a", "one", "system", "kube-system")
+    pods, homes = [], {}
+    for vc_uid, root in roots.items():
+        for space in spaces:
+            home = names.super_namespace(root, vc_uid, space)
+            homes[vc_uid, space] = home
+            one = pod(vcuid=vc_uid, namespace=space)
+            one["metadata"] |= {"namespace": home, "uid": f"{vc_uid}/{space}"}
+            pods.append(one)
+    for space in ("kube-system", "kube", "default"):
+        bare = pod(vcuid=None, uid=None, namespace=None)
+        bare["metadata"]["namespace"] = space
+        pods.append(bare)
+    table = read_pods(listed(*pods))
+    tried = {space for (_, space) in homes}
+    for home in {one["metadata"]["namespace"] for one in pods}:
+        words = home.split("-")
+        for at in range(len(words) + 1):
+            tried |= {"-".join(words[:at]), "-".join(words[at:])}
+    assert len(tried) > 40
+    for vc_uid in (*roots, "33333333-0000-4000-8000-000000000000"):
+        for space in tried:
+            asked = route(tenant_namespace=space)
+            if (vc_uid, space) in homes:
+                found = decide(table, caller(vc_uid), asked)
+                assert found.super_namespace == homes[vc_uid, space]
+            else:
+                assert refusal(table, asked, caller(vc_uid)) is Reason.NOT_FOUND
 
 
 @pytest.mark.parametrize(
@@ -264,8 +297,23 @@ async def test_a_miss_does_not_hold_up_who_is_found(monkeypatch):
     stuck.cancel()
 
 
-async def test_a_kubelet_that_is_down_is_asked_once_for_all_that_wait():
+async def test_a_kubelet_that_fails_is_not_asked_at_any_speed(monkeypatch):
+    """Lists keep a distance whatever becomes of them."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 60.0)
+    down = RefusedError(502, Reason.KUBELET_DOWN, "down")
+    kubelet = Kubelet(down, listed(pod()))
+    gate = Gate(kubelet.fetch)
+    with pytest.raises(RefusedError):
+        await gate.admit(caller(), route())
+    again = asyncio.ensure_future(gate.admit(caller(), route()))
+    await asyncio.sleep(0.01)
+    assert kubelet.calls == 1
+    again.cancel()
+
+
+async def test_a_kubelet_that_is_down_is_asked_once_for_all_that_wait(monkeypatch):
     """One after the other, each with its own timeout, they would wait for hours."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
     down = RefusedError(504, Reason.KUBELET_DOWN, "down")
     kubelet = Kubelet(down, down, listed(pod()))
     gate = Gate(kubelet.fetch)
@@ -278,8 +326,9 @@ async def test_a_kubelet_that_is_down_is_asked_once_for_all_that_wait():
     await gate.admit(caller(), route())
 
 
-async def test_a_list_that_cannot_be_read_is_the_kubelets_fault():
+async def test_a_list_that_cannot_be_read_is_the_kubelets_fault(monkeypatch):
     """502, and the next request asks again."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
     gate = Gate(Kubelet(b"<html>", listed(pod())).fetch)
     with pytest.raises(RefusedError) as refused:
         await gate.admit(caller(), route())

@@ -1,5 +1,6 @@
 """Heads: what is read, what passes, and what can never be smuggled."""
 
+import itertools
 import string
 
 import pytest
@@ -96,6 +97,50 @@ def test_what_could_be_read_in_two_ways_is_refused(block):
     with pytest.raises(RefusedError) as refused:
         heads.parse_request(block)
     assert (refused.value.status, refused.value.reason) == (400, Reason.MALFORMED)
+
+
+FRAMING = [
+    *(f"{name}: {value}" for name in ("Content-Length", "CONTENT-LENGTH") for value in ("0", "5")),
+    *(f"Content-Length:{value}" for value in ("", "00", "+0", "-0", "0x0", "0, 0", "0,5", "5\t")),
+    *(f"Transfer-Encoding: {value}" for value in ("chunked", "identity", "chunked, identity")),
+    *("transfer-encoding:chunked", "Transfer-Encoding : chunked", "Transfer-Encoding\t: chunked"),
+    *(
+        " Transfer-Encoding: chunked",
+        "Transfer-Encoding: xchunked",
+        "Transfer-Encoding: \x0bchunked",
+    ),
+    *(
+        "X: a\r\n Transfer-Encoding: chunked",
+        "X: a\nTransfer-Encoding: chunked",
+        "Content-Length : 5",
+    ),
+]
+
+
+def read(lines: bytes, method: bytes) -> heads.Headers | None:
+    """Return the headers of a request, None when it is refused as malformed."""
+    try:
+        return request(lines, first=LOGS.replace(b"GET", method)).headers
+    except RefusedError as refused:
+        if (refused.status, refused.reason) == (400, Reason.MALFORMED):
+            return None
+        raise
+
+
+def test_no_two_lines_of_framing_make_a_body():
+    """SEC-09: each pair in each order; what passes says in every reading that nothing follows."""
+    pairs = list(itertools.product((b"GET", b"POST"), ("X: y", *FRAMING), ("X: y", *FRAMING)))
+    assert len(pairs) >= 400
+    passed = 0
+    for method, *pair in pairs:
+        found = read("".join(f"{line}\r\n" for line in pair).encode(), method)
+        if found is None:
+            continue
+        passed += 1
+        assert {value for name, value in found if name == b"content-length"} <= {b"0"}, pair
+        assert b"transfer-encoding" not in dict(found), pair
+        assert all(line == "X: y" or line.lower().startswith("content-length") for line in pair)
+    assert 0 < passed < len(pairs) // 10
 
 
 def test_a_head_of_many_lines_is_refused():

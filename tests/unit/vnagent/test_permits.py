@@ -6,9 +6,10 @@ import pytest
 
 from tenancy import switches
 from tenancy.switches import Call, Switches
+from tests.support.eventually import eventually
 from tests.unit.vnagent.certificates import VC_UID
 from tests.unit.vnagent.stage import OTHER, access
-from vnagent import permits
+from vnagent import metrics, permits
 from vnagent.permits import CALLS, Permits
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
@@ -164,3 +165,85 @@ async def test_what_nobody_renews_grows_old(monkeypatch):
     found.learn(access())
     async with found.one(VC_UID, Verb.EXEC):
         pass
+
+
+def state() -> str:
+    """Return how the metric says that things stand."""
+    (shown,) = metrics._POLICIES.collect()[0].samples
+    assert shown.value == 1
+    return shown.labels["state"]
+
+
+async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
+    """Each state once, also the one that nothing but time brings about."""
+    monkeypatch.setattr(permits, "STALE_SECONDS", 0.2)
+    found = Permits()
+    assert state() == "unknown"
+    found.learn(access())
+    assert state() == "followed"
+    for _ in range(3):
+        found.lose()
+        assert state() == "kept"
+    async with found.one(VC_UID, Verb.EXEC):
+        pass
+    await eventually(lambda: state() == "stale")
+    assert (await refusal(found)).status == 503
+    found.learn(access())
+    assert state() == "followed"
+    found.lose()
+    found.learn(access())
+    await asyncio.sleep(0.3)
+    assert state() == "followed"
+    found.learn(None)
+    assert state() == "unknown"
+    said = capsys.readouterr().out
+    assert said.count("what is known counts") == 2
+    assert said.count("not followed for too long") == 1
+
+
+async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatch):
+    """Each try to follow fails; the time counts from the first."""
+    monkeypatch.setattr(permits, "STALE_SECONDS", 0.1)
+    found = Permits()
+    found.learn(access())
+
+    def fails() -> bool:
+        found.lose()
+        return state() == "stale"
+
+    await eventually(fails, within=5)
+    assert (await refusal(found)).status == 503
+
+
+async def test_what_is_followed_does_not_age(monkeypatch):
+    """A manager that is away changes no policy; its absence is no reason to shut tenants out."""
+    monkeypatch.setattr(permits, "STALE_SECONDS", 0.0)
+    found = Permits()
+    found.learn(access(Call.LOGS))
+    await asyncio.sleep(0.01)
+    async with found.one(VC_UID, Verb.EXEC):
+        pass
+    assert (await refusal(found, Verb.LOGS)).reason is Reason.SWITCHED_OFF
+    assert state() == "followed"
+
+
+async def test_a_session_that_runs_outlives_a_stale_permit(monkeypatch):
+    """Nothing was switched off; when changes are told of again, it is judged by them."""
+    monkeypatch.setattr(permits, "STALE_SECONDS", 0.02)
+    found = Permits()
+    found.learn(access())
+
+    async def hold() -> None:
+        async with found.one(VC_UID, Verb.EXEC):
+            await asyncio.Event().wait()
+
+    held = asyncio.ensure_future(hold())
+    await asyncio.sleep(0)
+    found.lose()
+    await eventually(lambda: state() == "stale")
+    await asyncio.sleep(0.02)
+    assert found.count == 1
+    found.learn(access(Call.EXEC))
+    with pytest.raises(RefusedError) as refused:
+        await held
+    assert refused.value.reason is Reason.SWITCHED_OFF

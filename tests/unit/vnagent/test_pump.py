@@ -15,9 +15,11 @@ import pytest
 import trustme
 
 from tests.unit.vnagent import wires
+from vnagent import pump as pumps
 from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES, Channel, ReceiveBuffer
+from vnagent.ends import End
 from vnagent.origin import connect
-from vnagent.pump import Deadlines, End, Pump
+from vnagent.pump import Deadlines, Pump
 
 QUICK = Deadlines(check_seconds=0.05)
 
@@ -237,8 +239,7 @@ async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
     def break_off(peer: ssl.SSLSocket) -> None:
         peer.sendall(b"half a li")
         time.sleep(0.2)
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        socket.socket.close(peer)
+        _reset(peer)
 
     with wires.serving(wires.server_context(authority, "127.0.0.1"), break_off) as (port, _):
         async with relay(authority, port) as found:
@@ -253,6 +254,39 @@ async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
 
             assert await asyncio.to_thread(talk) == b"half a li"
             assert await found.end() is End.KUBELET_LOST
+
+
+def _reset(peer: ssl.SSLSocket) -> None:
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    socket.socket.close(peer)
+
+
+@pytest.mark.parametrize(
+    ("closing_seconds", "end"), [(60.0, End.COMPLETE), (0.0, End.KUBELET_LOST)]
+)
+async def test_a_reset_may_answer_a_close(authority, monkeypatch, closing_seconds, end):
+    """A kubelet resets the connection of a caller that has closed first; later it is a loss."""
+    monkeypatch.setattr(pumps, "CLOSING_SECONDS", closing_seconds)
+
+    def reset_at_the_end(peer: ssl.SSLSocket) -> None:
+        assert wires.read_all(peer) == b"exit"
+        _reset(peer)
+
+    context = wires.server_context(authority, "127.0.0.1")
+    with wires.serving(context, reset_at_the_end) as (port, troubles):
+        async with relay(authority, port) as found:
+
+            def talk() -> None:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    peer.sendall(b"exit")
+                    wires.half_close(peer)
+                    peer.suppress_ragged_eofs = False
+                    with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
+                        peer.recv(1)
+
+            await asyncio.to_thread(talk)
+            assert await found.end() is end
+    assert troubles == []
 
 
 def _wait_for_end(peer: ssl.SSLSocket) -> None:

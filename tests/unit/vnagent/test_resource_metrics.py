@@ -9,6 +9,7 @@ from tests.unit.vnagent import figures
 from tests.unit.vnagent.figures import TWO, owned, uid
 from vnagent.heads import ResponseProblemError
 from vnagent.resource_metrics import reduce
+from vnagent.totals import Used
 
 SPACE = "default-b41df0-one-web"
 END = "resource_scrape_error 0\n"
@@ -38,7 +39,7 @@ pod_memory_working_set_bytes{{namespace="kube-system",pod="shop"}} 999999 170000
 
 def added(used):
     """Count nothing but what is there."""
-    return sum(used.values())
+    return sum(one.nanoseconds for one in used.values())
 
 
 def reduced(text: str, *pods, total=added) -> str:
@@ -85,7 +86,7 @@ def test_the_total_is_asked_for_by_super_uid():
     """And what it says is the node's figure."""
     seen = []
     got = reduced(ANSWER, owned(), total=lambda used: seen.append(used) or 9_000_000_000)
-    assert seen == [{uid(1): 1_500_000_000}]
+    assert seen == [{uid(1): Used(1_500_000_000, 1700000000.123)}]
     assert "node_cpu_usage_seconds_total 9.0 1700000000123\n" in got
 
 

@@ -11,14 +11,17 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from prometheus_client import REGISTRY
 
 from tests.support.eventually import eventually
 from tests.unit.vnagent import certificates, stage, wires
 from tests.unit.vnagent.certificates import DAY, URI, VALID, named
 from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, FakeKubelet
+from vnagent import audit, engine, metrics, tls
+from vnagent import channel as channels
 from vnagent import server as servers
-from vnagent import tls
-from vnagent.limits import Strangers
+from vnagent.limits import STRANGERS_PER_SOURCE, Strangers
+from vnagent.rebuffs import Rebuffs
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -147,14 +150,79 @@ async def test_a_slow_handshake_is_not_waited_for(set_up, monkeypatch):
 async def test_strangers_are_few(set_up, monkeypatch):
     """SEC-15: connections that say nothing do not pile up, and tenants still get in after them."""
     set_up.server.strangers = Strangers(per_source=5)
+    crowded = refused("crowded")
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 0.5)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(20):
             plain = socket.create_connection(("127.0.0.1", set_up.port))
             stack.callback(plain.close)
         await eventually(lambda: set_up.server.strangers.count == 5)
+        await eventually(lambda: refused("crowded") - crowded == 15)
         await eventually(lambda: set_up.server.strangers.count == 0)
         assert await outcome(set_up, set_up.context()) == "200"
+
+
+async def test_a_flood_of_strangers_shuts_nobody_else_out(set_up, monkeypatch):
+    """REL-85: a source that fills all its places leaves a tenant's where they are."""
+    monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 60.0)
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(300):
+            plain = socket.create_connection(
+                ("127.0.0.1", set_up.port), source_address=("127.0.0.2", 0)
+            )
+            stack.callback(plain.close)
+        await eventually(lambda: set_up.server.strangers.count == STRANGERS_PER_SOURCE)
+        assert await outcome(set_up, set_up.context()) == "200"
+        assert set_up.server.strangers.count == STRANGERS_PER_SOURCE
+
+
+def refused(reason: str, tenant: str = metrics.UNKNOWN) -> float:
+    """Return how many connections were refused for this."""
+    labels = {"tenant": tenant, "reason": reason}
+    return REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) or 0.0
+
+
+async def test_who_is_refused_over_and_over_costs_no_more_handshakes(set_up, monkeypatch, capsys):
+    """SEC-15: until it has been quiet for a while; it is told of once."""
+    set_up.server.rebuffs = Rebuffs(3, 60.0)
+    engines: list[object] = []
+    monkeypatch.setattr(
+        channels, "Engine", lambda *args, **more: engines.append(0) or engine.Engine(*args, **more)
+    )
+    unknown, repeated = refused("handshake"), refused("repeated")
+    for _ in range(10):
+        assert await outcome(set_up, set_up.context(None)) == "handshake"
+    assert (refused("handshake") - unknown, refused("repeated") - repeated) == (3, 7)
+    assert len(engines) == 3
+    assert capsys.readouterr().out.count("refused over and over") == 1
+    assert await outcome(set_up, set_up.context()) == "handshake"
+    set_up.server.rebuffs = Rebuffs(3, 0.0)  # as after a while
+    assert await outcome(set_up, set_up.context()) == "200"
+
+
+async def test_a_tenant_at_the_same_address_is_still_heard(set_up):
+    """SEC-15: where several callers have one, who is refused does not shut out who is not."""
+    set_up.server.rebuffs = Rebuffs(3, 60.0)
+    repeated = refused("repeated")
+    assert await outcome(set_up, set_up.context()) == "200"
+    for _ in range(10):
+        assert await outcome(set_up, set_up.context(None)) == "handshake"
+    assert await outcome(set_up, set_up.context()) == "200"
+    assert refused("repeated") == repeated
+
+
+async def test_refusals_are_counted_by_tenant_where_our_authority_names_one(set_up, monkeypatch):
+    """SEC-15: what another authority writes into a certificate is nobody's word."""
+    monkeypatch.setattr(metrics, "_labels", {})
+    tenant = metrics.tenant_label(certificates.VC_UID)
+    before = refused("certificate", tenant), refused("handshake"), refused("certificate")
+    assert await outcome(set_up, set_up.context(replace(VALID, usages=None))) == "403"
+    assert await outcome(set_up, set_up.context(replace(VALID, names=()))) == "403"
+    foreign = wires.client_context(set_up.serving_authority)
+    certificates.present(foreign, set_up.folder, certificates.make_authority(), VALID)
+    assert await outcome(set_up, foreign) == "handshake"
+    after = refused("certificate", tenant), refused("handshake"), refused("certificate")
+    assert after == (before[0] + 1, before[1] + 1, before[2] + 1)
 
 
 @pytest.mark.parametrize(
@@ -218,8 +286,10 @@ async def test_live_streams_survive_a_new_certificate(tmp_path):
             assert await asyncio.to_thread(live.is_alive)
 
 
-async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path):
+async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path, monkeypatch):
     """REL-91: no new ones, time for the open ones, then a break that is not an orderly end."""
+    recorded: list[audit.Session] = []
+    monkeypatch.setattr(audit, "record", recorded.append)
     async with stage.staged(tmp_path, FakeKubelet(answer=ping_pong)) as set_up:
         live = await asyncio.to_thread(Live, set_up)
         with live.peer:
@@ -233,6 +303,7 @@ async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path):
             live.peer.suppress_ragged_eofs = False
             with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
                 await asyncio.to_thread(live.peer.recv, 1)
+    assert [(line.result, line.bytes_down > 0) for line in recorded] == [("drained", True)]
 
 
 async def test_a_drain_ends_with_the_last_stream(tmp_path):

@@ -7,6 +7,7 @@ import ssl
 
 import pytest
 import trustme
+from prometheus_client import REGISTRY
 
 from tenancy.switches import Call
 from tests.support.eventually import eventually
@@ -24,7 +25,7 @@ from tests.unit.vnagent.stage import (
     FakeKubelet,
 )
 from tests.unit.vnagent.test_heads import MALFORMED
-from vnagent import audit, session
+from vnagent import audit, metrics, session
 from vnagent.limits import Streams
 
 
@@ -266,11 +267,14 @@ async def test_health_needs_no_kubelet(tmp_path):
 
 
 async def test_a_kubelet_that_cannot_be_trusted_gets_no_token(tmp_path):
-    """SEC-11: an impostor with a certificate of its own."""
+    """SEC-11: an impostor with a certificate of its own; the session is counted as such."""
+    labels = {"verb": "logs", "result": "kubelet_untrusted"}
+    before = REGISTRY.get_sample_value("vc_agent_sessions_total", labels) or 0.0
     async with stage.staged(tmp_path, FakeKubelet(), kubelet_authority=trustme.CA()) as set_up:
         got = await set_up.send(LOGS)
         assert (status_of(got), b"does not verify" in got) == (502, True)
         assert set_up.kubelet.heads == []
+    assert REGISTRY.get_sample_value("vc_agent_sessions_total", labels) == before + 1
 
 
 async def test_a_kubelet_of_another_name_gets_no_token(tmp_path):
@@ -309,6 +313,22 @@ async def test_a_refused_token_is_read_again_once(tmp_path):
         set_up.token_file.write_bytes(b"second-token")
         assert status_of(await set_up.send(LOGS)) == 200
         assert len(kubelet.asked) == 3
+
+
+async def test_a_missing_token_is_not_taken_for_a_bad_certificate(tmp_path, recorded):
+    """Nothing is sent without one; whoever looks for the trouble looks in the right place."""
+    kubelet = FakeKubelet()
+
+    def demand(peer: ssl.SSLSocket, _: bytes) -> None:
+        peer.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+
+    kubelet.answer = demand
+    async with stage.staged(tmp_path, kubelet) as set_up:
+        set_up.token_file.write_bytes(b"no token\n")
+        got = await set_up.send(LOGS)
+        assert (status_of(got), b"has no credential for the node's kubelet" in got) == (502, True)
+        assert len(kubelet.asked) == 1
+        assert recorded[-1].result == "kubelet_denies"
 
 
 async def test_a_missing_right_is_not_blamed_on_the_tenant(tmp_path):
@@ -389,6 +409,34 @@ async def test_one_stream_too_many_is_told_why(tmp_path):
         gateway.open()
         assert [status_of(got) for got in await asyncio.gather(*first, other)] == [200] * 3
         assert status_of(await set_up.send(LOGS)) == 200
+
+
+async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
+    tmp_path, monkeypatch, recorded, capsys
+):
+    """SEC-15: nor read, nor written down, for as long; the other tenant is, at the same address."""
+    monkeypatch.setattr(session, "TOLD_AT_ONCE", 3)
+    monkeypatch.setattr(session, "TOLD_SECONDS", 60.0)
+    monkeypatch.setattr(metrics, "_labels", {})
+    gateway = stage.Gateway()
+    kubelet = FakeKubelet(pods=[stage.shop()], answer=gateway)
+    labels = {"tenant": metrics.tenant_label(VC_UID), "reason": "repeated"}
+    before = REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) or 0.0
+    async with stage.staged(tmp_path, kubelet, streams=Streams(per_tenant=1)) as set_up:
+        first = asyncio.ensure_future(set_up.send(LOGS))
+        await eventually(lambda: kubelet.asked)
+        for _ in range(3):
+            assert status_of(await set_up.send(LOGS)) == 429
+        for _ in range(4):
+            with contextlib.suppress(OSError):
+                assert await set_up.send(LOGS) == b""
+        assert len(recorded) == 3
+        other = set_up.context(named(f"vc://{OTHER}/{KEY}"))
+        assert status_of(await set_up.send(LOGS, other)) == 404
+        gateway.open()
+        assert status_of(await first) == 200
+    assert REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) == before + 4
+    assert capsys.readouterr().out.count("past its limit") == 1
 
 
 async def test_a_slow_head_is_not_waited_for(tmp_path, monkeypatch):

@@ -27,6 +27,7 @@ def test_the_chart_gives_enough():
     """SEC-13: no flag is needed in a pod, and tenants' port is open at the pod's address alone."""
     given = settings.parse([], CHART, "v1")
     assert (given.listen_host, given.port, given.health_port) == ("10.1.0.7", 10550, 10551)
+    assert given.metrics_port == 10552
     assert given.kubelet == Address("10.0.0.1", 10250, "10.0.0.1")
     assert given.api == Address("10.96.0.1", 443, "10.96.0.1")
     assert given.client_authorities_file == Path("/etc/vn-agent/trust/client-ca.crt")

@@ -1,6 +1,7 @@
 """A tenant's summary: its own pods, its own names, nothing of the node."""
 
 import json
+from datetime import datetime
 
 import pytest
 
@@ -8,13 +9,14 @@ from tests.unit.vnagent import figures
 from tests.unit.vnagent.figures import LATER, THEN, TWO, by_uid, owned, pod_figures, uid
 from vnagent import summary
 from vnagent.heads import ResponseProblemError
+from vnagent.totals import Used
 
 GUEST = owned(2, vc_uid=TWO, tenant_namespace="guest", super_namespace="default-b41df0-two-web")
 
 
 def added(used):
     """Count nothing but what is there."""
-    return sum(used.values())
+    return sum(one.nanoseconds for one in used.values())
 
 
 def reduced(document: bytes, *pods, total=added):
@@ -68,7 +70,8 @@ def test_the_total_is_made_of_own_pods():
     seen = []
     pods = [pod_figures(owned(), 5), pod_figures(GUEST, 7)]
     reduced(figures.summary(*pods), owned(), total=lambda used: seen.append(used) or 0)
-    assert seen == [{uid(1): 5_000_000_000}]
+    at = datetime.fromisoformat(THEN).timestamp()
+    assert seen == [{uid(1): Used(5_000_000_000, at)}]
 
 
 def test_a_name_proves_nothing():

@@ -1,0 +1,175 @@
+"""How streams end, in each order in which the two sides can."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from vnagent import pump as pumps
+from vnagent.channel import ChannelLostError
+from vnagent.ends import End, Event, Stage, end_of
+from vnagent.pump import Deadlines, Pump
+
+
+class Side:
+    """A channel that does as it is told, and remembers how it was left."""
+
+    def __init__(self) -> None:
+        self.unsent_bytes = 0
+        self.left = ""
+
+    def pour_into(self, sink) -> None:
+        """Hand the stream its sink."""
+        self.sink = sink
+
+    def write(self, _: bytes) -> None:
+        """Take bytes."""
+
+    def finish(self) -> None:
+        """Take the end."""
+
+    def close(self) -> None:
+        """Be left with a goodbye."""
+        self.left = "goodbye"
+
+    def cut(self) -> None:
+        """Be left without one."""
+        self.left = "cut"
+
+    def abort(self) -> None:
+        """Be dropped."""
+        self.left = "dropped"
+
+
+class Stream:
+    """A running pump between two such sides."""
+
+    def __init__(self, *, is_two_way: bool = True, deadlines: Deadlines | None = None) -> None:
+        self.caller, self.kubelet = Side(), Side()
+        deadlines = deadlines or Deadlines(check_seconds=0.01)
+        self.pump = Pump(self.caller, self.kubelet, is_two_way=is_two_way, deadlines=deadlines)
+        self.running = asyncio.ensure_future(self.pump.run())
+
+    async def do(self, step: str) -> None:
+        """Have something happen, and what it brings about."""
+        await asyncio.sleep(0)
+        match step:
+            case "caller ends":
+                self.caller.sink.ended()
+            case "kubelet ends":
+                self.kubelet.sink.ended()
+            case "caller breaks":
+                self.caller.sink.lost(ChannelLostError("reset"))
+            case "kubelet breaks":
+                self.kubelet.sink.lost(ChannelLostError("reset"))
+            case "kubelet speaks":
+                self.kubelet.sink.data(b"more")
+            case "caller reads slowly":
+                self.caller.unsent_bytes = 1
+            case "caller has read all":
+                self.caller.unsent_bytes = 0
+            case "a while passes":
+                self.pump._up.ended_at -= pumps.CLOSING_SECONDS
+            case "the agent ends":
+                self.running.cancel()
+
+    async def end(self) -> tuple[End, str]:
+        """Return how the stream has ended, and how its caller was left."""
+        async with asyncio.timeout(5):
+            await asyncio.gather(self.running, return_exceptions=True)
+        return self.pump.end, self.caller.left
+
+
+ORDERS = [
+    # The kubelet ends in order, whatever comes after.
+    (["kubelet ends", "caller ends"], End.COMPLETE, "goodbye"),
+    (["caller ends", "kubelet ends"], End.COMPLETE, "goodbye"),
+    (["kubelet ends", "caller breaks"], End.COMPLETE, "goodbye"),
+    (["kubelet ends", "kubelet breaks"], End.COMPLETE, "goodbye"),
+    (["kubelet ends", "the agent ends"], End.COMPLETE, "goodbye"),
+    # The caller closes first: either side may be the one that tells of it by a reset.
+    (["caller ends", "kubelet breaks"], End.COMPLETE, "cut"),
+    (["caller ends", "kubelet speaks", "kubelet breaks"], End.COMPLETE, "cut"),
+    (["caller ends", "kubelet speaks", "caller breaks"], End.COMPLETE, "cut"),
+    # It had only ended its input, and waited.
+    (["caller ends", "a while passes", "kubelet breaks"], End.KUBELET_LOST, "cut"),
+    (["caller ends", "a while passes", "caller breaks"], End.CALLER_GONE, "cut"),
+    (["caller ends", "a while passes", "kubelet ends"], End.COMPLETE, "goodbye"),
+    # Nobody has ended.
+    (["kubelet breaks"], End.KUBELET_LOST, "cut"),
+    (["kubelet speaks", "kubelet breaks", "caller breaks"], End.KUBELET_LOST, "cut"),
+    (["caller breaks"], End.CALLER_GONE, "cut"),
+    (["caller breaks", "kubelet breaks"], End.CALLER_GONE, "cut"),
+    (["the agent ends"], End.DRAINED, "cut"),
+    (["caller ends", "the agent ends"], End.DRAINED, "cut"),
+    # The last bytes are still on their way.
+    (["caller reads slowly", "kubelet ends", "caller breaks"], End.CALLER_GONE, "cut"),
+    (["caller reads slowly", "kubelet ends", "the agent ends"], End.DRAINED, "cut"),
+]
+
+
+@pytest.mark.parametrize(("steps", "end", "left"), ORDERS)
+async def test_each_order_has_its_end(steps, end, left):
+    """REL-89: and only a kubelet that has ended in order is followed by a goodbye."""
+    stream = Stream()
+    for step in steps:
+        await stream.do(step)
+    assert await stream.end() == (end, left)
+
+
+async def test_a_kubelet_that_has_said_all_is_not_missed():
+    """Its connection may break while the caller still reads: nothing is lost, all is waited for."""
+    stream = Stream()
+    for step in ("caller reads slowly", "kubelet ends", "kubelet breaks"):
+        await stream.do(step)
+    await asyncio.sleep(0.05)
+    assert not stream.running.done()
+    await stream.do("caller has read all")
+    assert await stream.end() == (End.COMPLETE, "goodbye")
+
+
+@pytest.mark.parametrize(
+    ("steps", "end"),
+    [
+        (["caller ends"], End.CALLER_GONE),
+        (["caller breaks"], End.CALLER_GONE),
+        (["kubelet ends", "caller ends"], End.COMPLETE),
+        (["kubelet breaks"], End.KUBELET_LOST),
+        (["caller reads slowly", "kubelet ends", "caller ends"], End.CALLER_GONE),
+    ],
+)
+async def test_a_log_ends_with_its_reader(steps, end):
+    """Half a close of the caller's is the whole of it there."""
+    stream = Stream(is_two_way=False)
+    for step in steps:
+        await stream.do(step)
+    assert (await stream.end())[0] is end
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "steps", "end"),
+    [
+        (Deadlines(idle_seconds=0.0, check_seconds=0.01), [], End.IDLE),
+        (Deadlines(linger_seconds=0.0, check_seconds=0.01), ["caller ends"], End.IDLE),
+        (Deadlines(linger_seconds=0.0, check_seconds=0.01), ["kubelet ends"], End.COMPLETE),
+        (Deadlines(total_seconds=0.0, check_seconds=0.01), [], End.TOO_LONG),
+        (
+            Deadlines(linger_seconds=0.0, check_seconds=0.01),
+            ["caller reads slowly", "kubelet ends"],
+            End.IDLE,
+        ),
+    ],
+)
+async def test_deadlines_are_told_from_ends(deadlines, steps, end):
+    """A caller that has been sent everything and does not close has been served."""
+    stream = Stream(deadlines=deadlines)
+    for step in steps:
+        await stream.do(step)
+    assert (await stream.end())[0] is end
+
+
+def test_the_table_is_whole():
+    """A stream cannot be in a place of which the table says nothing."""
+    for stage, event in itertools.product(Stage, Event):
+        end = end_of(stage, event)
+        assert (end is None) is ((stage, event) == (Stage.SAYING, Event.KUBELET_BROKE))
