@@ -252,16 +252,24 @@ def _kubernetes(name: str, minor: versions.Kubernetes) -> Program:
 
 def _others() -> tuple[Program, ...]:
     """All programs but those of whole Kubernetes minors."""
-    older = versions.load().kubectl
+    return (*PROGRAMS, *_kubectls().values())
+
+
+def _kubectls() -> dict[str, Program]:
+    """kubectl alone, by its minor."""
     package = "virtual-cluster.local/testbed/kubectl"
-    return (*PROGRAMS, *(Program("kubectl", each.module, package, "kubectl") for each in older))
+    return {
+        each.minor: Program("kubectl", each.module, package, "kubectl")
+        for each in versions.load().kubectl
+    }
 
 
 def _find(name: str, minor: str | None) -> Program:
-    older = {each.minor: each.module for each in versions.load().kubectl}
-    if name in KUBERNETES and minor not in older:
+    if name == "kubectl" and minor in _kubectls():
+        return _kubectls()[minor]
+    if name in KUBERNETES:
         return _kubernetes(name, versions.load().minor(minor))
-    for program in _others():
-        if program.name == name and older.get(minor or "", program.module) == program.module:
+    for program in PROGRAMS:
+        if program.name == name:
             return program
     raise TestbedError(f"the testbed has no program {name!r}")

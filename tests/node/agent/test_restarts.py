@@ -29,16 +29,15 @@ def descriptors(rig: Rig) -> int:
     return len(list(Path(f"/proc/{rig.agent.pid}/fd").iterdir()))
 
 
-def lives(rig: Rig) -> dict[str, list[tuple[str, int]]]:
-    """Return which containers run, and how often each was started anew."""
-    found = rig.super_kubectl.items("pods", "-n", rig.tenant.super_namespace())
+def lives(rig: Rig, *names: str) -> dict[str, list[tuple[str, int]]]:
+    """Return which containers of pods run, and how often each was started anew."""
+    space = ("-n", rig.tenant.super_namespace())
     return {
         pod["metadata"]["uid"]: [
             (status["containerID"], status["restartCount"])
             for status in pod["status"]["containerStatuses"]
         ]
-        for pod in found
-        if pod["spec"]["nodeName"] == rig.node
+        for pod in rig.super_kubectl.items("pods", *names, *space)
     }
 
 
@@ -51,7 +50,7 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet)
     known = len(rig.audit())
     kubectl.run("exec", "tool", "--", "true")  # connections made ahead are open from here on
     until(lambda: len(rig.audit()) > known, "the command is written down")
-    known, before, running = len(rig.audit()), descriptors(rig), lives(rig)
+    known, before, running = len(rig.audit()), descriptors(rig), lives(rig, "clock", *pods)
     with (
         kubectl.running("logs", "-f", "clock") as log,
         kubectl.running("exec", "-i", "tool", "--", "cat") as command,
@@ -74,4 +73,4 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet)
     )
     assert kubectl.run("logs", "clock", "--tail=1").startswith("tick")
     until(lambda: descriptors(rig) <= before, "the agent holds no more than before")
-    assert lives(rig) == running
+    assert lives(rig, "clock", *pods) == running
