@@ -35,7 +35,7 @@ def test_a_debug_container_is_talked_to_and_sees_its_target(tenant_a: TenantClus
     user, name = tenant_a.kubectl.of_minor(minor), f"probe-{minor.replace('.', '-')}"
     looks = "read line; echo heard $line; tr '\\0' ' ' </proc/1/cmdline; echo; cat"
     options = ("--profile=baseline", "--image=busybox:latest", "--image-pull-policy=IfNotPresent")
-    asked = ("debug", "main", "-i", f"--container={name}", "--target=main", *options)
+    asked = ("debug", "main", "-i", "--quiet", f"--container={name}", "--target=main", *options)
     with user.running("-n", SPACE, *asked, "--", "sh", "-c", looks) as debugging:
         debugging.stdin.write("hello\n")
         assert debugging.stdout.readline() == "heard hello\n"
