@@ -122,6 +122,7 @@ async def held(port: int, everyone: Sequence[Stranger], *, seconds: float, pause
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin.fileno(), ended.set)
+    loop.set_exception_handler(lambda _loop, _told: None)  # connections that are cut are no news
     tasks = [loop.create_task(hold(each, port, seen, pause)) for each in everyone]
     try:
         async with asyncio.timeout(seconds):
