@@ -87,10 +87,11 @@ slow: .venv/ready ## the syncer away for a quarter of an hour
 conformance: .venv/ready ## Kubernetes' conformance suite, on the super cluster and in a tenant; SLICE=1: a short run
 	@$(BIN)/python -m tests.conformance run $(if $(SLICE),--slice) $(ARGS)
 
-bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes (after `make up`)
+bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes; the node agent (after `make up`)
 	@$(BIN)/python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5
 	@$(BIN)/python -m bench.provision
 	@$(BIN)/python -m bench.quiet
+	@$(BIN)/python -m bench.agent
 
 clean: ## remove what the build left in this folder (not the cache)
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bench.memapi import verbs
-from bench.memapi.cluster import Cluster, Collection, Key, Object, Stored
+from bench.memapi.cluster import Cluster, Collection, Key
+from bench.memapi.watches import Object, Stored
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS
 
 _USER = "kubectl"

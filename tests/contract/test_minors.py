@@ -5,6 +5,7 @@ import yaml
 
 from clusterversions import catalog
 from tenancy.specs import ClusterVersionSpec
+from tests.node import minors
 from tests.testbed import images, product
 from tests.testbed.versions import load
 from vcmanager import versions
@@ -20,6 +21,11 @@ def test_every_known_minor_is_built_and_shipped():
         f"v{minor}": minor for minor in MINORS
     }
     assert set(BUILT) == set(MINORS)
+
+
+def test_there_is_a_kubectl_of_the_newest_minor_and_of_the_two_before():
+    newest = int(load().kubernetes[0].minor.removeprefix("1."))
+    assert [f"1.{newest - step}" for step in range(3)] == list(minors.MINORS)
 
 
 @pytest.mark.parametrize("minor", MINORS)

@@ -7,10 +7,13 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from tests.testbed import binaries
 
 POLL_SECONDS = 0.25
 
@@ -31,11 +34,38 @@ class Kubectl:
     kubeconfig: Path
     path: str
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What kubectl is started with."""
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": self.path}
+
+    def of_minor(self, minor: str) -> Self:
+        """Return the same cluster through another minor's kubectl, built when it is missing."""
+        folder = binaries.path("kubectl", minor).parent
+        return replace(self, path=f"{folder}{os.pathsep}{self.path}")
+
+    @contextmanager
+    def running(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """Have kubectl run beside the test, line by line through pipes; ended with the block."""
+        with subprocess.Popen(
+            ["kubectl", *words],
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
     def call(self, *words: str, stdin: str | None = None, timeout: float = 120) -> Done:
         """Run kubectl and return what it left, whatever the exit code."""
         done = subprocess.run(
             ["kubectl", *words],
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": self.path},
+            env=self.environment,
             input=stdin if stdin is not None else "",
             capture_output=True,
             text=True,
@@ -56,7 +86,7 @@ class Kubectl:
         """Run a shell command with a terminal around it, as `script` gives one."""
         done = subprocess.run(
             ["script", "--quiet", "--return", "--command", command, "/dev/null"],
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": self.path},
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -7,7 +7,8 @@ import pytest
 
 from tests.node import objects
 from tests.node.conftest import SuperCluster, TenantCluster
-from tests.node.kubectl import until
+from tests.node.kubectl import Kubectl, until
+from tests.node.minors import MINORS
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -51,10 +52,10 @@ def autoscaler(name: str) -> dict[str, Any]:
     }
 
 
-def top(tenant: TenantCluster, *words: str) -> dict[str, tuple[int, int]]:
+def top(kubectl: Kubectl, *words: str) -> dict[str, tuple[int, int]]:
     """Return milli-cores and MiB by name, as `kubectl top` prints them."""
     found = {}
-    for line in tenant.kubectl.run("top", *words, "--no-headers").splitlines():
+    for line in kubectl.run("top", *words, "--no-headers").splitlines():
         name, cpu, memory = [word for word in line.split() if not word.endswith("%")][:3]
         assert cpu.endswith("m"), line
         assert memory.endswith("Mi"), line
@@ -82,22 +83,28 @@ def measured(
         switch(super_cluster, tenant_a, "none")
 
 
-def test_top_shows_the_tenants_pods_and_no_others(measured: TenantCluster, tenant_b: TenantCluster):
-    pods = until(lambda: top(measured, "pods", "-n", SPACE), "the pod is measured", SCRAPES)
+@pytest.mark.parametrize("minor", MINORS)
+def test_top_shows_the_tenants_pods_and_no_others(
+    measured: TenantCluster, tenant_b: TenantCluster, minor: str
+):
+    user = measured.kubectl.of_minor(minor)
+    pods = until(lambda: top(user, "pods", "-n", SPACE), "the pod is measured", SCRAPES)
     assert set(pods) == {f"of-{measured.name}"}
-    anywhere = measured.kubectl.run("top", "pods", "-A", "--no-headers")
+    anywhere = user.run("top", "pods", "-A", "--no-headers")
     assert f"of-{tenant_b.name}" not in anywhere
     assert {line.split()[0] for line in anywhere.splitlines()} <= set(
         measured.kubectl.names("namespaces")
     )
-    containers = measured.kubectl.run("top", "pods", "-n", SPACE, "--containers", "--no-headers")
+    containers = user.run("top", "pods", "-n", SPACE, "--containers", "--no-headers")
     assert [line.split()[1] for line in containers.splitlines()] == ["main"]
 
 
-def test_a_node_shows_what_the_tenants_own_pods_take(measured: TenantCluster):
-    nodes = until(lambda: top(measured, "nodes"), "the node is measured", SCRAPES)
-    assert set(nodes) <= set(measured.kubectl.names("nodes"))
-    pods = until(lambda: top(measured, "pods", "-n", SPACE), "the pod is measured", SCRAPES)
+@pytest.mark.parametrize("minor", MINORS)
+def test_a_node_shows_what_the_tenants_own_pods_take(measured: TenantCluster, minor: str):
+    user = measured.kubectl.of_minor(minor)
+    nodes = until(lambda: top(user, "nodes"), "the node is measured", SCRAPES)
+    assert set(nodes) <= set(user.names("nodes"))
+    pods = until(lambda: top(user, "pods", "-n", SPACE), "the pod is measured", SCRAPES)
     assert sum(memory for _, memory in nodes.values()) >= sum(mib for _, mib in pods.values())
     # The control planes of two tenants alone take more: the node's own figures are not shown.
     assert max(memory for _, memory in nodes.values()) < 512

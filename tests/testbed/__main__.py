@@ -57,7 +57,7 @@ def _down(options: argparse.Namespace, progress: Progress) -> None:
 def _build(options: argparse.Namespace, progress: Progress) -> None:
     if not options.groups:
         preflight.check_tools(progress)  # before the programs, which take a quarter of an hour
-    groups = options.groups or list(binaries.CLUSTER_GROUPS)
+    groups = options.groups or [*binaries.CLUSTER_GROUPS, "kubectl"]
     binaries.build(binaries.programs(groups), progress)
     if not options.groups:
         images.build(progress)

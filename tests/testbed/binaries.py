@@ -130,7 +130,7 @@ def programs(groups: Iterable[str]) -> list[Program]:
             further = SUPER if group == minor.module else TENANT
             names = KUBERNETES if minor is table.kubernetes[0] else further
             found += [_kubernetes(name, minor) for name in names]
-        others = [program for program in PROGRAMS if program.group == group]
+        others = [program for program in _others() if program.group == group]
         if not minors and not others:
             raise TestbedError(
                 f"there is no group {group!r} of programs; known: {', '.join(groups_known())}"
@@ -154,7 +154,7 @@ def is_built(name: str, minor: str) -> bool:
 def groups_known() -> list[str]:
     """What `build` can be told."""
     minors = {minor.module for minor in versions.load().kubernetes}
-    return sorted({"kubernetes", *minors, *(program.group for program in PROGRAMS)})
+    return sorted({"kubernetes", *minors, *(program.group for program in _others())})
 
 
 def path(name: str, minor: str | None = None) -> Path:
@@ -170,7 +170,7 @@ def location(program: Program) -> Path:
     That folder has the super cluster's own minor; a further one is always built.
     """
     override = os.environ.get(OVERRIDE)
-    further = {minor.module for minor in versions.load().kubernetes[1:]}
+    further = {release.module for release in versions.load().releases[1:]}
     if override and program.module not in further and (Path(override) / program.name).is_file():
         return Path(override) / program.name
     return cache.root() / "bin" / versions.module_key(program.module) / program.name
@@ -236,8 +236,10 @@ def _build(go: str, program: Program) -> None:
 
 def _flags(program: Program) -> str:
     flags = ["-s", "-w"]
-    known = versions.load().kubernetes
-    minors = {entry.module: entry for entry in known} | {versions.SUITE: known[0]}
+    known = versions.load()
+    minors = {entry.module: entry for entry in known.releases} | {
+        versions.SUITE: known.kubernetes[0]
+    }
     if program.module in minors:
         entry = minors[program.module]
         major, minor = entry.minor.split(".")
@@ -261,7 +263,23 @@ def _kubernetes(name: str, minor: versions.Kubernetes) -> Program:
     return Program(name, minor.module, f"k8s.io/kubernetes/cmd/{name}", "kubernetes")
 
 
+def _others() -> tuple[Program, ...]:
+    """All programs but those of whole Kubernetes minors."""
+    return (*PROGRAMS, *_kubectls().values())
+
+
+def _kubectls() -> dict[str, Program]:
+    """kubectl alone, by its minor."""
+    package = "virtual-cluster.local/testbed/kubectl"
+    return {
+        each.minor: Program("kubectl", each.module, package, "kubectl")
+        for each in versions.load().kubectl
+    }
+
+
 def _find(name: str, minor: str | None) -> Program:
+    if name == "kubectl" and minor in _kubectls():
+        return _kubectls()[minor]
     if name in KUBERNETES:
         return _kubernetes(name, versions.load().minor(minor))
     for program in PROGRAMS:

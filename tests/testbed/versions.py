@@ -44,7 +44,14 @@ class Versions:
     """The content of versions.toml."""
 
     kubernetes: tuple[Kubernetes, ...]
+    kubectl: tuple[Kubernetes, ...]
+    """Modules of kubectl alone, of minors before the super cluster's own."""
     base: Base
+
+    @property
+    def releases(self) -> tuple[Kubernetes, ...]:
+        """Everything that is built from a patch release of Kubernetes."""
+        return (*self.kubernetes, *self.kubectl)
 
     def minor(self, minor: str | None = None) -> Kubernetes:
         """The named minor; without a name the super cluster's own."""
@@ -78,16 +85,22 @@ def module_key(module: str) -> str:
 def load() -> Versions:
     """Read versions.toml once."""
     data = tomllib.loads((HERE / "versions.toml").read_text())
-    minors = tuple(Kubernetes(**entry) for entry in data["kubernetes"])
-    for module, version in [
-        *((entry.module, entry.version) for entry in minors),
-        (SUITE, minors[0].version),
+    base = data["base"]
+    found = Versions(
+        kubernetes=tuple(Kubernetes(**entry) for entry in data["kubernetes"]),
+        kubectl=tuple(Kubernetes(**entry) for entry in data["kubectl"]),
+        base=Base(base["suite"], tuple(base["packages"]), base["python"]),
+    )
+    for module, version, package in [
+        *((entry.module, entry.version, "k8s.io/kubernetes") for entry in found.kubernetes),
+        *((entry.module, entry.version, "k8s.io/kubectl") for entry in found.kubectl),
+        (SUITE, found.kubernetes[0].version, "k8s.io/kubernetes"),
     ]:
-        pinned = module_version(module, "k8s.io/kubernetes")
+        # Staging modules have the same numbers behind a 0.
+        pinned = re.sub(r"^0", "1", module_version(module, package))
         if pinned != version:
             raise TestbedError(
                 f"versions.toml says Kubernetes {version} and gomod/{module}/go.mod "
                 f"says {pinned}; make them equal"
             )
-    base = data["base"]
-    return Versions(minors, Base(base["suite"], tuple(base["packages"]), base["python"]))
+    return found

@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 
 from tests.node import objects
-from tests.node.agent.rig import SLEEPER, Rig, running
+from tests.node.agent.rig import SLEEPER, Rig, patch_node, running
 from tests.node.kubectl import Kubectl, until
+from tests.node.minors import EACH
 from tests.testbed.cluster import Cluster
 from tests.testbed.progress import Progress
 
 HERE = Path(__file__).parent
+SPDY, WEBSOCKET = "spdy", "websocket"
+"""What the apiserver speaks to the kubelet: the latter where the node declares it."""
+LEGS = [(SPDY, "true"), (WEBSOCKET, "true"), (SPDY, "false")]
+"""With whether kubectl speaks WebSockets to the apiserver."""
 TALKER = """
 n=$(cat /state/starts 2>/dev/null || echo 0); echo $((n + 1)) > /state/starts
 trap 'exit 0' TERM
@@ -34,16 +39,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package")
-def below() -> Iterator[Kubectl]:
+def cluster() -> Iterator[Cluster]:
     """The super cluster, of two nodes; one that is up already is used and left."""
     cluster = Cluster(os.environ.get("SUPER_CLUSTER", "test"), nodes=2)
     was_up = cluster.is_up()
     cluster.up(Progress())
     try:
-        yield Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())
+        yield cluster
     finally:
         if not was_up and "KEEP" not in os.environ:
             cluster.down()
+
+
+@pytest.fixture(scope="package")
+def below(cluster: Cluster) -> Kubectl:
+    """The super cluster as its admin sees it."""
+    return Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())
 
 
 @pytest.fixture(scope="package")
@@ -53,15 +64,38 @@ def rig(below: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ri
         yield found
 
 
+@pytest.fixture(params=EACH)
+def user(rig: Rig, request: pytest.FixtureRequest) -> Kubectl:
+    """The first tenant through the kubectl of each minor."""
+    return rig.tenant.kubectl.of_minor(request.param)
+
+
+@pytest.fixture(params=LEGS, ids=str)
+def leg(rig: Rig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """REL-94: each way in which a stream can come along."""
+    take_leg(rig, request.param, monkeypatch)
+
+
+def take_leg(rig: Rig, leg: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a rig's streams come along in one way."""
+    towards_agent, kubectl_websockets = leg
+    declared = ["ExtendWebSocketsToKubelet"] if towards_agent == WEBSOCKET else []
+    patch_node(rig.tenant, rig.virtual, declaredFeatures=declared)
+    monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", kubectl_websockets)
+    monkeypatch.setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", kubectl_websockets)
+
+
 @pytest.fixture(scope="package")
 def pods(rig: Rig) -> dict[str, dict[str, Any]]:
     """Pods of the first tenant that the tests share, by name; all run."""
     state = [{"name": "state", "emptyDir": {}}]
     talker = objects.pod("talker", TALKER, volumes=state)
     talker["spec"]["containers"][0]["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
-    talker["spec"]["containers"].append(objects.container(SLEEPER + " # side", "side"))
+    talker["spec"]["containers"].append(objects.container("echo beside; " + SLEEPER, "side"))
     tool = objects.pod("tool", SLEEPER)
-    listener = objects.pod("listener", "while :; do echo hi there | nc -l -p 8080; done")
+    listener = objects.pod("listener", "echo open; while :; do echo hi there | nc -l -p 8080; done")
+    for one in (talker, listener):
+        one["metadata"]["labels"]["speaks"] = "yes"
     reader = objects.pod("reader", "while read line; do echo got $line; done; sleep 600")
     reader["spec"]["containers"][0]["stdin"] = True
     for one in (talker, tool, listener, reader):

@@ -12,17 +12,9 @@ from dataclasses import replace
 import pytest
 
 from tenancy import marks
-from tests.node.agent.rig import (
-    SPACE,
-    Rig,
-    address_toward,
-    api_flags,
-    is_ready,
-    patch_node,
-    start_agent,
-    write,
-)
+from tests.node.agent.rig import Rig, patch_node
 from tests.node.kubectl import until
+from tests.support.agents import SPACE, address_toward, api_flags, is_ready, start_agent, write
 from tests.support.processes import free_port
 from vnagent.access import ACCESS
 

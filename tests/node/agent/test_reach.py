@@ -1,7 +1,6 @@
 """What callers of the agent reach: their own pods, on the routes there are, if we know them."""
 
 import base64
-import os
 import subprocess
 import urllib.request
 import uuid
@@ -12,8 +11,9 @@ import pytest
 from tenancy import marks
 from tenancy.switches import Call
 from tests.node import objects
-from tests.node.agent.rig import SLEEPER, YEAR, write
+from tests.node.agent.rig import SLEEPER
 from tests.node.kubectl import until
+from tests.support.agents import YEAR, write
 from vcmanager.pki.authority import Pair, Subject, make_authority, make_leaf
 
 pytestmark = pytest.mark.node
@@ -106,19 +106,7 @@ def test_a_missing_pod_is_looked_for_on_the_node(rig):
 
 def test_what_a_policy_switches_off_is_refused_and_ends(rig, pods):
     """kubectl shows the sentence; what runs is cut; the other tenant is not touched."""
-    environment = {**os.environ, "KUBECONFIG": str(rig.tenant.kubectl.kubeconfig)}
-    environment["PATH"] = rig.tenant.kubectl.path
-    with subprocess.Popen(
-        ["kubectl", "exec", "-i", "tool", "--", "cat"],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    ) as running:
-        assert running.stdin is not None
-        assert running.stdout is not None
+    with rig.tenant.kubectl.running("exec", "-i", "tool", "--", "cat") as running:
         running.stdin.write("hello\n")
         assert running.stdout.readline() == "hello\n"
         rig.permit(Call.EXEC)

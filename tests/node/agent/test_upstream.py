@@ -2,21 +2,20 @@
 
 import hashlib
 import json
-import os
-import socket
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from tests.node import objects
 from tests.node.agent import far
-from tests.node.agent.rig import SLEEPER, SPACE, Rig, patch_node
+from tests.node.agent.conftest import LEGS, take_leg
+from tests.node.agent.rig import SLEEPER, Rig
 from tests.node.kubectl import until
+from tests.support.agents import SPACE
+from tests.support.forwards import forwarded, read_from
 
 pytestmark = pytest.mark.node
 
-SPDY, WEBSOCKET = "spdy", "websocket"
 NUMBERS = "trap 'exit 0' TERM; for i in 1 2 3 4 5; do echo line $i; done; " + SLEEPER
 READER = "while read line; do echo got $line; done; sleep 600"
 
@@ -35,21 +34,10 @@ def there(rig: Rig) -> Iterator[Rig]:
         yield found
 
 
-@pytest.fixture(params=[(SPDY, "true"), (WEBSOCKET, "true"), (SPDY, "false")], ids=str)
-def leg(there: Rig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(params=LEGS, ids=str)
+def leg(there: Rig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """REL-94: each way in which a stream can come along."""
-    towards_agent, kubectl_websockets = request.param
-    declared = ["ExtendWebSocketsToKubelet"] if towards_agent == WEBSOCKET else []
-    patch_node(there.tenant, there.virtual, declaredFeatures=declared)
-    monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", kubectl_websockets)
-    monkeypatch.setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", kubectl_websockets)
-    return str(towards_agent)
-
-
-def environment(rig: Rig) -> dict[str, str]:
-    """What kubectl needs to be the tenant's."""
-    kubectl = rig.tenant.kubectl
-    return {**os.environ, "KUBECONFIG": str(kubectl.kubeconfig), "PATH": kubectl.path}
+    take_leg(there, request.param, monkeypatch)
 
 
 def test_the_kubelet_is_not_trusted_and_an_admin_can_see_it(there):
@@ -84,15 +72,8 @@ def test_logs(there):
 
 def test_a_log_is_followed(there):
     """Lines come as they are written, and the stream ends with its reader."""
-    with subprocess.Popen(
-        ["kubectl", "logs", "-f", "far-tool"],
-        env=environment(there),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as following:
-        assert following.stdout is not None
+    with there.tenant.kubectl.running("logs", "-f", "far-tool") as following:
         assert following.stdout.readline() == "line 1\n"
-        following.kill()
     until(lambda: there.metric("vc_agent_open_streams") == 0, "the stream has ended")
 
 
@@ -127,38 +108,15 @@ def test_exec_has_a_terminal(there, leg):
 
 def test_attach_talks_to_the_main_process(there, leg):
     """Attach reads what the process writes and writes what it reads."""
-    with subprocess.Popen(
-        ["kubectl", "attach", "-i", "far-reader"],
-        env=environment(there),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    ) as attached:
-        assert attached.stdin is not None
-        assert attached.stdout is not None
+    with there.tenant.kubectl.running("attach", "-i", "far-reader") as attached:
         attached.stdin.write("hello\n")
         assert attached.stdout.readline() == "got hello\n"
-        attached.kill()
 
 
 def test_ports_are_forwarded(there, leg):
     """A connection to the forwarded port reaches the container."""
-    with subprocess.Popen(
-        ["kubectl", "port-forward", "pod/far-listener", ":8080"],
-        env=environment(there),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as forwarding:
-        assert forwarding.stdout is not None
-        port = int(forwarding.stdout.readline().rpartition("127.0.0.1:")[2].split()[0])
-
-        def ask() -> bytes:
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-                return connection.recv(100)
-
-        assert until(ask, "the container's answer") == b"hi there\n"
-        forwarding.kill()
+    with forwarded(there.tenant.kubectl, "far-listener", 8080) as port:
+        assert until(lambda: read_from(port), "the container's answer") == b"hi there\n"
 
 
 def test_the_gate_is_the_same(there):

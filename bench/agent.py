@@ -1,0 +1,161 @@
+"""What the node agent adds to a tenant's kubelet calls, beside the same calls made to the kubelet.
+
+    python -m tests.testbed up --no-chart
+    python -m bench.agent
+
+Runs an agent on the host in front of the embedded cluster's node. One client asks both, as the
+super API server at the kubelet's own port and as a tenant's at the agent's: first the one, then the
+other, again and again. Prints a table, writes JSON to `bench/results/agent.json`.
+"""
+
+import argparse
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench import agent_stage, rig
+from bench.agent_runs import SHAPES, execs, floods, logs, memory, prepare
+from bench.figures import Spread, ratios, spread
+from tests.testbed.cluster import Cluster
+
+GOAL_SHARE = {1: 0.95, 10: 0.75}
+"""Of the kubelet's MB/s, by streams."""
+GOAL_CPU_S_PER_GB = 1.3
+GOAL_ADDED_MS = 2.0
+GOAL_KIB = 256.0
+GOAL_FLOOD_MS = 500.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure, with the goal that it has or has not reached."""
+
+    title: str
+    figure: Spread
+    goal: float = math.nan
+    is_least: bool = False
+    """Whether the goal is the least that will do, not the most."""
+    failed: int = 0
+    """Calls that were not answered: no goal is kept then."""
+
+    @property
+    def verdict(self) -> str:
+        """Say whether the goal is kept."""
+        if math.isnan(self.goal):
+            return ""
+        median = self.figure.median
+        is_kept = median >= self.goal if self.is_least else median <= self.goal
+        return "kept" if is_kept and not self.failed else "missed"
+
+
+def rows(results: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the figures of a report, in the order in which they are read."""
+    for shape in SHAPES:
+        for streams, rounds in results["logs"][shape.name].items():
+            yield from _log_rows(f"logs, {shape.line} B lines, {streams} at once", streams, rounds)
+    for moment in ("switched", "first", "exited"):
+        goal = math.nan if moment == "switched" else GOAL_ADDED_MS
+        for door in ("kubelet", "agent"):
+            yield Row(f"exec, {moment}, {door}, p50 ms", _one(results["exec"][door][moment]["p50"]))
+        added = results["exec"]["added"][moment]["p50"]
+        yield Row(f"exec, {moment}, added, p50 ms", _one(added), goal)
+    for name, found in results["memory"].items():
+        yield Row(f"memory, {name}, KiB each", _one(found["kib_each"]), GOAL_KIB)
+    for name, found in results["floods"].items():
+        title = f"exec beside strangers, {name}, first byte p99 ms"
+        yield Row(title, _one(found["first"]["p99"]), GOAL_FLOOD_MS, failed=found["failed"])
+
+
+def _log_rows(title: str, streams: str, rounds: Sequence[Mapping[str, float]]) -> Iterator[Row]:
+    agent, kubelet = ([each[f"{door}_mb_s"] for each in rounds] for door in ("agent", "kubelet"))
+    yield Row(f"{title}, kubelet, MB/s", spread(kubelet))
+    yield Row(f"{title}, agent, MB/s", spread(agent))
+    goal = GOAL_SHARE.get(int(streams), math.nan)
+    yield Row(f"{title}, agent to kubelet", spread(ratios(agent, kubelet)), goal, is_least=True)
+    cost = spread(each["agent_agent_cpu_s_per_gb"] for each in rounds)
+    yield Row(f"{title}, agent's CPU-s/GB", cost, GOAL_CPU_S_PER_GB)
+
+
+def _one(figure: float) -> Spread:
+    return spread([figure])
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """Return the figures as lines for people."""
+    lines = [f"machine: {results['cores']} cores"]
+    for when in ("before", "after"):
+        noise = results["noise"][when]
+        lines.append(
+            f"{when}: load {noise['load_1min']:.2f}; a fixed loop took {noise['median_ms']:.0f} ms,"
+            f" spread {noise['spread']:.0%}"
+        )
+    lines += ["", f"{'median (lowest to highest)':60}{'figure':>24}{'goal':>8}"]
+    lines += [_line(row) for row in rows(results)]
+    for name, found in results["floods"].items():
+        told = found["strangers"]
+        lines.append(
+            f"strangers, {name}: {found['failed']} of {found['asked']} commands failed,"
+            f" {told.get('mean_open', 0):.0f} open at a time of {told.get('made', 0):.0f} made,"
+            f" agent {found['agent_cores']:.2f} cores"
+        )
+    return "\n".join(lines)
+
+
+def _line(row: Row) -> str:
+    found = row.figure
+    digits = 0 if abs(found.median) >= 100 else 1 if abs(found.median) >= 10 else 2
+    figure = f"{found.median:.{digits}f}"
+    if found.count > 1:
+        figure += f" ({found.low:.{digits}f} to {found.high:.{digits}f})"
+    goal = "" if math.isnan(row.goal) else f"{row.goal:g}"
+    return f"{row.title:60}{figure:>24}{goal:>8} {row.verdict}".rstrip()
+
+
+async def _calls(stage: agent_stage.Stage, asked: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "exec": await execs(stage, asked.commands),
+        "memory": await memory(stage, follows=asked.follows, commands=asked.held),
+        "floods": await floods(stage, asked.commands),
+    }
+
+
+def measure(asked: argparse.Namespace) -> dict[str, Any]:
+    """Set everything up, measure, and take it down."""
+    results: dict[str, Any] = {"noise": {"before": rig.noise()}, "cores": os.cpu_count()}
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        agent_stage.running(Cluster(asked.cluster), Path(folder)) as stage,
+    ):
+        prepare(stage)
+        results["logs"] = logs(stage, rounds=asked.rounds, streams=asked.streams)
+        results |= uvloop.run(_calls(stage, asked))
+    results["noise"]["after"] = rig.noise()
+    return results
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cluster", default="super", help="name of the embedded cluster")
+    parser.add_argument("--rounds", type=int, default=5, help="of each kind of log")
+    parser.add_argument("--streams", type=int, default=10, help="logs at once, beside one alone")
+    parser.add_argument("--commands", type=int, default=100, help="at each door")
+    parser.add_argument("--follows", type=int, default=200, help="logs to hold open")
+    parser.add_argument("--held", type=int, default=50, help="commands to hold open")
+    results = measure(parser.parse_args())
+    print("\n" + table(results))
+    rig.write("agent", results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""A super cluster's node with both doors to it: the kubelet's port, and an agent on the host.
+
+Owns what stands for the length of a measurement: the agent, its one tenant, that tenant's pods. The
+cluster is up before and stays. Hazard: kubelets rotate the logs of what runs, so a long log is one
+of a container that has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.doors import Door
+from bench.downloads import fetch
+from tenancy.switches import Call, Switches
+from tests.node import objects
+from tests.node.kubectl import Kubectl, until
+from tests.support import agents
+from tests.support.agents import Caller
+from tests.testbed.cluster import Cluster
+from vnagent.kubelet import PORT
+
+SLEEPER = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.2; done"
+TICKER = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.2; done"
+_TRIES = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Both doors, and what stands behind the agent's."""
+
+    direct: Door
+    agent: Door
+    folder: Path
+    agent_pid: int
+    kubelet_pid: int
+    _kubectl: Kubectl
+    _caller: Caller
+    _node: str
+
+    @property
+    def doors(self) -> tuple[Door, Door]:
+        """In the order in which they are tried."""
+        return self.direct, self.agent
+
+    def place(self, pod: dict[str, Any], phase: str = "Running") -> None:
+        """Have a pod of the tenant's in a phase."""
+        name = pod["metadata"]["name"]
+        self._kubectl.apply(agents.recorded(pod, self._caller, self._node))
+
+        def look() -> bool:
+            found = self._kubectl.get("pod", name, "-n", self._caller.super_namespace())
+            return bool(found["status"]["phase"] == phase)
+
+        until(look, f"the pod {name} is {phase}", 120)
+
+    def write_log(self, name: str, size: int, line: int) -> str:
+        """Have a log of `size` bytes in lines of `line` bytes; return its pod's name."""
+        for number in range(_TRIES):
+            pod = f"{name}-{number}"
+            self.place(objects.pod(pod, writes(size, line), restartPolicy="Never"), "Succeeded")
+            if fetch(self.direct, self.direct.logs(pod)).size == size:
+                return pod
+        raise SystemExit(
+            f"the kubelet has rotated each of {_TRIES} logs of {size} bytes while they were"
+            " written; ask for shorter ones"
+        )
+
+
+def writes(size: int, line: int) -> str:
+    """Return a script that prints so many bytes in lines of one length."""
+    word = f"$(head -c {line - 1} /dev/zero | tr '\\0' x)"
+    return f'yes "{word}" | head -c {size}'
+
+
+@contextmanager
+def running(cluster: Cluster, folder: Path) -> Iterator[Stage]:
+    """Have an agent and its tenant for the length of a block."""
+    if not cluster.is_up():
+        raise SystemExit(
+            f"the cluster {cluster.name} is not up: python -m tests.testbed up --no-chart"
+            f" --name {cluster.name}"
+        )
+    below = Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())
+    with agents.running(below, folder) as agent:
+        caller = agent.caller("bench")
+        told = Switches({"baseline": frozenset(Call)}, {caller.vc_uid: "baseline"})
+        agents.permit(below, told)
+        until(lambda: agents.is_ready(agent.health_port), "the agent is ready")
+        running_now = cluster.control.state()["running"]
+        pki = cluster.places.pki
+        yield Stage(
+            direct=Door(
+                name="kubelet",
+                host=agent.node_ip,
+                port=PORT,
+                authority=pki / "ca.crt",
+                certificate=pki / "apiserver-kubelet-client.crt",
+                key=pki / "apiserver-kubelet-client.key",
+                namespace=caller.super_namespace(),
+            ),
+            agent=Door(
+                name="agent",
+                host="127.0.0.1",
+                port=agent.port,
+                authority=folder / "serving-ca.crt",
+                certificate=caller.identity / "client.crt",
+                key=caller.identity / "client.key",
+                namespace="default",
+            ),
+            folder=folder,
+            agent_pid=agent.process.pid,
+            kubelet_pid=cluster.control.host_pid(running_now["node-1/kubelet"]),
+            _kubectl=below,
+            _caller=caller,
+            _node=agent.node,
+        )

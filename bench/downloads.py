@@ -1,0 +1,71 @@
+"""Logs fetched by curl, a process for each stream: what a client costs is the same at every door.
+
+Owns starting, waiting and adding up. A download that fails fails the measurement.
+"""
+
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bench.doors import Door
+
+MEGABYTE = 1e6
+_SECONDS = 300
+"""After which a download is given up."""
+
+
+class DownloadError(Exception):
+    """A log did not come; says what did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Some logs, fetched beside each other."""
+
+    size: int
+    """Bytes of all."""
+    seconds: float
+    """From the first start to the last end."""
+
+    @property
+    def megabytes_per_s(self) -> float:
+        return self.size / MEGABYTE / self.seconds
+
+
+def fetch(door: Door, target: str, *, streams: int = 1) -> Fetched:
+    """Fetch one log by so many streams at once; raises DownloadError."""
+    begun = time.perf_counter()
+    running = [
+        subprocess.Popen(
+            command(door, target), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(streams)
+    ]
+    told = [process.communicate() for process in running]
+    seconds = time.perf_counter() - begun
+    return Fetched(added_up(door, target, told), seconds)
+
+
+def command(door: Door, target: str) -> Sequence[str]:
+    """Return what fetches a log and prints status and size."""
+    return [
+        *("curl", "--silent", "--show-error", "--http1.1", "--noproxy", "*"),
+        *("--max-time", str(_SECONDS), "--output", "/dev/null"),
+        *("--cacert", str(door.authority), "--cert", str(door.certificate)),
+        *("--key", str(door.key), "--write-out", "%{http_code} %{size_download}"),
+        door.url(target),
+    ]
+
+
+def added_up(door: Door, target: str, told: Iterable[tuple[str, str]]) -> int:
+    """Return the bytes of all downloads, from what each has printed; raises DownloadError."""
+    size = 0
+    for printed, trouble in told:
+        status, _, count = printed.partition(" ")
+        if status != "200" or trouble:
+            raise DownloadError(
+                f"{target} from the {door.name} was answered {status or 'nothing'}: {trouble}"
+            )
+        size += int(count)
+    return size

@@ -1,0 +1,136 @@
+"""Commands in containers by WebSocket, as a tenant's API server asks an agent for them.
+
+Owns one command from the connection to its exit, with the moments in between, and the few bits of
+RFC 6455 for that. A command that is refused or fails raises.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import ssl
+import time
+from dataclasses import dataclass
+
+from bench.doors import Door
+
+PROTOCOL = "v5.channel.k8s.io"
+_BINARY, _CLOSE = 2, 8
+_OUTPUT, _ERROR = 1, 3
+_SECONDS = 60.0
+
+
+class ExecError(Exception):
+    """A command did not start, or did not end well; says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds from before the connection was made."""
+
+    switched: float
+    """The server has taken the call."""
+    first: float
+    """The command's first byte is here."""
+    exited: float
+    """How the command has ended is here."""
+
+
+class Frames:
+    """Takes a server's bytes and gives its frames."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Take bytes; return the kind and the content of each frame that is whole now."""
+        self._waiting += data
+        found: list[tuple[int, bytes]] = []
+        while (size := _size(self._waiting)) is not None:
+            start, end = size
+            if len(self._waiting) < end:
+                break
+            found.append((self._waiting[0] & 0x0F, bytes(self._waiting[start:end])))
+            del self._waiting[:end]
+        return found
+
+
+def _size(data: bytearray) -> tuple[int, int] | None:
+    """Return where the content of the first frame begins and ends; None if that is not here yet."""
+    if len(data) < 2:
+        return None
+    length, start = data[1], 2  # servers do not mask
+    extended = {126: 2, 127: 8}.get(length, 0)
+    if len(data) < start + extended:
+        return None
+    if extended:
+        length = int.from_bytes(data[start : start + extended])
+    return start + extended, start + extended + length
+
+
+def request(door: Door, target: str) -> bytes:
+    """Return the head that asks for a WebSocket."""
+    return (
+        f"GET {target} HTTP/1.1\r\nHost: {door.host}:{door.port}\r\n"
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n"
+        f"Sec-WebSocket-Protocol: {PROTOCOL}\r\n\r\n"
+    ).encode()
+
+
+async def opened(
+    door: Door, context: ssl.SSLContext, target: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return a stream that has switched protocols; raises ExecError, OSError."""
+    reader, writer = await asyncio.open_connection(
+        door.host, door.port, ssl=context, server_hostname=door.host
+    )
+    try:
+        writer.write(request(door, target))
+        await _switch(reader)
+    except BaseException:
+        writer.transport.abort()
+        raise
+    return reader, writer
+
+
+async def _switch(reader: asyncio.StreamReader) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    if head[9:12] != b"101":
+        told = head + await reader.read(1000)
+        raise ExecError(f"the command was not taken: {told.decode(errors='replace')}")
+
+
+async def run(door: Door, context: ssl.SSLContext, target: str) -> Times:
+    """Run a command that prints something, to its end; raises ExecError, OSError, TimeoutError."""
+    begun = time.perf_counter()
+    async with asyncio.timeout(_SECONDS):
+        reader, writer = await opened(door, context, target)
+        switched = time.perf_counter() - begun
+        try:
+            first, exited = await _follow(reader, begun)
+        finally:
+            writer.transport.abort()
+    return Times(switched, first, exited)
+
+
+async def _follow(reader: asyncio.StreamReader, begun: float) -> tuple[float, float]:
+    frames, first = Frames(), 0.0
+    while data := await reader.read(64 * 1024):
+        now = time.perf_counter() - begun
+        for kind, content in frames.feed(data):
+            # The first frame of a channel is empty: it says that the channel is there.
+            if kind == _BINARY and content[:1] == bytes([_OUTPUT]) and len(content) > 1:
+                first = first or now
+            elif kind == _BINARY and content[:1] == bytes([_ERROR]) and len(content) > 1:
+                _check(content[1:])
+                return first, now
+            elif kind == _CLOSE:
+                raise ExecError("the command's stream was closed before it said how it ended")
+    raise ExecError("the command's stream ended before it said how the command did")
+
+
+def _check(status: bytes) -> None:
+    told = json.loads(status)
+    if told.get("status") != "Success":
+        raise ExecError(f"the command failed: {told.get('message')}")

@@ -1,0 +1,1 @@
+../kubectl-1.34/main.go

@@ -1,0 +1,227 @@
+"""What `bench.agent` reads, counts and says, without a cluster."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trustme
+
+from bench import agent, downloads, execs, strangers
+from bench.agent_stage import writes
+from bench.doors import Door
+from bench.downloads import DownloadError
+from bench.execs import ExecError, Frames
+from bench.strangers import Seen, Stranger
+from vnagent import routes
+
+OUTPUT, ERROR = b"\x01", b"\x03"
+WELL = ERROR + b'{"status": "Success"}'
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def door(authority: trustme.CA, tmp_path: Path) -> Door:
+    client = authority.issue_cert("client.invalid")
+    authority.cert_pem.write_to_path(tmp_path / "serving-ca.crt")
+    client.private_key_pem.write_to_path(tmp_path / "key")
+    client.cert_chain_pems[0].write_to_path(tmp_path / "crt")
+    return Door(
+        name="agent",
+        host="127.0.0.1",
+        port=0,
+        authority=tmp_path / "serving-ca.crt",
+        certificate=tmp_path / "crt",
+        key=tmp_path / "key",
+        namespace="default",
+    )
+
+
+@contextlib.asynccontextmanager
+async def served(authority: trustme.CA, answers):
+    """Serve over TLS; yields the port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            await answers(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+def frame(content: bytes, kind: int = 2) -> bytes:
+    if len(content) < 126:
+        length = bytes([len(content)])
+    elif len(content) < 1 << 16:
+        length = b"\x7e" + len(content).to_bytes(2)
+    else:
+        length = b"\x7f" + len(content).to_bytes(8)
+    return bytes([0x80 | kind]) + length + content
+
+
+def test_the_agent_and_the_kubelet_are_asked_the_same(door: Door):
+    """And for what an agent serves."""
+    for method, target in (
+        (b"GET", door.logs("web", limitBytes=5, follow="true")),
+        (b"GET", door.execs("web", "sh", "-c", "echo a b; cat", input=1, output=1)),
+    ):
+        route = routes.parse(method, target.encode())
+        assert (route.tenant_namespace, route.pod, route.container) == ("default", "web", "main")
+    assert door.url("/x") == "https://127.0.0.1:0/x"
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 70000])
+def test_frames_of_every_length_in_pieces_of_any_size(size: int):
+    sent = frame(b"x" * size) + frame(b"", kind=8)
+    for step in (1, 2, 7, len(sent)) if size < 200 else (1000, len(sent)):
+        frames, found = Frames(), []
+        for start in range(0, len(sent), step):
+            found += frames.feed(sent[start : start + step])
+        assert found == [(2, b"x" * size), (8, b"")]
+
+
+def answering(*frames: bytes, status: bytes = b"101 Switching Protocols"):
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"GET /exec/default/web/main?command=echo HTTP/1.1" in head
+        assert b"Sec-WebSocket-Protocol: v5.channel.k8s.io" in head
+        writer.write(b"HTTP/1.1 " + status + b"\r\n\r\n" + b"".join(frames[:1]))
+        await writer.drain()
+        for content in frames[1:]:
+            await asyncio.sleep(0.01)
+            writer.write(content)
+
+    return answers
+
+
+async def run(authority: trustme.CA, door: Door, answers) -> execs.Times:
+    async with served(authority, answers) as port:
+        return await execs.run(replace(door, port=port), door.context(), door.execs("web", "echo"))
+
+
+async def test_a_command_is_timed_to_its_first_byte_and_to_its_exit(authority, door):
+    said = answering(frame(OUTPUT), frame(OUTPUT + b"hello\n"), frame(WELL), frame(b"", kind=8))
+    took = await run(authority, door, said)
+    assert 0 < took.switched < took.first < took.exited
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        (answering(b"the pod is not there", status=b"404 Not Found"), "the pod is not there"),
+        (answering(frame(ERROR + b'{"status": "Failure", "message": "exit 3"}')), "exit 3"),
+        (answering(frame(OUTPUT + b"hello"), frame(b"", kind=8)), "closed before it said"),
+        (answering(frame(OUTPUT + b"hello")), "ended before it said"),
+    ],
+)
+async def test_a_command_that_does_not_end_well_is_no_figure(authority, door, answers, words):
+    with pytest.raises(ExecError, match=words):
+        await run(authority, door, answers)
+
+
+def test_downloads_are_added_up_and_none_may_fail(door: Door):
+    assert downloads.added_up(door, "/x", [("200 5", ""), ("200 7", "")]) == 12
+    for told in (("404 5", ""), ("200 5", "curl: (18) cut"), ("", "curl: (7) no")):
+        with pytest.raises(DownloadError, match="/x from the agent"):
+            downloads.added_up(door, "/x", [("200 5", ""), told])
+
+
+@pytest.mark.parametrize("line", [2, 128, 16384])
+def test_a_log_has_as_many_bytes_as_asked_in_lines_of_one_length(line: int):
+    script = writes(100_000, line)
+    found = subprocess.run(["sh", "-c", script], capture_output=True, check=False).stdout
+    assert len(found) == 100_000
+    assert {len(each) for each in found.split(b"\n")[:-1]} == {line - 1}
+
+
+def test_strangers_come_from_as_many_addresses_as_asked():
+    assert {strangers.source(number, 1) for number in range(100)} == {"127.0.1.1"}
+    many = {strangers.source(number, 600) for number in range(2000)}
+    assert len(many) == 600
+    assert all(address.startswith("127.0.") for address in many)
+
+
+async def test_a_stranger_who_is_shown_out_comes_again(authority, door, tmp_path):
+    kinds = strangers.contexts(tmp_path)
+    assert [kind is None for kind in kinds] == [True, False, True, False]
+    seen = Seen()
+
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        raise AssertionError("a stranger was let in")
+
+    async with served(authority, answers) as port:
+        each = [Stranger(strangers.source(n, 2), kind) for n, kind in enumerate(kinds)]
+        tasks = [asyncio.ensure_future(strangers.hold(one, port, seen, 0.01)) for one in each]
+        async with asyncio.timeout(20):
+            while seen.closed < 10:
+                await asyncio.sleep(0.01)
+                seen.look()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert seen.open == 0
+    assert seen.most_open >= 2
+    assert seen.as_dict()["mean_open"] >= 2
+
+
+def results(**changed) -> dict:
+    """A report whose goals are all kept, but for what is changed."""
+    log = {"kubelet_mb_s": 100.0, "agent_mb_s": 96.0, "agent_agent_cpu_s_per_gb": 1.0}
+    noise = {"load_1min": 0.1, "median_ms": 50.0, "spread": 0.1}
+    moments = {name: {"p50": 20.0, "p99": 30.0} for name in ("switched", "first", "exited")}
+    added = {name: {"p50": 1.5, "p99": 3.0} for name in moments}
+    flood = {**moments, "failed": 0, "asked": 9, "strangers": {}, "agent_cores": 0.1}
+    return {
+        "cores": 2,
+        "noise": {"before": noise, "after": noise},
+        "logs": {name: {"1": [log], "10": [log]} for name in ("long", "short")},
+        "exec": {"kubelet": moments, "agent": moments, "added": added},
+        "memory": {"a log": {"kib_each": 200.0}},
+        "floods": {"from one address": flood},
+    } | changed
+
+
+def missed(found: dict) -> list[str]:
+    return [row.title for row in agent.rows(found) if row.verdict == "missed"]
+
+
+def test_goals_are_kept_and_missed():
+    assert missed(results()) == []
+    slow = {"kubelet_mb_s": 100.0, "agent_mb_s": 80.0, "agent_agent_cpu_s_per_gb": 1.0}
+    logs = {name: {"1": [slow], "10": [slow]} for name in ("long", "short")}
+    assert missed(results(logs=logs)) == [
+        "logs, 16384 B lines, 1 at once, agent to kubelet",
+        "logs, 128 B lines, 1 at once, agent to kubelet",
+    ]
+    assert missed(results(memory={"a log": {"kib_each": 257.0}})) == ["memory, a log, KiB each"]
+
+
+def test_a_goal_is_not_kept_when_calls_were_not_answered():
+    """However quick the others were."""
+    flood = results()["floods"]["from one address"] | {"failed": 1}
+    found = results(floods={"from one address": flood})
+    assert len(missed(found)) == 1
+    assert "1 of 9 commands failed" in agent.table(found)
+
+
+def test_the_table_says_what_was_seen_and_what_was_wanted():
+    text = agent.table(json.loads(json.dumps(results())))
+    assert "a fixed loop took 50 ms, spread 10%" in text
+    line = next(each for each in text.splitlines() if "first, added" in each)
+    assert line.split()[-3:] == ["1.50", "2", "kept"]
