@@ -81,24 +81,29 @@ class FakeApi:
         elif self.watch_status != b"200 OK":
             peer.sendall(ANSWER % (self.watch_status, 0))
         else:
-            self._tell(peer)
+            self._tell(peer, is_from_now="resourceVersion=" in target)
         wires.half_close(peer)
 
-    def _tell(self, peer: ssl.SSLSocket) -> None:
+    def _tell(self, peer: ssl.SSLSocket, *, is_from_now: bool) -> None:
+        """Tell of what changes; first of what is there, as a watch from no version is told."""
         peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         with self._changed:
             told, cut = len(self._lines), self._cut
+            there = {"type": "ADDED", "object": self._object()}
+            first = [json.dumps(there).encode()] if self.data is not None else []
+        first = [] if is_from_now else first
         while True:
             with self._changed:
-                while len(self._lines) == told and self._cut == cut:
+                while not first and len(self._lines) == told and self._cut == cut:
                     self._changed.wait()
                 lines, over = self._lines[told:], self._cut > cut
+            told += len(lines)
+            lines, first = first + lines, []
             for line in lines:
                 whole = line + b"\n"
                 half = len(whole) // 2  # a line comes in pieces
                 for part in (whole[:half], whole[half:]):
                     peer.sendall(b"%x\r\n%s\r\n" % (len(part), part))
-            told += len(lines)
             if over:
                 peer.sendall(b"0\r\n\r\n")
                 return
