@@ -10,7 +10,8 @@ IMAGES ?=
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # With TRIES=2, tests that failed are run once more, alone; both runs are printed. Only failures (exit
-# code 1) are: a run that broke off is no flake. For the tests whose servers' clocks are not ours.
+# code 1) are: a run that broke off is no flake. For tests with servers, sockets and processes of their own,
+# whose clocks are not ours.
 TRIES ?= 1
 again = || { [ $$? = 1 ] && [ '$(TRIES)' = 2 ] && echo "once more, alone: what failed above" \
 	&& $(PYTEST) -n 0 --last-failed --last-failed-no-failures none $(1); }
@@ -49,7 +50,8 @@ check: .venv/ready ## format, lint, types, layers, unit and contract tests; unde
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
-	@$(BIN)/mypy & types=$$!; $(PYTEST) -q -n $(WORKERS) --hypothesis-profile=quick tests/unit tests/contract; wait $$types
+	@$(BIN)/mypy & types=$$!; $(PYTEST) -q -n $(WORKERS) --hypothesis-profile=quick tests/unit tests/contract \
+		$(call again,tests/unit tests/contract); wait $$types
 
 format: .venv/ready ## format and mend what the linter can
 	@$(BIN)/ruff format .
@@ -59,7 +61,7 @@ generate: .venv/ready ## write the chart's RBAC and docs/kinds.md from the code'
 	@$(BIN)/python -m charts.generate
 
 unit: .venv/ready ## pure tests
-	@$(PYTEST) -n $(WORKERS) tests/unit tests/contract
+	@$(PYTEST) -n $(WORKERS) tests/unit tests/contract $(call again,tests/unit tests/contract)
 
 properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
 	@$(PYTEST) -n auto -m 'not thorough' tests/properties

@@ -115,9 +115,10 @@ async def test_head_has_no_body():
 
 
 async def test_a_client_that_says_nothing_or_too_much_is_let_go(monkeypatch):
-    monkeypatch.setattr(probes, "_PATIENCE", 0.05)
     async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
-        assert await _ask(port, b"GET /hea") == b""
+        with monkeypatch.context() as impatient:
+            impatient.setattr(probes, "_PATIENCE", 0.05)
+            assert await _ask(port, b"GET /hea") == b""
         flood = b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000
         with contextlib.suppress(ConnectionError):  # cut off while talking is just as well
             assert await _ask(port, flood) == b""
