@@ -115,7 +115,8 @@ def _judge(options: argparse.Namespace) -> int:
 
 def _page(_options: argparse.Namespace) -> None:
     processors, memory = os.cpu_count(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    machine = f"{processors} cores, {memory / 2**30:.0f} GiB, Linux {platform.release()}"
+    kernel = platform.release().partition("-")[0]  # without its builder's name
+    machine = f"{processors} cores, {memory / 2**30:.0f} GiB, Linux {kernel}"
     text = page.render(
         page.Run(
             version=versions.load().kubernetes[0].version,
