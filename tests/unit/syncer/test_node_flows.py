@@ -192,9 +192,8 @@ async def test_a_node_that_cannot_be_made_is_its_own_keys_matter():
     assert world.session.reminders.waiting_for(world.key("Node", "", "n")) == waiting
 
 
-async def test_a_node_of_which_only_half_was_taken_is_not_bound_to():
-    world = World()
-    bound_below(world, "p")
+def take_no_status(world: World) -> None:
+    """Have the tenant's API server fail at the status of what it is sent."""
     apply = world.above.apply
 
     async def half(resource: Any, body: Any, **options: Any) -> Any:
@@ -203,6 +202,12 @@ async def test_a_node_of_which_only_half_was_taken_is_not_bound_to():
         return await apply(resource, body, **options)
 
     world.above.apply = half  # type: ignore[method-assign, assignment]
+
+
+async def test_a_node_of_which_only_half_was_taken_is_not_bound_to():
+    world = World()
+    bound_below(world, "p")
+    take_no_status(world)
     for _ in range(2):
         with pytest.raises(Wait):
             await present(world)
@@ -218,14 +223,7 @@ async def test_a_node_that_was_whole_once_may_be_half_made_the_next_time():
     await present(world)
     shown(world, world.above.revision, is_whole=True)
     world.session.stores["Node"].discard(world.session.stores["Node"].list()[0], live=True)
-    apply = world.above.apply
-
-    async def half(resource: Any, body: Any, **options: Any) -> Any:
-        if options.get("subresource"):
-            raise errors.Unavailable("no answer")
-        return await apply(resource, body, **options)
-
-    world.above.apply = half  # type: ignore[method-assign, assignment]
+    take_no_status(world)
     world.session.reminders.nodes[world.key("Pod", "web", "p")] = "n"
     with pytest.raises(errors.Unavailable):
         await nodes.reconcile(world.key("Node", "", "n"), world.session)
