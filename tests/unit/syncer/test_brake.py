@@ -316,6 +316,7 @@ def target(grounds: Grounds, **options: Any) -> Target:
 
 
 async def test_absence_is_proved_live_on_both_sides_and_the_store_after_it():
+    """REL-05, REL-06."""
     deletions, _, _, log = await deleting()
     await deletions.delete(target(Grounds.ABSENT))
     assert log == ["tenant", "look", "super", "delete below-uid 55"]
@@ -344,6 +345,7 @@ async def test_an_end_that_was_seen_needs_its_uid_only():
 
 
 async def test_the_end_of_another_object_of_the_name_proves_nothing():
+    """REL-09."""
     deletions, _, _, log = await deleting()
     deletions.saw_gone(KEY, "another-uid")
     await deletions.delete(target(Grounds.ABSENT))
@@ -357,6 +359,7 @@ async def test_a_mark_on_the_living_object_needs_its_uid_only():
 
 
 async def test_an_object_that_lives_after_all_is_not_deleted():
+    """REL-06, REL-10: the cache was behind."""
     deletions, tenant, _, log = await deleting()
     tenant.objects["c"] = "c-uid"
     with pytest.raises(Wait):

@@ -111,6 +111,7 @@ def test_a_delete_is_always_of_a_living_object_of_ours_and_says_why(model: Model
 
 @given(models)
 def test_compare_needs_both_uids(model: Model):
+    """REL-09: an equal name and spec is not enough."""
     if model.decision().verdict is Verdict.COMPARE:
         assert model.tenant_x is not None
         assert model.super_x == SuperSide(VC, model.tenant_x.uid, deleting=False)

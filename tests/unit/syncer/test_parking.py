@@ -112,6 +112,7 @@ def tries(fuse: Fuse, times: int, *, digest: bytes = b"d", taken: bool = True) -
 
 
 def test_the_fifth_write_of_a_difference_parks_it_for_a_while():
+    """REL-38."""
     clock = Clock()
     fuse = Fuse(clock)
     assert tries(fuse, REPEATS) == [False] * (REPEATS - 1) + [True]
