@@ -460,6 +460,7 @@ def test_what_is_refused_below_is_told_and_made_when_it_may_be(problem: RefusedE
         (label(1), 10.0),
         (seen.that("made", lambda world: twin(world, PODS) is not None), 0.0),
         rule=refusing(problem, 0.0, 300.5, "super", "/pods"),
+        excused=("I8",),  # the tenant is told of a refusal
     )
     holds(outcome)
     assert seen["below"] is None

@@ -17,7 +17,7 @@ from bench.memapi.direct import Fate
 from kubeio.wire import Request
 from tests.properties import scenes
 from tests.properties.machine import tenant_edits as edits
-from tests.properties.machine.network import ANY, FAULTS, READS, WRITES
+from tests.properties.machine.network import ANY, FAULTS, WRITES
 from tests.properties.machine.replica import Replica
 from tests.properties.machine.world import World
 
@@ -104,7 +104,6 @@ STRIKES: Mapping[str, tuple[frozenset[str], Callable[..., Fate]]] = {
     "503": (ANY, _fault("503")),
     "429": (ANY, _fault("429")),
     "409": (frozenset({"PUT", "PATCH", "DELETE"}), _fault("409")),
-    "410": (READS, _fault("410")),
     "never arrives": (ANY, _fault("swallowed")),
 }
 

@@ -230,3 +230,26 @@ def test_super_names_are_scrubbed_from_every_text():
     }
     shown = translate.scrub_all(told, pairs)
     assert shown == {"message": "pod p_web(above) in o, ", "list": ["web/x", 3]}
+
+
+def test_the_key_of_a_mirror_is_the_same_for_ever():
+    """Twins of before have it, and a pod's field references cannot be changed."""
+    assert (
+        translate.mirror_key("labels", "a.example/b") == "mirror.tenancy.x-k8s.io/3w5qdsjlu676ktza"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "key", "goes"),
+    [
+        ("Pod", "labels", "app.kubernetes.io/name", True),
+        ("Pod", "labels", "topology.kubernetes.io/zone", False),
+        ("Pod", "annotations", "kubectl.kubernetes.io/restartedAt", True),
+        ("Service", "annotations", "kubectl.kubernetes.io/restartedAt", False),
+        ("Pod", "annotations", "app.kubernetes.io/name", False),
+        ("Pod", "annotations", "note", True),
+    ],
+)
+def test_without_a_record_a_key_goes_that_could_have_come_from_the_tenant(kind, field, key, goes):
+    patch = translate.metadata_patch(kind, {field: {key: "x"}}, {})
+    assert patch == ({field: {key: None}} if goes else {})
