@@ -280,6 +280,16 @@ def mirrors() -> pod_env.Mirrors:
         ("metadata.name", "metadata.name", ""),
         ("metadata.labels['app']", "metadata.labels['app']", ""),
         ("metadata.labels['absent']", "metadata.labels['absent']", ""),
+        (
+            "metadata.labels['app.kubernetes.io/name']",
+            "metadata.labels['app.kubernetes.io/name']",
+            "",
+        ),
+        (
+            "metadata.annotations['app.kubernetes.io/name']",
+            ("annotations", "app.kubernetes.io/name"),
+            "",
+        ),
         ("metadata.annotations['note']", "metadata.annotations['note']", ""),
         (
             "metadata.annotations['kubectl.kubernetes.io/restartedAt']",
