@@ -326,7 +326,10 @@ def test_a_pod_of_many_parts_to_the_last_byte():
                 "name": "down",
                 "downwardAPI": {
                     "items": [
-                        {"path": "l", "fieldRef": {"fieldPath": "metadata.annotations['far.example/a']"}}
+                        {
+                            "path": "l",
+                            "fieldRef": {"fieldPath": "metadata.annotations['far.example/a']"},
+                        }
                     ]
                 },
             },
@@ -338,9 +341,7 @@ def test_a_pod_of_many_parts_to_the_last_byte():
                         {"configMap": {"name": "kube-root-ca.crt"}},
                         {
                             "downwardAPI": {
-                                "items": [
-                                    {"path": "u", "fieldRef": {"fieldPath": "metadata.uid"}}
-                                ]
+                                "items": [{"path": "u", "fieldRef": {"fieldPath": "metadata.uid"}}]
                             }
                         },
                     ]
@@ -369,9 +370,7 @@ def test_a_pod_of_many_parts_to_the_last_byte():
     assert spec["containers"][0]["env"] == [
         {
             "name": "NS",
-            "valueFrom": {
-                "fieldRef": {"fieldPath": f"metadata.annotations['{marks.NAMESPACE}']"}
-            },
+            "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{marks.NAMESPACE}']"}},
         },
         {"name": "SA", "value": "robot"},
         {
