@@ -38,6 +38,11 @@ HOST = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
 HOSTS = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIPs"}}}
 DAEMON = {"kind": "DaemonSet", "name": "o", "uid": "u", "controller": True}
 LONG = "x" * 80
+NO_CLASS = (
+    f"names {'x' * 60}, which is not offered; leave it out, or use one that `kubectl get"
+    " runtimeclass` lists"
+)
+NO_GROUP = "names a group, which is not offered; it is left out, and the pod is placed on its own"
 NO_ADDRESS = "would show the node's address, which is not shown here; leave it out"
 
 
@@ -108,8 +113,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             (
                 "runtime-class",
                 "spec.runtimeClassName",
-                f"names {'x' * 60}, which is not offered; leave it out, or use one that `kubectl"
-                " get runtimeclass` lists",
+                NO_CLASS,
             ),
         ),
         (
@@ -212,8 +216,7 @@ def notices(spec: dict[str, Any], **metadata: Any) -> list[tuple[str, str, str]]
             (
                 "scheduling-group",
                 "spec.workloadRef",
-                "names a group, which is not offered; it is left out, and the pod is placed on its"
-                " own",
+                NO_GROUP,
             ),
         ),
     ],
