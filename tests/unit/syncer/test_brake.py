@@ -427,6 +427,20 @@ async def test_an_object_that_lives_after_all_is_not_deleted():
     assert log == ["tenant"]
 
 
+async def test_what_its_watch_leaves_out_counts_as_gone():
+    deletions, tenant, _, log = await deleting()
+    tenant.objects["c"] = "c-uid"
+    seen: list[Any] = []
+
+    def is_hidden(metadata: Any) -> bool:
+        seen.append(metadata)
+        return True
+
+    await deletions.delete(target(Grounds.ABSENT, is_hidden=is_hidden))
+    assert seen == [{"uid": "c-uid"}]
+    assert log[-1] == "delete below-uid 55"
+
+
 async def test_a_successor_of_the_name_is_no_reason_to_keep_the_twin():
     deletions, tenant, _, log = await deleting()
     tenant.objects["c"] = "new-uid"

@@ -25,7 +25,7 @@ from syncer import brake
 from syncer.brake import Brake
 from syncer.decide import Grounds
 from syncer.deletion import Deletions, Target
-from syncer.expectations import Expectations, Side
+from syncer.expectations import Expectations, News, Side
 from syncer.keys import HOME, Key
 from tenancy import marks, ownership
 from tenancy.ownership import Tenant
@@ -163,6 +163,7 @@ async def test_a_count_goes_up_on_both_sides_and_a_restart_finds_it_so(pair):
     assert not found.is_count_due
     mark = pair.mark()
     assert mark["data"] == {brake.EPOCH: "2"}
+    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {marks.SYNCER}
     assert pair.remembered()[marks.STORE_EPOCH] == "2"
     assert pair.remembered()[marks.STORE_REVISION] == mark["metadata"]["resourceVersion"]
     before = [len(pair.writes(side)) for side in ("above", "below")]
@@ -224,12 +225,17 @@ async def test_a_confirmation_that_could_not_be_written_is_for_that_store_alone(
     await found.engage(twin_uid="", stamps=())
     pair.replace()
     await found.look()
+    younger = pair.above.save()
+    pair.make(pair.above, CONFIG_MAPS, "default", {"metadata": {"name": "newer"}})
     pair.wired["above"].refuses = True
     with pytest.raises(errors.Forbidden):
         await found.confirm(pair.system())
     assert found.is_held
     pair.wired["above"].refuses = False
     meant = pair.above.save()
+    pair.above.restore(younger)
+    await found.look()
+    assert found.problem.startswith("its revision is below ")
     pair.replace()
     await found.look()
     assert "another store" in found.problem
@@ -327,11 +333,25 @@ async def test_proofs_are_read_live_and_without_the_bodies(pair):
 
 async def test_the_echo_of_a_delete_is_expected_at_the_version_that_it_made(pair):
     found, expectations, entry = await deletions(pair)
+    for number in range(3):  # the version that it makes is not the next one
+        pair.make(pair.below, CONFIG_MAPS, BELOW, {"metadata": {"name": f"other-{number}"}})
     await found.delete(target(entry, Grounds.MARKED), grace_seconds=30)
     live = pair.below.of(PODS).get(BELOW, "p").decode()
     assert expectations.is_behind(Side.SUPER, KEY, entry)
+    version = int(live["metadata"]["resourceVersion"])
+    assert version > int(entry.resource_version) + 1
+    earlier = {**live["metadata"], "resourceVersion": str(version - 1)}
+    assert expectations.is_behind(Side.SUPER, KEY, parse(orjson.dumps({"metadata": earlier})))
     ending = parse(orjson.dumps({**live, "kind": "Pod"}))
     assert not expectations.is_behind(Side.SUPER, KEY, ending)
+
+
+async def test_the_echo_of_a_delete_says_nothing_new(pair):
+    found, expectations, entry = await deletions(pair)
+    await found.delete(target(entry, Grounds.MARKED), grace_seconds=30)
+    live = pair.below.of(PODS).get(BELOW, "p").decode()
+    ending = parse(orjson.dumps({**live, "kind": "Pod"}))
+    assert expectations.seen(Side.SUPER, KEY, ending) is News.QUIET
 
 
 async def test_a_delete_of_what_ends_at_once_is_answered_by_its_absence(pair):
