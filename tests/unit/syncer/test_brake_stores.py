@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ from kubeio.store import Entry, parse
 from kubeio.wire import Request
 from kubeio.worker import Wait
 from syncer import brake
-from syncer.brake import Brake
+from syncer.brake import Brake, Sight
 from syncer.decide import Grounds
 from syncer.deletion import Deletions, Target
 from syncer.expectations import Expectations, News, Side
@@ -183,6 +184,42 @@ async def test_a_root_namespace_that_was_made_anew_remembers_nothing_of_the_old_
     with pytest.raises(errors.ApiError):
         await found.count_up()
     assert pair.remembered() == {}
+
+
+async def test_a_look_asks_for_two_things_alone(pair):
+    for name in ("aaa", "zzz"):
+        body = {"metadata": {"name": name}, "data": {brake.EPOCH: "7"}}
+        pair.make(pair.above, CONFIG_MAPS, "kube-system", body)
+    found = await brake.look(pair.tenant_client)
+    assert found == Sight(
+        uid=pair.system(), revision=pair.above.revision, epoch=0, epoch_revision=0
+    )
+    system, mark = pair.wired["above"].asked
+    assert system.target == "/api/v1/namespaces/kube-system"
+    assert "PartialObjectMetadata" in dict(system.headers)["Accept"]
+    assert mark.target == (
+        "/api/v1/namespaces/kube-system/configmaps"
+        f"?fieldSelector=metadata.name%3D{brake.CONFIG_MAP}"
+    )
+
+
+async def test_a_store_without_its_system_namespace_is_nobodys(pair):
+    spaces = pair.above.of(NAMESPACES)
+    spaces.remove(spaces.get("", "kube-system").decode())
+    found = await brake.look(pair.tenant_client)
+    assert (found.uid, found.epoch, found.epoch_revision) == ("", 0, 0)
+
+
+async def test_one_look_serves_all_that_waited_for_it(pair):
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    before = time.monotonic()
+    await found.look()
+    asked = len(pair.wired["above"].asked)
+    await found.verify(before)
+    assert len(pair.wired["above"].asked) == asked
+    await found.verify(time.monotonic())
+    assert len(pair.wired["above"].asked) == asked + 2
 
 
 async def test_what_came_down_before_the_mark_is_counted_and_needs_no_other(pair):

@@ -94,3 +94,15 @@ def test_a_token_secret_depends_on_every_part():
     assert len({names.token_secret(*parts) for parts in [base, *others]}) == 5
     assert names.token_secret(*base).startswith("vc-token-")
     assert len(names.token_secret(*base)) == len("vc-token-") + 16
+
+
+def test_a_volumes_twin_is_named_by_its_tenant_and_its_name():
+    """Twins of before have these names, and a bound volume cannot be renamed."""
+    assert names.volume(UID, "data") == "vc-volume-uxkhsdzzt7xb2mb5"
+    assert names.volume(UID, "data") != names.volume(UID[:-1], "data")
+    assert names.volume(UID, "data") != names.volume(UID, "date")
+
+
+def test_a_token_secret_of_before_is_found_again():
+    assert names.token_secret("a-uid", "", 7200) == "vc-token-imkny4w5ipdstfag"
+    assert names.token_secret("a", "v", 600, "p") == "vc-token-4t6vfiggfac647ov"
