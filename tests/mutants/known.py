@@ -27,7 +27,7 @@ class Survivor:
 def survivors(text: str | None = None) -> list[Survivor]:
     """The list. Raises ValueError for a row that does not say why, or stands there twice."""
     rows = yaml.safe_load((HERE / "known.yaml").read_text() if text is None else text) or []
-    found = []
+    found: list[Survivor] = []
     for row in rows:
         place = Place(
             row["module"], row["function"], row["was"].strip(), (row["becomes"] or "").strip()

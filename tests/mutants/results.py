@@ -7,7 +7,7 @@ a mutant is known by its place: the module, the function, the lines as they were
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ KILLED, SURVIVED, TIMEOUT, UNTESTED, UNCHECKED = (
     "untested",
     "unchecked",
 )
-_STATES = {
+_STATES: Mapping[int | None, str] = {
     **dict.fromkeys((1, 3), KILLED),
     0: SURVIVED,
     **dict.fromkeys((-24, 24, 36, 152, 255), TIMEOUT),
@@ -91,12 +91,9 @@ def _change(name: str, source: Path) -> tuple[str, str]:
 
 def changed(diff: str) -> tuple[str, str]:
     """Return the lines that a unified diff takes away and those that it puts there."""
-    lines = diff.splitlines()
-    return tuple(  # type: ignore[return-value] - two signs, two texts
-        "\n".join(
-            line[1:].strip()
-            for line in lines
-            if line.startswith(sign) and not line.startswith(3 * sign)
-        )
-        for sign in "-+"
-    )
+    return _signed(diff, "-"), _signed(diff, "+")
+
+
+def _signed(diff: str, sign: str) -> str:
+    found = (line for line in diff.splitlines() if line.startswith(sign))
+    return "\n".join(line[1:].strip() for line in found if not line.startswith(3 * sign))
