@@ -382,3 +382,18 @@ def test_a_host_name_of_its_own_goes_before_the_pods_name():
     assert pod_dns.host_name(spec, "p", "web", "c.local") == {
         "hostnameOverride": "p.db.web.svc.c.local"
     }
+
+
+def test_the_tokens_of_a_pod_are_those_of_its_own_account_and_itself():
+    sources = [
+        {"serviceAccountToken": {"path": "t"}},
+        {"serviceAccountToken": {"path": "v", "audience": "vault", "expirationSeconds": 900}},
+    ]
+    tenant_pod = {
+        "metadata": {"name": "p", "namespace": "web", "uid": "p-uid"},
+        "spec": {
+            "serviceAccountName": "robot",
+            "volumes": [{"name": "x", "projected": {"sources": sources}}],
+        },
+    }
+    assert token_specs.specs_of(tenant_pod, "a-uid") == {("", 3600): SHARED, ("vault", 900): BOUND}
