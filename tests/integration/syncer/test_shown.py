@@ -62,7 +62,7 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
 
 
 async def test_what_a_tenant_does_to_its_node(synced: World):
-    """Its own labels stay, its taints go, and a node that it deleted comes back."""
+    """REL-23: its own labels stay, its taints go, and a node that it deleted comes back."""
     space, node = await running_pod(synced)
     await synced.above.patch(NODES, node, {"metadata": {"labels": {"mine": "1"}}})
     taint = {"key": "own", "effect": "NoExecute"}
@@ -104,6 +104,7 @@ async def test_a_finished_pod_keeps_its_node(synced: World):
 
 
 async def test_a_super_node_that_is_gone_is_gone_here(synced: World):
+    """REL-41: as soon as it is gone there."""
     _, node = await running_pod(synced)
     await synced.below.delete(NODES, node)
     await gone(lambda: synced.above.get(NODES, node))
