@@ -1,7 +1,8 @@
 """`kubectl vc`: the table of verbs and their flags.
 
-Owns what the framework must know of them; those about other clusters are in `target_app`. Must not know what a verb does. Hazard: whatever is imported at
-the top delays `--help` and every completed word; verbs pull in the client and come later.
+Owns what the framework must know of them; those about other clusters are in `target_app`. Must not
+know what a verb does. Hazard: whatever is imported at the top delays `--help` and every completed
+word; verbs pull in the client and come later.
 """
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
