@@ -30,6 +30,8 @@ from tenancy.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SUPER_CLUST
 AGENT = "kubectl-vc"
 TOKEN_SECONDS = 30.0
 """How long the other cluster may take to write a token into its Secret."""
+END_SECONDS = 60.0
+"""How long what an earlier account left behind may take to go."""
 _LOOK_SECONDS = 0.3
 _SYSTEM = "kube-system"
 
@@ -167,6 +169,7 @@ def _super_cluster(wish: Wish) -> Object:
 
 async def _make_account(there: Client, plan: There, wish: Wish, terminal: Terminal) -> str:
     """Write the account and its rights; return its token."""
+    await _wait_for_the_last_end(there, plan.namespace)
     for resource, body in plan.objects(lasting=not wish.token_seconds):
         await there.apply(resource, body, field_manager=AGENT)
         name = output.full_name(resource, body["metadata"]["name"])
@@ -185,6 +188,24 @@ async def _make_account(there: Client, plan: There, wish: Wish, terminal: Termin
         subresource="token",
     )
     return str(answer["status"]["token"])
+
+
+async def _wait_for_the_last_end(there: Client, namespace: str) -> None:
+    """Return when a namespace that is on its way out, as after leaving, is gone."""
+    try:
+        async with asyncio.timeout(END_SECONDS):
+            while True:
+                found = await there.get(NAMESPACES, namespace, metadata_only=True)
+                if "deletionTimestamp" not in found["metadata"]:
+                    return
+                await asyncio.sleep(_LOOK_SECONDS)
+    except errors.NotFound:
+        return
+    except TimeoutError:
+        raise CliProblem(
+            f"in the other cluster the namespace {namespace} is still being removed after"
+            f" {durations.elapsed(END_SECONDS)}; see what holds it, and join again"
+        ) from None
 
 
 async def _lasting_token(there: Client, namespace: str) -> str:

@@ -1,4 +1,4 @@
-"""`kubectl vc target` between two real clusters; nobody probes here but where a test plays manager."""
+"""`kubectl vc target` between two real clusters; nobody probes here unless a test plays manager."""
 
 from __future__ import annotations
 
