@@ -16,6 +16,8 @@ from tenancy.super_clusters import Ranges
 COUNTED = ("cpu", "ephemeral-storage", "memory", "pods")
 MAX_RANGES = 256
 """CIDRs of a status; nodes beyond them are told by the administrator's own list."""
+MOST = Decimal(10) ** 18
+"""Of what one node may have to give: an exabyte; more is no node's."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
 _MILLI = Decimal(1000)
@@ -40,7 +42,7 @@ class Census:
             self.nodes += 1
             for name in COUNTED:
                 amount = quantity((status.get("allocatable") or {}).get(name))
-                if amount is not None:
+                if amount is not None and 0 <= amount <= MOST:
                     self.sums[name] = self.sums.get(name, Decimal(0)) + amount
 
     def capacity(self) -> dict[str, str]:

@@ -39,6 +39,8 @@ UNWELL_SECONDS = 10.0
 """How often one that is not is looked at."""
 WHOLE_SECONDS = 300.0
 """How often rights, nodes and ranges are looked at without a cause."""
+UNWELL_WHOLE_SECONDS = 30.0
+"""And how often while something is wrong with them: a list of nodes may have megabytes."""
 _SURPRISES = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What code raises that is given answers of another shape than a Kubernetes API's."""
 
@@ -103,9 +105,11 @@ async def _look(this: _Pass) -> None:
         await _make_home(this.means)
     endpoint = await _endpoint(this)
     if endpoint is None:
+        await this.means.targets.drop(this.name)
         return
+    home = await _home(this)  # what goes wrong here is not the other cluster's
     try:
-        await _ask(this, endpoint)
+        await _ask(this, endpoint, *home)
     except errors.CredentialsProblem as problem:
         this.verdict.unreachable("InvalidKubeconfig", f"{problem}; correct the Secret")
     except errors.Unauthorized:
@@ -133,7 +137,7 @@ async def _look_home(this: _Pass) -> None:
     _judge(this, found, home_version=found.version)
 
 
-async def _ask(this: _Pass, endpoint: Endpoint) -> None:
+async def _ask(this: _Pass, endpoint: Endpoint, home_version: str, home_identity: str) -> None:
     local = await probe.local_problem(endpoint.server)
     if local:
         text = f"the server {endpoint.server} {local}; give the address at which the components"
@@ -142,7 +146,6 @@ async def _ask(this: _Pass, endpoint: Endpoint) -> None:
     client = await this.means.targets.client(this.name, endpoint)
     version = await probe.alive(client)
     identity = await probe.identity(client)
-    home_version, home_identity = await _home(this)
     trouble = _trouble_of(this, identity, home_identity)
     if trouble is not None:
         this.verdict.unreachable(*trouble)
@@ -161,7 +164,8 @@ async def _seen(
     head = (metadata["uid"], metadata.get("generation", 0), digest, version)
     last = this.means.targets.looks.get(this.name)
     is_well = conditions.is_true(this.old.conditions, super_clusters.READY)
-    if last is not None and last.head == head and is_well and now - last.at < WHOLE_SECONDS:
+    lasts = WHOLE_SECONDS if is_well else UNWELL_WHOLE_SECONDS
+    if last is not None and last.head == head and now - last.at < lasts:
         return last.sight
     found = await probe.sight(client, version=version, identity=identity)
     this.means.targets.looks[this.name] = Look(head, now, found)

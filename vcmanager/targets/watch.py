@@ -22,6 +22,8 @@ from tenancy.resources import SECRETS
 from vcmanager.targets.probe import DEADLINE_SECONDS, Sight
 
 _CONNECTIONS = 4
+_MOST_BYTES = 32 * 1024 * 1024
+"""Of one answer: 500 nodes with 64 KiB each, from whoever it may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Targets:
             connections=_CONNECTIONS,
             deadline=DEADLINE_SECONDS,
             fence=self._fence,
+            most=_MOST_BYTES,
         )
         await made.__aenter__()
         self._clients[name] = (digest, made)
@@ -87,6 +90,10 @@ class Targets:
     async def forget(self, name: str) -> None:
         """Forget a SuperCluster that is gone."""
         self._unfollow(name)
+        await self.drop(name)
+
+    async def drop(self, name: str) -> None:
+        """Keep no credential of a SuperCluster, and nothing that was seen with it."""
         self.looks.pop(name, None)
         await self._close(name)
 

@@ -44,6 +44,11 @@ def test_others_are_not(shut):
     assert (counted(shut).nodes, counted(shut).capacity()) == (0, {})
 
 
+def test_what_no_node_can_have_is_left_out():
+    odd = {"cpu": "9e999", "memory": "-1Gi", "pods": "many", "ephemeral-storage": 5}
+    assert counted(node(allocatable=odd)).capacity() == {}
+
+
 def test_a_node_with_another_taint_takes_some_pods():
     assert counted(node(taints=[{"key": "gpu", "effect": "NoSchedule"}])).nodes == 1
 
