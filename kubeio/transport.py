@@ -198,6 +198,7 @@ def _wire(
         connections=connections,
         proxy=endpoint.proxy,
         fence=fence,
+        most=most,
     )
 
 
