@@ -67,6 +67,9 @@ CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
 # Marks on tenant objects.
 VIRTUAL_NODE = f"{DOMAIN}/virtualnode"
 """Label, `true` on the nodes we show in a tenant."""
+TAINTS = f"{DOMAIN}/taints"
+"""Annotation of a virtual node: `key:effect` of each taint that we show, comma-separated; the
+others are the tenant's own."""
 MIRRORED = f"{DOMAIN}/mirrored"
 """Label, `true` on classes, drivers and volumes of the super cluster that we show in a tenant."""
 RESERVED_ADDRESS = f"{DOMAIN}/reserved-address"
