@@ -31,6 +31,8 @@ CONTAINERS = f"{DOMAIN}/containers"
 KEYS = f"{DOMAIN}/keys"
 """Annotation: keys of the tenant's labels and annotations that were carried down, JSON; what stands
 beside them is the super cluster's own and stays."""
+PLACEMENT = f"{DOMAIN}/placement"
+"""Annotation of a super pod: digest of the nodes that its tenant's own say on them leaves it."""
 EXPIRES = f"{DOMAIN}/expires"
 """Annotation of a token Secret: when the token ends, RFC 3339."""
 ACCOUNT = f"{DOMAIN}/serviceaccount"

@@ -165,6 +165,24 @@ def lost(tenant_pod: Mapping[str, Any]) -> Object:
     }
 
 
+def unschedulable(tenant_pod: Mapping[str, Any], message: str) -> Object | None:
+    """Return the merge patch for a pod that no node is left for; None when it says so already."""
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    conditions = _own_conditions(tenant_pod)
+    there = next((item for item in conditions if item["type"] == said["type"]), {})
+    wanted = {**said, "message": message[: policy.MAX_GATE_MESSAGE]}
+    if all(there.get(field) == value for field, value in wanted.items()):
+        return None
+    is_new = there.get("status") != said["status"] or not _time(there.get("lastTransitionTime"))
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    wanted["lastTransitionTime"] = now if is_new else there["lastTransitionTime"]
+    others = [dict(item) for item in conditions if item["type"] != said["type"]]
+    return {
+        "metadata": {"uid": tenant_pod["metadata"]["uid"]},
+        "status": {"conditions": [*others, wanted]},
+    }
+
+
 def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> Object | None:
     """Return the strategic merge patch that carries readiness gates' conditions down, or None."""
     gates = gates_of(tenant_pod)
