@@ -2,8 +2,10 @@
 
 Owns the effects. Must not know how nodes are chosen. The super cluster's scheduler judges a twin by
 the nodes' names that were written into it once, so a twin that waits for a node is replaced when
-its tenant's labels, taints or cordons would write others. Hazard: the super cluster's scheduler may
-bind a twin in the very moment; so it is deleted in the version that was looked at, or not at all.
+its tenant's labels, taints or cordons would write others; and one whose tenant named the node has
+failed when that node cannot have it, as no scheduler would look for it again. Hazard: the super
+cluster's scheduler may bind a twin in the very moment; so it is deleted in the version that was
+looked at, or not at all.
 """
 
 import structlog
@@ -61,6 +63,23 @@ def _digest(pod: Object, session: Session) -> str:
     view, uid = session.view.policy.nodes.view, pod["metadata"]["uid"]
     choice = node_choice.choose(pod["spec"], session.nodes.additions, view, uid)
     return choice.digest if choice is not None else ""
+
+
+async def is_turned_away(
+    kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
+) -> bool:
+    """End a pod whose tenant named its node when that cannot have it, as its kubelet would.
+
+    The twin goes first: what it says would put the end back. Tells whether it came to that.
+    """
+    why = pod_status.rejection(twin) if pod["spec"].get("nodeName") else None
+    if why is None or session.holds_deletes:
+        return False
+    await _delete(pair, session)
+    body = pod_status.rejected(pod, why)
+    await upward.write(kind, pair.key, body, session, subresource="status")
+    _log.info("tenant.turned_away", reason=why.reason)
+    return True
 
 
 async def is_made_anew(pair: Pair, pod: Object, twin: Object, session: Session) -> bool:

@@ -142,7 +142,10 @@ async def _follow(both: Both) -> Verdict:
     node = twin["spec"].get("nodeName") or ""
     is_bound_now = False
     waits = not (node or both.side.deleting or pods.is_finished(twin))
-    if waits and await pod_placement.is_made_anew(both.pair, both.pod, twin, session):
+    if waits and (
+        await pod_placement.is_turned_away(both.kind, both.pair, both.pod, twin, session)
+        or await pod_placement.is_made_anew(both.pair, both.pod, twin, session)
+    ):
         return Done()
     if not both.side.deleting:
         is_bound_now = bool(node) and not both.side.node

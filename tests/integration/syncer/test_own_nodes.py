@@ -205,3 +205,25 @@ async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: World, clo
             marks.PLACEMENT
             not in (await synced.twin(PODS, space, "before"))["metadata"]["annotations"]
         )
+
+
+async def test_a_pod_that_names_a_node_without_room_has_failed(synced: World):
+    """The test says what a scheduler says; a controller would make the pod again."""
+    space, node = await shown_node(synced)
+    async with lent(synced, node):
+        await synced.above.create(PODS, pod("web", nodeName=node), namespace=space)
+        twin = await eventually(lambda: synced.twin(PODS, space, "web"))
+        assert names(twin) == {("In", node)}
+        message = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod"
+        said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        await synced.report(space, "web", conditions=[{**said, "message": f"{message} ports."}])
+        await gone(lambda: synced.twin(PODS, space, "web"))
+        failed = await eventually(
+            lambda: synced.above.get(PODS, "web", namespace=space),
+            until=lambda body: body["status"]["phase"] == "Failed",
+        )
+        assert failed["status"]["reason"] == "NodePorts"
+        await synced.idle()
+        assert not await synced.has_twin(PODS, space, "web")
+        await synced.above.delete(PODS, "web", namespace=space)
+        await gone(lambda: synced.above.get(PODS, "web", namespace=space))

@@ -589,3 +589,65 @@ async def test_the_patrol_finds_a_twin_that_would_be_made_otherwise():
     node_with(world, version=901, spec={"unschedulable": True})
     assert patrol._is_placed_otherwise(pod.decode(), body, world.session)
     assert patrol.differs(world.key("Pod", "web", "p"), world.session)
+
+
+# --- a pod whose tenant named the node ------------------------------------------------------------
+
+NO_PORTS = "0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+
+
+def unschedulable(message: str) -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {"phase": "Pending", "conditions": [{**condition, "message": message}]}
+
+
+async def test_a_pod_that_named_a_node_which_cannot_have_it_has_failed():
+    world = engaged(World())
+    node_with(world)
+    pending(world, nodeName="n")
+    status = unschedulable(NO_PORTS)
+    world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status=status)
+    await work(world)
+    assert deleted(world)
+    (said,) = [body["status"] for body in world.above.bodies if "status" in body]
+    assert (said["phase"], said["reason"]) == ("Failed", "NodePorts")
+    assert world.below.writes("Pod") == [("delete", "Pod", "p")]
+    # Its twin is gone, and there is no other one.
+    world.tenant_has(
+        "Pod",
+        "p",
+        metadata={"resourceVersion": "5000"},
+        spec={"containers": CONTAINERS, "nodeName": "n"},
+        status=said,
+    )
+    world.super_cluster.stores["Pod"].discard(
+        world.super_cluster.stores["Pod"].list()[0], live=True
+    )
+    await work(world)
+    assert world.below.writes("Pod") == [("delete", "Pod", "p")]
+
+
+async def test_a_pod_that_named_no_node_waits_for_one():
+    world = engaged(World())
+    pending(world)
+    status = unschedulable(NO_PORTS)
+    world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status=status)
+    await work(world)
+    assert not deleted(world)
+    (said,) = [body["status"] for body in world.above.bodies if "status" in body]
+    assert said["conditions"][0]["reason"] == "Unschedulable"
+
+
+async def test_while_deletes_are_held_no_twin_is_replaced_or_ended():
+    world = engaged(World())
+    world.session.brake.problem = "another store"
+    node_with(world, spec={"unschedulable": True})
+    pending(world)
+    pending(world, "named", nodeName="n")
+    status = unschedulable(NO_PORTS)
+    for name in ("p", "named"):
+        world.super_has("Pod", name, spec={"containers": CONTAINERS}, status=status)
+        await work(world, name)
+    assert not [verb for verb, *_ in world.below.writes() if verb == "delete"]
+    phases = [body["status"].get("phase") for body in world.above.bodies if "status" in body]
+    assert "Failed" not in phases
