@@ -1,7 +1,7 @@
 """What must hold at every request that the syncer sends, and after every step.
 
-Owns the invariants I2, I3, I6 and I7 of the reference (`reliability-security.md`, 4b), and what was
-broken; those at rest are in `rest`. Looks at the clusters themselves, never at the syncer's caches.
+Owns the invariants I2, I3, I6 and I7 of the reference (`reliability-security.md`, 4b), of I8 that
+nobody is told of what is not theirs, and what was broken; those at rest are in `rest`. Looks at the clusters themselves, never at the syncer's caches.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kubeio.wire import Request
 from tenancy import marks, ownership
 from tenancy.resources import (
     CONFIG_MAPS,
+    EVENTS,
     LEASES,
     NAMESPACES,
     PODS,
@@ -219,6 +220,8 @@ class Judge:
 
     def _sent_above(self, tenant: TenantSide, target: Target, request: Request, body: Any) -> None:
         self._judge_canaries(tenant, request)
+        if target.resource is EVENTS and (body or {}).get("reason") == "SyncFailed":
+            self.broke("I8", f"{tenant.side} is told of a refusal: {body.get('message')}")
         if request.method != "DELETE" or target.resource is not PODS:
             return
         told = (body.get("preconditions") or {}).get("uid", "")

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kubeio import errors
 from kubeio.client import Client
 from kubeio.store import Store
 from kubeio.worker import Done, Worker
@@ -146,6 +147,11 @@ def changes_are_not_carried(stack: contextlib.ExitStack) -> None:
     _put(stack, decide, "decide", mutant)
 
 
+def a_wrong_uid_is_a_wrong_object(stack: contextlib.ExitStack) -> None:
+    """Whose name another object has by now is told that its tenant wrote something wrong."""
+    _put(stack, errors, "_is_about_another", lambda _: False)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     mutant.__name__: mutant
     for mutant in (
@@ -163,6 +169,7 @@ MUTANTS: Mapping[str, Mutant] = {
         failed_keys_are_dropped,
         namespaces_go_when_marked,
         changes_are_not_carried,
+        a_wrong_uid_is_a_wrong_object,
     )
 }
 

@@ -74,6 +74,7 @@ STEPS: Mapping[str, tuple[int, Do]] = {
     "renew pod": (4, tenant_edits.renew_pod),
     "edit below": (5, super_edits.edit_below),
     "end below": (4, super_edits.end_below),
+    "remake below": (2, super_edits.remake_below),
     "end space below": (1, super_edits.end_space_below),
     "stranger": (3, super_edits.stranger),
     "stranger leaves": (1, super_edits.stranger_leaves),

@@ -13,7 +13,7 @@ from bench.memapi.cluster import Collection
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object, Stored
 from tenancy import ownership
-from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, Resource
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
 from tests.properties.machine.tenant_edits import NAMES, PLAIN, tenant_of
 
 if TYPE_CHECKING:
@@ -62,6 +62,24 @@ def end_below(world: World, numbers: Sequence[int]) -> None:
     collection, stored = _picked(world, numbers[0], PODS, PODS, *PLAIN)
     if collection is not None and stored is not None:
         world.remove(collection, stored.namespace, stored.name, (None, 0)[numbers[1] % 2])
+
+
+def remake_below(world: World, numbers: Sequence[int]) -> None:
+    """A backup is played back over a twin: the same object with another UID, in no time."""
+    collection, stored = _picked(world, numbers[0], PODS, SERVICES, SERVICES, *PLAIN)
+    if collection is None or stored is None:
+        return
+    world.remove(collection, stored.namespace, stored.name, 0)
+    body = stored.decode()
+    metadata = {
+        key: value
+        for key, value in body["metadata"].items()
+        if key in ("name", "labels", "annotations", "ownerReferences")
+    }
+    with contextlib.suppress(RefusedError):
+        world.make(
+            world.below, collection.resource, stored.namespace, {**body, "metadata": metadata}
+        )
 
 
 def end_space_below(world: World, numbers: Sequence[int]) -> None:
