@@ -125,7 +125,7 @@ def snapshot(world: World, numbers: Sequence[int]) -> None:
 
 def restore(world: World, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
-    if not tenant.snapshots or tenant.newer is not None:
+    if not tenant.snapshots:
         return
     state = tenant.snapshots[numbers[1] % len(tenant.snapshots)]
     if world.settled(tenant, state):

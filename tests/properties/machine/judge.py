@@ -1,7 +1,8 @@
 """What must hold at every request that the syncer sends, and after every step.
 
 Owns the invariants I2, I3, I6 and I7 of the reference (`reliability-security.md`, 4b), of I8 that
-nobody is told of what is not theirs, and what was broken; those at rest are in `rest`. Looks at the clusters themselves, never at the syncer's caches.
+nobody is told of what is not theirs, and what was broken; those at rest are in `rest`. Looks at the
+clusters themselves, never at the syncer's caches.
 """
 
 from __future__ import annotations

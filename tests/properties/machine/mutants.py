@@ -14,7 +14,7 @@ from kubeio import errors
 from kubeio.client import Client
 from kubeio.store import Store
 from kubeio.worker import Done, Worker
-from syncer import brake, decide, downward, upward
+from syncer import brake, decide, downward, strays, upward
 from syncer.decide import Decision, Verdict
 from syncer.deletion import Deletions
 from syncer.flows import pods
@@ -96,7 +96,7 @@ def no_news_of_pods(stack: contextlib.ExitStack) -> None:
 
 def strangers_are_ours(stack: contextlib.ExitStack) -> None:
     """What has the name is ours."""
-    put_labels_back = downward.put_labels_back
+    put_labels_back = strays.put_labels_back
 
     async def mutant(kind: Any, pair: Any, twin: Any, session: Any) -> Any:
         metadata = twin["metadata"]
@@ -152,6 +152,16 @@ def a_wrong_uid_is_a_wrong_object(stack: contextlib.ExitStack) -> None:
     _put(stack, errors, "_is_about_another", lambda _: False)
 
 
+def what_lost_its_labels_is_gone(stack: contextlib.ExitStack) -> None:
+    """A twin that vanished from the cache is not looked for where nobody needs it."""
+    _put(stack, strays, "look", _nothing)
+
+
+def caches_outlive_their_store(stack: contextlib.ExitStack) -> None:
+    """While deletes are held, watches go on from where they stood in another store."""
+    _put(stack, Session, "_list_anew", lambda _: None)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     mutant.__name__: mutant
     for mutant in (
@@ -170,6 +180,8 @@ MUTANTS: Mapping[str, Mutant] = {
         namespaces_go_when_marked,
         changes_are_not_carried,
         a_wrong_uid_is_a_wrong_object,
+        what_lost_its_labels_is_gone,
+        caches_outlive_their_store,
     )
 }
 

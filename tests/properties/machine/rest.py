@@ -39,12 +39,44 @@ def problems(world: World) -> list[Break]:
     return found
 
 
+def held(world: World) -> list[Break]:
+    """Return what is missing below while deletes are held: all that has its place there free."""
+    return [
+        Break("I1", f"deletes are held: {tenant.side}: {resource.kind} {name} has no twin")
+        for tenant in world.tenants
+        if world.holds(tenant)
+        for resource, body in list(tenant.alive.values())
+        if resource in (PODS, SERVICES)
+        for name in (f"{body['metadata']['namespace']}/{body['metadata']['name']}",)
+        if _is_wanted(world, tenant, resource, body) and _is_free(world, tenant, resource, body)
+    ]
+
+
+def _is_free(world: World, tenant: TenantSide, resource: Resource, body: Object) -> bool:
+    """Tell whether nothing is in the way of a twin."""
+    metadata = body["metadata"]
+    space = next(
+        space
+        for kind, space in tenant.alive.values()
+        if kind is NAMESPACES and space["metadata"]["name"] == metadata["namespace"]
+    )
+    below = world.twin(tenant, NAMESPACES, space["metadata"])
+    return (
+        "deletionTimestamp" not in metadata
+        and below is not None
+        and "deletionTimestamp" not in below["metadata"]
+        and _is_labelled(below["metadata"])
+        and not _is_taken(world, tenant, resource, metadata)
+        and world.below.of(resource).get(below["metadata"]["name"], metadata["name"]) is None
+    )
+
+
 def _orphans(world: World, tenant: TenantSide) -> list[Break]:
     found = []
     for resource, body in world.owned(tenant):
         metadata = body["metadata"]
-        if marks.TOKEN_SECONDS in metadata["annotations"] or not _is_labelled(metadata):
-            continue  # without our labels it is seen by nobody: a known hazard of the caches
+        if marks.TOKEN_SECONDS in metadata["annotations"] or world.is_out_of_sight(metadata):
+            continue
         uid = metadata["annotations"][marks.UID]
         if uid not in tenant.alive:
             text = f"{resource.kind} {metadata['name']}: its tenant object {uid} is gone"
@@ -67,8 +99,8 @@ def _missing(world: World, tenant: TenantSide, resource: Resource, body: Object)
     is_wanted = _is_wanted(world, tenant, resource, body)
     if twin is None:
         return [Break("I1", f"{title} has no twin")] if is_wanted else []
-    if not is_wanted and not _is_labelled(twin["metadata"]):
-        return []  # seen by nobody, and nobody asks for it: the same hazard
+    if not is_wanted and world.is_out_of_sight(twin["metadata"]):
+        return []
     problems = [Break("I1", f"{title}: {text}") for text in _differences(resource, body, twin)]
     if resource is PODS:
         problems += [Break("I4", f"{title}: {text}") for text in _told(world, tenant, body, twin)]

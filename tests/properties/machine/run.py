@@ -30,6 +30,9 @@ minutes."""
 LOOK_SECONDS = 15.0
 QUIET_SECONDS = PATROL_SECONDS + 10.0
 HELD_SECONDS = 45.0
+FOLLOWED_SECONDS = 100.0
+"""How long creates may take after the last fault: watches are followed again after half a minute
+at most, and the patrol comes once a minute."""
 LENGTH = 40
 
 
@@ -131,6 +134,7 @@ async def _rest(world: World, chance: random.Random) -> None:
     await asyncio.sleep(2.0)
     for replica in world.replicas:
         replica.start()
+    await _held(world)
     for tenant in world.tenants:
         if tenant.newer is not None and chance.random() < 0.5:
             world.bring_back(tenant)
@@ -150,6 +154,14 @@ async def _rest(world: World, chance: random.Random) -> None:
         world.judge.broke("I5", f"never comes to rest: {world.judge.last_write}")
 
 
+async def _held(world: World) -> None:
+    """While deletes are held for a store that is another one, all else goes on."""
+    if any(tenant.newer is not None for tenant in world.tenants):
+        await asyncio.sleep(FOLLOWED_SECONDS)
+        for each in rest.held(world):
+            world.judge.broke(each.rule, each.text)
+
+
 async def _confirm(world: World) -> None:
     """Where deletes are held for a store that stays, say that it is meant."""
     held = [tenant for tenant in world.tenants if world.holds(tenant)]
@@ -164,7 +176,7 @@ async def _is_quiet(world: World) -> bool:
     """I5: tell whether the syncer writes nothing for as long as a patrol takes."""
     if any(tenant.newer is not None for tenant in world.tenants):
         for tenant in world.tenants:
-            tenant.newer, tenant.before = None, {}
+            tenant.settle()
     before = sum(world.judge.writes.values())
     await asyncio.sleep(QUIET_SECONDS)
     return sum(world.judge.writes.values()) == before and not rest.problems(world)

@@ -45,6 +45,7 @@ def edit_below(world: World, numbers: Sequence[int]) -> None:
         metadata = found["metadata"]
         match numbers[1] % 4:
             case 0:
+                world.strips(found)
                 return {**found, "metadata": {**metadata, "labels": {"app": "admin"}}}
             case 1:
                 labels = {**metadata["labels"], "app": "admin"}
@@ -67,10 +68,10 @@ def end_below(world: World, numbers: Sequence[int]) -> None:
 def remake_below(world: World, numbers: Sequence[int]) -> None:
     """A backup is played back over a twin: the same object with another UID, in no time."""
     collection, stored = _picked(world, numbers[0], PODS, SERVICES, SERVICES, *PLAIN)
-    if collection is None or stored is None:
+    body = stored.decode() if stored is not None else {}
+    if collection is None or stored is None or "deletionTimestamp" in body["metadata"]:
         return
     world.remove(collection, stored.namespace, stored.name, 0)
-    body = stored.decode()
     metadata = {
         key: value
         for key, value in body["metadata"].items()

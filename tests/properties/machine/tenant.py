@@ -26,8 +26,10 @@ class TenantSide:
     tenant: Tenant
     alive: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
     """Every object by its UID, as it is now."""
+    lost: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
+    """What was there before a restore; empty when it is settled which store stays."""
     before: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
-    """What a restore has lost; empty when it is settled which store stays."""
+    """What of that the store that is there now was restored without."""
     snapshots: list[State] = field(default_factory=list)
     newer: State | None = None
     restores: int = 0
@@ -73,3 +75,12 @@ class TenantSide:
     def truth(self, uid: str) -> tuple[Resource, Object] | None:
         """Return the object of a UID that must not lose its twin; None when there is none."""
         return self.alive.get(uid) or self.before.get(uid)
+
+    @property
+    def newest(self) -> dict[str, tuple[Resource, Object]]:
+        """What the newest store has, whichever is there now."""
+        return self.alive if self.newer is None else self.lost
+
+    def settle(self) -> None:
+        """Know that the store which is there now stays."""
+        self.newer, self.lost, self.before = None, {}, {}

@@ -19,6 +19,7 @@ from bench.memapi.kubelet import Kubelet
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object, Stored
 from kubeio.endpoint import Endpoint
+from syncer.session import Session
 from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant
 from tenancy.resources import (
@@ -62,6 +63,8 @@ class World:
         ]
         self.replicas = [Replica(self, f"syncer-{number}") for number in range(replicas)]
         self.trace: list[str] = []
+        self.stripped: dict[str, list[Session]] = {}
+        """Twins that lost their labels, by UID, with the sessions that had them in sight."""
 
     def _cluster(self, name: str, slice_: str) -> Cluster:
         made = clusters.fresh(
@@ -171,7 +174,7 @@ class World:
         }
         return recorded > 0 and all(
             int(body["metadata"]["resourceVersion"]) <= recorded
-            for uid, (_, body) in tenant.alive.items()
+            for uid, (_, body) in tenant.newest.items()
             if uid not in kept
         )
 
@@ -203,22 +206,43 @@ class World:
             and owner.vc_uid == tenant.tenant.uid
         ]
 
+    def strips(self, body: Object) -> None:
+        """Take note that a twin loses its labels, and of who sees that."""
+        metadata = body["metadata"]
+        place = (metadata.get("namespace", ""), metadata["name"])
+        self.stripped[metadata["uid"]] = [
+            session
+            for session in self._sessions()
+            if (entry := session.super_store(body["kind"]).get(*place)) is not None
+            and entry.uid == metadata["uid"]
+        ]
+
+    def is_out_of_sight(self, metadata: Object) -> bool:
+        """Tell whether whoever saw a twin lose its labels works no more: then nobody knows of it.
+
+        It is the known limit of the caches (`syncer.strays`).
+        """
+        seen = self.stripped.get(metadata["uid"])
+        return seen is not None and not any(session in seen for session in self._sessions())
+
+    def _sessions(self) -> list[Session]:
+        return [session for replica in self.replicas for session in replica.sessions]
+
     def restore(self, tenant: TenantSide, state: State, bump: int) -> None:
         """Put an older store behind the tenant's address."""
         if tenant.newer is None:
-            tenant.newer = tenant.cluster.save()
-        before = {**tenant.before, **tenant.alive}
+            tenant.lost, tenant.newer = dict(tenant.alive), tenant.cluster.save()
         tenant.restores += 1
         tenant.cluster.restore(state, bump=bump)
         tenant.look()
-        tenant.before = {uid: found for uid, found in before.items() if uid not in tenant.alive}
+        tenant.before = {u: found for u, found in tenant.lost.items() if u not in tenant.alive}
         self._resume(tenant)
 
     def bring_back(self, tenant: TenantSide) -> None:
         """Put the newest store back."""
         if tenant.newer is not None:
             tenant.cluster.restore(tenant.newer)
-            tenant.newer, tenant.before = None, {}
+            tenant.settle()
             tenant.look()
             self._resume(tenant)
 
@@ -227,7 +251,7 @@ class World:
         system = tenant.cluster.of(NAMESPACES).get("", "kube-system")
         assert system is not None
         uid = system.decode()["metadata"]["uid"]
-        tenant.newer, tenant.before = None, {}
+        tenant.settle()
 
         def confirmed(found: Object) -> Object:
             annotations = found["metadata"].get("annotations") or {}
