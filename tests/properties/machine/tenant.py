@@ -33,11 +33,24 @@ class TenantSide:
     snapshots: list[State] = field(default_factory=list)
     newer: State | None = None
     restores: int = 0
+    is_engaged: bool = True
+    """Whether the syncer has a credential for it."""
+    is_deleted: bool = False
+    """Whether its VirtualCluster was deleted."""
+    is_let_go: bool = False
+    """Whether the syncer said that nothing of it is in hand any more."""
+    is_silent: bool = False
+    """Whether the syncer must have left it by now."""
 
     @property
     def side(self) -> str:
         """What it is called."""
         return f"tenant{self.number}"
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the syncer is to follow it."""
+        return self.is_engaged and not self.is_deleted
 
     @property
     def canary(self) -> str:
