@@ -42,6 +42,9 @@ HOME = "vc-manager"
 _NAMES = re.compile(r"[0-9a-f]{8}-[-0-9a-f]+|[-.\w]*\d[-.\w]*|\S*/\S*|\b[abc]\b|canary\d-\d")
 _OF_THE_DEAD = ("the client is not open", "LeaseLost(")
 """What the tasks of a killed process say, which nobody waits for any more."""
+IN_FLIGHT_SECONDS = 60.0
+"""How long the end of an object may still be carried down, that was seen to end before a restore
+brought it back: what was under way is not called back."""
 STRICT = (NAMESPACES, PODS, SERVICES, *OTHERS)
 """Kinds whose twins stay for as long as their tenant objects live."""
 SYNCED = (*STRICT, CONFIG_MAPS, SECRETS)
@@ -225,7 +228,8 @@ class Judge:
         if tenant is None or target.resource not in STRICT:
             return
         found = tenant.truth(owner.uid)
-        if found is None:
+        revived = tenant.revived.get(owner.uid, float("-inf"))
+        if found is None or self.world.loop.time() < revived + IN_FLIGHT_SECONDS:
             return
         resource, live = found
         is_marked = "deletionTimestamp" in live["metadata"] and resource is not NAMESPACES

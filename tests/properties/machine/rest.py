@@ -48,8 +48,16 @@ def problems(world: World) -> list[Break]:
 
 def _left(world: World, tenant: TenantSide) -> list[Break]:
     """Nothing stays of a tenant whose VirtualCluster was deleted."""
+    owned = world.owned(tenant)
+    unmarked = {
+        body["metadata"]["name"]
+        for kind, body in owned
+        if kind is NAMESPACES and not _is_labelled(body["metadata"])
+    }  # vc-manager takes nothing that is not marked twice
     stays = [
-        f"{resource.kind} {body['metadata']['name']}" for resource, body in world.owned(tenant)
+        f"{resource.kind} {body['metadata']['name']}"
+        for resource, body in owned
+        if not unmarked & {body["metadata"]["name"], body["metadata"].get("namespace")}
     ]
     if world.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name) is not None:
         stays.append(f"VirtualCluster {tenant.tenant.name}")

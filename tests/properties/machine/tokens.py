@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SECONDS = 600
 """How long a pod asks its token to be good for; it is renewed at half of that."""
+VOLUME = "token"
 _LATE_SECONDS = 60.0
 _PREFIX = "vc-token-"
 
@@ -27,7 +28,7 @@ _PREFIX = "vc-token-"
 def volume() -> Object:
     """Return the volume of a pod that wants a token."""
     source = {"serviceAccountToken": {"path": "token", "expirationSeconds": SECONDS}}
-    return {"name": "token", "projected": {"sources": [source]}}
+    return {"name": VOLUME, "projected": {"sources": [source]}}
 
 
 def missing(world: World, twin: Object) -> list[str]:
@@ -50,12 +51,21 @@ def problems(world: World, tenant: TenantSide, secret: Object) -> list[Break]:
         if stored.namespace == metadata["namespace"]
         and metadata["name"] in _mounted(stored.decode())
     ]
-    if not users:
+    if not users and not any(_asks(body, metadata) for _, body in tenant.alive.values()):
         return [Break("I1", f"{title} is there, and nobody mounts it")]
     renewed = dt.datetime.fromisoformat(metadata["annotations"][marks.TOKEN_RENEW]).timestamp()
     if renewed + _LATE_SECONDS < EPOCH + world.loop.time():
         return [Break("I1", f"{title} was to be renewed a while ago")]
     return []
+
+
+def _asks(pod: Object, secret: Object) -> bool:
+    """Tell whether a tenant's pod asks for a token, be it finished or not."""
+    return (
+        pod["kind"] == PODS.kind
+        and pod["metadata"]["namespace"] == secret["annotations"][marks.NAMESPACE]
+        and any(each["name"] == VOLUME for each in pod["spec"].get("volumes") or ())
+    )
 
 
 def _mounted(twin: Object) -> set[str]:

@@ -258,8 +258,14 @@ class World:
         if tenant.newer is None:
             tenant.lost, tenant.newer = dict(tenant.alive), tenant.cluster.save()
         tenant.restores += 1
+        before = tenant.alive
         tenant.cluster.restore(state, bump=bump)
         tenant.look()
+        tenant.revived |= {
+            uid: self.loop.time()
+            for uid in tenant.alive
+            if uid not in before or "deletionTimestamp" in before[uid][1]["metadata"]
+        }
         tenant.before = {u: found for u, found in tenant.lost.items() if u not in tenant.alive}
         self._resume(tenant)
 
