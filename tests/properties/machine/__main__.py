@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _seeds(asked: argparse.Namespace, first: int) -> int:
-    began = time.monotonic()
+    began, worked = time.monotonic(), time.process_time()
     total: Counter[str] = Counter()
     for seed in range(first, first + asked.seeds):
         if asked.minutes and time.monotonic() - began > 60 * asked.minutes:
@@ -90,7 +90,8 @@ def _seeds(asked: argparse.Namespace, first: int) -> int:
         f"{total['requests']:,} requests, {total['faults']:,} faults,"
         f" {total['restores']:,} restores, {total['starts']:,} starts of a process,"
         f" {total['virtual'] / 3600:.1f} virtual hours\n"
-        f"{took:.0f} s on {platform.machine()} with {os.cpu_count()} processors,"
+        f"{took:.0f} s, {time.process_time() - worked:.0f} of them of the processor, on"
+        f" {platform.machine()} with {os.cpu_count()} processors,"
         f" Python {platform.python_version()}"
     )
     return 1 if total["failed"] or not tried else 0

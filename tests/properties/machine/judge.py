@@ -81,6 +81,8 @@ class Judge:
         """Writes of the syncer, its Lease's apart."""
         self.last_write = ""
         self.requests = 0
+        self._looked_at = 0
+        """The super cluster's revision at the last look."""
         self._owners: dict[str, str] = {}
         """Which tenant object each super object was made for, by UID."""
 
@@ -283,7 +285,8 @@ class Judge:
     def step(self) -> None:
         """I7: one super object for each tenant object, and for no other one later."""
         seen: dict[tuple[str, str, str], str] = {}
-        for tenant in self.world.tenants:
+        before, self._looked_at = self._looked_at, self.world.below.revision
+        for tenant in self.world.tenants if before != self._looked_at else ():
             for resource, body in self.world.owned(tenant):
                 metadata = body["metadata"]
                 if resource is SERVICE_ACCOUNTS or marks.TOKEN_SECONDS in metadata["annotations"]:

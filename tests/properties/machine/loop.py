@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import functools
 import heapq
 import itertools
 import random
@@ -168,7 +169,7 @@ def _set(stack: contextlib.ExitStack, holder: Any, name: str, value: Any) -> Non
 
 def _defaults(stack: contextlib.ExitStack, module: ModuleType, clocks: dict[Any, Any]) -> None:
     """Put other clocks in place of those that parameters have as defaults."""
-    for function in _functions(module):
+    for function in _with_defaults(module):
         for key, value in (function.__kwdefaults__ or {}).items():
             if _is_clock(value, clocks):
                 stack.callback(function.__kwdefaults__.__setitem__, key, value)
@@ -183,6 +184,12 @@ def _defaults(stack: contextlib.ExitStack, module: ModuleType, clocks: dict[Any,
 
 def _is_clock(value: Any, clocks: dict[Any, Any]) -> bool:
     return callable(value) and any(value is clock for clock in clocks)
+
+
+@functools.cache
+def _with_defaults(module: ModuleType) -> tuple[FunctionType, ...]:
+    """Return the functions of a module that have some; found once, as it takes a while."""
+    return tuple(each for each in _functions(module) if each.__defaults__ or each.__kwdefaults__)
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
     from tests.properties.machine.world import World
 
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 0.5
+_LATER_SECONDS = 3.0
+"""How long after the syncer's word the first namespace goes: time for what must not be."""
 
 
 class Manager:
@@ -27,6 +29,7 @@ class Manager:
     def __init__(self, world: World) -> None:
         self._world = world
         self._below: Cluster = world.below
+        self._begins = 0.0
 
     def delete(self, tenant: TenantSide) -> None:
         """Have a VirtualCluster deleted, and see it through."""
@@ -48,7 +51,9 @@ class Manager:
             return True
         if not tenant.is_let_go:
             tenant.is_let_go = teardown.has_let_go(stored.decode().get("status") or {})
-            return False  # looked at again: who let go is judged from now on
+            self._begins = world.loop.time() + _LATER_SECONDS
+        if not tenant.is_let_go or world.loop.time() < self._begins:
+            return False
         spaces = self._below.of(NAMESPACES)
         theirs = [
             each.name for each in spaces.all() if teardown.is_theirs(each.decode(), tenant.tenant)

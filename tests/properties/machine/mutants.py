@@ -17,12 +17,13 @@ from kubeio import errors
 from kubeio.client import Client
 from kubeio.lease import Lease
 from kubeio.store import Store
-from kubeio.worker import Done, Wait, Worker
+from kubeio.worker import Done, Worker
 from syncer import brake, decide, downward, kinds, strays, translate, upward
 from syncer.decide import Decision, Verdict
 from syncer.deletion import Deletions
 from syncer.flows import mirrors, pods, tokens, volumes
 from syncer.patrol import Patrol
+from syncer.scrubber import Scrubber
 from syncer.session import Session
 from syncer.special import disruption_budgets, label_selectors, nodes, token_specs
 from syncer.supercluster import SuperCluster
@@ -193,17 +194,17 @@ def tenants_are_let_go_too_early(stack: contextlib.ExitStack) -> None:
     _put(stack, Session, "drained", mutant)
 
 
-def a_namespace_is_its_name(stack: contextlib.ExitStack) -> None:
-    """Things are made in whatever super namespace is there, also an earlier one's."""
+def an_earlier_namespace_will_do(stack: contextlib.ExitStack) -> None:
+    """A namespace that is made again goes on with what was below for the one before."""
+    original = decide.decide
 
-    def mutant(self: Session, key: Any) -> Any:
-        name = self.view.super_namespace(key.namespace)
-        found = self.super_store("Namespace").get("", name)
-        if found is None:
-            raise Wait("the super namespace is not there yet")
-        return found
+    def mutant(tenant_x: Any, super_x: Any, **options: Any) -> Decision:
+        is_space = not options.get("follows_mark", True)
+        if is_space and tenant_x is not None and super_x is not None:
+            super_x = super_x._replace(uid=tenant_x.uid)
+        return original(tenant_x, super_x, **options)
 
-    _put(stack, Session, "ready_namespace", mutant)
+    _put(stack, decide, "decide", mutant)
 
 
 def _changed_row(stack: contextlib.ExitStack, resource: Resource, **fields: Any) -> None:
@@ -264,6 +265,7 @@ def nodes_stay_as_they_were(stack: contextlib.ExitStack) -> None:
 def events_say_all(stack: contextlib.ExitStack) -> None:
     """What is told below is told above in the same words."""
     _put(stack, translate, "scrub", lambda text, _: text)
+    _put(stack, Scrubber, "clean", lambda _, text, **__: text)
 
 
 MUTANTS: Mapping[str, Mutant] = {
@@ -289,7 +291,7 @@ MUTANTS: Mapping[str, Mutant] = {
         who_was_frozen_goes_on,
         tenants_are_never_left,
         tenants_are_let_go_too_early,
-        a_namespace_is_its_name,
+        an_earlier_namespace_will_do,
         claims_are_told_of_no_volume,
         volumes_are_not_taken_away,
         addresses_stay_below,

@@ -169,7 +169,7 @@ def make_token_pod(world: World, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     body = pod(tenant, name_of(numbers), numbers)
     spec = {**body["spec"], "serviceAccountName": "default"}
-    spec["volumes"] = [*spec["volumes"], tokens.volume()]
+    spec["volumes"] = [*spec["volumes"], tokens.volume(("", "vault")[numbers[4] % 2])]
     _try(world, tenant, PODS, space_of(numbers), {**body, "spec": spec})
 
 

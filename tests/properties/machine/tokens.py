@@ -19,15 +19,19 @@ if TYPE_CHECKING:
     from tests.properties.machine.world import World
 
 SECONDS = 600
-"""How long a pod asks its token to be good for; it is renewed at half of that."""
+"""How long a pod asks a token to be good for; it is renewed at half of that."""
 VOLUME = "token"
 _LATE_SECONDS = 60.0
 _PREFIX = "vc-token-"
 
 
-def volume() -> Object:
-    """Return the volume of a pod that wants a token."""
-    source = {"serviceAccountToken": {"path": "token", "expirationSeconds": SECONDS}}
+def volume(audience: str) -> Object:
+    """Return the volume of a pod that wants a token; without an audience it is of the tenant's API.
+
+    Those are good for two hours, and shared; one with an audience is the pod's own.
+    """
+    asked = {"path": "token", "expirationSeconds": SECONDS}
+    source = {"serviceAccountToken": {**asked, **({"audience": audience} if audience else {})}}
     return {"name": VOLUME, "projected": {"sources": [source]}}
 
 
