@@ -18,7 +18,7 @@ from syncer import bodies, decide, denials, differences, parking, rejections, st
 from syncer.decide import Grounds
 from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
-from syncer.expectations import Side
+from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.fuse import Part
 from syncer.keys import Key, tenant_namespace
 from syncer.kinds import Kind, Method
@@ -26,7 +26,6 @@ from syncer.references import Ref, is_reserved_name, refs_of
 from syncer.rejections import STUMBLES, RefusedError, RejectedError, malformed
 from syncer.session import Session
 from syncer.special import outlines
-from syncer.strays import BEHIND_SECONDS
 from tenancy import marks, ownership
 
 LOOK_AGAIN_SECONDS = 60.0

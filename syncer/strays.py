@@ -12,12 +12,11 @@ import structlog
 
 from kubeio import errors
 from kubeio.worker import Wait
+from syncer.expectations import BEHIND_SECONDS
 from syncer.keys import Key
 from syncer.kinds import Kind, Method
 from syncer.session import Session
 from tenancy import marks, ownership
-
-BEHIND_SECONDS = 2.0
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

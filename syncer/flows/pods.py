@@ -17,8 +17,8 @@ from syncer import decide, denials, downward, parking, strays, upward
 from syncer.decide import Grounds
 from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
-from syncer.downward import BEHIND_SECONDS, Pair
-from syncer.expectations import Side
+from syncer.downward import Pair
+from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.flows import nodes, pod_changes, pod_creation
 from syncer.keys import Key, tenant_namespace
 from syncer.kinds import Kind

@@ -15,8 +15,8 @@ from kubeio.worker import Again, Done, Verdict
 from syncer import strays
 from syncer.decide import Grounds
 from syncer.deletion import Target
-from syncer.downward import BEHIND_SECONDS, is_used_below
-from syncer.expectations import Side
+from syncer.downward import is_used_below
+from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.keys import TOKEN, Key
 from syncer.kinds import BY_NAME
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref
