@@ -354,9 +354,10 @@ async def test_whoever_knows_of_another_store_has_the_collection_listed_anew_at_
         assert ("delete", "a", False) in run.told
 
 
-async def test_what_was_asked_for_while_nothing_was_followed_is_not_forgotten():
+async def test_a_list_that_was_asked_for_is_not_forgotten_over_what_else_comes():
     async def cut(answer):
-        run.reflector.list_anew()  # and it takes in what else there is, or the break
+        await eventually(lambda: run.names == ["a"])
+        run.reflector.list_anew()
         await answer.event("ADDED", _pod("c", 11))
         answer.cut()
 
