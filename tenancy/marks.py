@@ -85,6 +85,10 @@ SUPER_PUBLIC = f"{DOMAIN}/super.public"
 EXTERNAL_DOMAIN = f"{DOMAIN}/external-apiserver-domain"
 """Label of a VirtualCluster: extra DNS name in the API server's certificate."""
 
+TARGET_OF = f"{DOMAIN}/target-of"
+"""Label of what `kubectl vc target join` makes in another cluster: UID of the home cluster's
+kube-system."""
+
 CREDENTIAL = f"{DOMAIN}/credential"
 """Label of kubeconfig Secrets in root namespaces: `admin`, `syncer`, `manager`, ..."""
 CREDENTIAL_SYNCER = "syncer"

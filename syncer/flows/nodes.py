@@ -15,8 +15,7 @@ from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
 from syncer import parking
-from syncer.downward import BEHIND_SECONDS
-from syncer.expectations import Side
+from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.fuse import Part
 from syncer.keys import NODE, Key
 from syncer.session import Session

@@ -62,6 +62,7 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
 
 
 async def test_a_node_that_its_tenant_deleted_comes_back(synced: World):
+    """REL-23: with all that is shown of it."""
     space, node = await running_pod(synced)
     shown = await synced.above.get(NODES, node)
     await synced.above.delete(NODES, node)
@@ -96,6 +97,7 @@ async def test_a_finished_pod_keeps_its_node(synced: World):
 
 
 async def test_a_super_node_that_is_gone_is_gone_here(synced: World):
+    """REL-41: as soon as it is gone there."""
     _, node = await running_pod(synced)
     await synced.below.delete(NODES, node)
     await gone(lambda: synced.above.get(NODES, node))

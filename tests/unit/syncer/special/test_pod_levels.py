@@ -16,6 +16,13 @@ from tenancy import marks
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.unit.syncer.special.pods import FACTS, pod
 
+
+@pytest.fixture(autouse=True)
+def made_anew():
+    """Tables are kept by policy; each test makes its own."""
+    pod_levels._table.cache_clear()
+
+
 PRIVILEGED = {"security": {"level": "privileged"}}
 HOST_PORTS = {"network": {"hostPorts": "Allow"}}
 IMAGES = {"storage": {"imageVolumes": "Allow"}}
@@ -73,7 +80,15 @@ LIFTED = [
     ("volume-source", volume(image={"reference": "r", "pullPolicy": "Always"}), IMAGES),
     (
         "volume-source",
-        volume(csi={"driver": "inline.example", "volumeAttributes": {"a": "b"}, "readOnly": True}),
+        volume(
+            csi={
+                "driver": "inline.example",
+                "fsType": "ext4",
+                "nodePublishSecretRef": {"name": "s"},
+                "readOnly": True,
+                "volumeAttributes": {"a": "b"},
+            }
+        ),
         DRIVERS,
     ),
 ]
@@ -198,3 +213,13 @@ def test_a_pod_selects_nodes_by_the_labels_that_are_shown(key, seen, view):
     else:
         with pytest.raises(UnplacedError, match=f"{key}=1"):
             built(spec, given)
+
+
+def test_a_driver_that_is_not_offered_is_refused_with_those_that_are():
+    with pytest.raises(RejectedError) as raised:
+        built(volume(csi={"driver": "strange.example"}), policy(DRIVERS))
+    (problem,) = raised.value.problems
+    assert problem.path == "spec.volumes[0].csi.driver"
+    assert problem.text == (
+        "must not be 'strange.example'; use a driver of inline.example, other.example"
+    )
