@@ -111,7 +111,8 @@ def test_pods_of_tenants_find_no_open_door(super_cluster: SuperCluster, tenant_a
     assert answer_of(address, 10550) == b""
     assert 10552 not in found or answer_of(address, 10552).startswith(b"HTTP/1.1 401 ")
     looks = f"for at in healthz readyz metrics pods; do wget -qO- {address}:10551/$at; done; true"
-    assert user.run("-n", SPACE, "exec", "main", "--", "sh", "-c", looks).split() == ["ok", "ok"]
+    said = user.run("-n", SPACE, "exec", "main", "--", "sh", "-c", looks)
+    assert said.splitlines() == ["ok", "serving: ok"]
 
 
 # A rollout.

@@ -361,7 +361,7 @@ async def test_labels_and_images_follow_and_strange_keys_do_not(synced: World):
             "volume-source",
         ),
         ({"priorityClassName": "system-node-critical"}, "priority-class"),
-        ({"nodeSelector": {"node-role.kubernetes.io/control-plane": ""}}, "node-label"),
+        ({"nodeSelector": {marks.VIRTUAL_NODE: "true"}}, "node-label"),
         (
             {
                 "containers": [

@@ -355,6 +355,33 @@ async def test_a_store_that_went_back_is_listed_anew():
         assert ("delete", "a", False) in run.told
 
 
+async def test_whoever_knows_of_another_store_has_the_collection_listed_anew_at_once():
+    """Its revision is beyond the watch's place, so that nothing else would tell."""
+    script = Script(_scene(_pod("a", 5), version=10), _scene(_pod("b", 7), version=5000))
+    async with _running(script) as run:
+        await eventually(lambda: script.watched == ["list"] and run.names == ["a"])
+        run.reflector.list_anew()
+        await eventually(lambda: run.names == ["b"])
+        assert script.watched == ["list", "list"]
+        assert (run.reflector.restarts, run.reflector.problem) == (0, "")
+        assert ("delete", "a", False) in run.told
+
+
+async def test_a_list_that_was_asked_for_is_not_forgotten_over_what_else_comes():
+    async def cut(answer):
+        await eventually(lambda: run.names == ["a"])
+        run.reflector.list_anew()
+        await answer.event("ADDED", _pod("c", 11))
+        answer.cut()
+
+    script = Script(
+        _scene(_pod("a", 5), version=10, then=cut), _scene(_pod("b", 7), version=5000), version=5000
+    )
+    async with _running(script) as run:
+        await eventually(lambda: run.names == ["b"])
+        assert set(script.watched) == {"list"}
+
+
 async def test_a_bookmark_that_goes_back_is_no_progress():
     async def back(answer):
         await answer.event("BOOKMARK", _bookmark(4))

@@ -191,6 +191,7 @@ def test_the_api_server_is_told_what_the_design_says():
     for word in (
         "--service-cluster-ip-range=10.96.8.0/22",
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+        "--service-account-jwks-uri=https://kubernetes.default.svc.cluster.local/openid/v1/jwks",
         "--service-account-extend-token-expiration=false",
         "--disable-admission-plugins=TaintNodesByCondition",
         "--authorization-mode=Node,RBAC",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syncer.rejections import RejectedError
+from syncer.rejections import RejectedError, UnplacedError
 from syncer.special import pod_build, pod_scheduling
 from tenancy import marks
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
@@ -51,19 +51,20 @@ ROLE = {"key": "node-role.kubernetes.io/worker", "operator": "Exists"}
 
 
 @pytest.mark.parametrize(
+    "spec", [{"nodeSelector": {ROLE["key"]: ""}}, on_nodes({"matchExpressions": [ROLE]})]
+)
+def test_a_label_that_no_node_shows_waits_for_one(spec):
+    """The tenant may put it on one of its nodes."""
+    with pytest.raises(UnplacedError, match=ROLE["key"]):
+        pod_build.build(pod(**spec), FACTS)
+
+
+@pytest.mark.parametrize(
     ("spec", "told"),
     [
         ({"nodeName": "node-9"}, ("node-name", "spec.nodeName", UNKNOWN)),
         (on_nodes(NINTH), ("node-name", "spec.affinity.nodeAffinity", UNKNOWN)),
         (on_nodes(preferred=(NINTH,)), ("node-name", "spec.affinity.nodeAffinity", UNKNOWN)),
-        (
-            {"nodeSelector": {ROLE["key"]: ""}},
-            ("node-label", f"spec.nodeSelector[{ROLE['key']}]", HIDDEN),
-        ),
-        (
-            on_nodes({"matchExpressions": [ROLE]}),
-            ("node-label", "spec.affinity.nodeAffinity", HIDDEN),
-        ),
         (
             {"topologySpreadConstraints": [{"topologyKey": ROLE["key"], "maxSkew": 1}]},
             ("node-label", "spec.topologySpreadConstraints.topologyKey", HIDDEN),
