@@ -84,15 +84,9 @@ def test_what_the_tenants_nodes_do_not_show_is_refused_in_words(spec, told):
 
 
 def test_every_place_that_is_refused_is_told():
-    spec = {
-        "nodeSelector": {ROLE["key"]: ""},
-        "nodeName": "node-9",
-        **on_nodes({"matchExpressions": [ROLE]}, NINTH),
-    }
-    told = [(rule, path) for rule, path, _ in refused(spec)]
-    assert told == [
-        ("node-label", f"spec.nodeSelector[{ROLE['key']}]"),
-        ("node-label", "spec.affinity.nodeAffinity"),
+    names = {"nodeName": "node-9", **on_nodes(NINTH, NINTH)}
+    assert [(rule, path) for rule, path, _ in refused(names)] == [
+        ("node-name", "spec.affinity.nodeAffinity"),
         ("node-name", "spec.affinity.nodeAffinity"),
         ("node-name", "spec.nodeName"),
     ]
