@@ -30,7 +30,7 @@ DIRECT = "direct"
 """Namespace of the pods that no syncer carries."""
 SUPER_SYNCER = f"system:serviceaccount:vc-manager:{marks.SYNCER}"
 _AT_ONCE = 3  # API servers that start together on two cores
-_UNUSED = (
+UNUSED = (
     "apps/v1",
     "autoscaling/v1",
     "autoscaling/v2",
@@ -39,6 +39,7 @@ _UNUSED = (
     "flowcontrol.apiserver.k8s.io/v1",
     "resource.k8s.io/v1",
 )
+"""What a tenant's API server need not serve for a measurement."""
 
 
 @dataclass(kw_only=True)
@@ -182,7 +183,7 @@ async def _start_tenants(
             api_args={
                 **_without(stage.shape),
                 "enable-priority-and-fairness": "false",
-                "runtime-config": ",".join(f"{group}=false" for group in _UNUSED),
+                "runtime-config": ",".join(f"{group}=false" for group in UNUSED),
             },
             store_of=first,
             env={"GOGC": gogc},
