@@ -27,7 +27,9 @@ from tests.drills.turn import Turn
 from tests.support.controlplane import ControlPlane
 from tests.support.replicas import Pair, Replica
 
-PROXY_STEPS = 40
+FAULTS_OF_A_TURN = 12
+FAULTY_SECONDS = 1.0
+"""How long the last of them may find their requests."""
 _DAY = 86_400.0
 _JUMPS = (600.0, -600.0, 3600.0, -3600.0, _DAY, -_DAY, 100 * _DAY, -100 * _DAY, 0.0)
 
@@ -77,12 +79,14 @@ _STOPS: Mapping[str, Callable[[ControlPlane], Awaitable[None]]] = {
 
 
 async def proxy(turn: Turn) -> None:
-    """A script of edits and faults; a few of the watches that fell silent stay so at its end."""
+    """A script of faults; a few of the watches that fell silent stay so at its end."""
     stage = turn.stage
     seed = turn.chance.getrandbits(31)
     before = stage.script.befallen.total()
     stage.script.begin(seed)
-    await steps.play(stage, steps.script(seed, PROXY_STEPS, faults=True), longest=0.3)
+    async with turn.churning():
+        await steps.play(stage, steps.breakdown(seed, FAULTS_OF_A_TURN), longest=0.5)
+        await asyncio.sleep(FAULTY_SECONDS)
     await stage.heal(turn.chance)
     turn.told = f"{stage.script.befallen.total() - before} requests befallen"
 

@@ -130,6 +130,8 @@ class Exchange:
 async def _relayed(relay: Relay, reader: asyncio.StreamReader) -> None:
     async for piece in http.chunks(reader):
         await relay.hear(piece)
+    if relay.is_silent:
+        await asyncio.Event().wait()  # its client is not told of the end either
     await relay.end()
 
 

@@ -166,7 +166,7 @@ EDITS: Mapping[str, tuple[int, Do]] = {
     "phase": (5, phase),
     "edit below": (3, edit_below),
 }
-FAULTS: Mapping[str, tuple[int, Do]] = {"fault": (24, fault), "cut": (4, cut), "hold": (4, hold)}
+FAULTS: Mapping[str, tuple[int, Do]] = {"fault": (12, fault), "cut": (1, cut), "hold": (1, hold)}
 STEPS = {**EDITS, **FAULTS}
 """Each step: how often it comes, and what it does."""
 
@@ -179,12 +179,19 @@ async def play(stage: Stage, script: Sequence[Step], *, longest: float) -> None:
         await asyncio.sleep(min(step.pause, longest))
 
 
-def script(seed: int, length: int, *, faults: bool = False) -> list[Step]:
-    """Return the script of a seed, without what real servers cannot play."""
-    table = STEPS if faults else EDITS
+def script(seed: int, length: int) -> list[Step]:
+    """Return the tenants' edits of a seed."""
+    return _of(EDITS, seed, length)
+
+
+def breakdown(seed: int, length: int) -> list[Step]:
+    """Return the faults of a seed."""
+    return _of(FAULTS, seed, length)
+
+
+def _of(table: Mapping[str, tuple[int, Do]], seed: int, length: int) -> list[Step]:
     weights = {name: weight for name, (weight, _) in table.items()}
-    found = steps.script(seed, length, weights)
-    return [step for step in found if step.name in table]
+    return [step for step in steps.script(seed, length, weights) if step.name in table]
 
 
 async def sentinel(stage: Stage, number: int) -> None:
