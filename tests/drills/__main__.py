@@ -5,7 +5,7 @@
 Prints each turn and, at the end, what was tried, failed and skipped, the seeds, and the machine.
 A seed and a turn's number make the same script again (`--first NUMBER --count 1`); in which order
 real servers then do things is theirs. `--mutant NAME` breaks the syncer on purpose, in a way of
-`tests.properties.machine.mutants`; a drill that does not find it proves nothing.
+`tests.drills.broken`; a drill that does not find it proves nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.drills import broken
 from tests.drills.drills import NAMES, Options
 from tests.drills.run import run
-from tests.properties.machine.mutants import MUTANTS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--first", type=int, default=0, help="number of the first turn")
     add("--minutes", type=float, default=0.0, help="begin no turn after so many")
     add("--seconds", type=float, default=600.0, help="of an outage, for `away`")
-    add("--mutant", default="", choices=["", *MUTANTS], help="break the syncer on purpose")
+    add("--mutant", default="", choices=["", *broken.NAMES], help="break the syncer on purpose")
     add("--folder", type=Path, default=None, help="keep files and logs here")
     asked = parser.parse_args(arguments)
     seed = secrets.randbits(31) if asked.seed is None else asked.seed

@@ -139,6 +139,8 @@ class Judge:
         resource = _BY_PLURAL.get(at["resource"])
         if event["verb"] not in ("delete", "deletecollection") or resource is None:
             return
+        if "requestObject" not in event and event["responseStatus"]["code"] >= 400:
+            return  # turned away before anybody read what it says
         self.deletes += 1
         place = f"{resource.kind} {at.get('namespace', '')}/{at.get('name', '')}"
         told = ((event.get("requestObject") or {}).get("preconditions") or {}).get("uid", "")

@@ -48,13 +48,13 @@ def rules(judge: Judge) -> list[str]:
     return [each.rule for each in judge.findings]
 
 
-def delete(uid: str, received: str = SENT) -> dict[str, Any]:
-    options = {"preconditions": {"uid": uid}} if uid else {}
+def delete(uid: str) -> dict[str, Any]:
     return {
         "verb": "delete",
         "objectRef": {"resource": "services", "namespace": "below", "name": "web"},
-        "requestObject": options,
-        "requestReceivedTimestamp": received,
+        "requestObject": {"preconditions": {"uid": uid}} if uid else {},
+        "requestReceivedTimestamp": SENT,
+        "responseStatus": {"code": 200},
     }
 
 
@@ -127,6 +127,15 @@ def test_a_delete_is_judged_as_it_was_sent(judge, tenant):
     assert "without a UID" in judge.findings[-1].text
     judge.sent(delete("unknown"))
     assert (judge.deletes, judge.unjudged) == (5, 1)
+
+
+def test_a_delete_that_was_turned_away_unread_is_not_judged(judge):
+    refused = {**delete(""), "responseStatus": {"code": 403}}
+    judge.sent(refused)
+    assert rules(judge) == ["wrong delete"]
+    del refused["requestObject"]
+    judge.sent(refused)
+    assert judge.deletes == 1
 
 
 def test_half_a_line_of_a_killed_server_is_passed_over(tmp_path):
