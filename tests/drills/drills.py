@@ -35,9 +35,9 @@ _JUMPS = (600.0, -600.0, 3600.0, -3600.0, _DAY, -_DAY, 100 * _DAY, -100 * _DAY, 
 
 
 async def kill(turn: Turn) -> None:
-    """kill -9 of the syncer, in half of the turns with its Lease left to run out."""
+    """kill -9 of the syncer; in one turn of four its Lease is left to run out."""
     stage, chance = turn.stage, turn.chance
-    slot, is_freed = stage.slots[0], chance.random() < 0.5
+    slot, is_freed = stage.slots[0], chance.random() < 0.75
     turn.told = f"killed, its Lease {'freed' if is_freed else 'left'}"
     async with turn.churning():
         await asyncio.sleep(chance.uniform(0.0, 1.2))

@@ -43,6 +43,7 @@ async def restore(turn: Turn) -> None:
     turn.findings += await stage.calm()
     if not await turn.until(lambda: _is_counted(turn, tenant), "the epoch is counted", _LONG):
         return
+    turn.findings += stage.verdict()  # by what the ledger says now
     before, asked, old = await _alive(tenant), dict(tenant.asked), tenant.plane.store
     tenant.is_judged = False
     if is_away:
