@@ -22,7 +22,7 @@ from kubeio.client import Client
 from kubeio.errors import KubeError
 from syncer.access import TENANT_ACCESS
 from tenancy import marks
-from tenancy.resources import LEASES, NAMESPACES, NODES
+from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES
 from tests.drills import rest, steps
 from tests.drills.faults import Script
 from tests.drills.following import Following
@@ -300,7 +300,7 @@ async def _strangers(stage: Stage) -> None:
                 stage.judge.bystanders[metadata["uid"]] = metadata["resourceVersion"]
         ports = {"ports": [{"port": 80}]}
         await tenant.client.create(
-            steps.SERVICES,
+            SERVICES,
             {"metadata": {"name": rest.FOREIGN}, "spec": ports},
             namespace="default",
         )
