@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bench.tenants import HOME
-from kubeio.errors import KubeError
+from kubeio.errors import KubeError, NotFound
 from syncer.app import USER_AGENT
 from tenancy import conditions, marks
 from tenancy.resources import LEASES, VIRTUAL_CLUSTERS
@@ -27,6 +27,8 @@ from tests.drills.turn import Turn
 from tests.support.controlplane import ControlPlane
 from tests.support.replicas import Pair, Replica
 
+KILLS_OF_A_TURN = 3
+RESTARTS_OF_A_TURN = 2
 FAULTS_OF_A_TURN = 12
 FAULTY_SECONDS = 1.0
 """How long the last of them may find their requests."""
@@ -35,18 +37,22 @@ _JUMPS = (600.0, -600.0, 3600.0, -3600.0, _DAY, -_DAY, 100 * _DAY, -100 * _DAY, 
 
 
 async def kill(turn: Turn) -> None:
-    """kill -9 of the syncer; in one turn of four its Lease is left to run out."""
-    stage, chance = turn.stage, turn.chance
-    slot, is_freed = stage.slots[0], chance.random() < 0.75
-    turn.told = f"killed, its Lease {'freed' if is_freed else 'left'}"
+    """kill -9 of the syncer, thrice; one time of four its Lease is left to run out."""
+    stage, chance, told = turn.stage, turn.chance, []
+    slot, turn.faults = stage.slots[0], KILLS_OF_A_TURN
     async with turn.churning():
-        await asyncio.sleep(chance.uniform(0.0, 1.2))
-        slot.kill()
-        if is_freed:
-            await stage.below.delete(LEASES, marks.SYNCER, namespace=HOME)
-        await asyncio.sleep(chance.uniform(0.0, 0.5))
-        slot.start()
-        await turn.until(lambda: _has_lease(turn, slot), "the next process has the Lease")
+        for _ in range(turn.faults):
+            is_freed = chance.random() < 0.75
+            await asyncio.sleep(chance.uniform(0.0, 1.2))
+            slot.kill()
+            if is_freed:
+                with suppress(NotFound):
+                    await stage.below.delete(LEASES, marks.SYNCER, namespace=HOME)
+            await asyncio.sleep(chance.uniform(0.0, 0.3))
+            slot.start()
+            await turn.until(lambda: _has_lease(turn, slot), "the next process has the Lease")
+            told.append("freed" if is_freed else "left")
+    turn.told = f"killed {turn.faults} times, its Lease {', '.join(told)}"
 
 
 async def _has_lease(turn: Turn, slot: Slot) -> bool:
@@ -54,17 +60,20 @@ async def _has_lease(turn: Turn, slot: Slot) -> bool:
 
 
 async def restart(turn: Turn) -> None:
-    """Restart of an API server, killed or in order, or of it and its store."""
-    stage, chance = turn.stage, turn.chance
-    plane = stage.super_plane if chance.random() < 0.5 else chance.choice(stage.tenants).plane
-    how = chance.choice(tuple(_STOPS))
-    down = chance.uniform(0.0, 4.0)
-    turn.told = f"{plane.name}: {how}, {down:.1f} s down"
+    """Restarts of API servers, killed or in order, or of one and its store."""
+    stage, chance, told = turn.stage, turn.chance, []
+    turn.faults = RESTARTS_OF_A_TURN
     async with turn.churning():
-        await asyncio.sleep(chance.uniform(0.0, 1.2))
-        await _STOPS[how](plane)
-        await asyncio.sleep(down)
-        await plane.start()
+        for _ in range(turn.faults):
+            is_super = chance.random() < 0.5
+            plane = stage.super_plane if is_super else chance.choice(stage.tenants).plane
+            how, down = chance.choice(tuple(_STOPS)), chance.uniform(0.0, 4.0)
+            await asyncio.sleep(chance.uniform(0.0, 1.2))
+            await _STOPS[how](plane)
+            await asyncio.sleep(down)
+            await plane.start()
+            told.append(f"{plane.name} {how}, {down:.1f} s down")
+    turn.told = "; ".join(told)
 
 
 async def _killed(plane: ControlPlane) -> None:

@@ -32,6 +32,8 @@ class Report:
     name: str
     options: Options
     tried: int = 0
+    faults: int = 0
+    """Things that were broken in the turns that were tried."""
     failed: int = 0
     why_skipped: str = ""
     seconds: float = 0.0
@@ -44,8 +46,8 @@ class Report:
         options, rules = self.options, Counter(each.rule for each in self.findings)
         others = {rule: count for rule, count in rules.items() if rule not in RULES}
         found = ", ".join(f"{rules[rule]} {rule}" for rule in RULES)
-        tried = f"{self.name}: {self.tried} tried, {self.failed} failed, "
-        tried += f"{options.count - self.tried} skipped"
+        tried = f"{self.name}: {self.faults} faults in {self.tried} turns tried, "
+        tried += f"{self.failed} failed, {options.count - self.tried} skipped"
         tried += f" ({self.why_skipped})" if self.why_skipped else ""
         machine = f"{self.seconds:.0f} s on {platform.machine()} with {os.cpu_count()} processors, "
         machine += f"Linux {platform.release().split('-')[0]}, Python {platform.python_version()}, "
@@ -96,6 +98,7 @@ async def _take(turn: Turn, drill: Drill, report: Report, say: Say) -> None:
     over = time.monotonic()
     await turn.settle()
     report.tried += 1
+    report.faults += turn.faults
     report.failed += bool(turn.findings)
     report.findings += turn.findings
     took = f"{over - began:.1f} s, calm after {time.monotonic() - over:.1f} s"

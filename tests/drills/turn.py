@@ -35,6 +35,8 @@ class Turn:
     findings: list[Finding] = field(default_factory=list)
     told: str = ""
     """What was done, for the one who reads along."""
+    faults: int = 1
+    """How many things were broken."""
 
     def __post_init__(self) -> None:
         """Have chance come of seed and number alone."""

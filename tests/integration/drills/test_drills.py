@@ -16,7 +16,7 @@ SEED = 7
 OUTAGE_SECONDS = 40.0
 """Of an API server; ten minutes are for the program."""
 
-TURNS = {"kill": 2, "restart": 3, "proxy": 3, "restore": 2, "away": 1, "clock": 4, "lease": 1}
+TURNS = {"kill": 1, "restart": 2, "proxy": 3, "restore": 2, "away": 1, "clock": 4, "lease": 1}
 MUTANTS = {
     "kill": "orphans_are_forgotten",
     "restart": "failed_keys_are_dropped",
