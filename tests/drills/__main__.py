@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.drills import broken
 from tests.drills.drills import NAMES, Options
 from tests.drills.run import run
+from tests.drills.stage import CALM_SECONDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--first", type=int, default=0, help="number of the first turn")
     add("--minutes", type=float, default=0.0, help="begin no turn after so many")
     add("--seconds", type=float, default=600.0, help="of an outage, for `away`")
+    add("--calm", type=float, default=CALM_SECONDS, help="seconds until all must be in step")
     add("--mutant", default="", choices=["", *broken.NAMES], help="break the syncer on purpose")
     add("--folder", type=Path, default=None, help="keep files and logs here")
     asked = parser.parse_args(arguments)
@@ -44,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         first=asked.first,
         minutes=asked.minutes,
         seconds=asked.seconds,
+        calm_seconds=asked.calm,
         mutant=asked.mutant,
     )
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="drill-"))

@@ -22,7 +22,7 @@ from tests.drills.clock import Clock
 from tests.drills.processes import Slot
 from tests.drills.restoring import restore
 from tests.drills.sides import Finding, TenantSide
-from tests.drills.stage import Plan
+from tests.drills.stage import CALM_SECONDS, Plan
 from tests.drills.turn import Turn
 from tests.support.controlplane import ControlPlane
 from tests.support.replicas import Pair, Replica
@@ -224,4 +224,6 @@ class Options:
     """After so many no further turn is begun; 0: all are."""
     seconds: float = 600.0
     """Of an outage."""
+    calm_seconds: float = CALM_SECONDS
+    """How long everything may take to be as it must be."""
     mutant: str = ""

@@ -87,9 +87,10 @@ async def run(name: str, options: Options, folder: Path, say: Say = print) -> Re
 def _drill(name: str, options: Options, folder: Path) -> Drill:
     if name == "clock":
         clock = Clock(folder)
-        return Drill(Plan(mutant=options.mutant, env=clock.env), ClockDrill(clock))
-    found = DRILLS[name]
-    return found._replace(plan=found.plan.broken(options.mutant))
+        found = Drill(Plan(env=clock.env), ClockDrill(clock))
+    else:
+        found = DRILLS[name]
+    return found._replace(plan=found.plan.asked(options.mutant, options.calm_seconds))
 
 
 async def _take(turn: Turn, drill: Drill, report: Report, say: Say) -> None:

@@ -52,14 +52,15 @@ class Plan:
     is_proxied: bool = False
     has_own_stores: bool = False
     audits_tenants: bool = False
+    calm_seconds: float = CALM_SECONDS
     mutant: str = ""
     """In which way the syncer is broken on purpose; empty: in none."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Of the syncer's processes."""
 
-    def broken(self, mutant: str) -> Plan:
-        """Return the same plan with the syncer broken in a way."""
-        return replace(self, mutant=mutant)
+    def asked(self, mutant: str, calm_seconds: float) -> Plan:
+        """Return the same plan with what a run of it may choose."""
+        return replace(self, mutant=mutant, calm_seconds=calm_seconds)
 
 
 @dataclass(kw_only=True)
@@ -71,6 +72,7 @@ class Stage:
     below: Client
     """The super cluster's administrator."""
     script: Script
+    calm_seconds: float = CALM_SECONDS
     tenants: list[TenantSide] = field(default_factory=list)
     proxies: dict[str, Proxy] = field(default_factory=dict)
     """By side; empty when nobody stands in the middle."""
@@ -112,10 +114,10 @@ class Stage:
             return [Finding("unreachable", str(problem))]
         return rest.findings(below, list(zip(self.tenants, above, strict=True)))
 
-    async def calm(self, within: float = CALM_SECONDS) -> list[Finding]:
+    async def calm(self) -> list[Finding]:
         """Wait until nothing is wrong and stays so; return what is still wrong after the time."""
         loop = asyncio.get_running_loop()
-        ends, quiet = loop.time() + within, 0
+        ends, quiet = loop.time() + self.calm_seconds, 0
         while True:
             found = await self.look()
             quiet = 0 if found else quiet + 1
@@ -164,7 +166,13 @@ async def running(folder: Path, plan: Plan) -> AsyncIterator[Stage]:
         await plane.start()
         below = await stack.enter_async_context(Client(plane.endpoint))
         script = Script(random.Random(0))  # noqa: S311 - the same at each run
-        stage = Stage(folder=folder, super_plane=plane, below=below, script=script)
+        stage = Stage(
+            folder=folder,
+            super_plane=plane,
+            below=below,
+            script=script,
+            calm_seconds=plan.calm_seconds,
+        )
         await install(below, SUPER_SYNCER, gate=True)
         for node in nodes.nodes(NODE_COUNT):
             await below.create(NODES, node)

@@ -6,6 +6,7 @@ Each is also held against a syncer that is broken on purpose, in a way that it m
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,8 @@ MUTANTS = {
 SHORT = frozenset({"kill", "proxy"})
 MANY = 12
 """Turns that a broken syncer has before it must be found."""
+BROKEN_SECONDS = 40.0
+"""Until what a broken syncer leaves behind counts as left."""
 
 
 def _marked(name: str) -> object:
@@ -36,8 +39,8 @@ def _marked(name: str) -> object:
     return pytest.param(name, marks=marks if name in SHORT else [*marks, pytest.mark.thorough])
 
 
-def options(count: int, mutant: str = "") -> Options:
-    return Options(count=count, seed=SEED, seconds=OUTAGE_SECONDS, mutant=mutant)
+def options(count: int, **more: Any) -> Options:
+    return Options(count=count, seed=SEED, seconds=OUTAGE_SECONDS, **more)
 
 
 def test_each_drill_is_here():
@@ -57,6 +60,7 @@ async def test_nothing_is_lost_doubled_orphaned_or_wrongly_deleted(name: str, tm
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", MUTANTS)
 async def test_what_is_broken_on_purpose_is_found(name: str, tmp_path: Path):
-    report = await run(name, options(MANY, MUTANTS[name]), tmp_path)
+    broken = options(MANY, mutant=MUTANTS[name], calm_seconds=BROKEN_SECONDS)
+    report = await run(name, broken, tmp_path)
     print(report)
     assert report.failed
