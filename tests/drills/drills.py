@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bench.tenants import HOME
-from kubeio.errors import KubeError, NotFound
+from kubeio.errors import NotFound
 from syncer.app import USER_AGENT
-from tenancy import conditions, marks
-from tenancy.resources import LEASES, VIRTUAL_CLUSTERS
+from tenancy import marks
+from tenancy.resources import LEASES
 from tests.drills import steps
 from tests.drills.clock import Clock
 from tests.drills.processes import Slot
 from tests.drills.restoring import restore
-from tests.drills.sides import Finding, TenantSide
+from tests.drills.sides import Finding
 from tests.drills.stage import CALM_SECONDS, Plan
 from tests.drills.turn import Turn
 from tests.support.controlplane import ControlPlane
@@ -114,20 +114,10 @@ async def away(turn: Turn) -> None:
         loop = asyncio.get_running_loop()
         ends = loop.time() + turn.seconds
         within = min(turn.seconds, 150.0)
-        await turn.until(lambda: _says(turn, tenant, marks.SYNCED, "False"), "Synced=False", within)
+        await turn.until(lambda: stage.says(tenant, marks.SYNCED, "False"), "Synced=False", within)
         await asyncio.sleep(max(0.0, ends - loop.time()))
         tenant.plane.resume_apiserver()
         await tenant.plane.start()
-
-
-async def _says(turn: Turn, tenant: TenantSide, kind: str, status: str) -> bool:
-    with suppress(KubeError):
-        found = await turn.stage.below.get(
-            VIRTUAL_CLUSTERS, tenant.tenant.name, namespace=tenant.tenant.namespace
-        )
-        condition = conditions.find((found.get("status") or {}).get("conditions"), kind)
-        return condition is not None and condition["status"] == status
-    return False
 
 
 async def lease(turn: Turn) -> None:

@@ -15,15 +15,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
+from tests.drills import lines
 from tests.drills.http import Reply, Request
 from tests.properties.machine.network import WRITES, Armed
 
 if TYPE_CHECKING:
     from tests.drills.proxy import Exchange
-    from tests.drills.relay import Relay
 
 Do = Callable[["Exchange"], Awaitable[None]]
 SILENT_SECONDS = 20.0
@@ -76,7 +76,7 @@ async def delay(exchange: Exchange) -> None:
     """The request is late, and so is its answer."""
     await asyncio.sleep(exchange.seconds / 2)
     if exchange.request.is_watch:
-        await exchange.through(partial(_line_late, seconds=exchange.seconds / 2))
+        await exchange.through(partial(lines.late, seconds=exchange.seconds / 2))
         return
     reply = await exchange.forward()
     await asyncio.sleep(exchange.seconds / 2)
@@ -106,7 +106,7 @@ async def late(exchange: Exchange) -> None:
 async def reset(exchange: Exchange) -> None:
     """The connection breaks in the middle of the answer."""
     if exchange.request.is_watch:
-        await exchange.through(partial(_line_torn, at=exchange.chance.randrange(1, 6)))
+        await exchange.through(partial(lines.torn, at=exchange.chance.randrange(1, 6)))
     else:
         await exchange.pass_part(await exchange.forward(), exchange.chance.random())
 
@@ -114,7 +114,7 @@ async def reset(exchange: Exchange) -> None:
 async def garbled(exchange: Exchange) -> None:
     """The answer is no JSON any more, although HTTP sees nothing wrong with it."""
     if exchange.request.is_watch:
-        await exchange.through(partial(_line_garbled, at=exchange.chance.randrange(1, 6)))
+        await exchange.through(partial(lines.garbled, at=exchange.chance.randrange(1, 6)))
         return
     reply = await exchange.forward()
     at = exchange.chance.randrange(len(reply.body) or 1)
@@ -124,7 +124,7 @@ async def garbled(exchange: Exchange) -> None:
 async def stall(exchange: Exchange) -> None:
     """Nobody answers, and nobody hangs up; a watch falls silent after a while."""
     if exchange.request.is_watch:
-        await exchange.through(partial(_line_swallowed, after=exchange.chance.randrange(6)))
+        await exchange.through(partial(lines.swallowed, after=exchange.chance.randrange(6)))
     else:
         await exchange.silence()
 
@@ -132,7 +132,7 @@ async def stall(exchange: Exchange) -> None:
 async def drip(exchange: Exchange) -> None:
     """The answer comes drop by drop."""
     if exchange.request.is_watch:
-        await exchange.through(partial(_line_dripped, seconds=exchange.seconds / 4))
+        await exchange.through(partial(lines.dripped, seconds=exchange.seconds / 4))
     else:
         await exchange.drip(await exchange.forward(), exchange.seconds)
 
@@ -171,7 +171,7 @@ async def given_up_done(exchange: Exchange) -> None:
 async def expired(exchange: Exchange) -> None:
     """410, at once or in the middle of a watch."""
     if exchange.request.is_watch and exchange.chance.random() < 0.5:
-        await exchange.through(partial(_line_expired, at=exchange.chance.randrange(1, 6)))
+        await exchange.through(partial(lines.expired, at=exchange.chance.randrange(1, 6)))
     else:
         await exchange.refuse(410, "Expired")
 
@@ -200,7 +200,7 @@ async def rollback(exchange: Exchange) -> None:
     behind = exchange.chance.randrange(1, 200)
     if exchange.request.is_watch:
         at = exchange.chance.randrange(1, 6)
-        await exchange.through(partial(_line_rolled_back, at=at, behind=behind))
+        await exchange.through(partial(lines.rolled_back, at=at, behind=behind))
         return
     reply = await exchange.forward()
     body = json.loads(reply.body)
@@ -218,64 +218,6 @@ def _with_metadata(reply: Reply, told: Mapping[str, str]) -> Reply:
         return reply
     body["metadata"] = {**(body["metadata"] or {}), **told}
     return reply._replace(body=json.dumps(body).encode())
-
-
-# What becomes of the lines of a watch.
-
-
-async def _line_late(relay: Relay, line: bytes, *, seconds: float) -> None:
-    await asyncio.sleep(min(seconds, 0.2))
-    await relay.say(line)
-
-
-async def _line_torn(relay: Relay, line: bytes, *, at: int) -> None:
-    if relay.lines != at:
-        await relay.say(line)
-        return
-    await relay.say(line[: len(line) // 2], ended=False)
-    await asyncio.sleep(0.01)
-    relay.cut()
-
-
-async def _line_garbled(relay: Relay, line: bytes, *, at: int) -> None:
-    await relay.say(line[: len(line) // 2] if relay.lines == at else line)
-
-
-async def _line_swallowed(relay: Relay, line: bytes, *, after: int) -> None:
-    relay.is_silent |= relay.lines > after
-    await relay.say(line)
-
-
-async def _line_dripped(relay: Relay, line: bytes, *, seconds: float) -> None:
-    size = max(1, len(line) // 4)
-    for at in range(0, len(line), size):
-        await relay.say(line[at : at + size], ended=False)
-        await asyncio.sleep(min(seconds, 0.5) / 4)
-    await relay.say(b"")
-
-
-async def _line_expired(relay: Relay, line: bytes, *, at: int) -> None:
-    if relay.lines != at:
-        await relay.say(line)
-        return
-    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "injected: too old"}
-    await relay.say(json.dumps({"type": "ERROR", "object": status}).encode())
-    await relay.end()
-    relay.is_silent = True
-
-
-async def _line_rolled_back(relay: Relay, line: bytes, *, at: int, behind: int) -> None:
-    await relay.say(line)
-    if relay.lines != at:
-        return
-    found: dict[str, Any] = json.loads(line)
-    body = found["object"]
-    told = str((body.get("metadata") or {}).get("resourceVersion", ""))
-    if told.isdigit():
-        metadata = {"resourceVersion": str(max(1, int(told) - behind))}
-        mark = {"kind": body.get("kind"), "apiVersion": body.get("apiVersion")}
-        bookmark = {"type": "BOOKMARK", "object": {**mark, "metadata": metadata}}
-        await relay.say(json.dumps(bookmark).encode())
 
 
 FAULTS: Mapping[str, tuple[Callable[[Request], bool], Do]] = {

@@ -7,12 +7,9 @@ deleted, until a person says that the backup stays or the old store returns.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from time import time
 
-from kubeio.errors import KubeError
-from tenancy import conditions, marks
+from tenancy import marks
 from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
 from tests.drills import rest, snapshots
 from tests.drills.sides import TenantSide
@@ -56,8 +53,8 @@ async def restore(turn: Turn) -> None:
         tenant.asked.pop(uid, None)
     if is_away:
         stage.slots[0].start()
-    held = turn.until(_condition(turn, tenant, "True"), "deletes are held", _LONG)
-    if not await held:
+    held = marks.DELETES_HELD
+    if not await turn.until(lambda: stage.says(tenant, held, "True"), "deletes are held", _LONG):
         return
     async with turn.churning():
         await asyncio.sleep(HELD_SECONDS)
@@ -69,7 +66,7 @@ async def restore(turn: Turn) -> None:
         made = await _alive(tenant) - before
         tenant.asked = asked | dict.fromkeys(made, time())
         await tenant.plane.restart_on_store(old)
-    await turn.until(_condition(turn, tenant, "False"), "deletes are released", _LONG)
+    await turn.until(lambda: stage.says(tenant, held, "False"), "deletes are released", _LONG)
     await asyncio.sleep(1.0)  # whoever watches has seen the store that stays
     tenant.is_judged = True
 
@@ -95,21 +92,6 @@ async def _is_counted(turn: Turn, tenant: TenantSide) -> bool:
         if body["metadata"]["name"] != "virtual-cluster-store"
     )
     return int(found) >= newest
-
-
-def _condition(turn: Turn, tenant: TenantSide, status: str) -> Callable[[], Awaitable[bool]]:
-    async def look() -> bool:
-        with suppress(KubeError):
-            found = await turn.stage.below.get(
-                VIRTUAL_CLUSTERS, tenant.tenant.name, namespace=tenant.tenant.namespace
-            )
-            told = conditions.find(
-                (found.get("status") or {}).get("conditions"), marks.DELETES_HELD
-            )
-            return told is not None and told["status"] == status
-        return False
-
-    return look
 
 
 async def _confirm(turn: Turn, tenant: TenantSide) -> None:

@@ -21,8 +21,8 @@ from bench.tenants import HOME, enlist, grant, install
 from kubeio.client import Client
 from kubeio.errors import KubeError
 from syncer.access import TENANT_ACCESS
-from tenancy import marks
-from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES
+from tenancy import conditions, marks
+from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES, VIRTUAL_CLUSTERS
 from tests.drills import rest, steps
 from tests.drills.faults import Script
 from tests.drills.following import Following
@@ -98,6 +98,17 @@ class Stage:
         except KubeError:
             return ""
         return str(lease["spec"].get("holderIdentity") or "").split("_")[0]
+
+    async def says(self, tenant: TenantSide, kind: str, status: str) -> bool:
+        """Tell whether a condition of a VirtualCluster is like that; False when nobody knows."""
+        try:
+            found = await self.below.get(
+                VIRTUAL_CLUSTERS, tenant.tenant.name, namespace=tenant.tenant.namespace
+            )
+        except KubeError:
+            return False
+        told = conditions.find((found.get("status") or {}).get("conditions"), kind)
+        return told is not None and told["status"] == status
 
     def slot_of(self, process: str) -> Slot | None:
         """Return whose process a name is."""
