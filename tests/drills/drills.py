@@ -32,6 +32,8 @@ RESTARTS_OF_A_TURN = 2
 FAULTS_OF_A_TURN = 12
 FAULTY_SECONDS = 1.0
 """How long the last of them may find their requests."""
+NOTICED_SECONDS = {False: 50.0, True: 150.0}
+"""Until the VirtualCluster says that its API is gone, or frozen: a silent watch is given 75 s."""
 _DAY = 86_400.0
 _JUMPS = (600.0, -600.0, 3600.0, -3600.0, _DAY, -_DAY, 100 * _DAY, -100 * _DAY, 0.0)
 

@@ -14,7 +14,7 @@ from tests.drills.drills import NAMES, Options
 from tests.drills.run import run
 
 SEED = 7
-OUTAGE_SECONDS = 40.0
+OUTAGE_SECONDS = 60.0
 """Of an API server; ten minutes are for the program."""
 
 TURNS = {"kill": 1, "restart": 2, "proxy": 3, "restore": 2, "away": 1, "clock": 4, "lease": 1}
