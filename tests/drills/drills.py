@@ -115,8 +115,13 @@ async def away(turn: Turn) -> None:
             tenant.plane.kill_apiserver()
         loop = asyncio.get_running_loop()
         ends = loop.time() + turn.seconds
-        within = min(turn.seconds, 150.0)
-        await turn.until(lambda: stage.says(tenant, marks.SYNCED, "False"), "Synced=False", within)
+        within = NOTICED_SECONDS[is_frozen]
+
+        async def is_said() -> bool:
+            return await stage.says(tenant, marks.SYNCED, "False")
+
+        if turn.seconds >= within:
+            await turn.until(is_said, "Synced=False", within)
         await asyncio.sleep(max(0.0, ends - loop.time()))
         tenant.plane.resume_apiserver()
         await tenant.plane.start()
