@@ -22,6 +22,8 @@ from tests.drills.turn import Turn
 
 RULES = ("lost", "duplicate", "orphan", "wrong delete")
 """What must be seen to be none, whatever else is looked at."""
+SLOW_SECONDS = 10.0
+"""After which it is told what took so long."""
 Say = Callable[[str], None]
 
 
@@ -104,6 +106,8 @@ async def _take(turn: Turn, drill: Drill, report: Report, say: Say) -> None:
     report.findings += turn.findings
     took = f"{over - began:.1f} s, calm after {time.monotonic() - over:.1f} s"
     say(f"{report.name} {turn.number}: {turn.told}: {took}")
+    if not turn.findings and time.monotonic() - over > SLOW_SECONDS:
+        say(f"  last of all: {turn.stage.last_seen[:1]}")
     for each in turn.findings[:20]:
         say(f"  {each.rule}: {each.text}")
 

@@ -78,6 +78,8 @@ class Stage:
     """By side; empty when nobody stands in the middle."""
     slots: list[Slot] = field(default_factory=list)
     followings: list[Following] = field(default_factory=list)
+    last_seen: list[Finding] = field(default_factory=list)
+    """What took longest to be as it must be."""
     held: set[asyncio.Task[None]] = field(default_factory=set)
     """Those that will let watches go on."""
 
@@ -131,6 +133,7 @@ class Stage:
         ends, quiet = loop.time() + self.calm_seconds, 0
         while True:
             found = await self.look()
+            self.last_seen = found or self.last_seen
             quiet = 0 if found else quiet + 1
             if quiet > 1 or loop.time() > ends:
                 return found
