@@ -229,6 +229,13 @@ async def test_the_revisions_of_a_bumped_backup_do_not_count_against_the_old_sto
     tenant.seen = sight(revision=131)
     await found.look()
     assert not found.is_held
+    # Its watches have still seen the other one, until the session begins anew.
+    found.wrote(str(10**9))
+    await found.count_up()
+    assert not found.is_held
+    tenant.seen = sight(revision=501, epoch=4, epoch_revision=500)
+    await found.look()
+    assert not found.is_held
 
 
 async def test_what_the_watches_saw_of_the_old_store_counts_after_it_went_back():
