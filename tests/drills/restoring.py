@@ -63,8 +63,8 @@ async def restore(turn: Turn) -> None:
         tenant.asked |= dict.fromkeys(before - back, time())
         await _confirm(turn, tenant)
     else:
-        made = await _alive(tenant) - before
-        tenant.asked = asked | dict.fromkeys(made, time())
+        made = {*await _alive(tenant), *tenant.asked} - before  # the old store never had it
+        tenant.asked = dict.fromkeys(made, time()) | asked
         await tenant.plane.restart_on_store(old)
     await turn.until(lambda: stage.says(tenant, held, "False"), "deletes are released", _LONG)
     await asyncio.sleep(1.0)  # whoever watches has seen the store that stays
