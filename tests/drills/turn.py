@@ -69,10 +69,12 @@ class Turn:
     async def until(
         self, look: Callable[[], Awaitable[object]], what: str, within: float = PATIENCE
     ) -> bool:
-        """Wait until something is so; a finding when it never is."""
+        """Wait until something is so; a finding when it never is, unless there is one already."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + within
         while not await look():
+            if self.stage.judge.findings:
+                return False
             if loop.time() > ends:
                 self.findings.append(Finding("late", f"not within {within:.0f} s: {what}"))
                 return False
