@@ -29,10 +29,12 @@ def test_each_drill_is_here():
 
 
 async def test_kills_lose_double_and_wrongly_delete_nothing(tmp_path: Path):
+    """REL-01."""
     await holds("kill", tmp_path)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in TURNS if name != "kill"])
 async def test_nothing_is_lost_doubled_orphaned_or_wrongly_deleted(name: str, tmp_path: Path):
+    """REL-15, REL-17, REL-28, REL-31, REL-33, REL-34, REL-50, REL-51."""
     await holds(name, tmp_path)
