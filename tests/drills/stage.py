@@ -216,7 +216,8 @@ async def _start_tenants(
             service_range=service_range(number),
             audit=plan.audits_tenants,
             api_args={
-                "disable-admission-plugins": "ServiceAccount",
+                # As vc-manager has it: a taint of the server's own would pass for the tenant's.
+                "disable-admission-plugins": "TaintNodesByCondition,ServiceAccount",
                 "enable-priority-and-fairness": "false",
                 "runtime-config": ",".join(f"{group}=false" for group in UNUSED),
             },
