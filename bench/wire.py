@@ -6,6 +6,7 @@ machine's cores; that is why it is not the product's client.
 """
 
 import asyncio
+import time
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -15,6 +16,10 @@ from kubeio.endpoint import Endpoint
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
+
+IDLE_SECONDS = 30.0
+"""After which a connection is not used again: API servers let go of one after 90 s, and a request
+that meets its end in mid-air has failed."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -32,9 +37,9 @@ class Wire:
         self._host, self._port = str(url.hostname), url.port or 443
         self._tls = tls.context(endpoint)
         self._head = f"Host: {url.netloc}\r\nUser-Agent: {agent}\r\nAccept: {JSON}\r\n"
-        self._idle: asyncio.LifoQueue[Connection | None] = asyncio.LifoQueue()
+        self._idle: asyncio.LifoQueue[tuple[Connection | None, float]] = asyncio.LifoQueue()
         for _ in range(connections):
-            self._idle.put_nowait(None)
+            self._idle.put_nowait((None, 0.0))
 
     async def __aenter__(self) -> Self:
         """Connect only when there is something to say."""
@@ -48,7 +53,7 @@ class Wire:
     ) -> None:
         """Drop the connections."""
         while not self._idle.empty():
-            connection = self._idle.get_nowait()
+            connection, _ = self._idle.get_nowait()
             if connection is not None:
                 connection[1].transport.abort()
 
@@ -60,9 +65,10 @@ class Wire:
             f"{method} {path} HTTP/1.1\r\n{self._head}Content-Type: {content}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         ).encode() + body
-        connection = await self._idle.get()
-        if connection is not None and connection[0].at_eof():
-            connection[1].transport.abort()  # the server lets go of what was idle for long
+        connection, since = await self._idle.get()
+        is_old = time.monotonic() - since > IDLE_SECONDS
+        if connection is not None and (is_old or connection[0].at_eof()):
+            connection[1].transport.abort()
             connection = None
         try:
             if connection is None:
@@ -73,9 +79,9 @@ class Wire:
         except BaseException:
             if connection is not None:
                 connection[1].transport.abort()
-            self._idle.put_nowait(None)
+            self._idle.put_nowait((None, 0.0))
             raise
-        self._idle.put_nowait(connection)
+        self._idle.put_nowait((connection, time.monotonic()))
         return status, answer
 
     async def do(self, method: str, path: str, body: bytes = b"", *, content: str = JSON) -> bytes:

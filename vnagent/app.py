@@ -84,7 +84,7 @@ class Agent:
         self._serving = asyncio.Event()
         self._probes = Probes(has_metrics=not settings.metrics_port)
         self._metrics = MetricsPort(Reviews(self._api).of, Exposition(), buffer)
-        self._probes.ready("serving", lambda: "" if self._server.is_listening else "not yet")
+        self._probes.ready("serving", lambda: "" if self._server.door.is_open else "not yet")
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain."""
@@ -97,8 +97,8 @@ class Agent:
             await stop.wait()
             _log.info("draining", streams=self._streams.count)
             self._streams.drain()
-            await self._server.close(drain_seconds=DRAIN_SECONDS)
-            await self._metrics.close()
+            await self._server.door.close(drain_seconds=DRAIN_SECONDS)
+            await self._metrics.door.close()
             work.cancel()
         self._upstream.kubelet.drop_warm()
         _log.info("ended")
@@ -121,9 +121,9 @@ class Agent:
             await self._serving.wait()
             host = self._settings.listen_host
             if self._settings.metrics_port:
-                await self._metrics.listen(host, self._settings.metrics_port)
+                await self._metrics.door.listen(host, self._settings.metrics_port)
             await self._permits.known()
-            await self._server.listen(host, self._settings.port)
+            await self._server.door.listen(host, self._settings.port)
             _log.info("listening", host=host, port=self._settings.port)
 
     def _files(self) -> list[WatchedFile]:
@@ -162,7 +162,7 @@ class Agent:
             _log.error("certificates cannot be used", error=str(error))
             return
         self._server.trust(context, authorities)
-        self._metrics.serve_with(shown)
+        self._metrics.door.use(shown)
         self._serving.set()
 
 

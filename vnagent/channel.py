@@ -15,9 +15,14 @@ from functools import cached_property
 from typing import Protocol, cast
 
 from vnagent.engine import Engine, TlsProblemError
+from vnagent.intake import Intake
 from vnagent.keepalive import keep_alive
 
 READ_BYTES = 64 * 1024
+PLAIN_BYTES = READ_BYTES + 32 * 1024
+"""Of one read, and of a record that had come in part before it."""
+END_BYTES = 64
+"""More than a record has that ends an answer in chunks."""
 HIGH_WATER_BYTES = 256 * 1024
 MAX_UNREAD = 4 * 1024 * 1024
 """Bytes of ours that wait for the peer: whoever writes stops long before."""
@@ -35,8 +40,8 @@ class ChannelLostError(OSError):
 class Sink(Protocol):
     """What takes the bytes of a channel once it is part of a pipe."""
 
-    def data(self, chunk: bytes) -> None:
-        """Take bytes that arrived."""
+    def data(self, chunk: bytes | memoryview) -> None:
+        """Take bytes that arrived; they are gone when it returns."""
 
     def ended(self) -> None:
         """The peer has closed its direction in order; ours may go on."""
@@ -49,10 +54,11 @@ class Sink(Protocol):
 
 
 class ReceiveBuffer:
-    """The one buffer that all channels of a loop read into: its content never outlives a read."""
+    """The room that all channels of a loop read into: its content never outlives a read."""
 
     def __init__(self) -> None:
         self.view = memoryview(bytearray(READ_BYTES))
+        self.plain = memoryview(bytearray(PLAIN_BYTES))
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -76,7 +82,7 @@ class Channel(asyncio.BufferedProtocol):
         self._is_finished = False  # we closed ours
         self._error: ChannelLostError | None = None
         self._inbox = bytearray()
-        self._is_reading = True
+        self._intake: Intake | None = None
         self._is_writable = True
         self._sink: Sink | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -88,6 +94,7 @@ class Channel(asyncio.BufferedProtocol):
         """Begin the handshake."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        self._intake = Intake(self._transport)
         keep_alive(self._transport)
         if self._accepted is not None:
             self._accepted(self)
@@ -105,6 +112,8 @@ class Channel(asyncio.BufferedProtocol):
             self._shake_hands()
         if self._is_open:
             self._receive()
+        if self._sink is not None and self._intake is not None:
+            self._intake.read(is_all=nbytes < READ_BYTES)
 
     def eof_received(self) -> bool:
         """Keep our direction open; an end without a TLS goodbye may be a cut, so it is an error."""
@@ -189,7 +198,7 @@ class Channel(asyncio.BufferedProtocol):
         """Wait until writing does not pile up; raises ChannelLostError."""
         await self._until(lambda: self._is_writable)
 
-    def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes | memoryview) -> None:
         """Encrypt and send; what a lost connection was given is dropped."""
         if self._is_finished or self._is_closing():
             return
@@ -235,13 +244,8 @@ class Channel(asyncio.BufferedProtocol):
 
     def set_reading(self, is_wanted: bool) -> None:
         """Stop or go on reading: how a slow reader is felt by the writer."""
-        if is_wanted == self._is_reading or self._is_closing() or self._transport is None:
-            return
-        self._is_reading = is_wanted
-        if is_wanted:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
+        if self._intake is not None and not self.is_lost:
+            self._intake.want(is_wanted)
 
     # What happens inside.
 
@@ -263,9 +267,15 @@ class Channel(asyncio.BufferedProtocol):
         self._changed.set()
 
     def _receive(self) -> None:
-        received = self._engine.decrypt()
-        if received.plain:
-            self._pass_on(received.plain)
+        plain = self._buffer.plain
+        while (received := self._engine.decrypt(plain)).size == len(plain):
+            self._pass_on(plain)
+        # A short last record stays one by itself: an API server that relays a log over a WebSocket
+        # drops what it reads together with the end, which is the kubelet's last record.
+        cut = received.size - received.last if received.last <= END_BYTES else received.size
+        for piece in (plain[:cut], plain[cut : received.size]):
+            if piece:
+                self._pass_on(piece)
         if received.has_ended:
             self._end()
         if received.trouble:
@@ -275,7 +285,7 @@ class Channel(asyncio.BufferedProtocol):
         if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
             self._fail(ChannelLostError("the peer does not read what it has asked for"))
 
-    def _pass_on(self, chunk: bytes) -> None:
+    def _pass_on(self, chunk: memoryview) -> None:
         if self._sink is not None:
             self._sink.data(chunk)
             return

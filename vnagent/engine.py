@@ -6,9 +6,9 @@ nothing waits to be decrypted; so whatever has arrived is decrypted before anyth
 
 import contextlib
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
-
-_RECORD_BYTES = 16 * 1024
+from typing import cast
 
 
 class TlsProblemError(Exception):
@@ -20,11 +20,14 @@ class TlsProblemError(Exception):
         """Whether its certificate is the trouble."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Received:
     """What had arrived."""
 
-    plain: bytes
+    size: int
+    """Bytes of plain text."""
+    last: int
+    """Of these, bytes of the last record."""
     has_ended: bool
     """The peer has said goodbye: nothing more will come."""
     trouble: str
@@ -71,29 +74,36 @@ class Engine:
             raise TlsProblemError(f"TLS handshake: {error.reason}") from error
         return True
 
-    def decrypt(self) -> Received:
-        """Return all plain text that is there; small records come as one piece."""
-        pieces: list[bytes] = []
-        trouble = ""
-        has_ended = False
+    def decrypt(self, room: memoryview) -> Received:
+        """Put plain text that is there into `room`; there may be more when it is full."""
+        received = Received(0, 0, False, "")
+        # Into a buffer it returns a count, which its types do not say.
+        read, pending = cast("Callable[[int, memoryview], int]", self._tls.read), self._incoming
+        filled, size = 0, len(room)
         try:
-            while not has_ended and (self._incoming.pending or self._tls.pending()):
-                pieces.append(self._tls.read(_RECORD_BYTES))
-                has_ended = not pieces[-1]
+            while filled < size and (pending.pending or self._tls.pending()):
+                # A call returns one record at most, and makes nothing when it is given its room.
+                got = read(size - filled, room[filled:])
+                if not got:
+                    received.has_ended = True
+                    break
+                received.last = got
+                filled += got
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
-            has_ended = True
+            received.has_ended = True
         except ssl.SSLError as error:
-            trouble = f"TLS broke in reading: {error.reason}"
-        return Received(b"".join(pieces), has_ended, trouble)
+            received.trouble = f"TLS broke in reading: {error.reason}"
+        received.size = filled
+        return received
 
-    def encrypt(self, plain: bytes) -> None:
+    def encrypt(self, plain: bytes | memoryview) -> None:
         """Make cipher text to be sent. Raises TlsProblemError."""
-        view = memoryview(plain)
+        sent, view = 0, memoryview(plain)
         try:
-            while view:
-                view = view[self._tls.write(view) :]
+            while sent < len(view):
+                sent += self._tls.write(view[sent:])
         except ssl.SSLError as error:
             raise TlsProblemError(f"TLS broke in writing: {error.reason}") from error
 

@@ -10,6 +10,7 @@ Another kind of identity, such as a token that the tenant's API server reviews, 
 way to a `Caller` here, called by `Server._meet`; today the TLS context demands a certificate.
 """
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ _UNREADABLE = (
 _MIN_EC_BITS = 256
 _MIN_RSA_BITS = 2048
 _MIN_DIGEST_BYTES = 32
+_REMEMBERED = 256
+"""Certificates that were good: a tenant's API server shows the same one for each call."""
 
 
 class IdentityProblemError(Exception):
@@ -63,14 +66,24 @@ class Caller:
 
 def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: datetime) -> Caller:
     """Return the tenant of a client certificate; raises IdentityProblemError."""
+    not_before, caller = _read(leaf_der, tuple(authorities))
+    if not not_before <= now <= caller.not_after:
+        raise IdentityProblemError("the certificate is not valid at this time")
+    return caller
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _read(leaf_der: bytes, authorities: tuple[x509.Certificate, ...]) -> tuple[datetime, Caller]:
+    """Return from when on a certificate is valid, and for whom; raises IdentityProblemError.
+
+    Nothing here changes with time, and what is refused is not remembered.
+    """
     try:
         leaf = x509.load_der_x509_certificate(leaf_der)
         extensions = leaf.extensions
         public_key = leaf.public_key()
     except _UNREADABLE as error:
         raise IdentityProblemError("the certificate cannot be read") from error
-    if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
-        raise IdentityProblemError("the certificate is not valid at this time")
     if not any(_has_signed(authority, leaf) for authority in authorities):
         raise IdentityProblemError("the certificate is not signed directly by our authority")
     found = _name(extensions)
@@ -80,7 +93,7 @@ def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: date
     except IdentityProblemError as problem:
         problem.vc_uid = found["uid"]
         raise
-    return Caller(
+    return leaf.not_valid_before_utc, Caller(
         found["uid"], found["key"], leaf.not_valid_after_utc, found["scheme"] == "vc-figures"
     )
 

@@ -1,4 +1,4 @@
-"""How many connections there are, per tenant or source and in all; pure.
+"""How many streams there are, per tenant and in all; pure.
 
 Must not know sockets. Hazard: a count that is not given back shuts a tenant out for ever, so a
 place is held by a context manager alone.
@@ -15,9 +15,6 @@ STREAMS = 1024
 RUNS_PER_TENANT = 2
 RUNS = 4
 """Of `run`, whose whole output a node keeps in its kubelet and its runtime until the end."""
-STRANGERS_PER_SOURCE = 32
-STRANGERS = 256
-"""Connections in their handshake, whose tenant is not known yet."""
 
 
 @contextmanager
@@ -72,28 +69,4 @@ class Streams:
                 f"the node has {self._total} {self._what} open, which is the limit; try again",
             )
         with counted(self._open, vc_uid):
-            yield
-
-
-class Strangers:
-    """Counts connections by their source address."""
-
-    def __init__(self, *, per_source: int = STRANGERS_PER_SOURCE, total: int = STRANGERS) -> None:
-        self._per_source = per_source
-        self._total = total
-        self._open: Counter[str] = Counter()
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return self._open.total()
-
-    def is_full(self, source: str) -> bool:
-        """Tell whether one more from this source is one too many."""
-        return self._open[source] >= self._per_source or self.count >= self._total
-
-    @contextmanager
-    def one(self, source: str) -> Iterator[None]:
-        """Hold a place until the handshake is over."""
-        with counted(self._open, source):
             yield

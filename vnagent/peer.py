@@ -19,6 +19,8 @@ from vnagent.refusals import Reason, RefusedError
 from vnagent.tls import TrustProblemError
 
 WARM_CHANNELS = 2
+WARM_PAUSE_SECONDS = 0.1
+"""Before connections are made for the next uses: what has just begun needs the processor."""
 WARM_SECONDS = 60.0
 """How long a connection waits for a use; without use none is kept."""
 EXPLAIN_SECONDS = 10.0
@@ -124,6 +126,7 @@ class Peer:
             except TimeoutError:
                 self._drop_old()
                 continue
+            await asyncio.sleep(WARM_PAUSE_SECONDS)
             self._used.clear()
             try:
                 while len(self._warm) < WARM_CHANNELS:

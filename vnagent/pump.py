@@ -42,7 +42,7 @@ class _Flow:
         self._target = target
         self._broken = broken
 
-    def data(self, chunk: bytes) -> None:
+    def data(self, chunk: bytes | memoryview) -> None:
         self.count += len(chunk)
         self._target.write(chunk)
 
@@ -69,7 +69,7 @@ class _Flow:
 class _Watch(_Flow):
     """The direction of a one-way stream in which nothing may flow: only its end matters."""
 
-    def data(self, chunk: bytes) -> None:
+    def data(self, chunk: bytes | memoryview) -> None:
         """Drop what a caller sends after its request; it is no part of the stream."""
 
     def ended(self) -> None:

@@ -48,6 +48,11 @@ class Rebuffs:
         caller = self._callers.get(who)
         return caller is not None and caller.welcome_until < now and caller.bucket.pause(now) > 0
 
+    def is_welcome(self, who: str, now: float) -> bool:
+        """Tell whether a tenant was let in lately."""
+        caller = self._callers.get(who)
+        return caller is not None and caller.welcome_until >= now
+
     def count(self, who: str, now: float) -> bool:
         """Take in that a caller was refused; tell whether that has shut it, once in a while."""
         caller = self._caller(who)

@@ -221,7 +221,7 @@ async def run(count: int, seed: int) -> str:
                 ended = "let in" if wanted else "refused by name" if got else "refused"
                 seen[shown.kind, ended] += 1
             assert set_up.kubelet.connections == 0
-            assert set_up.server.strangers.count == 0
+            assert set_up.server.door.strangers.count == 0
     listed = ", ".join(f"{kind} {end} {times:,}" for (kind, end), times in sorted(seen.items()))
     return (
         f"{count:,} certificates by handshake, {seen['valid', 'let in']:,} valid and known as"

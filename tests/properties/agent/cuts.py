@@ -143,7 +143,7 @@ async def run(count: int, seed: int) -> str:
                 found = {
                     "streams": set_up.streams.count,
                     "permits": set_up.permits.count,
-                    "strangers": set_up.server.strangers.count,
+                    "strangers": set_up.server.door.strangers.count,
                     "tasks": max(0, len(asyncio.all_tasks()) - tasks),
                     "sockets": max(0, sockets() - before),
                 }

@@ -182,7 +182,13 @@ async def test_a_stranger_who_is_shown_out_comes_again(authority, door, tmp_path
 
 def results(**changed) -> dict:
     """A report whose goals are all kept, but for what is changed."""
-    log = {"kubelet_mb_s": 100.0, "agent_mb_s": 96.0, "agent_agent_cpu_s_per_gb": 1.0}
+    log = {
+        "kubelet_mb_s": 100.0,
+        "agent_mb_s": 96.0,
+        "agent_agent_cpu_s_per_gb": 1.4,
+        "agent_kubelet_cpu_s_per_gb": 3.8,
+        "kubelet_kubelet_cpu_s_per_gb": 4.0,
+    }
     noise = {"load_1min": 0.1, "median_ms": 50.0, "spread": 0.1}
     moments = {name: {"p50": 20.0, "p99": 30.0} for name in ("switched", "first", "exited")}
     added = {name: {"p50": 1.5, "p99": 3.0} for name in moments}
@@ -203,12 +209,15 @@ def missed(found: dict) -> list[str]:
 
 def test_goals_are_kept_and_missed():
     assert missed(results()) == []
-    slow = {"kubelet_mb_s": 100.0, "agent_mb_s": 80.0, "agent_agent_cpu_s_per_gb": 1.0}
+    log = results()["logs"]["long"]["1"][0]
+    slow, dear = log | {"agent_mb_s": 80.0}, log | {"agent_kubelet_cpu_s_per_gb": 4.0}
     logs = {name: {"1": [slow], "10": [slow]} for name in ("long", "short")}
     assert missed(results(logs=logs)) == [
         "logs, 16384 B lines, 1 at once, agent to kubelet",
         "logs, 128 B lines, 1 at once, agent to kubelet",
     ]
+    logs = {"long": {"1": [log]}, "short": {"1": [dear]}}
+    assert missed(results(logs=logs)) == ["logs, 128 B lines, 1 at once, added CPU-s/GB"]
     assert missed(results(memory={"a log": {"kib_each": 257.0}})) == ["memory, a log, KiB each"]
 
 

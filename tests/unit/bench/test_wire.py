@@ -43,6 +43,15 @@ async def test_a_connection_that_the_server_has_closed_is_not_used():
         assert len(connections) == 2
 
 
+async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch):
+    """Its end may be on its way."""
+    async with served(answer) as (endpoint, connections), wired(endpoint) as wire:
+        assert await wire.do("POST", "/x", b"one") == b"one"
+        monkeypatch.setattr("bench.wire.IDLE_SECONDS", -1.0)
+        assert await wire.do("POST", "/x", b"two") == b"two"
+        assert len(connections) == 2
+
+
 def wired(endpoint: Endpoint) -> Wire:
     return Wire(endpoint, agent="test", connections=1)
 

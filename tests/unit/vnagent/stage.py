@@ -222,7 +222,7 @@ async def staged(
             client_authorities=callers.pem,
         )
         server.trust(context, [callers.certificate])
-        port = await server.listen("127.0.0.1", 0)
+        port = await server.door.listen("127.0.0.1", 0)
         warming = asyncio.ensure_future(ours.kubelet.keep_warm())
         try:
             yield Stage(
@@ -239,7 +239,7 @@ async def staged(
                 token_file=token.path,
             )
         finally:
-            await server.close(drain_seconds=0)
+            await server.door.close(drain_seconds=0)
             warming.cancel()
             await asyncio.gather(warming, return_exceptions=True)
             ours.kubelet.drop_warm()

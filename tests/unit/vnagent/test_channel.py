@@ -194,3 +194,57 @@ async def test_closing_on_a_peer_that_never_reads_ends_at_last(authority, monkey
         assert not found.is_lost
         await eventually(lambda: found.is_lost)
         over.set()
+
+
+class Gathered:
+    """A sink that remembers pieces."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.has_ended = asyncio.Event()
+
+    def data(self, chunk: bytes | memoryview) -> None:
+        self.pieces.append(bytes(chunk))
+
+    def ended(self) -> None:
+        self.has_ended.set()
+
+    def lost(self, error: ChannelLostError) -> None:
+        raise error
+
+    def writable(self, is_writable: bool) -> None:
+        pass
+
+
+async def test_a_short_last_record_stays_one(authority):
+    """What ends an answer is not joined to the data before it, though all came at once."""
+    is_all_sent = threading.Event()
+
+    def behave(peer: ssl.SSLSocket) -> None:
+        for part in (b"head", b"a" * 20_000, b"b" * 100, b"0\r\n\r\n"):
+            peer.sendall(part)
+        wires.half_close(peer)
+        is_all_sent.set()
+        with contextlib.suppress(OSError):
+            wires.read_all(peer)
+
+    async with dialled(authority, behave) as found:
+        # The loop does not turn, so that one read brings all.
+        assert is_all_sent.wait(wires.PATIENCE_SECONDS)
+        sink = Gathered()
+        found.pour_into(sink)
+        await sink.has_ended.wait()
+    assert sink.pieces[-1] == b"0\r\n\r\n"
+    assert b"".join(sink.pieces) == b"head" + b"a" * 20_000 + b"b" * 100 + b"0\r\n\r\n"
+    assert len(sink.pieces) <= 3  # not record by record, which costs twice as much
+
+
+async def test_a_record_cut_by_reads_is_one(authority):
+    """Room is for what one read brings, and for a record of which a part had come before."""
+    async with dialled(
+        authority, send_then_wait(*[bytes([n]) * 16_384 for n in range(60)])
+    ) as found:
+        sink = Gathered()
+        found.pour_into(sink)
+        await eventually(lambda: sum(map(len, sink.pieces)) == 60 * 16_384)
+    assert b"".join(sink.pieces) == b"".join(bytes([n]) * 16_384 for n in range(60))

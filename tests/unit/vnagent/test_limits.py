@@ -2,7 +2,7 @@
 
 import pytest
 
-from vnagent.limits import Strangers, Streams
+from vnagent.limits import Streams
 from vnagent.refusals import Reason, RefusedError
 
 
@@ -48,15 +48,3 @@ def test_nothing_new_while_draining():
         streams.drain()
         assert reason(streams, "b") is Reason.DRAINING
         assert streams.count == 1
-
-
-def test_strangers_of_one_source_leave_room_for_others():
-    """SEC-15: and their places come back."""
-    strangers = Strangers(per_source=2, total=3)
-    with strangers.one("10.0.0.1"), strangers.one("10.0.0.1"):
-        assert strangers.is_full("10.0.0.1")
-        assert not strangers.is_full("10.0.0.2")
-        with strangers.one("10.0.0.2"):
-            assert strangers.is_full("10.0.0.3")
-    assert strangers.count == 0
-    assert not strangers.is_full("10.0.0.1")

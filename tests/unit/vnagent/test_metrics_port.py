@@ -57,15 +57,15 @@ async def showing(folder) -> AsyncIterator[Shown]:
     pair = authority.issue_cert("127.0.0.1")
     async with asking(folder, api) as origin:
         listener = MetricsPort(Reviews(origin).of, Exposition(registry), ReceiveBuffer())
-        listener.serve_with(
+        listener.door.use(
             tls.open_context(
                 certificate=pair.cert_chain_pems[0].bytes(), key=pair.private_key_pem.bytes()
             )
         )
         try:
-            yield Shown(await listener.listen("127.0.0.1", 0), listener, authority, api)
+            yield Shown(await listener.door.listen("127.0.0.1", 0), listener, authority, api)
         finally:
-            await listener.close()
+            await listener.door.close()
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ async def test_nothing_is_said_in_plain_text(tmp_path):
 async def test_who_is_refused_over_and_over_is_unheard(tmp_path):
     """SEC-13: the API server is asked for nothing more; a reader at the same address still may."""
     async with showing(tmp_path) as shown:
-        shown.listener.rebuffs = Rebuffs(3, 600.0)
+        shown.listener.door.rebuffs = Rebuffs(3, 600.0)
         assert [(await shown.ask(NOBODY))[0] for _ in range(5)] == [401, 401, 401, 0, 0]
-        shown.listener.rebuffs = Rebuffs(3, 600.0)
+        shown.listener.door.rebuffs = Rebuffs(3, 600.0)
         assert (await shown.ask(GOOD))[0] == 200
         assert [(await shown.ask(NOBODY))[0] for _ in range(5)] == [401] * 5
         assert (await shown.ask(GOOD))[0] == 200
@@ -134,7 +134,7 @@ async def test_who_is_refused_over_and_over_is_unheard(tmp_path):
 async def test_a_reader_is_not_shut_out_because_the_api_server_is_away(tmp_path):
     """It is not its fault; and nobody is let in by it."""
     async with showing(tmp_path) as shown:
-        shown.listener.rebuffs = Rebuffs(3, 600.0)
+        shown.listener.door.rebuffs = Rebuffs(3, 600.0)
         shown.api.odd = b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"
         assert [(await shown.ask(GOOD))[0] for _ in range(5)] == [503] * 5
         shown.api.odd = b""
@@ -147,8 +147,8 @@ async def test_connections_that_say_nothing_are_few_and_short(tmp_path, monkeypa
     async with showing(tmp_path) as shown, contextlib.AsyncExitStack() as stack:
         for _ in range(30):
             stack.callback(socket.create_connection(("127.0.0.1", shown.port)).close)
-        await eventually(lambda: shown.listener._open.count == PER_SOURCE)
-        await eventually(lambda: shown.listener._open.count == 0)
+        await eventually(lambda: shown.listener.door.strangers.count == PER_SOURCE)
+        await eventually(lambda: shown.listener.door.strangers.count == 0)
         monkeypatch.setattr(metrics_port, "HANDSHAKE_SECONDS", wires.PATIENCE_SECONDS)
         assert (await shown.ask(GOOD))[0] == 200
 
@@ -159,7 +159,7 @@ async def test_a_new_certificate_is_for_connections_from_now_on(tmp_path):
         shown.authority = trustme.CA()
         assert (await shown.ask(GOOD))[0] == 0
         pair = shown.authority.issue_cert("127.0.0.1")
-        shown.listener.serve_with(
+        shown.listener.door.use(
             tls.open_context(
                 certificate=pair.cert_chain_pems[0].bytes(), key=pair.private_key_pem.bytes()
             )

@@ -20,8 +20,8 @@ from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, FakeKubelet
 from vnagent import audit, engine, metrics, tls
 from vnagent import channel as channels
 from vnagent import server as servers
-from vnagent.limits import STRANGERS_PER_SOURCE, Strangers
 from vnagent.rebuffs import Rebuffs
+from vnagent.strangers import STRANGERS_PER_SOURCE, Strangers
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -116,7 +116,7 @@ def resume(set_up: stage.Stage, context: ssl.SSLContext) -> tuple[bool, bytes]:
         peer.sendall(HEALTH)
         wires.read_all(peer)
         session = peer.session
-    set_up.server.trust(set_up.server._context, [])
+    set_up.server.trust(set_up.server.door._context, [])
     plain = socket.create_connection(("127.0.0.1", set_up.port), timeout=wires.PATIENCE_SECONDS)
     with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as again:
         return bool(again.session_reused), wires.read_until(again, b"\r\n")
@@ -149,16 +149,16 @@ async def test_a_slow_handshake_is_not_waited_for(set_up, monkeypatch):
 
 async def test_strangers_are_few(set_up, monkeypatch):
     """SEC-15: connections that say nothing do not pile up, and tenants still get in after them."""
-    set_up.server.strangers = Strangers(per_source=5)
+    set_up.server.door.strangers = Strangers(per_source=5)
     crowded = refused("crowded")
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 0.5)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(20):
             plain = socket.create_connection(("127.0.0.1", set_up.port))
             stack.callback(plain.close)
-        await eventually(lambda: set_up.server.strangers.count == 5)
+        await eventually(lambda: set_up.server.door.strangers.count == 5)
         await eventually(lambda: refused("crowded") - crowded == 15)
-        await eventually(lambda: set_up.server.strangers.count == 0)
+        await eventually(lambda: set_up.server.door.strangers.count == 0)
         assert await outcome(set_up, set_up.context()) == "200"
 
 
@@ -171,9 +171,26 @@ async def test_a_flood_of_strangers_shuts_nobody_else_out(set_up, monkeypatch):
                 ("127.0.0.1", set_up.port), source_address=("127.0.0.2", 0)
             )
             stack.callback(plain.close)
-        await eventually(lambda: set_up.server.strangers.count == STRANGERS_PER_SOURCE)
+        await eventually(lambda: set_up.server.door.strangers.count == STRANGERS_PER_SOURCE)
         assert await outcome(set_up, set_up.context()) == "200"
-        assert set_up.server.strangers.count == STRANGERS_PER_SOURCE
+        assert set_up.server.door.strangers.count == STRANGERS_PER_SOURCE
+
+
+async def test_a_tenant_gets_in_past_strangers_of_many_addresses(set_up, monkeypatch):
+    """REL-85: no place is free, none is given back by itself, and the tenant was never here."""
+    monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 600.0)
+    set_up.server.door.strangers = Strangers(per_source=5, total=12)
+    async with contextlib.AsyncExitStack() as stack:
+        for number in range(2, 8):
+            for _ in range(5):
+                plain = socket.create_connection(
+                    ("127.0.0.1", set_up.port), source_address=(f"127.0.0.{number}", 0)
+                )
+                stack.callback(plain.close)
+        await eventually(lambda: set_up.server.door.strangers.count == 12)
+        for _ in range(4):
+            assert await outcome(set_up, set_up.context()) == "200"
+    await eventually(lambda: set_up.server.door.strangers.count == 0)
 
 
 def refused(reason: str, tenant: str = metrics.UNKNOWN) -> float:
@@ -184,7 +201,7 @@ def refused(reason: str, tenant: str = metrics.UNKNOWN) -> float:
 
 async def test_who_is_refused_over_and_over_costs_no_more_handshakes(set_up, monkeypatch, capsys):
     """SEC-15: until it has been quiet for a while; it is told of once."""
-    set_up.server.rebuffs = Rebuffs(3, 60.0)
+    set_up.server.door.rebuffs = Rebuffs(3, 60.0)
     engines: list[object] = []
     monkeypatch.setattr(
         channels, "Engine", lambda *args, **more: engines.append(0) or engine.Engine(*args, **more)
@@ -196,13 +213,13 @@ async def test_who_is_refused_over_and_over_costs_no_more_handshakes(set_up, mon
     assert len(engines) == 3
     assert capsys.readouterr().out.count("refused over and over") == 1
     assert await outcome(set_up, set_up.context()) == "handshake"
-    set_up.server.rebuffs = Rebuffs(3, 0.0)  # as after a while
+    set_up.server.door.rebuffs = Rebuffs(3, 0.0)  # as after a while
     assert await outcome(set_up, set_up.context()) == "200"
 
 
 async def test_a_tenant_at_the_same_address_is_still_heard(set_up):
     """SEC-15: where several callers have one, who is refused does not shut out who is not."""
-    set_up.server.rebuffs = Rebuffs(3, 60.0)
+    set_up.server.door.rebuffs = Rebuffs(3, 60.0)
     repeated = refused("repeated")
     assert await outcome(set_up, set_up.context()) == "200"
     for _ in range(10):
@@ -294,8 +311,8 @@ async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path, m
         live = await asyncio.to_thread(Live, set_up)
         with live.peer:
             set_up.streams.drain()
-            closing = asyncio.ensure_future(set_up.server.close(drain_seconds=1.0))
-            await eventually(lambda: not set_up.server.is_listening)
+            closing = asyncio.ensure_future(set_up.server.door.close(drain_seconds=1.0))
+            await eventually(lambda: not set_up.server.door.is_open)
             assert await asyncio.to_thread(live.is_alive)
             with pytest.raises(ConnectionRefusedError):
                 await set_up.send(LOGS)
@@ -312,7 +329,7 @@ async def test_a_drain_ends_with_the_last_stream(tmp_path):
     async with stage.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
         asking = asyncio.ensure_future(set_up.send(LOGS))
         await asyncio.to_thread(gateway.entered.wait, wires.PATIENCE_SECONDS)
-        closing = asyncio.ensure_future(set_up.server.close(drain_seconds=60))
+        closing = asyncio.ensure_future(set_up.server.door.close(drain_seconds=60))
         gateway.open()
         async with asyncio.timeout(10):
             await closing

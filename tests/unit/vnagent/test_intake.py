@@ -1,0 +1,73 @@
+"""Two reasons to pause one transport: they hold each by itself."""
+
+import asyncio
+import time
+
+from vnagent.intake import Intake
+from vnagent.tempo import QUICK_READS
+
+
+class Tap:
+    """What an intake turns; a real one cannot be asked whether it reads."""
+
+    is_open = True
+    is_gone = False
+
+    def is_closing(self) -> bool:
+        return self.is_gone
+
+    def pause_reading(self) -> None:
+        assert not self.is_gone
+        self.is_open = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_gone
+        self.is_open = True
+
+
+def flooded(monkeypatch) -> tuple[Intake, Tap]:
+    """Return an intake that has just begun to rest."""
+    monkeypatch.setattr(time, "monotonic", lambda: 1.0)
+    tap = Tap()
+    intake = Intake(tap)
+    for _ in range(QUICK_READS + 1):
+        assert tap.is_open
+        intake.read(is_all=True)
+    return intake, tap
+
+
+async def test_a_flood_is_read_again_after_a_rest(monkeypatch):
+    """By itself."""
+    _, tap = flooded(monkeypatch)
+    assert not tap.is_open
+    await asyncio.sleep(0.05)
+    assert tap.is_open
+
+
+async def test_the_end_of_a_rest_reads_nothing_that_is_not_wanted(monkeypatch):
+    """A slow reader's back-pressure outlasts it."""
+    intake, tap = flooded(monkeypatch)
+    intake.want(False)
+    await asyncio.sleep(0.05)
+    assert not tap.is_open
+    intake.want(True)
+    assert tap.is_open
+
+
+async def test_what_is_wanted_again_waits_for_the_end_of_the_rest(monkeypatch):
+    """Or a reader that pauses and goes on would undo it."""
+    intake, tap = flooded(monkeypatch)
+    intake.want(False)
+    intake.want(True)
+    assert not tap.is_open
+    await asyncio.sleep(0.05)
+    assert tap.is_open
+
+
+async def test_a_rest_outlives_its_connection(monkeypatch):
+    """A transport that closes refuses to be turned."""
+    intake, tap = flooded(monkeypatch)
+    tap.is_gone = True
+    intake.want(False)
+    await asyncio.sleep(0.05)
+    assert not tap.is_open

@@ -1,0 +1,95 @@
+"""SEC-15, REL-85: places of those who are not known yet, and who gives his up."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vnagent.strangers import PATIENCE_SECONDS, Stranger, Strangers
+
+
+def nobody(_: str) -> bool:
+    """Nobody was let in lately."""
+    return False
+
+
+def come(strangers: Strangers, source: str, now: float = 0.0) -> Stranger:
+    """Give a place to one more."""
+    stranger = Stranger(source, now)
+    strangers.add(stranger)
+    return stranger
+
+
+def test_places_of_one_address_leave_room_for_others():
+    """And they come back, once each."""
+    strangers = Strangers(per_source=2, total=3)
+    first, second = come(strangers, "a"), come(strangers, "a")
+    assert strangers.is_full("a")
+    assert not strangers.is_full("b")
+    third = come(strangers, "b")
+    assert strangers.is_full("c")
+    for stranger in (first, second, third, first):
+        strangers.remove(stranger)
+    assert strangers.count == 0
+    assert not strangers.is_full("a")
+
+
+def test_whoever_holds_the_most_loses_his_oldest():
+    """To an address that holds less even with one more."""
+    strangers = Strangers(per_source=5, total=6)
+    oldest, *_ = [come(strangers, "a") for _ in range(3)]
+    [come(strangers, "b") for _ in range(2)]
+    come(strangers, "c")
+    assert strangers.in_the_way(Stranger("c", 0.0), nobody) is oldest
+    assert strangers.in_the_way(Stranger("new", 0.0), nobody) is oldest
+    assert strangers.in_the_way(Stranger("b", 0.0), nobody) is None
+    assert strangers.in_the_way(Stranger("a", 0.0), nobody) is None
+
+
+def test_a_tenants_address_comes_first_and_leaves_last():
+    """However many are in their handshake there."""
+    strangers = Strangers(per_source=5, total=4)
+    [come(strangers, "tenant") for _ in range(3)]
+    other = come(strangers, "other")
+    assert strangers.in_the_way(Stranger("tenant", 0.0), "tenant".__eq__) is other
+    assert strangers.in_the_way(Stranger("new", 0.0), "tenant".__eq__) is None
+
+
+def test_tenants_share_what_they_fill():
+    """Where nobody but they is there."""
+    strangers = Strangers(per_source=5, total=4)
+    oldest, *_ = [come(strangers, "a") for _ in range(4)]
+    assert strangers.in_the_way(Stranger("b", 0.0), "ab".__contains__) is oldest
+
+
+@pytest.mark.parametrize("source", ["a", "new"])
+def test_a_long_silence_costs_a_place(source):
+    """Though each address has one place only, and at an address that has all of its own."""
+    strangers = Strangers(per_source=1, total=2)
+    oldest = come(strangers, "a")
+    come(strangers, "b", 0.5)
+    assert strangers.in_the_way(Stranger(source, 0.9 * PATIENCE_SECONDS), nobody) is None
+    assert strangers.in_the_way(Stranger(source, PATIENCE_SECONDS), nobody) is oldest
+
+
+SOURCES = st.sampled_from("abcdefgh")
+
+
+@given(st.lists(st.tuples(SOURCES, st.floats(0.0, 0.3))), st.sets(SOURCES))
+def test_no_limit_is_ever_passed(steps, welcome):
+    """And who is shown out was there, at the newcomer's address where that one is full."""
+    strangers, now, there = Strangers(per_source=3, total=8), 0.0, set()
+    for source, pause in steps:
+        now += pause
+        newcomer = Stranger(source, now)
+        if strangers.is_full(source):
+            found = strangers.in_the_way(newcomer, welcome.__contains__)
+            if found is None:
+                continue
+            assert found in there
+            assert found.source == source or sum(s.source == source for s in there) < 3
+            strangers.remove(found)
+            there.remove(found)
+        strangers.add(newcomer)
+        there.add(newcomer)
+        assert strangers.count == len(there) <= 8
+        assert sum(s.source == source for s in there) <= 3
