@@ -1,8 +1,9 @@
 """The tree of errors that talking to an API server can raise, and how an answer becomes one.
 
 Owns the mapping from a status code and a `Status` body to a class. Knows nothing of transports or
-retries. Hazard: 409 means two different things; only the `reason` tells a name that exists from a
-resourceVersion that is old.
+retries. Hazards: 409 means two different things; only the `reason` tells a name that exists from a
+resourceVersion that is old. And a patch whose UID is another object's is answered with 422, as if
+what it says were wrong.
 """
 
 # ruff: noqa: N818 - the classes carry the words of the API's own reasons
@@ -103,7 +104,10 @@ class MethodNotAllowed(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the object changed meanwhile, or a precondition (UID, resourceVersion) failed."""
+    """409: the object changed meanwhile, or a precondition (UID, resourceVersion) failed.
+
+    Also a 422 to a patch that names the UID of an object which another one has followed.
+    """
 
 
 class AlreadyExists(ApiError):
@@ -162,6 +166,8 @@ def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str =
     kind = _BY_STATUS.get(code, ServerProblem if code >= 500 else ApiError)
     if code == 409 and reason == "AlreadyExists":
         kind = AlreadyExists
+    elif kind is Invalid and _is_about_another(details):
+        kind = Conflict
     message = status.get("message") or "no message"
     return kind(
         f"{where}: {message} ({code} {reason or 'no reason'})",
@@ -171,6 +177,12 @@ def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str =
         retry_after=_seconds(told, details),
         said=message,
     )
+
+
+def _is_about_another(details: Mapping[str, Any]) -> bool:
+    """Tell whether a write was refused for its UID: the name is another object's by now."""
+    causes = details.get("causes") or ()
+    return any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
 def from_answer(code: int, body: bytes, *, where: str, told: str = "") -> ApiError:

@@ -89,6 +89,12 @@ class OptionalReflector:
         """Wait until it is known whether the kind is served."""
         await self._definition.wait_synced()
 
+    def list_anew(self) -> None:
+        """Trust no watch any more: list the CRD and the collection anew."""
+        self._definition.list_anew()
+        if self._inner is not None:
+            self._inner.list_anew()
+
     async def run(self) -> None:
         """Follow the CRD, and the collection while there is one, until cancelled."""
         async with asyncio.TaskGroup() as group:

@@ -111,6 +111,8 @@ class Reflector:
         self._resume = ""
         self._told = ""
         self._in_doubt = False
+        self._is_stale = False
+        self._limit: asyncio.Timeout | None = None
         self._synced = asyncio.Event()
         self._restarts_metric = metrics.WATCH_RESTARTS.labels(side, resource.plural)
         self._events_metric = metrics.WATCH_EVENTS.labels(side, resource.plural)
@@ -127,6 +129,16 @@ class Reflector:
         """Wait for the first complete list."""
         await self._synced.wait()
 
+    def list_anew(self) -> None:
+        """Trust no watch any more: list the whole collection, at once if the server lets us.
+
+        For whoever learns that another store is behind the server. Its revision may be beyond where
+        the watch stands, which then goes on as if nothing had been.
+        """
+        self._is_stale = True
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
     async def run(self) -> None:
         """Follow the collection until cancelled."""
         try:
@@ -139,7 +151,7 @@ class Reflector:
     async def _guarded(self) -> None:
         """One list or one watch, and what its end means for the next."""
         try:
-            await self._round()
+            await self._until_stale()
         except errors.Gone:
             self._resume = ""
             await self._pause("the server no longer has this resourceVersion", logging.INFO)
@@ -152,6 +164,18 @@ class Reflector:
         except (msgspec.MsgspecError, ValueError, LookupError, RecursionError) as problem:
             self._resume = ""
             await self._pause(f"an object cannot be read: {problem}", logging.WARNING)
+
+    async def _until_stale(self) -> None:
+        """One list or one watch; it ends as well when somebody asks for a new list."""
+        self._limit = limit = asyncio.timeout(None)
+        try:
+            async with limit:
+                await self._round()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        finally:
+            self._limit = None
 
     async def _pause(self, problem: str, level: int) -> None:
         self.restarts += 1
@@ -169,6 +193,8 @@ class Reflector:
         await self._sleep(delay)
 
     async def _round(self) -> None:
+        if self._is_stale:
+            self._resume, self._is_stale = "", False
         if self._resume and self._in_doubt:
             await self._check_history()
         if self._resume:

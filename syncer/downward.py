@@ -7,18 +7,18 @@ is read and its owner compared before anything is said.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
-from syncer import bodies, decide, denials, differences, parking, rejections, upward
+from syncer import bodies, decide, denials, differences, parking, rejections, strays, upward
 from syncer.decide import Grounds
 from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
-from syncer.expectations import Side
+from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.fuse import Part
 from syncer.keys import Key, tenant_namespace
 from syncer.kinds import Kind, Method
@@ -30,7 +30,6 @@ from tenancy import marks, ownership
 
 LOOK_AGAIN_SECONDS = 60.0
 """A foreign object has no watch; this is how often its name is tried again."""
-BEHIND_SECONDS = 2.0
 DONE = Done()
 NAME_TAKEN = "NameTaken"
 WAITING = "WaitingForDeletion"
@@ -94,6 +93,7 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
         follows_mark=kind.follows_mark,
     )
     if decision.verdict is Decided.NOTHING:
+        await strays.look(kind, key, session)
         return Done()
     if decision.grounds is not None:
         return await delete(kind, pair, decision.grounds, session)
@@ -220,32 +220,8 @@ async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> V
     owner = ownership.owner_of(live["metadata"])
     if owner is None or owner.vc_uid != session.tenant.uid:
         return await name_taken(kind, pair, session)
-    await put_labels_back(kind, live["metadata"], session)
+    await strays.put_labels_back(kind, live["metadata"], session)
     raise Wait("a super object of that name is there, the cache is behind", BEHIND_SECONDS)
-
-
-async def put_labels_back(kind: Kind, live: Mapping[str, Any], session: Session) -> None:
-    """Label an object of ours again by which the caches select: without, it is seen by nobody.
-
-    `live` is the metadata of an object that proves by its annotations to be of this tenant.
-    """
-    namespace = (live.get("annotations") or {}).get(marks.NAMESPACE, "")
-    wanted = ownership.labels(session.tenant, namespace)
-    if all((live.get("labels") or {}).get(key) == value for key, value in wanted.items()):
-        return
-    name, namespace = live["name"], live.get("namespace", "")
-    client = session.super_client
-    if kind.method is Method.REPLACE:
-        whole = await client.get(kind.resource, name, namespace=namespace)
-        if whole["metadata"]["uid"] == live["uid"]:
-            whole["metadata"]["labels"] = {**(whole["metadata"].get("labels") or {}), **wanted}
-            await client.replace(kind.resource, whole, field_manager=marks.SYNCER)
-    else:
-        body = {"metadata": {"uid": live["uid"], "labels": wanted}}
-        await client.patch(
-            kind.resource, name, body, namespace=namespace, field_manager=marks.SYNCER
-        )
-    _log.warning("super.labelled_again", name=live["name"])
 
 
 async def name_taken(kind: Kind, pair: Pair, session: Session) -> Verdict:

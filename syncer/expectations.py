@@ -14,6 +14,8 @@ from kubeio.store import Entry
 from syncer.keys import Key
 
 PATIENCE_SECONDS = 5.0
+BEHIND_SECONDS = 2.0
+"""How long a key stands by whose cache is behind, if nothing wakes it before."""
 MOST_KEPT = 32
 """Events kept of a key in work: no run writes that often, so with so many some are no echoes."""
 _MAX_DIGITS = 19  # of 64 bits; a tenant may say anything, and Python refuses to read endless ones

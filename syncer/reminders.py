@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
 from kubeio import Object
+from kubeio.store import Key as Place
 from syncer.keys import Key
 from syncer.special.token_specs import TokenSpec
 
@@ -22,6 +23,7 @@ MAX_WAITERS = 16_384
 """Keys that wait for others. Whoever is forgotten is tried again by its own growing delay."""
 MAX_UNUSED = 16_384
 MAX_LOST_TWINS = 16_384
+MAX_OUT_OF_SIGHT = 16_384
 LEFT_OUT_SECONDS = 3600.0
 """How long a tenant's API is believed to leave a field out; its version may change."""
 
@@ -58,6 +60,7 @@ class Reminders:
         self._waiters = 0
         self._unused: OrderedDict[Key, float] = OrderedDict()
         self._lost_twins: OrderedDict[str, _End] = OrderedDict()
+        self._out_of_sight: OrderedDict[Key, Place] = OrderedDict()
         self._told: OrderedDict[Key, Object] = OrderedDict()
         self._left_out: dict[str, float] = {}
 
@@ -121,6 +124,24 @@ class Reminders:
     def saw_twin_end(self, uid: str) -> bool:
         """Tell whether a running watch showed the end of that twin, its containers' with it."""
         return self._lost_twins.get(uid) is _End.SEEN
+
+    def lost_sight_of(self, key: Key, place: Place) -> None:
+        """Take note that a twin vanished without our doing: deleted, or without its labels."""
+        self._out_of_sight[key] = place
+        if len(self._out_of_sight) > MAX_OUT_OF_SIGHT:
+            self._out_of_sight.popitem(last=False)
+
+    def is_in_sight(self, key: Key) -> None:
+        """Take note that what a key has below is known again."""
+        self._out_of_sight.pop(key, None)
+
+    def lost_from_sight(self, key: Key) -> Place | None:
+        """Return where the vanished twin of a key was; None when there is none."""
+        return self._out_of_sight.get(key)
+
+    def out_of_sight(self) -> list[Key]:
+        """Return the keys whose twins vanished."""
+        return list(self._out_of_sight)
 
     def saw_left_out(self, fields: Iterable[str]) -> None:
         """Take note of fields of a node's status that the tenant's API does not know."""

@@ -30,6 +30,7 @@ from syncer.fuse import Fuse
 from syncer.keys import STORE, Key
 from syncer.kinds import KINDS, reduction_of
 from syncer.mirrors import MIRRORS
+from syncer.node_index import NodeIndex
 from syncer.notices import Notices
 from syncer.pod_index import PodIndex
 from syncer.reminders import Reminders
@@ -111,6 +112,7 @@ class Session:
             for resource in (*(resource for resource, _, _ in WATCHED), *OPTIONAL)
         }
         self.pods = PodIndex()
+        self.nodes = NodeIndex(self.stores["Node"], super_cluster.nodes, policy.nodes.view)
         self.view = TenantView(
             tenant=self.tenant,
             spec=cluster.spec,
@@ -158,7 +160,7 @@ class Session:
             tenant_client=self.tenant_client,
             super_client=self.super_client,
             revision=self._highest_revision,
-            judged=self.look_at_store,
+            judged=self._store_judged,
         )
         self.deletions = Deletions(
             brake=self.brake,
@@ -259,6 +261,19 @@ class Session:
         """Something is absent from a list that was there: have the store judged."""
         self.store_in_doubt = True
         self.look_at_store()
+
+    def _store_judged(self) -> None:
+        """The brake thinks otherwise of the store: what the caches hold may be another one's."""
+        if not self.brake.is_held:
+            self.restart()  # the old one is back
+        elif self.is_ready:
+            self._list_anew()
+        self.look_at_store()
+
+    def _list_anew(self) -> None:
+        """Fill all caches again: the revisions that watches go on from may be another store's."""
+        for reflector in self._reflectors:
+            reflector.list_anew()
 
     def mark_store_soon(self) -> None:
         """Something went down: have the store's epoch counted up before long."""
@@ -363,6 +378,8 @@ class Session:
             breaks, before = sum(r.restarts for r in self._reflectors), breaks
             if breaks > before:
                 self.doubt_store()  # behind the same address there may be another store now
+                if self.holds_deletes:
+                    self._list_anew()  # and then another one again
             problem = self._silence()
             if not problem:
                 silent_since = None
@@ -404,7 +421,7 @@ class Session:
 
     def all_keys(self) -> Iterable[Key]:
         """Yield every key that may have work."""
-        return self._roll.keys()
+        return chain(self._roll.keys(), self.reminders.out_of_sight())
 
     def _add_all(self, kind: str) -> None:
         """The tenant has begun to serve a mirrored kind."""

@@ -143,6 +143,8 @@ def _shown_changed(
     key = session.key(kind, "", entry.name)
     if session.expectations.seen(Side.TENANT, key, new) is News.FOREIGN:
         _suspect(session, Side.TENANT, key, old, new)
+    if kind == NODE:
+        ripples.node_changed(session, entry.name, low=not live)
     session.wake(key)
     session.add(key, low=not live)
 
@@ -211,15 +213,12 @@ class SuperWiring:
             news = session.expectations.seen(Side.SUPER, key, new)
             if news is News.FOREIGN and _is_rewritten(old, new):
                 _suspect(session, Side.SUPER, key, old, new)
-            if new is None:
-                session.deletions.forget(key)
-                session.queue.forget(key)
-                if key.kind == TOKEN and entry is not None:
-                    ripples.token_gone(session, key.namespace, entry)
-                if kind == "Pod" and entry is not None:
-                    last = entry.decode()
-                    _twin_gone(session, entry, last, live=live)
-                    _free_refs(session, key.namespace, last)
+            if new is not None:
+                session.reminders.is_in_sight(key)
+            elif old is not None:
+                _left(session, key, old, kind=kind, live=live)
+                if news is News.FOREIGN and kind in kinds.BY_NAME and not old.deleting:
+                    session.reminders.lost_sight_of(key, old.key)  # perhaps only of its labels
             if kind == "Pod":
                 ripples.super_pod_changed(session, key.namespace, old, new)
             elif kind == BUDGET:
@@ -242,6 +241,7 @@ class SuperWiring:
     def _node_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old
         if entry is not None:
+            ripples.super_node_changed(self._sessions.values(), old, new, low=not live)
             self._node_touched(entry.name, low=not live)
 
     def _agent_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
@@ -325,6 +325,18 @@ class SuperWiring:
         key = session.key(EVENT, owner.namespace, new.name)
         if session.reminders.queue_event(key, event):
             session.add(key, low=True)
+
+
+def _left(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> None:
+    """A super object is not in the cache any more: what hangs on it is forgotten, or let go."""
+    session.deletions.forget(key)
+    session.queue.forget(key)
+    if key.kind == TOKEN:
+        ripples.token_gone(session, key.namespace, old)
+    if kind == "Pod":
+        last = old.decode()
+        _twin_gone(session, old, last, live=live)
+        _free_refs(session, key.namespace, last)
 
 
 def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:

@@ -8,6 +8,7 @@ as it does in earnest.
 """
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from kubeio import errors, wire
 from kubeio.wire import Answer, Fence, Request
 
 BOOKMARK_SECONDS = 60.0
+_SERVER = contextvars.Context()
+"""Of what a server does: nothing of the client's, who may be frozen meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +186,9 @@ class DirectWire:
             self._fence()
         fate = self._network.fate(request)
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_later(fate.before, self._arrive, request, fate, answered)
+        asyncio.get_running_loop().call_later(
+            fate.before, self._arrive, request, fate, answered, context=_SERVER
+        )
         try:
             async with asyncio.timeout(left):
                 return await answered

@@ -8,8 +8,7 @@ import structlog
 
 from kubeio import errors
 from kubeio.worker import Again, Done, Verdict
-from syncer.downward import BEHIND_SECONDS
-from syncer.expectations import Side
+from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.keys import ADDRESS, Key
 from syncer.session import Session
 from syncer.special import addresses

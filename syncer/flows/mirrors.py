@@ -11,8 +11,8 @@ from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
 from syncer import mirrors, parking
-from syncer.downward import BEHIND_SECONDS, NAME_TAKEN
-from syncer.expectations import Side
+from syncer.downward import NAME_TAKEN
+from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.fuse import Part
 from syncer.keys import Key
 from syncer.mirrors import Shape

@@ -13,13 +13,13 @@ import structlog
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
-from syncer import decide, denials, downward, parking, upward
+from syncer import decide, denials, downward, parking, strays, upward
 from syncer.decide import Grounds
 from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
-from syncer.downward import BEHIND_SECONDS, Pair
-from syncer.expectations import Side
-from syncer.flows import nodes, pod_changes, pod_creation
+from syncer.downward import Pair
+from syncer.expectations import BEHIND_SECONDS, Side
+from syncer.flows import nodes, pod_changes, pod_creation, pod_placement
 from syncer.keys import Key, tenant_namespace
 from syncer.kinds import Kind
 from syncer.session import Session
@@ -109,6 +109,7 @@ async def _apart(kind: Kind, pair: Pair, session: Session) -> Verdict:
             return await downward.name_taken(kind, pair, session)
         case Decided.WAIT, _:
             raise Wait("the twin of an earlier pod is on its way out")
+    await strays.look(kind, pair.key, session)
     return Done()
 
 
@@ -121,7 +122,8 @@ def _recorded(pair: Pair) -> str:
 # --- the steps ------------------------------------------------------------------------------------
 
 
-async def _nothing(_: Both) -> Verdict:
+async def _nothing(both: Both) -> Verdict:
+    await strays.look(both.kind, both.key, both.session)
     return Done()
 
 
@@ -141,6 +143,12 @@ async def _follow(both: Both) -> Verdict:
     assert twin is not None  # noqa: S101 - the step says so
     node = twin["spec"].get("nodeName") or ""
     is_bound_now = False
+    waits = not (node or both.side.deleting or pods.is_finished(twin))
+    if waits and (
+        await pod_placement.is_turned_away(both.kind, both.pair, both.pod, twin, session)
+        or await pod_placement.is_made_anew(both.pair, both.pod, twin, session)
+    ):
+        return Done()
     if not both.side.deleting:
         is_bound_now = bool(node) and not both.side.node
         if is_bound_now:
@@ -281,7 +289,7 @@ async def _prove_gone(both: Both) -> None:
     except errors.NotFound:
         return
     if decide.is_owned(live["metadata"], both.session.tenant.uid, both.tenant_x.uid):
-        await downward.put_labels_back(both.kind, live["metadata"], both.session)
+        await strays.put_labels_back(both.kind, live["metadata"], both.session)
         raise Wait("the twin lives, the cache is behind", BEHIND_SECONDS)
 
 

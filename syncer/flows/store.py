@@ -22,8 +22,6 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 async def reconcile(_: Key, session: Session) -> Verdict:
     """Judge the store if there is a doubt, and say how things are."""
-    brake = session.brake
-    was_held = brake.is_held
     if session.problem:
         await _say(session)
         return Done()  # the tenant's return wakes this key
@@ -31,13 +29,10 @@ async def reconcile(_: Key, session: Session) -> Verdict:
         goes_on = await _judge(session)
     finally:
         await _say(session)  # whatever the tenant's API refuses: how things are is known
-    # The old store is back. What was learnt from the one between may be in the caches, and a watch
-    # whose place both stores have had goes on as if nothing had been.
-    is_back = was_held and not brake.is_held
-    if is_back or not goes_on:
+    if not goes_on:
         session.restart()
         return Done()
-    return Again(LOOK_AGAIN_SECONDS) if brake.is_held else Done()
+    return Again(LOOK_AGAIN_SECONDS) if session.holds_deletes else Done()
 
 
 async def _judge(session: Session) -> bool:

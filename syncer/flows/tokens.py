@@ -12,11 +12,13 @@ import structlog
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict
+from syncer import strays
 from syncer.decide import Grounds
 from syncer.deletion import Target
-from syncer.downward import BEHIND_SECONDS, is_used_below
-from syncer.expectations import Side
+from syncer.downward import is_used_below
+from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.keys import TOKEN, Key
+from syncer.kinds import BY_NAME
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref
 from syncer.session import Session
 from syncer.special import token_specs
@@ -89,10 +91,9 @@ async def _remove(key: Key, entry: Entry, session: Session) -> None:
 
 async def _make(key: Key, session: Session) -> Verdict:
     token = session.reminders.tokens.get(key)
-    if token is None:
-        return Done()
-    if not is_needed(token, session):
-        del session.reminders.tokens[key]
+    if token is None or not is_needed(token, session):
+        session.reminders.tokens.pop(key, None)
+        await strays.look(BY_NAME[SECRETS.kind], key, session)
         return Done()
     session.ready_namespace(key)
     return await _write(key, token, None, session)
@@ -127,6 +128,8 @@ async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Sessi
         try:
             written = await session.super_client.create(SECRETS, secret, field_manager=marks.SYNCER)
         except errors.AlreadyExists:
+            session.reminders.lost_sight_of(key, (namespace, key.name))
+            await strays.look(BY_NAME[SECRETS.kind], key, session)
             return Again(BEHIND_SECONDS)
     else:
         secret["metadata"] |= {"uid": entry.uid, "resourceVersion": entry.resource_version}

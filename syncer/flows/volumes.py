@@ -13,7 +13,8 @@ from kubeio.worker import Again, Done, Verdict, Wait
 from syncer import decide, denials, downward, mirrors, parking, upward
 from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
-from syncer.downward import BEHIND_SECONDS, Pair
+from syncer.downward import Pair
+from syncer.expectations import BEHIND_SECONDS
 from syncer.flows.mirrors import is_left, prove_gone, remove, show
 from syncer.fuse import Part
 from syncer.keys import Key

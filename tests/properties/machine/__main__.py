@@ -3,7 +3,7 @@
     --seeds N [--from SEED] [--minutes M]   so many seeds, or as many as the time allows
     --replay FILE                           a script that failed, with its trace
     --mutants [NAME ...]                    the product broken on purpose, until that is found
-    --witness NAME                          one of these, and the script that is known to find it
+    --witness NAME ...                      these, each with the script that is known to find it
 
 Prints what was tried, failed and skipped, the seeds, and the machine. A seed that fails is cut down
 to the steps that it needs, and written to a file that `--replay` takes.
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     add("--length", type=int, default=LENGTH, help="steps of a script")
     add("--replay", type=Path, help="run the script of a file")
     add("--mutants", nargs="*", metavar="NAME", help="break the product, all ways or these")
-    add("--witness", metavar="NAME", help="break the product so, and run the script that finds it")
+    add("--witness", nargs="+", metavar="NAME", help="break it so, run what finds it")
     add("--failures", type=int, default=5, help="stop after so many")
     add("--folder", type=Path, default=Path(), help="where scripts that fail are written")
     asked = parser.parse_args(arguments)
@@ -51,13 +51,13 @@ def main(arguments: Sequence[str]) -> int:
     if asked.mutants is not None:
         return _mutants(asked.mutants or list(mutants.MUTANTS), asked.seeds or MUTANT_SEEDS)
     if asked.witness is not None:
-        return _witness(asked.witness)
+        return max([_witness(name) for name in asked.witness])
     first = secrets.randbits(31) if asked.first is None else asked.first
     return _seeds(asked, first)
 
 
 def _seeds(asked: argparse.Namespace, first: int) -> int:
-    began = time.monotonic()
+    began, worked = time.monotonic(), time.process_time()
     total: Counter[str] = Counter()
     for seed in range(first, first + asked.seeds):
         if asked.minutes and time.monotonic() - began > 60 * asked.minutes:
@@ -90,7 +90,8 @@ def _seeds(asked: argparse.Namespace, first: int) -> int:
         f"{total['requests']:,} requests, {total['faults']:,} faults,"
         f" {total['restores']:,} restores, {total['starts']:,} starts of a process,"
         f" {total['virtual'] / 3600:.1f} virtual hours\n"
-        f"{took:.0f} s on {platform.machine()} with {os.cpu_count()} processors,"
+        f"{took:.0f} s, {time.process_time() - worked:.0f} of them of the processor, on"
+        f" {platform.machine()} with {os.cpu_count()} processors,"
         f" Python {platform.python_version()}"
     )
     return 1 if total["failed"] or not tried else 0
@@ -123,7 +124,7 @@ def _witness(name: str) -> int:
     with mutants.broken(name):
         broken = run(told["seed"], script)
     for outcome, what in ((sound, "sound"), (broken, "broken")):
-        print(f"{what}: {outcome.breaks[0] if outcome.breaks else 'nothing is found'}")
+        print(f"{name}: {what}: {outcome.breaks[0] if outcome.breaks else 'nothing is found'}")
     return 0 if broken.breaks and not sound.breaks else 1
 
 

@@ -101,6 +101,15 @@ def stop(world: World, numbers: Sequence[int]) -> None:
     world.replicas[numbers[0] % len(world.replicas)].stop()
 
 
+def freeze(world: World, numbers: Sequence[int]) -> None:
+    """A process stands still, in the middle of whatever it does, and then goes on."""
+    replica = world.replicas[numbers[0] % len(world.replicas)]
+    if not replica.is_dead:
+        world.loop.freeze(replica)
+        seconds = (1.0, 8.0, 20.0, 45.0)[numbers[1] % 4]
+        world.loop.call_later(seconds, world.loop.thaw, replica)
+
+
 def partition(world: World, numbers: Sequence[int]) -> None:
     replica = world.replicas[numbers[0] % len(world.replicas)]
     side = _side(world, numbers[1])
@@ -125,7 +134,7 @@ def snapshot(world: World, numbers: Sequence[int]) -> None:
 
 def restore(world: World, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
-    if not tenant.snapshots or tenant.newer is not None:
+    if not tenant.snapshots:
         return
     state = tenant.snapshots[numbers[1] % len(tenant.snapshots)]
     if world.settled(tenant, state):

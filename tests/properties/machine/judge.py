@@ -1,7 +1,8 @@
 """What must hold at every request that the syncer sends, and after every step.
 
-Owns the invariants I2, I3, I6 and I7 of the reference (`reliability-security.md`, 4b), and what was
-broken; those at rest are in `rest`. Looks at the clusters themselves, never at the syncer's caches.
+Owns the invariants I2, I3, I6 and I7 of the reference (`reliability-security.md`, 4b), of I8 that
+nobody is told of what is not theirs, and what was broken; those at rest are in `rest`. Looks at the
+clusters themselves, never at the syncer's caches.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kubeio.wire import Request
 from tenancy import marks, ownership
 from tenancy.resources import (
     CONFIG_MAPS,
+    EVENTS,
     LEASES,
     NAMESPACES,
     PODS,
@@ -26,6 +28,7 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
+from tests.properties.machine.kinds import OTHERS
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -33,10 +36,16 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+HOME = "vc-manager"
+"""Namespace of the product itself."""
+
 _NAMES = re.compile(r"[0-9a-f]{8}-[-0-9a-f]+|[-.\w]*\d[-.\w]*|\S*/\S*|\b[abc]\b|canary\d-\d")
 _OF_THE_DEAD = ("the client is not open", "LeaseLost(")
 """What the tasks of a killed process say, which nobody waits for any more."""
-STRICT = (NAMESPACES, PODS, SERVICES)
+IN_FLIGHT_SECONDS = 60.0
+"""How long the end of an object may still be carried down, that was seen to end before a restore
+brought it back: what was under way is not called back."""
+STRICT = (NAMESPACES, PODS, SERVICES, *OTHERS)
 """Kinds whose twins stay for as long as their tenant objects live."""
 SYNCED = (*STRICT, CONFIG_MAPS, SECRETS)
 
@@ -72,6 +81,8 @@ class Judge:
         """Writes of the syncer, its Lease's apart."""
         self.last_write = ""
         self.requests = 0
+        self._looked_at = 0
+        """The super cluster's revision at the last look."""
         self._owners: dict[str, str] = {}
         """Which tenant object each super object was made for, by UID."""
 
@@ -85,15 +96,18 @@ class Judge:
 
     # At every request, when it is sent.
 
-    def sent(self, side: str, request: Request) -> None:
-        """Judge a request of the syncer's."""
+    def sent(self, side: str, request: Request, by: str) -> None:
+        """Judge a request of one of the syncer's processes."""
         self.requests += 1
         world = self.world
+        if side != "super" and world.tenants[int(side[6:])].is_silent:
+            self.broke("I3", f"a request to {side}, which was left: {request.where}")
         target = self._target(side, request.target)
         what = f"{side} {request.method} {urlsplit(request.target).path}"
         world.trace.append(f"{world.loop.time():.6f} {what} {len(request.body or b'')}")
         if request.method == "GET" or target is None or target.resource is LEASES:
             return
+        self._judge_leader(what, by)
         body: Any = orjson.loads(request.body) if request.body else {}
         if not self._is_in_vain(side, target, request, body):
             self.writes[side] += 1
@@ -102,6 +116,13 @@ class Judge:
             self._sent_below(target, request, body)
         else:
             self._sent_above(world.tenants[int(side[6:])], target, request, body)
+
+    def _judge_leader(self, what: str, by: str) -> None:
+        """Nobody writes but whoever holds the Lease."""
+        stored = self.world.below.of(LEASES).get(HOME, marks.SYNCER)
+        holder = stored.decode()["spec"].get("holderIdentity") if stored is not None else None
+        if holder != by:
+            self.broke("lease", f"{by} writes, and {holder or 'nobody'} has the Lease: {what}")
 
     def _is_in_vain(self, side: str, target: Target, request: Request, body: Any) -> bool:
         """Tell whether a create runs into a stranger; it is tried once a minute for ever."""
@@ -120,6 +141,8 @@ class Judge:
 
     def _sent_below(self, target: Target, request: Request, body: Any) -> None:
         owner = self._judge_place(target, body)
+        if owner is not None and target.resource is not VIRTUAL_CLUSTERS:
+            self._judge_let_go(owner, request)
         self._judge_canaries(owner, request)
         if request.method == "DELETE":
             self._judge_delete(target, body)
@@ -146,7 +169,8 @@ class Judge:
                     or target.namespace == tenant.tenant.root
                 ):
                     return tenant
-            self.broke("I3", f"a write to {resource.plural} in {target.namespace}")
+            if world.below.of(NAMESPACES).get("", target.namespace) is not None:
+                self.broke("I3", f"a write to {resource.plural} in {target.namespace}")
         return None
 
     def _is_mapped(self, tenant: TenantSide, name: str, body: Any) -> bool:
@@ -167,6 +191,18 @@ class Judge:
     def _spaces(self, tenant: TenantSide) -> set[str]:
         found = [*tenant.alive.values(), *tenant.before.values()]
         return {body["metadata"]["name"] for kind, body in found if kind is NAMESPACES}
+
+    def _judge_event(self, tenant: TenantSide, request: Request, body: Any) -> None:
+        """I8, I6: nobody is told of what is not theirs, nor in names of the super cluster."""
+        if (body or {}).get("reason") == "SyncFailed":
+            self.broke("I8", f"{tenant.side} is told of a refusal: {body.get('message')}")
+        if tenant.tenant.root.encode() in (request.body or b""):
+            self.broke("I6", f"{tenant.side} is told {body.get('message')}")
+
+    def _judge_let_go(self, owner: TenantSide, request: Request) -> None:
+        """I3: what the syncer has let go is vc-manager's."""
+        if owner.is_let_go:
+            self.broke("I3", f"{request.where} of {owner.side}, which was let go")
 
     def _judge_canaries(self, owner: TenantSide | None, request: Request) -> None:
         """I6: nothing of one tenant goes where another one is."""
@@ -195,7 +231,8 @@ class Judge:
         if tenant is None or target.resource not in STRICT:
             return
         found = tenant.truth(owner.uid)
-        if found is None:
+        revived = tenant.revived.get(owner.uid, float("-inf"))
+        if found is None or self.world.loop.time() < revived + IN_FLIGHT_SECONDS:
             return
         resource, live = found
         is_marked = "deletionTimestamp" in live["metadata"] and resource is not NAMESPACES
@@ -219,6 +256,9 @@ class Judge:
 
     def _sent_above(self, tenant: TenantSide, target: Target, request: Request, body: Any) -> None:
         self._judge_canaries(tenant, request)
+        self._judge_let_go(tenant, request)
+        if target.resource is EVENTS:
+            self._judge_event(tenant, request, body)
         if request.method != "DELETE" or target.resource is not PODS:
             return
         told = (body.get("preconditions") or {}).get("uid", "")
@@ -246,7 +286,8 @@ class Judge:
     def step(self) -> None:
         """I7: one super object for each tenant object, and for no other one later."""
         seen: dict[tuple[str, str, str], str] = {}
-        for tenant in self.world.tenants:
+        before, self._looked_at = self._looked_at, self.world.below.revision
+        for tenant in self.world.tenants if before != self._looked_at else ():
             for resource, body in self.world.owned(tenant):
                 metadata = body["metadata"]
                 if resource is SERVICE_ACCOUNTS or marks.TOKEN_SECONDS in metadata["annotations"]:

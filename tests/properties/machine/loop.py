@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import functools
 import heapq
 import itertools
 import random
@@ -18,6 +19,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -26,6 +28,9 @@ from kubeio import lease
 EPOCH = 1_790_000_000.0
 """Seconds since 1970 at which every run begins."""
 _OURS = ("kubeio", "syncer", "tenancy", "telemetry")
+running: ContextVar[object] = ContextVar("running", default=None)
+"""Whose process something is done in; None: somebody else's."""
+_COSTS = (0.00001, 0.00005, 0.0002, 0.001)
 _numbers = itertools.count()
 
 
@@ -64,6 +69,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.turns = 0
         self.problems: list[str] = []
         """What nobody caught."""
+        self._frozen: dict[object, list[asyncio.Handle]] = {}
         self.set_task_factory(lambda loop, coro, **more: _Task(coro, loop=loop, **more))
         self.set_exception_handler(self._note)
 
@@ -74,6 +80,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         """Make a future."""
         return _Future(loop=self)
+
+    def freeze(self, process: object) -> None:
+        """Let a process do nothing from now on, as if it were stopped by a signal."""
+        self._frozen.setdefault(process, [])
+
+    def thaw(self, process: object) -> None:
+        """Let it go on, with all that it missed."""
+        self._ready.extend(self._frozen.pop(process, ()))
 
     def _note(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.problems.append(f"{context.get('message')}: {context.get('exception')!r}")
@@ -93,9 +107,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._ready.append(handle)
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()
-            if not handle._cancelled:
-                self.turns += 1
-                handle._run()
+            if handle._cancelled:
+                continue
+            missed = self._frozen and self._frozen.get(handle._context.get(running))
+            if isinstance(missed, list):
+                missed.append(handle)
+                continue
+            self.turns += 1
+            handle._run()
 
     def _process_events(self, event_list: Any) -> None:
         raise NotImplementedError
@@ -117,6 +136,7 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[None]:
         clocks: dict[Any, Callable[[], float]] = {
             time.monotonic: loop.time,
             lease.awake: loop.time,
+            time.thread_time: _Effort(random.Random(seed + 2)),  # noqa: S311 - the same at each run
         }
         for module in [m for name, m in sys.modules.items() if name.partition(".")[0] in _OURS]:
             _defaults(stack, module, clocks)
@@ -127,6 +147,21 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[None]:
         yield
 
 
+class _Effort:
+    """A clock of the processor, for whoever asks how much was done: each look costs something.
+
+    The real one has an order of tasks of its own at each run, and on a fast machine only one.
+    """
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._spent = 0.0
+
+    def __call__(self) -> float:
+        self._spent += self._chance.choice(_COSTS)
+        return self._spent
+
+
 def _set(stack: contextlib.ExitStack, holder: Any, name: str, value: Any) -> None:
     stack.callback(setattr, holder, name, getattr(holder, name))
     setattr(holder, name, value)
@@ -134,7 +169,7 @@ def _set(stack: contextlib.ExitStack, holder: Any, name: str, value: Any) -> Non
 
 def _defaults(stack: contextlib.ExitStack, module: ModuleType, clocks: dict[Any, Any]) -> None:
     """Put other clocks in place of those that parameters have as defaults."""
-    for function in _functions(module):
+    for function in _with_defaults(module):
         for key, value in (function.__kwdefaults__ or {}).items():
             if _is_clock(value, clocks):
                 stack.callback(function.__kwdefaults__.__setitem__, key, value)
@@ -149,6 +184,12 @@ def _defaults(stack: contextlib.ExitStack, module: ModuleType, clocks: dict[Any,
 
 def _is_clock(value: Any, clocks: dict[Any, Any]) -> bool:
     return callable(value) and any(value is clock for clock in clocks)
+
+
+@functools.cache
+def _with_defaults(module: ModuleType) -> tuple[FunctionType, ...]:
+    """Return the functions of a module that have some; found once, as it takes a while."""
+    return tuple(each for each in _functions(module) if each.__defaults__ or each.__kwdefaults__)
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:

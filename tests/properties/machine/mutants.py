@@ -6,20 +6,29 @@ a block; the rest of it runs unchanged.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
+from kubeio import errors
 from kubeio.client import Client
+from kubeio.lease import Lease
 from kubeio.store import Store
 from kubeio.worker import Done, Worker
-from syncer import brake, decide, downward, upward
+from syncer import brake, decide, downward, kinds, strays, translate, upward
 from syncer.decide import Decision, Verdict
 from syncer.deletion import Deletions
-from syncer.flows import pods
+from syncer.flows import mirrors, pods, tokens, volumes
 from syncer.patrol import Patrol
+from syncer.scrubber import Scrubber
 from syncer.session import Session
+from syncer.special import disruption_budgets, label_selectors, nodes, token_specs
 from syncer.supercluster import SuperCluster
+from syncer.tenants import Tenants
+from tenancy.resources import ENDPOINT_SLICES, INGRESSES, PERSISTENT_VOLUME_CLAIMS, Resource
 
 Mutant = Callable[[contextlib.ExitStack], None]
 
@@ -95,7 +104,7 @@ def no_news_of_pods(stack: contextlib.ExitStack) -> None:
 
 def strangers_are_ours(stack: contextlib.ExitStack) -> None:
     """What has the name is ours."""
-    put_labels_back = downward.put_labels_back
+    put_labels_back = strays.put_labels_back
 
     async def mutant(kind: Any, pair: Any, twin: Any, session: Any) -> Any:
         metadata = twin["metadata"]
@@ -146,6 +155,119 @@ def changes_are_not_carried(stack: contextlib.ExitStack) -> None:
     _put(stack, decide, "decide", mutant)
 
 
+def a_wrong_uid_is_a_wrong_object(stack: contextlib.ExitStack) -> None:
+    """Whose name another object has by now is told that its tenant wrote something wrong."""
+    _put(stack, errors, "_is_about_another", lambda _: False)
+
+
+def what_lost_its_labels_is_gone(stack: contextlib.ExitStack) -> None:
+    """A twin that vanished from the cache is not looked for where nobody needs it."""
+    _put(stack, strays, "look", _nothing)
+
+
+def caches_outlive_their_store(stack: contextlib.ExitStack) -> None:
+    """While deletes are held, watches go on from where they stood in another store."""
+    _put(stack, Session, "_list_anew", lambda _: None)
+
+
+def who_was_frozen_goes_on(stack: contextlib.ExitStack) -> None:
+    """Writes are not held against the Lease's clock."""
+    _put(stack, Lease, "fence", lambda _: None)
+
+
+def tenants_are_never_left(stack: contextlib.ExitStack) -> None:
+    """A session goes on although what it was made of is gone."""
+
+    async def mutant(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    _put(stack, Tenants, "_until_changed", mutant)
+
+
+def tenants_are_let_go_too_early(stack: contextlib.ExitStack) -> None:
+    """What is in hand goes on after the word that nothing is."""
+
+    async def mutant(self: Session) -> None:
+        self.is_ready = False
+        self.queue.drop_group(self.tenant.uid)
+
+    _put(stack, Session, "drained", mutant)
+
+
+def an_earlier_namespace_will_do(stack: contextlib.ExitStack) -> None:
+    """A namespace that is made again goes on with what was below for the one before."""
+    original = decide.decide
+
+    def mutant(tenant_x: Any, super_x: Any, **options: Any) -> Decision:
+        is_space = not options.get("follows_mark", True)
+        if is_space and tenant_x is not None and super_x is not None:
+            super_x = super_x._replace(uid=tenant_x.uid)
+        return original(tenant_x, super_x, **options)
+
+    _put(stack, decide, "decide", mutant)
+
+
+def _changed_row(stack: contextlib.ExitStack, resource: Resource, **fields: Any) -> None:
+    row = replace(kinds.BY_NAME[resource.kind], **fields)
+    stack.enter_context(mock.patch.dict(kinds.BY_NAME, {resource.kind: row}))  # type: ignore[arg-type]
+
+
+def claims_are_told_of_no_volume(stack: contextlib.ExitStack) -> None:
+    """A claim's volume stays below."""
+    _changed_row(stack, PERSISTENT_VOLUME_CLAIMS, up_spec=None)
+
+
+def volumes_are_not_taken_away(stack: contextlib.ExitStack) -> None:
+    """A volume that was shown once is shown for ever."""
+    _put(stack, volumes, "_take_away", _done)
+
+
+def addresses_stay_below(stack: contextlib.ExitStack) -> None:
+    """An Ingress has an address, and its tenant does not hear of it."""
+    _changed_row(stack, INGRESSES, up_status=None)
+
+
+def budgets_are_not_lowered(stack: contextlib.ExitStack) -> None:
+    """A budget wants as many pods below as above, however many there are."""
+    _put(stack, disruption_budgets, "_lowered", lambda wanted, _: wanted)
+
+
+def policies_select_every_namespace(stack: contextlib.ExitStack) -> None:
+    """Which namespaces a network policy selects does not count."""
+    _put(stack, label_selectors, "matches", lambda *_: True)
+
+
+def slices_stay_above(stack: contextlib.ExitStack) -> None:
+    """Endpoints that somebody wrote by hand do not go down."""
+    _changed_row(stack, ENDPOINT_SLICES, wants=lambda *_: False)
+
+
+def tokens_are_not_renewed(stack: contextlib.ExitStack) -> None:
+    """A token is good for as long as it was asked for."""
+    _put(stack, token_specs, "seconds_to_renewal", lambda *_: 7200.0)
+
+
+def tokens_stay(stack: contextlib.ExitStack) -> None:
+    """A token that nobody needs any more is kept."""
+    _put(stack, tokens, "_remove", _nothing)
+
+
+def classes_are_shown_for_ever(stack: contextlib.ExitStack) -> None:
+    """What is not offered any more is still shown."""
+    _put(stack, mirrors, "remove", _done)
+
+
+def nodes_stay_as_they_were(stack: contextlib.ExitStack) -> None:
+    """A node that changes is shown as it was."""
+    _put(stack, nodes, "is_node_shown", lambda *_: True)
+
+
+def events_say_all(stack: contextlib.ExitStack) -> None:
+    """What is told below is told above in the same words."""
+    _put(stack, translate, "scrub", lambda text, _: text)
+    _put(stack, Scrubber, "clean", lambda _, text, **__: text)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     mutant.__name__: mutant
     for mutant in (
@@ -163,6 +285,24 @@ MUTANTS: Mapping[str, Mutant] = {
         failed_keys_are_dropped,
         namespaces_go_when_marked,
         changes_are_not_carried,
+        a_wrong_uid_is_a_wrong_object,
+        what_lost_its_labels_is_gone,
+        caches_outlive_their_store,
+        who_was_frozen_goes_on,
+        tenants_are_never_left,
+        tenants_are_let_go_too_early,
+        an_earlier_namespace_will_do,
+        claims_are_told_of_no_volume,
+        volumes_are_not_taken_away,
+        addresses_stay_below,
+        budgets_are_not_lowered,
+        policies_select_every_namespace,
+        slices_stay_above,
+        tokens_are_not_renewed,
+        tokens_stay,
+        classes_are_shown_for_ever,
+        nodes_stay_as_they_were,
+        events_say_all,
     )
 }
 

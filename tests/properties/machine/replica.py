@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from bench.memapi.direct import DirectWire, Fate, Tap
@@ -20,15 +19,15 @@ from kubeio.wire import Fence, Request, Wire
 from syncer.app import Options, Syncer, _while_held
 from syncer.session import Session
 from tenancy import marks
+from tests.properties.machine.judge import HOME
+from tests.properties.machine.loop import running
 
 if TYPE_CHECKING:
     from tests.properties.machine.world import World
 
-HOME = "vc-manager"
 RESTART_SECONDS = 2.0
 PATROL_SECONDS = 60.0
 _LEASE = {"duration": 15.0, "renew_deadline": 12.0, "period": 4.0, "look": 3.0}
-_running: ContextVar[Replica] = ContextVar("running")
 
 
 class Replica:
@@ -45,6 +44,11 @@ class Replica:
         self.starts = 0
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
+
+    @property
+    def identity(self) -> str:
+        """Who its process is, to others."""
+        return f"{self.name}-{self.starts}"
 
     @property
     def sessions(self) -> list[Session]:
@@ -64,6 +68,7 @@ class Replica:
     def kill(self) -> None:
         """End the process without a word; what it has sent may still arrive."""
         self.is_dead = True
+        self.world.loop.thaw(self)
         if self._task is not None:
             self._task.cancel()
 
@@ -72,10 +77,10 @@ class Replica:
         self._stop.set()
 
     async def _life(self) -> None:
-        _running.set(self)
+        running.set(self)
         number = self.starts
         try:
-            await self._serve(number)
+            await self._serve()
         except asyncio.CancelledError:
             return
         except BaseException as problem:  # noqa: BLE001 - a process that falls is a finding
@@ -87,7 +92,7 @@ class Replica:
                 loop = asyncio.get_running_loop()
                 loop.call_later(RESTART_SECONDS, self.start)
 
-    async def _serve(self, number: int) -> None:
+    async def _serve(self) -> None:
         endpoint = self.world.endpoint
         agent = f"vc-syncer/{self.name}"
         async with contextlib.AsyncExitStack() as stack:
@@ -96,7 +101,7 @@ class Replica:
                 await stack.enter_async_context(client),
                 namespace=HOME,
                 name=marks.SYNCER,
-                identity=f"{self.name}-{number}",
+                identity=self.identity,
                 **_LEASE,
             )
             super_client = Client(endpoint, user_agent=agent, fence=self.lease.fence)
@@ -125,7 +130,7 @@ class Line:
         replica, world = self._replica, self._replica.world
         if replica.is_dead or replica.starts != self._number:
             return Fate(is_lost=True)
-        world.judge.sent(self._side, request)
+        world.judge.sent(self._side, request, replica.identity)
         return world.faults.fate(self._side, request, replica)
 
     def opened(self, tap: Tap) -> None:
@@ -138,7 +143,8 @@ def wires(world: World) -> object:
 
     def wire(endpoint: Endpoint, fence: Fence | None) -> Wire:
         side, api = world.reached(endpoint)
-        replica = _running.get()
+        replica = running.get()
+        assert isinstance(replica, Replica), "only processes of the syncer ask"
         return DirectWire(api, Line(replica, side, replica.starts), fence)
 
     return wire

@@ -17,9 +17,12 @@ from tenancy.resources import (
     PODS,
     SECRETS,
     SERVICES,
+    VIRTUAL_CLUSTERS,
     Resource,
 )
+from tests.properties.machine import shown, tokens
 from tests.properties.machine.judge import SYNCED, Break, Object
+from tests.properties.machine.kinds import OTHERS
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -32,19 +35,76 @@ def problems(world: World) -> list[Break]:
     """Return what is not as it must be when nothing is left to do: I1, I4, and orphans."""
     found: list[Break] = []
     for tenant in world.tenants:
-        for resource, body in list(tenant.alive.values()):
-            if resource in SYNCED:
-                found += _missing(world, tenant, resource, body)
-        found += _orphans(world, tenant)
+        if tenant.is_deleted:
+            found += _left(world, tenant)
+        elif tenant.is_engaged:
+            for resource, body in list(tenant.alive.values()):
+                if resource in SYNCED:
+                    found += _missing(world, tenant, resource, body)
+            found += _orphans(world, tenant)
+            found += shown.problems(world, tenant)
     return found
+
+
+def _left(world: World, tenant: TenantSide) -> list[Break]:
+    """Nothing stays of a tenant whose VirtualCluster was deleted."""
+    owned = world.owned(tenant)
+    unmarked = {
+        body["metadata"]["name"]
+        for kind, body in owned
+        if kind is NAMESPACES and not _is_labelled(body["metadata"])
+    }  # vc-manager takes nothing that is not marked twice
+    stays = [
+        f"{resource.kind} {body['metadata']['name']}"
+        for resource, body in owned
+        if not unmarked & {body["metadata"]["name"], body["metadata"].get("namespace")}
+    ]
+    if world.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name) is not None:
+        stays.append(f"VirtualCluster {tenant.tenant.name}")
+    return [Break("I1", f"{tenant.side} was deleted: {what} is still there") for what in stays]
+
+
+def held(world: World) -> list[Break]:
+    """Return what is missing below while deletes are held: all that has its place there free."""
+    return [
+        Break("I1", f"deletes are held: {tenant.side}: {resource.kind} {name} has no twin")
+        for tenant in world.tenants
+        if world.holds(tenant) and tenant.is_followed
+        for resource, body in list(tenant.alive.values())
+        if resource in (PODS, SERVICES)
+        for name in (f"{body['metadata']['namespace']}/{body['metadata']['name']}",)
+        if _is_wanted(world, tenant, resource, body) and _is_free(world, tenant, resource, body)
+    ]
+
+
+def _is_free(world: World, tenant: TenantSide, resource: Resource, body: Object) -> bool:
+    """Tell whether nothing is in the way of a twin."""
+    metadata = body["metadata"]
+    space = next(
+        space
+        for kind, space in tenant.alive.values()
+        if kind is NAMESPACES and space["metadata"]["name"] == metadata["namespace"]
+    )
+    below = world.twin(tenant, NAMESPACES, space["metadata"])
+    return (
+        "deletionTimestamp" not in metadata
+        and below is not None
+        and "deletionTimestamp" not in below["metadata"]
+        and _is_labelled(below["metadata"])
+        and not _is_taken(world, tenant, resource, metadata)
+        and world.below.of(resource).get(below["metadata"]["name"], metadata["name"]) is None
+    )
 
 
 def _orphans(world: World, tenant: TenantSide) -> list[Break]:
     found = []
     for resource, body in world.owned(tenant):
         metadata = body["metadata"]
-        if marks.TOKEN_SECONDS in metadata["annotations"] or not _is_labelled(metadata):
-            continue  # without our labels it is seen by nobody: a known hazard of the caches
+        if world.is_out_of_sight(metadata):
+            continue
+        if marks.TOKEN_SECONDS in metadata["annotations"]:
+            found += tokens.problems(world, tenant, body)
+            continue
         uid = metadata["annotations"][marks.UID]
         if uid not in tenant.alive:
             text = f"{resource.kind} {metadata['name']}: its tenant object {uid} is gone"
@@ -67,11 +127,13 @@ def _missing(world: World, tenant: TenantSide, resource: Resource, body: Object)
     is_wanted = _is_wanted(world, tenant, resource, body)
     if twin is None:
         return [Break("I1", f"{title} has no twin")] if is_wanted else []
-    if not is_wanted and not _is_labelled(twin["metadata"]):
-        return []  # seen by nobody, and nobody asks for it: the same hazard
-    problems = [Break("I1", f"{title}: {text}") for text in _differences(resource, body, twin)]
+    if not is_wanted and world.is_out_of_sight(twin["metadata"]):
+        return []
+    found = _differences(world, tenant, body, twin)
+    problems = [Break("I1", f"{title}: {text}") for text in found]
     if resource is PODS:
         problems += [Break("I4", f"{title}: {text}") for text in _told(world, tenant, body, twin)]
+        problems += [Break("I1", f"{title}: {text}") for text in tokens.missing(world, twin)]
     return problems
 
 
@@ -101,6 +163,8 @@ def _is_wanted(world: World, tenant: TenantSide, resource: Resource, body: Objec
         return True
     if resource is SERVICES:
         return (metadata["namespace"], metadata["name"]) != ("default", "kubernetes")
+    if resource in OTHERS:
+        return OTHERS[resource].is_wanted(body)
     if resource is PODS:
         return body["status"].get("phase") not in TERMINAL
     if metadata["name"] == "kube-root-ca.crt":
@@ -153,8 +217,9 @@ def _needs(pod: Object) -> set[tuple[Resource, str]]:
     return found
 
 
-def _differences(resource: Resource, body: Object, twin: Object) -> list[str]:
+def _differences(world: World, tenant: TenantSide, body: Object, twin: Object) -> list[str]:
     """I1: return in what a twin is not what its tenant object says."""
+    resource = tenant.alive[body["metadata"]["uid"]][0]
     found = []
     if not _is_labelled(twin["metadata"]):
         return ["the twin lacks our labels"]
@@ -172,6 +237,8 @@ def _differences(resource: Resource, body: Object, twin: Object) -> list[str]:
         ]
         if _ports(body) != _ports(twin):
             found.append("the ports are other ones below")
+    elif resource in OTHERS:
+        found += OTHERS[resource].differences(world, tenant, body, twin)
     elif resource is PODS:
         images = [[each["image"] for each in pod["spec"]["containers"]] for pod in (body, twin)]
         if images[0] != images[1]:

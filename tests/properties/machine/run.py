@@ -30,6 +30,12 @@ minutes."""
 LOOK_SECONDS = 15.0
 QUIET_SECONDS = PATROL_SECONDS + 10.0
 HELD_SECONDS = 45.0
+FOLLOWED_SECONDS = 100.0
+"""How long creates may take after the last fault: watches are followed again after half a minute
+at most, and the patrol comes once a minute."""
+LEFT_SECONDS = 200.0
+"""How long a tenant may be asked things after it is followed no more: what is in hand is ended
+first, and has two minutes for that."""
 LENGTH = 40
 
 
@@ -128,9 +134,15 @@ async def _rest(world: World, chance: random.Random) -> None:
     world.faults.clear()
     for replica in world.replicas:
         replica.cut_off.clear()
+        world.loop.thaw(replica)
     await asyncio.sleep(2.0)
     for replica in world.replicas:
         replica.start()
+    await _held(world)
+    for tenant in world.tenants:
+        if not tenant.is_engaged and chance.random() < 0.5:
+            world.engage(tenant)
+    await _left(world)
     for tenant in world.tenants:
         if tenant.newer is not None and chance.random() < 0.5:
             world.bring_back(tenant)
@@ -150,6 +162,27 @@ async def _rest(world: World, chance: random.Random) -> None:
         world.judge.broke("I5", f"never comes to rest: {world.judge.last_write}")
 
 
+async def _held(world: World) -> None:
+    """While deletes are held for a store that is another one, all else goes on."""
+    if any(tenant.newer is not None for tenant in world.tenants):
+        await asyncio.sleep(FOLLOWED_SECONDS)
+        for each in rest.held(world):
+            world.judge.broke(each.rule, each.text)
+
+
+async def _left(world: World) -> None:
+    """Whom nobody follows, nobody asks anything any more."""
+    left = [tenant for tenant in world.tenants if not tenant.is_followed]
+    if left:
+        await asyncio.sleep(LEFT_SECONDS)
+    for tenant in left:
+        tenant.is_silent = True
+        for tap in world.faults.of(tenant.side):
+            tap.cut()  # whoever follows it all the same asks again
+    if left:
+        await asyncio.sleep(LOOK_SECONDS)
+
+
 async def _confirm(world: World) -> None:
     """Where deletes are held for a store that stays, say that it is meant."""
     held = [tenant for tenant in world.tenants if world.holds(tenant)]
@@ -164,7 +197,7 @@ async def _is_quiet(world: World) -> bool:
     """I5: tell whether the syncer writes nothing for as long as a patrol takes."""
     if any(tenant.newer is not None for tenant in world.tenants):
         for tenant in world.tenants:
-            tenant.newer, tenant.before = None, {}
+            tenant.settle()
     before = sum(world.judge.writes.values())
     await asyncio.sleep(QUIET_SECONDS)
     return sum(world.judge.writes.values()) == before and not rest.problems(world)

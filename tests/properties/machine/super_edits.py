@@ -12,8 +12,21 @@ from typing import TYPE_CHECKING
 from bench.memapi.cluster import Collection
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object, Stored
-from tenancy import ownership
-from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, Resource
+from tenancy import marks, ownership
+from tenancy.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    PRIORITY_CLASSES,
+    SECRETS,
+    SERVICES,
+    STORAGE_CLASSES,
+    Resource,
+)
+from tests.properties.machine.kinds import OTHERS
 from tests.properties.machine.tenant_edits import NAMES, PLAIN, tenant_of
 
 if TYPE_CHECKING:
@@ -45,6 +58,7 @@ def edit_below(world: World, numbers: Sequence[int]) -> None:
         metadata = found["metadata"]
         match numbers[1] % 4:
             case 0:
+                world.strips(found)
                 return {**found, "metadata": {**metadata, "labels": {"app": "admin"}}}
             case 1:
                 labels = {**metadata["labels"], "app": "admin"}
@@ -62,6 +76,101 @@ def end_below(world: World, numbers: Sequence[int]) -> None:
     collection, stored = _picked(world, numbers[0], PODS, PODS, *PLAIN)
     if collection is not None and stored is not None:
         world.remove(collection, stored.namespace, stored.name, (None, 0)[numbers[1] % 2])
+
+
+def strip_other_below(world: World, numbers: Sequence[int]) -> None:
+    """A twin of some other kind, or a namespace, or a token, loses its labels."""
+    collection, stored = _picked(world, numbers[0], *OTHERS, NAMESPACES, SECRETS)
+    if collection is None or stored is None or _is_root(world, stored.name):
+        return
+
+    def edited(found: Object) -> Object:
+        world.strips(found)
+        kept = {key: value for key, value in found["metadata"]["labels"].items() if "/" not in key}
+        return {**found, "metadata": {**found["metadata"], "labels": kept}}
+
+    world.change(collection, stored.namespace, stored.name, edited)
+
+
+def _is_root(world: World, name: str) -> bool:
+    return any(name == tenant.tenant.root for tenant in world.tenants)
+
+
+def end_other_below(world: World, numbers: Sequence[int]) -> None:
+    kinds = [kind for kind in OTHERS if kind is not PERSISTENT_VOLUME_CLAIMS]
+    collection, stored = _picked(world, numbers[0], *kinds, SECRETS)
+    if collection is not None and stored is not None:
+        world.remove(collection, stored.namespace, stored.name)
+
+
+def offer(world: World, numbers: Sequence[int]) -> None:
+    """A class that tenants are shown comes, changes or goes."""
+    resource = (STORAGE_CLASSES, PRIORITY_CLASSES)[numbers[0] % 2]
+    name = NAMES[numbers[1] % len(NAMES)]
+    said: Object = {"value": 1000 + numbers[3] % 5}
+    if resource is STORAGE_CLASSES:
+        said = {"provisioner": "csi.example.com"}
+        said["reclaimPolicy"] = ("Delete", "Retain")[numbers[3] % 2]
+    labels = {marks.SUPER_PUBLIC: ("true", "true", "no")[numbers[4] % 3]}
+    metadata = {"name": name, "labels": labels}
+    if numbers[2] % 3 == 0:
+        world.remove(world.below.of(resource), "", name)
+        return
+
+    def edited(found: Object) -> Object:
+        return {**found, **said, "metadata": {**found["metadata"], "labels": labels}}
+
+    if not world.change(world.below.of(resource), "", name, edited):
+        world.make(world.below, resource, "", {"metadata": metadata, **said})
+
+
+def taint(world: World, numbers: Sequence[int]) -> None:
+    """A node changes."""
+    nodes = world.below.of(NODES).all()
+    taints = [{"key": f"t{each}", "effect": "NoSchedule"} for each in range(numbers[1] % 3)]
+    world.change(
+        world.below.of(NODES),
+        "",
+        nodes[numbers[0] % len(nodes)].name,
+        lambda found: {**found, "spec": {**(found.get("spec") or {}), "taints": taints}},
+    )
+
+
+def tell(world: World, numbers: Sequence[int]) -> None:
+    """Something below says something of a pod, in the super cluster's names."""
+    collection, stored = _picked(world, numbers[0], PODS)
+    if collection is None or stored is None:
+        return
+    metadata = stored.decode()["metadata"]
+    regarded = {key: metadata[key] for key in ("namespace", "name", "uid")}
+    event = {
+        "metadata": {"name": f"{stored.name}.{numbers[1]}"},
+        "involvedObject": {"kind": "Pod", "apiVersion": "v1", **regarded},
+        "reason": "Told",
+        "message": f"pod {stored.namespace}/{stored.name} is on its way",
+        "type": "Normal",
+        "count": 1 + numbers[2] % 3,
+    }
+    with contextlib.suppress(RefusedError):
+        world.make(world.below, EVENTS, stored.namespace, event)
+
+
+def remake_below(world: World, numbers: Sequence[int]) -> None:
+    """A backup is played back over a twin: the same object with another UID, in no time."""
+    collection, stored = _picked(world, numbers[0], PODS, SERVICES, SERVICES, *PLAIN)
+    body = stored.decode() if stored is not None else {}
+    if collection is None or stored is None or "deletionTimestamp" in body["metadata"]:
+        return
+    world.remove(collection, stored.namespace, stored.name, 0)
+    metadata = {
+        key: value
+        for key, value in body["metadata"].items()
+        if key in ("name", "labels", "annotations", "ownerReferences")
+    }
+    with contextlib.suppress(RefusedError):
+        world.make(
+            world.below, collection.resource, stored.namespace, {**body, "metadata": metadata}
+        )
 
 
 def end_space_below(world: World, numbers: Sequence[int]) -> None:
@@ -94,6 +203,19 @@ def stranger_leaves(world: World, _: Sequence[int]) -> None:
             metadata = stored.decode()["metadata"]
             if ownership.owner_of(metadata) is None and stored.name in NAMES:
                 world.remove(world.below.of(resource), stored.namespace, stored.name)
+
+
+def disengage(world: World, numbers: Sequence[int]) -> None:
+    """The syncer's credential for a tenant goes, and comes back or not."""
+    tenant = tenant_of(world, numbers)
+    if tenant.is_engaged:
+        world.disengage(tenant)
+    else:
+        world.engage(tenant)
+
+
+def delete_tenant(world: World, numbers: Sequence[int]) -> None:
+    world.manager.delete(tenant_of(world, numbers))
 
 
 def phase(world: World, numbers: Sequence[int]) -> None:

@@ -26,16 +26,33 @@ class TenantSide:
     tenant: Tenant
     alive: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
     """Every object by its UID, as it is now."""
+    lost: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
+    """What was there before a restore; empty when it is settled which store stays."""
     before: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
-    """What a restore has lost; empty when it is settled which store stays."""
+    """What of that the store that is there now was restored without."""
+    revived: dict[str, float] = field(default_factory=dict)
+    """What a restore has brought back that was on its way out, or gone: when, by UID."""
     snapshots: list[State] = field(default_factory=list)
     newer: State | None = None
     restores: int = 0
+    is_engaged: bool = True
+    """Whether the syncer has a credential for it."""
+    is_deleted: bool = False
+    """Whether its VirtualCluster was deleted."""
+    is_let_go: bool = False
+    """Whether the syncer said that nothing of it is in hand any more."""
+    is_silent: bool = False
+    """Whether the syncer must have left it by now."""
 
     @property
     def side(self) -> str:
         """What it is called."""
         return f"tenant{self.number}"
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the syncer is to follow it."""
+        return self.is_engaged and not self.is_deleted
 
     @property
     def canary(self) -> str:
@@ -73,3 +90,12 @@ class TenantSide:
     def truth(self, uid: str) -> tuple[Resource, Object] | None:
         """Return the object of a UID that must not lose its twin; None when there is none."""
         return self.alive.get(uid) or self.before.get(uid)
+
+    @property
+    def newest(self) -> dict[str, tuple[Resource, Object]]:
+        """What the newest store has, whichever is there now."""
+        return self.alive if self.newer is None else self.lost
+
+    def settle(self) -> None:
+        """Know that the store which is there now stays."""
+        self.newer, self.lost, self.before = None, {}, {}

@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING
 
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object
-from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
+from tenancy.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    SECRETS,
+    SERVICES,
+    STORAGE_CLASSES,
+    Resource,
+)
+from tests.properties.machine import tokens
+from tests.properties.machine.kinds import OTHERS, Row
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -51,6 +63,21 @@ def end_space(world: World, numbers: Sequence[int]) -> None:
     world.remove(tenant.cluster.of(NAMESPACES), "", space_of(numbers))
 
 
+def renew_space(world: World, numbers: Sequence[int]) -> None:
+    """A namespace is deleted, and made again as soon as its name is free."""
+    end_space(world, numbers)
+    tenant, left = tenant_of(world, numbers), [10]
+
+    def again() -> None:
+        make_space(world, numbers)
+        left[0] -= 1
+        stored = tenant.cluster.of(NAMESPACES).get("", space_of(numbers))
+        if left[0] and (stored is None or b'"deletionTimestamp"' in stored.body):
+            world.loop.call_later(0.3, again)
+
+    again()
+
+
 def _value(tenant: TenantSide, number: int) -> str:
     return f"{tenant.canary}-{number % 4}"
 
@@ -84,6 +111,66 @@ def edit(world: World, numbers: Sequence[int]) -> None:
 def end(world: World, numbers: Sequence[int]) -> None:
     tenant, resource = tenant_of(world, numbers), PLAIN[numbers[3] % len(PLAIN)]
     world.remove(tenant.cluster.of(resource), space_of(numbers), name_of(numbers))
+
+
+def _other(numbers: Sequence[int]) -> tuple[Row, str]:
+    row = tuple(OTHERS.values())[numbers[3] % len(OTHERS)]
+    return row, row.one_name or name_of(numbers)
+
+
+def make_other(world: World, numbers: Sequence[int]) -> None:
+    tenant, (row, name) = tenant_of(world, numbers), _other(numbers)
+    space = space_of(numbers)
+    said = row.body(tenant, f"{space}/{name}", numbers[4])
+    metadata = {"name": name, "labels": said.pop("labels", {})}
+    _try(world, tenant, row.resource, space, {"metadata": metadata, **said})
+
+
+def edit_other(world: World, numbers: Sequence[int]) -> None:
+    tenant, (row, name) = tenant_of(world, numbers), _other(numbers)
+    said = row.body(tenant, f"{space_of(numbers)}/{name}", numbers[4])
+    said.pop("labels", None)
+
+    def edited(found: Object) -> Object:
+        spec = {"spec": {**found["spec"], **said["spec"]}} if "spec" in said else {}
+        return {**found, **said, **spec}
+
+    world.change(tenant.cluster.of(row.resource), space_of(numbers), name, edited)
+
+
+def end_other(world: World, numbers: Sequence[int]) -> None:
+    tenant, (row, name) = tenant_of(world, numbers), _other(numbers)
+    world.remove(tenant.cluster.of(row.resource), space_of(numbers), name)
+
+
+def edit_shown(world: World, numbers: Sequence[int]) -> None:
+    """A tenant changes or takes away what is only shown to it."""
+    tenant = tenant_of(world, numbers)
+    resource = (STORAGE_CLASSES, PRIORITY_CLASSES, NODES)[numbers[1] % 3]
+    shown = tenant.cluster.of(resource).all()
+    if not shown:
+        return
+    stored = shown[numbers[2] % len(shown)]
+    if numbers[3] % 2 and resource is not NODES:
+        world.remove(tenant.cluster.of(resource), "", stored.name)
+    else:
+        world.change(tenant.cluster.of(resource), "", stored.name, _spoilt)
+
+
+def _spoilt(found: Object) -> Object:
+    if found["kind"] == NODES.kind:
+        taint = {"key": "own", "effect": "NoSchedule"}
+        return {**found, "spec": {**(found.get("spec") or {}), "taints": [taint]}}
+    return {**found, "reclaimPolicy": "Retain"} if "provisioner" in found else {**found, "value": 1}
+
+
+def make_token_pod(world: World, numbers: Sequence[int]) -> None:
+    """A pod that asks for a token of its account."""
+    tenant = tenant_of(world, numbers)
+    body = pod(tenant, name_of(numbers), numbers)
+    spec = {**body["spec"], "serviceAccountName": "default"}
+    spec["volumes"] = [*spec["volumes"], tokens.volume(("", "vault")[numbers[4] % 2])]
+    _try(world, tenant, PODS, space_of(numbers), {**body, "spec": spec})
 
 
 def pod(tenant: TenantSide, name: str, numbers: Sequence[int]) -> Object:

@@ -8,6 +8,7 @@ script does something to it. Must not know the syncer beyond its processes.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import random
 from typing import Any
@@ -19,20 +20,26 @@ from bench.memapi.kubelet import Kubelet
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object, Stored
 from kubeio.endpoint import Endpoint
+from syncer.session import Session
+from syncer.tenants import KUBECONFIG
 from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant
 from tenancy.resources import (
     CONFIG_MAPS,
     NAMESPACES,
     SECRETS,
+    STORAGE_CLASSES,
     VIRTUAL_CLUSTERS,
     Resource,
 )
 from tests.properties.machine.controllers import Controllers, furnish
-from tests.properties.machine.judge import Judge
+from tests.properties.machine.judge import HOME, Judge
+from tests.properties.machine.kinds import STORAGE_CLASS
 from tests.properties.machine.loop import EPOCH, VirtualLoop
+from tests.properties.machine.manager import Manager
 from tests.properties.machine.network import Faults
-from tests.properties.machine.replica import HOME, Replica
+from tests.properties.machine.providers import Budgets, Storage, serve_ingresses
+from tests.properties.machine.replica import Replica
 from tests.properties.machine.tenant import TenantSide
 
 SUPER = "super"
@@ -56,12 +63,18 @@ class World:
         self.apis = [Api(self.below), *(Api(each.cluster) for each in self.tenants)]
         self.judge = Judge(self)
         self.kubelet = Kubelet(self.below, NODES, step=0.4, staged=False, events=False)
+        Storage(self.below)
+        serve_ingresses(self.below)
+        self.budgets = [Budgets(tenant.cluster) for tenant in self.tenants]
         self.controllers = [
             Controllers(self.below),
             *(Controllers(t.cluster) for t in self.tenants),
         ]
         self.replicas = [Replica(self, f"syncer-{number}") for number in range(replicas)]
+        self.manager = Manager(self)
         self.trace: list[str] = []
+        self.stripped: dict[str, list[Session]] = {}
+        """Twins that lost their labels, by UID, with the sessions that had them in sight."""
 
     def _cluster(self, name: str, slice_: str) -> Cluster:
         made = clusters.fresh(
@@ -80,10 +93,13 @@ class World:
         for node in clusters.nodes.nodes(len(NODES)):
             self.make(self.below, clusters.NODES, "", node)
         self.make(self.below, NAMESPACES, "", {"metadata": {"name": HOME}})
+        offered = {"metadata": {"name": STORAGE_CLASS}, "provisioner": "csi.example.com"}
+        self.make(self.below, STORAGE_CLASSES, "", offered)
 
     def _tenant(self, number: int) -> TenantSide:
         cluster = self._cluster(f"tenant{number}", clusters.service_range(number))
-        body = {"metadata": {"name": f"vc{number}"}, "spec": {"clusterVersionName": "v1.36"}}
+        metadata = {"name": f"vc{number}", "finalizers": [marks.FINALIZER]}
+        body = {"metadata": metadata, "spec": {"clusterVersionName": "v1.36"}}
         made = self.make(self.below, VIRTUAL_CLUSTERS, "default", body).decode()
         status = {"status": {"serviceCidr": clusters.service_range(number)}}
         stored = verbs.found(self.below.of(VIRTUAL_CLUSTERS), "default", f"vc{number}")
@@ -100,17 +116,29 @@ class World:
         tenant = Tenant(name=f"vc{number}", namespace="default", uid=uid, root=root)
         labels = ownership.labels(tenant, "")
         self.make(self.below, NAMESPACES, "", {"metadata": {"name": root, "labels": labels}})
-        secret = {
-            "metadata": {
-                "name": "syncer-kubeconfig",
-                "labels": {**labels, marks.CREDENTIAL: marks.CREDENTIAL_SYNCER},
-            },
-            "data": {"syncer-kubeconfig": _kubeconfig(number)},
-        }
-        self.make(self.below, SECRETS, root, secret)
         found = TenantSide(number, cluster, tenant)
         found.follow()
+        self.engage(found)
         return found
+
+    def engage(self, tenant: TenantSide) -> None:
+        """Give the syncer a credential for a tenant."""
+        labels = ownership.labels(tenant.tenant, "")
+        secret = {
+            "metadata": {
+                "name": KUBECONFIG,
+                "labels": {**labels, marks.CREDENTIAL: marks.CREDENTIAL_SYNCER},
+            },
+            "data": {KUBECONFIG: _kubeconfig(tenant.number)},
+        }
+        with contextlib.suppress(RefusedError):
+            self.make(self.below, SECRETS, tenant.tenant.root, secret)
+        tenant.is_engaged = True
+
+    def disengage(self, tenant: TenantSide) -> None:
+        """Take that away."""
+        self.remove(self.below.of(SECRETS), tenant.tenant.root, KUBECONFIG)
+        tenant.is_engaged = False
 
     def make(self, cluster: Cluster, resource: Resource, space: str, body: Object) -> Stored:
         """Make an object with a cluster admin's hand; raises RefusedError."""
@@ -171,7 +199,7 @@ class World:
         }
         return recorded > 0 and all(
             int(body["metadata"]["resourceVersion"]) <= recorded
-            for uid, (_, body) in tenant.alive.items()
+            for uid, (_, body) in tenant.newest.items()
             if uid not in kept
         )
 
@@ -203,22 +231,49 @@ class World:
             and owner.vc_uid == tenant.tenant.uid
         ]
 
+    def strips(self, body: Object) -> None:
+        """Take note that a twin loses its labels, and of who sees that."""
+        metadata = body["metadata"]
+        place = (metadata.get("namespace", ""), metadata["name"])
+        self.stripped[metadata["uid"]] = [
+            session
+            for session in self._sessions()
+            if (entry := session.super_store(body["kind"]).get(*place)) is not None
+            and entry.uid == metadata["uid"]
+        ]
+
+    def is_out_of_sight(self, metadata: Object) -> bool:
+        """Tell whether whoever saw a twin lose its labels works no more: then nobody knows of it.
+
+        It is the known limit of the caches (`syncer.strays`).
+        """
+        seen = self.stripped.get(metadata["uid"])
+        return seen is not None and not any(session in seen for session in self._sessions())
+
+    def _sessions(self) -> list[Session]:
+        return [session for replica in self.replicas for session in replica.sessions]
+
     def restore(self, tenant: TenantSide, state: State, bump: int) -> None:
         """Put an older store behind the tenant's address."""
         if tenant.newer is None:
-            tenant.newer = tenant.cluster.save()
-        before = {**tenant.before, **tenant.alive}
+            tenant.lost, tenant.newer = dict(tenant.alive), tenant.cluster.save()
         tenant.restores += 1
+        before = tenant.alive
         tenant.cluster.restore(state, bump=bump)
         tenant.look()
-        tenant.before = {uid: found for uid, found in before.items() if uid not in tenant.alive}
+        tenant.revived |= {
+            uid: self.loop.time()
+            for uid in tenant.alive
+            if uid not in before or "deletionTimestamp" in before[uid][1]["metadata"]
+        }
+        tenant.before = {u: found for u, found in tenant.lost.items() if u not in tenant.alive}
         self._resume(tenant)
 
     def bring_back(self, tenant: TenantSide) -> None:
         """Put the newest store back."""
         if tenant.newer is not None:
             tenant.cluster.restore(tenant.newer)
-            tenant.newer, tenant.before = None, {}
+            tenant.settle()
             tenant.look()
             self._resume(tenant)
 
@@ -227,7 +282,7 @@ class World:
         system = tenant.cluster.of(NAMESPACES).get("", "kube-system")
         assert system is not None
         uid = system.decode()["metadata"]["uid"]
-        tenant.newer, tenant.before = None, {}
+        tenant.settle()
 
         def confirmed(found: Object) -> Object:
             annotations = found["metadata"].get("annotations") or {}
@@ -249,6 +304,7 @@ class World:
 
     def _resume(self, tenant: TenantSide) -> None:
         self.controllers[1 + tenant.number].look()
+        self.budgets[tenant.number].look()
 
 
 def _kubeconfig(number: int) -> str:

@@ -55,6 +55,18 @@ def test_a_name_that_exists_is_no_conflict():
     assert not issubclass(errors.AlreadyExists, errors.Conflict)
 
 
+def test_a_patch_with_the_uid_of_an_earlier_object_is_a_conflict():
+    """As API servers answer it; an apply or a PUT of the same is a 409."""
+    causes = [
+        {"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"},
+        {"reason": "FieldValueForbidden", "field": "spec", "message": "may not change"},
+    ]
+    found = errors.from_answer(422, _status(422, "Invalid", causes=causes), where="")
+    assert isinstance(found, errors.Conflict)
+    found = errors.from_answer(422, _status(422, "Invalid", causes=causes[1:]), where="")
+    assert isinstance(found, errors.Invalid)
+
+
 def test_the_header_wins_over_the_body():
     body = _status(429, "TooManyRequests", retryAfterSeconds=7)
     assert errors.from_answer(429, body, where="").retry_after == 7.0

@@ -90,6 +90,7 @@ async def _delete(client):
 @pytest.mark.parametrize("verb", [_get, _put, _merge, _apply, _delete])
 @pytest.mark.parametrize("fault", [_cut, _told_to_wait, _told_unavailable])
 async def test_what_may_be_repeated_is(verb, fault):
+    """REL-34."""
     async with misbehaving(_after([fault, fault])) as server, Client(server.endpoint) as client:
         assert await verb(client) == GOOD
 
@@ -99,6 +100,7 @@ async def test_what_may_be_repeated_is(verb, fault):
     ("fault", "problem"), [(_cut, errors.Unavailable), (_told_unavailable, errors.ServerProblem)]
 )
 async def test_what_may_have_happened_is_not_repeated(verb, fault, problem):
+    """REL-34."""
     async with misbehaving(_after([fault])) as server, Client(server.endpoint) as client:
         with pytest.raises(problem):
             await verb(client)
@@ -247,6 +249,8 @@ async def test_watches_do_not_take_the_requests_places():
 
 
 async def test_a_silent_watch_ends():
+    """REL-46."""
+
     async def handler(request, answer):
         await answer.begin()
         await answer.hang()

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kubeio import errors
+from kubeio.optional import OptionalReflector
+from kubeio.reflector import Reflector
 from syncer.brake import Record
 from syncer.flows import store
 from tenancy import marks
@@ -53,6 +55,25 @@ async def test_a_store_that_has_come_back_ends_the_session_as_well():
     assert not world.session.holds_deletes
     assert world.session._restart.is_set()
     assert said(world, marks.DELETES_HELD)["status"] == "False"
+
+
+async def test_what_is_cached_of_a_store_that_went_back_is_listed_anew():
+    """Creates and changes go on while deletes are held, and not from the caches of another store.
+
+    A revision that was raised on the way back is beyond where the watches stand.
+    """
+    world = doubted(STORE_UID)
+    world.session.brake._record = Record(uid=STORE_UID, revision=7000)
+    await store.reconcile(world.key("Store", "", ""), world.session)
+    assert world.session.holds_deletes
+    assert not world.session._restart.is_set()
+    assert all(is_stale(reflector) for reflector in world.session._reflectors)
+
+
+def is_stale(reflector: Reflector | OptionalReflector) -> bool:
+    """Tell whether a reflector will list its collection anew."""
+    inner = reflector._definition if isinstance(reflector, OptionalReflector) else reflector
+    return inner._is_stale
 
 
 async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():

@@ -1,0 +1,74 @@
+"""vc-manager, as far as the syncer meets it: what becomes of a VirtualCluster that is deleted.
+
+Owns the order: the syncer's word that it has let go, super namespaces, root namespace, finalizer.
+Whether the word was given is asked of the product. Must not know the syncer's processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from bench.memapi.cluster import Cluster
+from tenancy import marks
+from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
+from vcmanager import teardown
+
+if TYPE_CHECKING:
+    from tests.properties.machine.tenant import TenantSide
+    from tests.properties.machine.world import World
+
+_LOOK_SECONDS = 0.5
+_LATER_SECONDS = 3.0
+"""How long after the syncer's word the first namespace goes: time for what must not be."""
+
+
+class Manager:
+    """Takes down what is left of tenants that nobody wants any more."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._below: Cluster = world.below
+        self._begins = 0.0
+
+    def delete(self, tenant: TenantSide) -> None:
+        """Have a VirtualCluster deleted, and see it through."""
+        if tenant.is_deleted:
+            return
+        tenant.is_deleted = True
+        self._world.remove(self._below.of(VIRTUAL_CLUSTERS), "default", tenant.tenant.name)
+        self._look(tenant)
+
+    def _look(self, tenant: TenantSide) -> None:
+        if not self._take_down(tenant):
+            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look, tenant)
+
+    def _take_down(self, tenant: TenantSide) -> bool:
+        """Do what can be done now; tells whether nothing is left."""
+        world, collection = self._world, self._below.of(VIRTUAL_CLUSTERS)
+        stored = collection.get("default", tenant.tenant.name)
+        if stored is None:
+            return True
+        if not tenant.is_let_go:
+            tenant.is_let_go = teardown.has_let_go(stored.decode().get("status") or {})
+            self._begins = world.loop.time() + _LATER_SECONDS
+        if not tenant.is_let_go or world.loop.time() < self._begins:
+            return False
+        spaces = self._below.of(NAMESPACES)
+        theirs = [
+            each.name for each in spaces.all() if teardown.is_theirs(each.decode(), tenant.tenant)
+        ]
+        if not theirs and spaces.get("", tenant.tenant.root) is not None:
+            theirs = [tenant.tenant.root]
+        for name in theirs:
+            world.remove(spaces, "", name)
+        if not theirs:
+            world.change(collection, "default", tenant.tenant.name, _released)
+        return False
+
+
+def _released(found: dict[str, object]) -> dict[str, object]:
+    metadata = found["metadata"]
+    assert isinstance(metadata, dict)
+    kept = [each for each in metadata.get("finalizers") or () if each != marks.FINALIZER]
+    return {**found, "metadata": {**metadata, "finalizers": kept}}
