@@ -181,7 +181,8 @@ async def _start_tenants(
             service_range=service_range,
             audit=audit,
             api_args={
-                **_without(stage.shape),
+                # As vc-manager has it: or each node that is shown would look closed by its tenant.
+                **_without(stage.shape, "TaintNodesByCondition"),
                 "enable-priority-and-fairness": "false",
                 "runtime-config": ",".join(f"{group}=false" for group in UNUSED),
             },
