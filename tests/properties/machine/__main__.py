@@ -41,9 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     add("--length", type=int, default=LENGTH, help="steps of a script")
     add("--replay", type=Path, help="run the script of a file")
     add("--mutants", nargs="*", metavar="NAME", help="break the product, all ways or these")
-    add(
-        "--witness", nargs="+", metavar="NAME", help="break it so, run what finds it"
-    )
+    add("--witness", nargs="+", metavar="NAME", help="break it so, run what finds it")
     add("--failures", type=int, default=5, help="stop after so many")
     add("--folder", type=Path, default=Path(), help="where scripts that fail are written")
     asked = parser.parse_args(arguments)
