@@ -189,7 +189,8 @@ class Judge:
 
     def _spaces(self, tenant: TenantSide) -> set[str]:
         found = [*tenant.alive.values(), *tenant.before.values()]
-        return {body["metadata"]["name"] for kind, body in found if kind is NAMESPACES}
+        there = {body["metadata"]["name"] for kind, body in found if kind is NAMESPACES}
+        return there | tenant.spaces  # what is written to one that is gone is refused
 
     def _judge_event(self, tenant: TenantSide, request: Request, body: Any) -> None:
         """I8, I6: nobody is told of what is not theirs, nor in names of the super cluster."""
