@@ -197,9 +197,10 @@ class World:
             for objects in state.objects.values()
             for stored in objects.values()
         }
+        present = {} if self.holds(tenant) else tenant.alive
         return recorded > 0 and all(
             int(body["metadata"]["resourceVersion"]) <= recorded
-            for uid, (_, body) in tenant.newest.items()
+            for uid, (_, body) in {**present, **tenant.newest}.items()
             if uid not in kept
         )
 
