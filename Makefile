@@ -20,7 +20,7 @@ WORKERS := $(shell echo $$(($$(nproc) + 1)))
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check format generate unit properties integration node test thorough slow conformance up demo down push bench clean
+.PHONY: help setup check format generate unit properties integration node test thorough slow conformance mutants up demo down push bench clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,6 +89,15 @@ slow: .venv/ready ## the syncer away for a quarter of an hour
 conformance: .venv/ready ## Kubernetes' conformance suite, on the super cluster and in a tenant; SLICE=1: a short run
 	@$(BIN)/python -m tests.conformance run $(if $(SLICE),--slice) $(ARGS)
 
+.venv-mutants/ready: requirements.lock tests/mutants/requirements.lock
+	@"$(PYTHON)" -m venv --clear .venv-mutants
+	@.venv-mutants/bin/pip install --quiet --require-hashes -r requirements.lock -r tests/mutants/requirements.lock
+	@touch $@
+
+# ARGS=--go-on: a run that was ended goes on; ARGS=--survivors: those again that no test has noticed yet.
+mutants: .venv-mutants/ready ## mutation testing of decide, names, ownership, brake and builder; half an hour or more
+	@.venv-mutants/bin/python -m tests.mutants run $(ARGS)
+
 bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes; the node agent (after `make up`)
 	@$(BIN)/python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5
 	@$(BIN)/python -m bench.provision
@@ -96,4 +105,4 @@ bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost
 	@$(BIN)/python -m bench.agent
 
 clean: ## remove what the build left in this folder (not the cache)
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	@rm -rf .venv .venv-mutants mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from charts import kinds_page, readme
-from syncer.access import SUPER_ACCESS, TENANT_ACCESS
+from syncer.access import SUPER_ACCESS, TARGET_ACCESS, TENANT_ACCESS
 from tenancy import marks
 from tenancy.access import Access, AccessProblemError
 from vcmanager.access import ACCESS as MANAGER_ACCESS
@@ -24,6 +24,7 @@ from vnagent.access import ACCESS as AGENT_ACCESS
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
 TENANT_ROLE = Path("clusterversions/bootstrap/syncer-role.yaml")
+TARGET_ROLE = Path("clusterversions/targets/cluster-role.yaml")
 README = Path("charts/virtual-cluster/README.md")
 KINDS_PAGE = Path("docs/kinds.md")
 WIDTH = 100
@@ -50,7 +51,8 @@ def files() -> dict[Path, str]:
     found = {TEMPLATES / f"{each.account}-rbac.yaml": _chart_file(each) for each in COMPONENTS}
     return {
         **found,
-        TENANT_ROLE: _tenant_file(tuple(TENANT_ACCESS)),
+        TENANT_ROLE: _cluster_role(marks.SYNCER_USER, tuple(TENANT_ACCESS)),
+        TARGET_ROLE: _cluster_role("virtual-cluster:target", tuple(TARGET_ACCESS)),
         README: readme.text(),
         KINDS_PAGE: kinds_page.text(),
     }
@@ -119,17 +121,17 @@ def _role(
     ]
 
 
-def _tenant_file(rows: tuple[Access, ...]) -> str:
+def _cluster_role(name: str, rows: tuple[Access, ...]) -> str:
     for row in rows:
         if row.namespaced:
             raise AccessProblemError(
-                f"{row} is for one namespace, but the syncer's tenant role holds everywhere; set"
+                f"{row} is for one namespace, but the role {name} holds everywhere; set"
                 " namespaced=False"
             )
     return (
         _head("syncer/access.py")
         + "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n"
-        + f"  name: {marks.SYNCER_USER}\nrules:\n{rules(rows)}"
+        + f"  name: {name}\nrules:\n{rules(rows)}"
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from syncer import verdicts
 from syncer.kinds import KINDS, Flow
 from syncer.leaves import Allow, Drop, Each, Fields, Free, Only, Refuse, Verdict, Written
+from syncer.special import node_choice
 
 _HEAD = """\
 # What becomes of each field
@@ -47,6 +48,39 @@ _OTHERS = {
     ),
 }
 """Kinds with a flow of their own."""
+_NODE = """
+## Node
+
+Nodes come up; you make none. What you add to one stays, and your cluster goes by it although it has
+no scheduler of its own.
+
+| What you do to a node | What becomes of it |
+|---|---|
+{rows}
+A node that is shown only while pods run on it stays for as long as it has a label, a taint or a
+cordon of yours. One that you do not see yet has none of your labels. A pod that waits for a node
+follows your labels, taints and cordons; one that runs stays where it is. Of more than {named} nodes
+that match by your labels, a pod gets {named}, another pod others.
+"""
+_NODE_ROWS = {
+    "labels and annotations of your own": (
+        "stay. A selector or affinity of a pod on a key that only your labels have is resolved into"
+        " the names of the nodes that match when the pod is started; while none does, the pod is"
+        " `Pending` with an Event `FailedScheduling`, and is looked at again when your nodes change"
+    ),
+    "taints of your own": (
+        "stay. `NoSchedule` and `NoExecute` keep new pods off that do not tolerate them,"
+        " `NoExecute` also ends such pods that run; `PreferNoSchedule` is not heeded"
+    ),
+    "`kubectl cordon`": (
+        "stays, and keeps new pods off that do not tolerate `node.kubernetes.io/unschedulable`;"
+        " `kubectl drain` works"
+    ),
+    "labels, annotations, taints, addresses, conditions and amounts that came up": (
+        "come back as they were"
+    ),
+    "`kubectl delete`": "it comes back without what you had added, when it has to be shown",
+}
 _MANY = 6
 """A table of this many fields that was shown before is named instead of shown again."""
 
@@ -54,7 +88,12 @@ _MANY = 6
 def text() -> str:
     """Return the whole page."""
     rows = {kind.resource.kind: _FLOWS.get(kind.flow, "") for kind in KINDS} | _OTHERS
-    return _HEAD + "".join(_kind(name, flow) for name, flow in rows.items())
+    return _HEAD + "".join(_kind(name, flow) for name, flow in rows.items()) + _node()
+
+
+def _node() -> str:
+    rows = "".join(f"| {done} | {outcome} |\n" for done, outcome in _NODE_ROWS.items())
+    return _NODE.format(rows=rows, named=node_choice.MAX_NAMED)
 
 
 def _kind(name: str, flow: str) -> str:

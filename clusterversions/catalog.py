@@ -86,6 +86,12 @@ def bootstrap(name: str) -> str:
     return (_root() / "bootstrap" / name).read_text(encoding="utf-8")
 
 
+@functools.cache
+def target_role() -> str:
+    """Return the text of the ClusterRole that another super cluster must grant."""
+    return (_root() / "targets" / "cluster-role.yaml").read_text(encoding="utf-8")
+
+
 def sample(name: str) -> str:
     """Return the text of a sample ClusterVersion."""
     return (_root() / "samples" / f"{name}.yaml").read_text(encoding="utf-8")

@@ -1,32 +1,24 @@
-"""`kubectl vc`: the table of verbs, their flags, and what becomes of their errors.
+"""`kubectl vc`: the table of verbs and their flags.
 
-Owns what the framework must know. Must not know what a verb does. Hazard: whatever is imported at
-the top delays `--help` and every completed word; verbs pull in the client and come later.
+Owns what the framework must know of them; those about other clusters are in `target_app`. Must not
+know what a verb does. Hazard: whatever is imported at the top delays `--help` and every completed
+word; verbs pull in the client and come later.
 """
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
 
-import contextlib
-import functools
-import inspect
-import sys
-from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kubectl_vc import flags
+from kubectl_vc import flags, target_app
 from kubectl_vc.access import Access
+from kubectl_vc.commands import on_super_cluster, terminal
 from kubectl_vc.output import Format
-from kubectl_vc.problems import CliProblem, UsageProblem, sentence
-
-if TYPE_CHECKING:
-    from kubectl_vc.terminal import Terminal
+from kubectl_vc.problems import UsageProblem
 
 PROGRAM = "kubectl vc"
 FIVE_MINUTES = 300.0
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 
 app = typer.Typer(
     name=PROGRAM,
@@ -36,63 +28,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(target_app.app, name="target")
 
 
 def main() -> None:
     """Run the command line."""
     app(prog_name=PROGRAM)
-
-
-def _on_super_cluster(verb: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Give a verb the flags of the connection as its argument `access`, run it, explain errors."""
-    own = inspect.signature(verb)
-    parameters = [each for each in own.parameters.values() if each.name != "access"]
-    parameters += inspect.signature(flags.connection).parameters.values()
-
-    @functools.wraps(verb)
-    def command(**values: Any) -> None:
-        import asyncio
-
-        connection = {name: values.pop(name) for name in _CONNECTION_FLAGS}
-        with _explained():
-            asyncio.run(verb(access=flags.connection(**connection), **values))
-
-    # The framework reads the flags of a command from these two.
-    command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # by inspect
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    return command
-
-
-_CONNECTION_FLAGS = tuple(inspect.signature(flags.connection).parameters)
-
-
-@contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """Turn what stops a verb into one sentence and an exit code."""
-    from kubeio.errors import KubeError
-    from tenancy.names import NameProblemError
-
-    try:
-        yield
-    except CliProblem as problem:
-        _fail(str(problem), problem.exit_code)
-    except KubeError as problem:
-        _fail(sentence(problem), CliProblem.exit_code)
-    except NameProblemError as problem:
-        _fail(str(problem), CliProblem.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted; what was made stays, and goes on by itself", INTERRUPTED)
-
-
-def _fail(text: str, code: int) -> None:
-    typer.echo(f"error: {text}", err=True)
-    raise typer.Exit(code)
-
-
-def _terminal() -> "Terminal":
-    from kubectl_vc.terminal import Terminal
-
-    return Terminal(sys.stdout, sys.stderr)
 
 
 def _print_version(wanted: bool) -> None:
@@ -117,7 +58,7 @@ def _root(
 
 
 @app.command()
-@_on_super_cluster
+@on_super_cluster
 async def create(
     *,
     access: Access,
@@ -160,22 +101,22 @@ async def create(
     else:
         manifest = manifests.virtual_cluster(name, cluster_version)
     wishes = verb.Wishes(kubeconfig=output, force=force, wait=wait, seconds=timeout)
-    await verb.run(access, _terminal(), manifest, wishes)
+    await verb.run(access, terminal(), manifest, wishes)
 
 
 @app.command("list")
-@_on_super_cluster
+@on_super_cluster
 async def list_all(
     *, access: Access, everywhere: flags.Everywhere = False, output: flags.Output = Format.TABLE
 ) -> None:
     """List virtual clusters."""
     from kubectl_vc import listing
 
-    await listing.run(access, _terminal(), everywhere=everywhere, form=output)
+    await listing.run(access, terminal(), everywhere=everywhere, form=output)
 
 
 @app.command()
-@_on_super_cluster
+@on_super_cluster
 async def get(
     *,
     access: Access,
@@ -193,13 +134,13 @@ async def get(
     from kubectl_vc import listing
 
     if name:
-        await verb.run(access, _terminal(), name=name, form=output)
+        await verb.run(access, terminal(), name=name, form=output)
     else:
-        await listing.run(access, _terminal(), everywhere=everywhere, form=output)
+        await listing.run(access, terminal(), everywhere=everywhere, form=output)
 
 
 @app.command()
-@_on_super_cluster
+@on_super_cluster
 async def kubeconfig(
     *,
     access: Access,
@@ -210,11 +151,11 @@ async def kubeconfig(
     """Print or write the administrator's kubeconfig."""
     from kubectl_vc import kubeconfig as verb
 
-    await verb.run(access, _terminal(), name=name, output=output, force=force)
+    await verb.run(access, terminal(), name=name, output=output, force=force)
 
 
 @app.command()
-@_on_super_cluster
+@on_super_cluster
 async def delete(
     *,
     access: Access,
@@ -231,7 +172,7 @@ async def delete(
 
     await verb.run(
         access,
-        _terminal(),
+        terminal(),
         name=name,
         wait=wait,
         seconds=timeout,
@@ -240,7 +181,7 @@ async def delete(
 
 
 @app.command("confirm-deletes")
-@_on_super_cluster
+@on_super_cluster
 async def confirm_deletes(*, access: Access, name: flags.Name) -> None:
     """Accept a tenant's replaced etcd as the right one.
 
@@ -250,13 +191,13 @@ async def confirm_deletes(*, access: Access, name: flags.Name) -> None:
     """
     from kubectl_vc import confirm_deletes as verb
 
-    await verb.run(access, _terminal(), name=name)
+    await verb.run(access, terminal(), name=name)
 
 
 @app.command()
-@_on_super_cluster
+@on_super_cluster
 async def version(*, access: Access, client: flags.ClientOnly = False) -> None:
     """Print the versions of program and super cluster."""
     from kubectl_vc import version as verb
 
-    await verb.run(access, _terminal(), client_only=client)
+    await verb.run(access, terminal(), client_only=client)

@@ -23,6 +23,7 @@ PATIENCE = 1.5
 
 _FILES, _NO_FILES = ":0", ":4"  # ShellCompDirective of cobra: the default, and NoFileComp
 _HELP_FLAGS = {"-h": "Show the help and exit.", "--help": "Show the help and exit."}
+_NAMES_ANEW = frozenset({"create", "join"})
 _PATHS_BY_OUTPUT = frozenset({"create", "kubeconfig"})
 
 
@@ -35,6 +36,7 @@ class Wanted(Enum):
     NAMESPACE = "namespace"
     CONTEXT = "context"
     CLUSTER_VERSION = "cluster version"
+    TARGET = "super cluster"
     FORMAT = "format"
     FILE = "file"
     NOTHING = "nothing"
@@ -50,7 +52,11 @@ class Verb:
     switches: frozenset[str] = frozenset()
     """Those that take no value."""
     takes_name: bool = False
-    """It names a VirtualCluster that is there."""
+    """It names an object that is there."""
+    names: Wanted = Wanted.NAME
+    """Of which kind that is."""
+    inner: Mapping[str, "Verb"] = field(default_factory=dict)
+    """The verbs of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ _FLAG_VALUES: Mapping[str, Wanted] = {
     "--namespace": Wanted.NAMESPACE,
     "-n": Wanted.NAMESPACE,
     "--context": Wanted.CONTEXT,
+    "--target-context": Wanted.CONTEXT,
+    "--target-kubeconfig": Wanted.FILE,
     "--cluster-version": Wanted.CLUSTER_VERSION,
     "--filename": Wanted.FILE,
     "-f": Wanted.FILE,
@@ -76,8 +84,7 @@ _FLAG_VALUES: Mapping[str, Wanted] = {
 
 def main() -> None:
     """Print the candidates for the last word of the command line."""
-    words = sys.argv[1:] or [""]
-    known = verbs()
+    words, known = within(sys.argv[1:] or [""], verbs())
     place = locate(words, known)
     found = candidates(place, known) or asyncio.run(_looked_up(place))
     lines = [
@@ -91,6 +98,15 @@ def verbs() -> dict[str, Verb]:
     """Return the verbs as the command line declares them."""
     root: Any = typer.main.get_command(app.app)
     return {name: _verb(name, command) for name, command in root.commands.items()}
+
+
+def within(
+    words: Sequence[str], known: Mapping[str, Verb]
+) -> tuple[Sequence[str], Mapping[str, Verb]]:
+    """Return the words that follow the name of a group, and the verbs of that group."""
+    while len(words) > 1 and words[0] in known and known[words[0]].inner:
+        words, known = words[1:], known[words[0]].inner
+    return words, known
 
 
 def locate(words: Sequence[str], known: Mapping[str, Verb]) -> Place:
@@ -107,7 +123,7 @@ def locate(words: Sequence[str], known: Mapping[str, Verb]) -> Place:
     if last.startswith("-"):
         return Place(Wanted.FLAG, before[0], values)
     is_name = verb.takes_name and not positionals
-    return Place(Wanted.NAME if is_name else Wanted.NOTHING, before[0], values)
+    return Place(verb.names if is_name else Wanted.NOTHING, before[0], values)
 
 
 def candidates(place: Place, known: Mapping[str, Verb]) -> list[tuple[str, str]]:
@@ -124,7 +140,11 @@ def candidates(place: Place, known: Mapping[str, Verb]) -> list[tuple[str, str]]
             return []
 
 
-def _verb(name: str, command: Any) -> Verb:
+def _verb(name: str, command: Any, names: Wanted = Wanted.NAME) -> Verb:
+    inner = {
+        each: _verb(each, found, Wanted.TARGET)
+        for each, found in getattr(command, "commands", {}).items()
+    }
     options = [each for each in command.params if each.param_type_name == "option"]
     flags = _HELP_FLAGS | {
         spelling: " ".join((each.help or "").split())
@@ -142,7 +162,9 @@ def _verb(name: str, command: Any) -> Verb:
         help=command.get_short_help_str(limit=100),
         flags=flags,
         switches=frozenset(switches),
-        takes_name=has_argument and name != "create",
+        takes_name=has_argument and name not in _NAMES_ANEW,
+        names=names,
+        inner=inner,
     )
 
 
@@ -192,6 +214,7 @@ async def _names(wanted: Wanted, access: Access) -> list[str]:
     from tenancy.resources import (  # noqa: PLC0415
         CLUSTER_VERSIONS,
         NAMESPACES,
+        SUPER_CLUSTERS,
         VIRTUAL_CLUSTERS,
     )
 
@@ -201,6 +224,7 @@ async def _names(wanted: Wanted, access: Access) -> list[str]:
         Wanted.NAME: VIRTUAL_CLUSTERS,
         Wanted.NAMESPACE: NAMESPACES,
         Wanted.CLUSTER_VERSION: CLUSTER_VERSIONS,
+        Wanted.TARGET: SUPER_CLUSTERS,
     }
     resource = resources.get(wanted)
     if resource is None:

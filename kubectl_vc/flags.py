@@ -127,6 +127,85 @@ IgnoreNotFound = Annotated[
     bool, typer.Option("--ignore-not-found", help="It is no error when it is not there.")
 ]
 ClientOnly = Annotated[bool, typer.Option("--client", help="Print this program's version alone.")]
+TargetName = Annotated[
+    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster.")
+]
+OptionalTargetName = Annotated[
+    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster.")
+]
+TargetKubeconfig = Annotated[
+    str,
+    typer.Option(
+        "--target-kubeconfig",
+        metavar="FILE",
+        show_default=False,
+        help="Kubeconfig of the other cluster, of somebody who may write roles there.",
+    ),
+]
+TargetContext = Annotated[
+    str,
+    typer.Option(
+        "--target-context",
+        metavar="NAME",
+        show_default=False,
+        help="Context of the other cluster; without --target-kubeconfig, in the usual file.",
+    ),
+]
+Server = Annotated[
+    str,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        show_default=False,
+        help="Where the components reach the other API server; else as the kubeconfig says.",
+    ),
+]
+TlsServerName = Annotated[
+    str,
+    typer.Option(
+        "--tls-server-name",
+        metavar="NAME",
+        show_default=False,
+        help="Name in the other API server's certificate, when it is not the one in the URL.",
+    ),
+]
+ManagerNamespace = Annotated[
+    str,
+    typer.Option(
+        "--manager-namespace", metavar="NAME", help="Namespace of the components, for the Secret."
+    ),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        metavar="KEY=VALUE",
+        show_default=False,
+        help="Label of the node that stands for the cluster in tenants; may be repeated.",
+    ),
+]
+Taints = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--taint",
+        metavar="KEY[=VALUE]:EFFECT",
+        show_default=False,
+        help="Taint of that node; may be repeated.",
+    ),
+]
+Expires = Annotated[
+    float,
+    typer.Option(
+        "--expires",
+        metavar="TIME",
+        parser=seconds,
+        show_default=False,
+        help="Use a token that ends after this time, such as 720h; else one that lasts.",
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Write nothing; print what would be written where.")
+]
 
 
 def connection(

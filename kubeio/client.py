@@ -46,10 +46,12 @@ class Client:
         connections: int = 32,
         deadline: float = DEADLINE,
         fence: Fence | None = None,
+        most: int | None = None,
     ) -> None:
         """Take at most `connections` for requests; watches have connections of their own.
 
-        `fence` is asked before each write, and raises errors.Fenced when none may be sent.
+        `fence` is asked before each write, and raises errors.Fenced when none may be sent. `most`
+        bytes of an answer are taken, where that is less than usual.
         """
         self.endpoint = endpoint
         self.user_agent = user_agent
@@ -62,6 +64,7 @@ class Client:
             connections=connections,
             deadline=deadline,
             fence=fence,
+            most=most,
         )
 
     async def __aenter__(self) -> Self:

@@ -58,13 +58,27 @@ def in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
 
 
 def tenant_kubeconfig(content: bytes, *, name: str = "") -> Endpoint:
+    """Return the endpoint of a tenant's kubeconfig, as `secret_kubeconfig` reads it."""
+    return secret_kubeconfig(content, name=name)
+
+
+def secret_kubeconfig(
+    content: bytes,
+    *,
+    name: str = "",
+    context: str = "",
+    server: str = "",
+    tls_server_name: str = "",
+    strict: bool = True,
+) -> Endpoint:
     """Return the endpoint of a kubeconfig that came out of a Secret.
 
-    Inline authority, certificate, key, token, server and tls-server-name are all it may have.
-    Raises CredentialsProblem with a sentence that names the field.
+    Inline authority, certificate, key, token, server and tls-server-name are all it may have; the
+    last two may be said here instead. Raises CredentialsProblem with a sentence that names the
+    field.
     """
     document = _parse(content)
-    cluster, user = _current(document, None)
+    cluster, user = _current(document, context or None, server=server)
     _refuse_others(cluster, _CLUSTER_FIELDS, "cluster")
     _refuse_others(user, _USER_FIELDS, "user")
     ca = _inline(cluster, "certificate-authority-data")
@@ -74,14 +88,14 @@ def tenant_kubeconfig(content: bytes, *, name: str = "") -> Endpoint:
             " anybody"
         )
     return Endpoint(
-        server=_text(cluster, "server"),
+        server=server or _text(cluster, "server"),
         name=name,
         ca=ca,
         client_cert=_inline(user, "client-certificate-data"),
         client_key=_inline(user, "client-key-data"),
         token=_text(user, "token"),
-        tls_server_name=_text(cluster, "tls-server-name"),
-        strict=True,
+        tls_server_name=tls_server_name or _text(cluster, "tls-server-name"),
+        strict=strict,
     )
 
 
@@ -164,7 +178,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _current(
-    document: Mapping[str, Any], context: str | None
+    document: Mapping[str, Any], context: str | None, *, server: str = ""
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     wanted = context or document.get("current-context")
     if not wanted:
@@ -172,7 +186,7 @@ def _current(
     chosen = _named(document, "contexts", "context", wanted)
     cluster = _named(document, "clusters", "cluster", chosen.get("cluster"))
     user = _named(document, "users", "user", chosen["user"]) if chosen.get("user") else {}
-    if not cluster.get("server"):
+    if not (server or cluster.get("server")):
         raise CredentialsProblem("the kubeconfig names no server for its cluster")
     return cluster, user
 

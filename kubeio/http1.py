@@ -39,6 +39,7 @@ class Connection(asyncio.Protocol):
         "_keeps",
         "_loop",
         "_lost",
+        "_most",
         "_overhead",
         "_parser",
         "_paused",
@@ -57,8 +58,14 @@ class Connection(asyncio.Protocol):
         "status",
     )
 
-    def __init__(self, lost: "Callable[[Connection], None] | None" = None) -> None:
-        """Belong to nobody yet; `lost` is called once the connection is no more."""
+    def __init__(
+        self, lost: "Callable[[Connection], None] | None" = None, most: int | None = None
+    ) -> None:
+        """Belong to nobody yet; `lost` is called once the connection is no more.
+
+        `most` bytes of an answer are taken; without, as many as from any server.
+        """
+        self._most = most
         self._lost = lost
         self.is_open = False
         self.idle_since = 0.0
@@ -269,8 +276,8 @@ class Connection(asyncio.Protocol):
             if self._size > _AHEAD and not self._paused:
                 self._paused = True
                 self._transport.pause_reading()
-        elif self._size > wire.MAX_ANSWER_BYTES:
-            raise BrokenError(wire.too_large())
+        elif self._size > (self._most or wire.MAX_ANSWER_BYTES):
+            raise BrokenError(wire.too_large(self._most))
 
     def on_message_complete(self) -> None:
         """Let whoever waits for the end go on."""

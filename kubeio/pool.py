@@ -33,8 +33,13 @@ class Pool:
         server_name: str | None,
         connections: int,
         fence: Fence | None = None,
+        most: int | None = None,
     ) -> None:
-        """Connect to nobody yet; with a context the server must prove to be `server_name`."""
+        """Connect to nobody yet; with a context the server must prove to be `server_name`.
+
+        `most` bytes of an answer are taken, where that is less than usual.
+        """
+        self._most = most
         url = urlsplit(server)
         self._host = url.hostname or ""
         self._port = url.port or _PORTS[url.scheme]
@@ -261,7 +266,7 @@ class Pool:
 
     async def _dial(self, address: str, lost: Callable[[Connection], None] | None) -> Connection:
         loop = asyncio.get_running_loop()
-        connection = Connection(lost)
+        connection = Connection(lost, self._most)
         if self._context is None:
             await loop.create_connection(lambda: connection, address, self._port)
             return connection

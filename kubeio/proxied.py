@@ -37,8 +37,13 @@ class ProxiedWire:
         connections: int,
         proxy: str,
         fence: Fence | None = None,
+        most: int | None = None,
     ) -> None:
-        """Connect to nobody yet; must be made on a running loop."""
+        """Connect to nobody yet; must be made on a running loop.
+
+        `most` bytes of an answer are taken, where that is less than usual.
+        """
+        self._most = most
         url = urlsplit(server)
         self._base = f"{url.scheme}://{url.netloc}"
         self._proxy = proxy or None
@@ -67,7 +72,7 @@ class ProxiedWire:
                 proxy=self._proxy,
                 allow_redirects=False,
             ) as answer:
-                content = await _content(answer, request.where)
+                content = await _content(answer, request.where, self._most)
                 return Answer(answer.status, _retry_after(answer), content)
 
     async def stream(self, request: Request, *, connect: float, silence: float) -> "_Stream":
@@ -158,14 +163,14 @@ def _request_class(fence: Fence | None) -> type[aiohttp.ClientRequest]:
     return FencedRequest
 
 
-async def _content(answer: aiohttp.ClientResponse, where: str) -> bytes:
+async def _content(answer: aiohttp.ClientResponse, where: str, most: int | None) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while chunk := await answer.content.readany():
         size += len(chunk)
-        if size > wire.MAX_ANSWER_BYTES:
+        if size > (most or wire.MAX_ANSWER_BYTES):
             answer.close()
-            raise errors.Unavailable(f"{where}: {wire.too_large()}")
+            raise errors.Unavailable(f"{where}: {wire.too_large(most)}")
         chunks.append(chunk)
     return b"".join(chunks)
 

@@ -47,10 +47,14 @@ class Transport:
         connections: int,
         deadline: float,
         fence: Fence | None = None,
+        most: int | None = None,
     ) -> None:
-        """Make nothing but the SSL context; `connections` is for requests, watches are apart."""
+        """Make nothing but the SSL context; `connections` is for requests, watches are apart.
+
+        `most` bytes of an answer are taken, where that is less than usual.
+        """
         self.endpoint = endpoint
-        self._fence = fence
+        self._fence, self._most = fence, most
         self.deadline = deadline
         self._connections = connections
         self._headers = (("User-Agent", user_agent), *_impersonation(endpoint))
@@ -61,7 +65,7 @@ class Transport:
 
     async def __aenter__(self) -> Self:
         """Make the wire; no connection is made yet."""
-        self._wire = _wire(self.endpoint, self._context, self._connections, self._fence)
+        self._wire = _wire(self.endpoint, self._context, self._connections, self._fence, self._most)
         return self
 
     async def __aexit__(
@@ -169,7 +173,11 @@ class Transport:
 
 
 def _wire(
-    endpoint: Endpoint, context: Context | None, connections: int, fence: Fence | None
+    endpoint: Endpoint,
+    context: Context | None,
+    connections: int,
+    fence: Fence | None,
+    most: int | None,
 ) -> Wire:
     name = endpoint.tls_server_name or None
     if not endpoint.proxy:
@@ -179,6 +187,7 @@ def _wire(
             server_name=name,
             connections=connections,
             fence=fence,
+            most=most,
         )
     from kubeio.proxied import ProxiedWire  # noqa: PLC0415 - ten MiB that few need
 
@@ -189,6 +198,7 @@ def _wire(
         connections=connections,
         proxy=endpoint.proxy,
         fence=fence,
+        most=most,
     )
 
 

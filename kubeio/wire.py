@@ -77,9 +77,9 @@ class Wire(Protocol):
         """
 
 
-def too_large() -> str:
+def too_large(most: int | None = None) -> str:
     """Return what is wrong with an endless answer."""
-    return f"an answer of more than {MAX_ANSWER_BYTES} bytes"
+    return f"an answer of more than {most or MAX_ANSWER_BYTES} bytes"
 
 
 def no_connection(where: str) -> errors.NotSent:

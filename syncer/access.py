@@ -1,6 +1,6 @@
-"""What the syncer may do, in the super cluster and in each tenant, and why.
+"""What the syncer may do, in the super clusters and in each tenant, and why.
 
-Owns both tables; the chart's RBAC and the tenants' ClusterRole are generated from them. What
+Owns the tables; the chart's RBAC and the tenants' ClusterRole are generated from them. What
 follows from the table of kinds is derived from it, so that a new row brings its verbs along.
 Hazard: a verb used in the code and missing here is a 403 on somebody's cluster; one never used is a
 hole.
@@ -133,6 +133,29 @@ SUPER_ACCESS: tuple[Access, ...] = (
         namespaced=True,
     ),
 )
+
+_AT_TARGETS = frozenset(
+    {
+        "configmaps",
+        "events",
+        "namespaces",
+        "networkpolicies",
+        "nodes",
+        "poddisruptionbudgets",
+        "pods",
+        "secrets",
+        "serviceaccounts",
+        "servicecidrs",
+    }
+)
+"""What a pod needs where it runs; Services, claims and classes stay in the home cluster."""
+
+TARGET_ACCESS: tuple[Access, ...] = tuple(
+    row
+    for row in SUPER_ACCESS
+    if not row.namespaced and {each.partition("/")[0] for each in row.resources} <= _AT_TARGETS
+)
+"""What another super cluster must grant, to vc-manager as well, which probes it with the same."""
 
 TENANT_ACCESS: tuple[Access, ...] = (
     *_tenant_rows(),

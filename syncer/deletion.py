@@ -90,11 +90,19 @@ class Deletions:
         """Drop the note: the twin is gone, too."""
         self._gone.pop(key, None)
 
-    async def delete(self, target: Target, *, grace_seconds: int | None = None) -> None:
-        """Delete a super object when that is proved; raises Wait when it is not."""
+    async def delete(
+        self, target: Target, *, grace_seconds: int | None = None, as_seen: bool = False
+    ) -> None:
+        """Delete a super object when that is proved; raises Wait when it is not.
+
+        `as_seen`: its tenant object is there, and it goes only in the version that the cache has;
+        raises Conflict when it is another one.
+        """
         self._brake.check()
         revision = ""
-        if self._needs_proof(target):
+        if as_seen:
+            revision = target.entry.resource_version
+        elif self._needs_proof(target):
             revision = await self._prove(target)
             if not revision:
                 return

@@ -5,7 +5,9 @@ Pure. Hazard: a key names a place and proves nothing; which object stands there,
 
 from typing import NamedTuple
 
-HOME = "home"
+from tenancy import super_clusters
+
+HOME = super_clusters.HOME
 """The super cluster that runs the tenants' control planes; the first of several to come."""
 
 

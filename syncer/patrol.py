@@ -13,6 +13,7 @@ from kubeio import Object
 from syncer import decide, downward, kinds
 from syncer.decide import Verdict as Decided
 from syncer.downward import Pair
+from syncer.flows import pod_placement
 from syncer.flows import pods as flow
 from syncer.keys import ADDRESS, NODE, TOKEN, VOLUME, Key, tenant_namespace
 from syncer.kinds import Kind, Life
@@ -118,10 +119,16 @@ def _pods_differ(pod: Object, twin: Object, session: Session) -> bool:
     if pod_life.step(pods.pod_side(pod), pods.twin_side(twin)) is not Step.FOLLOW:
         return True
     return (
-        _is_changed_below(pod, twin, session)
+        _is_placed_otherwise(pod, twin, session)
+        or _is_changed_below(pod, twin, session)
         or pod_status.gate_patch(pod, twin) is not None
         or flow.status_patch(pod, twin, session) is not None
     )
+
+
+def _is_placed_otherwise(pod: Object, twin: Object, session: Session) -> bool:
+    is_waiting = not (twin["spec"].get("nodeName") or pods.is_finished(twin))
+    return is_waiting and pod_placement.is_outdated(pod, twin, session)
 
 
 def _is_changed_below(pod: Object, twin: Object, session: Session) -> bool:

@@ -66,6 +66,10 @@ class PodIndex:
         """Tell whether any pod object names a node; pods of DaemonSets do not count."""
         return node in self._on_node
 
+    def is_bound(self, namespace: str, name: str) -> bool:
+        """Tell whether a pod names a node; pods of DaemonSets are said to name none."""
+        return (namespace, name) in self._node_of
+
     def on_node(self, node: str) -> Collection[tuple[str, str]]:
         """Return the pods that name a node, as `is_on_node` counts them."""
         return tuple(self._on_node.get(node, ()))

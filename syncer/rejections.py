@@ -73,6 +73,10 @@ class RefusedError(RejectedError):
     """
 
 
+class UnplacedError(Exception):
+    """No node is left for a pod, by what its tenant itself says of its nodes; it waits above."""
+
+
 def malformed(stumble: Exception) -> RejectedError:
     """Return the rejection of an object that code stumbled over, for its tenant to correct."""
     _log.warning("tenant.malformed", problem=repr(stumble))

@@ -64,6 +64,30 @@ def _add_all(session: Session, budgets: Iterable[Entry]) -> None:
         session.add(session.key(BUDGET, entry.namespace, entry.name), low=True)
 
 
+def node_changed(session: Session, name: str, *, low: bool) -> None:
+    """Queue the pods that wait for a node when its tenant has changed what it added to one.
+
+    Those that run stay where they are, as on any cluster.
+    """
+    if not session.nodes.look(name):
+        return
+    for entry in session.stores["Pod"].list():
+        if not session.pods.is_bound(entry.namespace, entry.name):
+            session.add(session.key("Pod", entry.namespace, entry.name), low=low)
+
+
+def super_node_changed(
+    sessions: Iterable[Session], old: Entry | None, new: Entry | None, *, low: bool
+) -> None:
+    """Look at a node once more in each tenant: a label that is ours now is its own no more."""
+    entry = new or old
+    if entry is None:
+        return
+    if old is None or new is None or (old.uid, old.labels) != (new.uid, new.labels):
+        for session in sessions:
+            node_changed(session, entry.name, low=low)
+
+
 def token_gone(session: Session, namespace: str, super_secret: Entry) -> None:
     """Queue the pods that mount a token which is no longer there."""
     token = token_specs.spec_of_secret(super_secret.annotations)

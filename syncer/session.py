@@ -30,6 +30,7 @@ from syncer.fuse import Fuse
 from syncer.keys import STORE, Key
 from syncer.kinds import KINDS, reduction_of
 from syncer.mirrors import MIRRORS
+from syncer.node_index import NodeIndex
 from syncer.notices import Notices
 from syncer.pod_index import PodIndex
 from syncer.reminders import Reminders
@@ -111,6 +112,7 @@ class Session:
             for resource in (*(resource for resource, _, _ in WATCHED), *OPTIONAL)
         }
         self.pods = PodIndex()
+        self.nodes = NodeIndex(self.stores["Node"], super_cluster.nodes, policy.nodes.view)
         self.view = TenantView(
             tenant=self.tenant,
             spec=cluster.spec,

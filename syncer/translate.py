@@ -22,6 +22,7 @@ from tenancy.policies import BASELINE, EVERY, Metadata
 
 _MAX_OWNER = 512
 _MAX_KEYS = 32_768  # of the 262144 bytes that all annotations of an object share
+_UNCOMPARED = frozenset({marks.PLACEMENT, marks.STORE_REVISION})
 _MIRROR_DOMAIN = f"mirror.{marks.DOMAIN}"
 
 
@@ -187,7 +188,7 @@ def metadata_patch(
     A key that was carried down is the tenant's, so what the tenant has not any more is removed; all
     other keys belong to the super cluster and stay. A twin without a record may hold a key of the
     tenant's wherever one could have come from it. The recorded revision is not compared: it follows
-    other changes and causes none.
+    other changes and causes none. Nor is the placement: a pod is made anew for another one.
     """
     recorded = _recorded_keys(live.get("annotations") or {})
     patch: dict[str, dict[str, str | None]] = {}
@@ -196,10 +197,10 @@ def metadata_patch(
         changed: dict[str, str | None] = {
             key: value
             for key, value in wanted.items()
-            if there.get(key) != value and key != marks.STORE_REVISION
+            if there.get(key) != value and key not in _UNCOMPARED
         }
         for key in there:
-            if key in wanted or key == marks.STORE_REVISION:
+            if key in wanted or key in _UNCOMPARED:
                 continue
             if recorded is not None:
                 from_tenant = key in recorded[field]

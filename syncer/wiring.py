@@ -143,6 +143,8 @@ def _shown_changed(
     key = session.key(kind, "", entry.name)
     if session.expectations.seen(Side.TENANT, key, new) is News.FOREIGN:
         _suspect(session, Side.TENANT, key, old, new)
+    if kind == NODE:
+        ripples.node_changed(session, entry.name, low=not live)
     session.wake(key)
     session.add(key, low=not live)
 
@@ -239,6 +241,7 @@ class SuperWiring:
     def _node_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old
         if entry is not None:
+            ripples.super_node_changed(self._sessions.values(), old, new, low=not live)
             self._node_touched(entry.name, low=not live)
 
     def _agent_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:

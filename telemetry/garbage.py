@@ -22,6 +22,9 @@ def relax() -> None:
 
 
 def settle() -> None:
-    """Leave what a start has made alone for good."""
-    gc.collect()
+    """Leave what a start has made alone for good.
+
+    What is garbage of it by then stays as well: to look for that would hold everything up for a
+    fraction of a second.
+    """
     gc.freeze()

@@ -31,6 +31,8 @@ CONTAINERS = f"{DOMAIN}/containers"
 KEYS = f"{DOMAIN}/keys"
 """Annotation: keys of the tenant's labels and annotations that were carried down, JSON; what stands
 beside them is the super cluster's own and stays."""
+PLACEMENT = f"{DOMAIN}/placement"
+"""Annotation of a super pod: digest of the nodes that its tenant's own say on them leaves it."""
 EXPIRES = f"{DOMAIN}/expires"
 """Annotation of a token Secret: when the token ends, RFC 3339."""
 ACCOUNT = f"{DOMAIN}/serviceaccount"
@@ -67,6 +69,9 @@ CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
 # Marks on tenant objects.
 VIRTUAL_NODE = f"{DOMAIN}/virtualnode"
 """Label, `true` on the nodes we show in a tenant."""
+TAINTS = f"{DOMAIN}/taints"
+"""Annotation of a virtual node: `key:effect` of each taint that we show, comma-separated; the
+others are the tenant's own."""
 MIRRORED = f"{DOMAIN}/mirrored"
 """Label, `true` on classes, drivers and volumes of the super cluster that we show in a tenant."""
 RESERVED_ADDRESS = f"{DOMAIN}/reserved-address"
@@ -79,6 +84,10 @@ SUPER_PUBLIC = f"{DOMAIN}/super.public"
 """Label of super classes that are meant for tenants, `true`; policies may select by it."""
 EXTERNAL_DOMAIN = f"{DOMAIN}/external-apiserver-domain"
 """Label of a VirtualCluster: extra DNS name in the API server's certificate."""
+
+TARGET_OF = f"{DOMAIN}/target-of"
+"""Label of what `kubectl vc target join` makes in another cluster: UID of the home cluster's
+kube-system."""
 
 CREDENTIAL = f"{DOMAIN}/credential"
 """Label of kubeconfig Secrets in root namespaces: `admin`, `syncer`, `manager`, ..."""

@@ -37,6 +37,9 @@ CLUSTER_VERSIONS = Resource(
 TENANT_POLICIES = Resource(
     "tenancy.x-k8s.io", "v1alpha1", "tenantpolicies", "TenantPolicy", namespaced=False
 )
+SUPER_CLUSTERS = Resource(
+    "tenancy.x-k8s.io", "v1alpha1", "superclusters", "SuperCluster", namespaced=False
+)
 
 NAMESPACES = _core("namespaces", "Namespace", namespaced=False)
 NODES = _core("nodes", "Node", namespaced=False)
@@ -106,5 +109,12 @@ SELF_SUBJECT_ACCESS_REVIEWS = Resource(
     "v1",
     "selfsubjectaccessreviews",
     "SelfSubjectAccessReview",
+    namespaced=False,
+)
+SELF_SUBJECT_RULES_REVIEWS = Resource(
+    "authorization.k8s.io",
+    "v1",
+    "selfsubjectrulesreviews",
+    "SelfSubjectRulesReview",
     namespaced=False,
 )

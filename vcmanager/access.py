@@ -33,6 +33,18 @@ ACCESS: tuple[Access, ...] = (
         "Node agents are told which calls each tenant's policy lets through.",
     ),
     Access(
+        "tenancy.x-k8s.io",
+        ("superclusters",),
+        ("list", "watch", "create"),
+        "Other clusters are declared here; the one named home is made when there is another.",
+    ),
+    Access(
+        "tenancy.x-k8s.io",
+        ("superclusters/status",),
+        ("patch",),
+        "Whether such a cluster could run pods of tenants, and why not.",
+    ),
+    Access(
         "",
         ("namespaces",),
         ("get", "list", "watch", "create", "patch", "delete"),

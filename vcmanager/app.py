@@ -24,12 +24,14 @@ from kubeio.queue import FairQueue
 from kubeio.worker import Verdict, Worker
 from telemetry.probes import Probes
 from tenancy import marks
-from tenancy.resources import TENANT_POLICIES, VIRTUAL_CLUSTERS
+from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from vcmanager import agent_access, agent_trust, node_addresses, operator, protection, signer
 from vcmanager.controlplane import Settings
 from vcmanager.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
 from vcmanager.means import Means, TenantClients
 from vcmanager.reconcile import reconcile
+from vcmanager.targets import reconcile as target
+from vcmanager.targets.watch import Targets
 
 USER_AGENT = "vc-manager"
 _DRAIN_SECONDS = 8.0
@@ -45,6 +47,7 @@ _RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
     "AgentTrust": agent_trust.reconcile,
     "AgentAccess": agent_access.reconcile,
     "NodeAddress": node_addresses.reconcile,
+    "SuperCluster": target.reconcile,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -131,6 +134,9 @@ class _Manager:
                 tenants=await stack.enter_async_context(
                     TenantClients(user_agent=self._client.user_agent, fence=self._client.fence)
                 ),
+                targets=await stack.enter_async_context(
+                    Targets(user_agent=self._client.user_agent, fence=self._client.fence)
+                ),
             )
             await self._work(means, recorder)
 
@@ -167,7 +173,7 @@ class _Manager:
         """Wait until our kinds are served; tell whether to go on."""
         while not self._stop.is_set():
             try:
-                for kind in (VIRTUAL_CLUSTERS, TENANT_POLICIES):
+                for kind in (VIRTUAL_CLUSTERS, TENANT_POLICIES, SUPER_CLUSTERS):
                     await self._client.list(kind, limit=1)
             except errors.NotFound:
                 _log.warning(

@@ -16,6 +16,7 @@ Kind = Literal[
     "AgentTrust",
     "AgentAccess",
     "NodeAddress",
+    "SuperCluster",
 ]
 
 

@@ -23,6 +23,7 @@ from vcmanager.controlplane import Settings
 from vcmanager.expiries import Expiries
 from vcmanager.keys import Key
 from vcmanager.lookout import Lookout
+from vcmanager.targets.watch import Targets
 
 RESYNC_SECONDS = 36_000.0
 """Until what needs nothing is looked at again: what matters is watched, and a look is some thirty
@@ -107,6 +108,8 @@ class Means:
     wake: Callable[[Key], None]
     """Have a key looked at soon."""
     tenants: TenantClients = field(default_factory=TenantClients)
+    targets: Targets = field(default_factory=Targets)
+    """Other super clusters."""
     expiries: Expiries = field(default_factory=Expiries)
     syncer_lease: Observer = field(default_factory=Observer)
     claiming: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -142,6 +142,10 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
     async def on_cluster_version(meta: Mapping[str, Any], **_: Any) -> None:
         wake(Key("ClusterVersion", "", meta["name"]))
 
+    async def on_super_cluster(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        if seen.is_news(resources.SUPER_CLUSTERS, type, body):
+            wake(Key("SuperCluster", "", body["metadata"]["name"]))
+
     async def on_policy(**_: Any) -> None:
         wake(keys.AGENT_ACCESS)
 
@@ -184,6 +188,7 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
         (resources.VIRTUAL_CLUSTERS, on_virtual_cluster),
         (resources.CLUSTER_VERSIONS, on_cluster_version),
         (resources.TENANT_POLICIES, on_policy),
+        (resources.SUPER_CLUSTERS, on_super_cluster),
         (resources.CERTIFICATE_SIGNING_REQUESTS, on_request),
         (resources.NODES, on_node),
         *(

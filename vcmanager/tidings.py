@@ -110,6 +110,7 @@ def _container(status: Body) -> object:
 
 _DIGESTS: Mapping[Resource, Callable[[Body], object]] = {
     resources.VIRTUAL_CLUSTERS: _virtual_cluster,
+    resources.SUPER_CLUSTERS: _metadata,  # its status is what is written by who is woken
     resources.NAMESPACES: _root,
     resources.STATEFUL_SETS: _workload,
     resources.DEPLOYMENTS: _workload,

@@ -1,9 +1,10 @@
 """One virtual node: there before the first binding, and kept while a pod names it, or always.
 
-Owns the effects. Server-side apply, because tenants may label their nodes. Must not know which
-leaves are shown. Hazards: a node that goes while pods name it takes their objects along, finished
-ones included; so it goes only when none does, or when the super node itself is gone. And a tenant
-may write any node into its pods, so a pod shows it one only by running there.
+Owns the effects. Server-side apply, because tenants may label their nodes; what they added to one
+keeps it, too. Must not know which leaves are shown. Hazards: a node that goes while pods name it
+takes their objects along, finished ones included; so it goes only when none does, or when the super
+node itself is gone. And a tenant may write any node into its pods, so a pod shows it one only by
+running there.
 """
 
 import asyncio
@@ -98,8 +99,11 @@ def _is_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
     if session.exposes_all or _is_about_to_be_named(below.name, session):
         return True
     pods = session.pods.on_node(below.name)
-    if pods and shown is not None and shown.annotations.get(marks.UID) == below.uid:
-        return True  # a finished pod keeps its node although nothing of it is below any more
+    if shown is not None and shown.annotations.get(marks.UID) == below.uid:
+        if pods:
+            return True  # a finished pod keeps its node although nothing of it is below any more
+        if below.name in session.nodes.additions.nodes:
+            return True  # a node that was cordoned and drained would come back open to all
     return any(_runs_on(below.name, *pod, session) for pod in pods)
 
 
@@ -127,17 +131,23 @@ async def _show(key: Key, super_node: Object, shown: Entry | None, session: Sess
     virtual = shown.decode() if shown is not None else None
     view, made = session.view.policy.nodes.view, session.reminders.made_nodes
     made.discard(key.name)
-    wanted = nodes.node(super_node, view)
+    wanted = nodes.node(super_node, view, virtual)
     status = nodes.status(super_node, session.super_cluster.agent_address(key.name), view)
     for field in nodes.MIRRORED:
         if session.reminders.is_left_out(field):
             status.pop(field, None)
     digest = wanted["metadata"]["annotations"][marks.DIGEST]
     if virtual is not None and not nodes.is_status_shown(virtual, status, digest):
-        await _apply(key, _status(key, status), shown, session, "status")
+        written = await _apply(key, _status(key, status), shown, session, "status")
+        if written is not None and written.get("spec") is not None:
+            virtual = written  # whatever its tenant did meanwhile is in it
+            wanted = nodes.node(super_node, view, virtual)
     elif virtual is not None:
         parking.settled(key, parking.TENANT, session, "status")
     if virtual is None or not nodes.is_node_shown(virtual, wanted):
+        if virtual is not None:
+            # Or a taint that the tenant adds in this moment would be written over.
+            wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
         await _apply(key, wanted, shown, session)
     else:
         parking.settled(key, parking.TENANT, session)
@@ -151,12 +161,12 @@ def _status(key: Key, status: Object) -> Object:
 
 async def _apply(
     key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
-) -> bool:
-    """Write a part of a node, unless that is parked; tells whether it was written."""
+) -> Object | None:
+    """Write a part of a node, unless that is parked; returns the answer when it was written."""
     part, before = Part(key, parking.TENANT, subresource), shown.decode() if shown else {}
     if parking.is_parked(part, body, before, session):
-        return False
-    written = await session.tenant_client.apply(
+        return None
+    written: Object = await session.tenant_client.apply(
         NODES, body, field_manager=marks.SYNCER, subresource=subresource
     )
     session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
@@ -175,7 +185,7 @@ async def _apply(
             tenant_x=shown,
             session=session,
         )
-    return True
+    return written
 
 
 async def _linger(key: Key, shown: Entry | None, session: Session) -> Verdict:

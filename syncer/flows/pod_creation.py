@@ -15,7 +15,7 @@ from kubeio.worker import Verdict, Wait
 from syncer import decide, denials, downward, kinds, policy
 from syncer.downward import Pair
 from syncer.expectations import Side
-from syncer.flows import tokens
+from syncer.flows import pod_placement, tokens
 from syncer.keys import NODE, TOKEN, Key
 from syncer.kinds import Kind
 from syncer.references import (
@@ -27,7 +27,14 @@ from syncer.references import (
     refs_of,
     token_sources,
 )
-from syncer.rejections import REASON, STUMBLES, Problem, RejectedError, malformed
+from syncer.rejections import (
+    REASON,
+    STUMBLES,
+    Problem,
+    RejectedError,
+    UnplacedError,
+    malformed,
+)
 from syncer.session import Session
 from syncer.special import (
     configuration,
@@ -66,6 +73,9 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
         await denials.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
         _wait_for_class(pair.key, pod, session)
         return downward.DONE
+    except UnplacedError as unplaced:
+        await pod_placement.hold(kind, pair, pod, str(unplaced), session)
+        return downward.DONE
     await _tell_withheld(pair.tenant_x, pod, session)
     await _tell_adjusted(pair.tenant_x, built, session)
     await _wait_for_own_claims(pair, pod, session)
@@ -76,7 +86,7 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
 def _build(
     pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
 ) -> Built:
-    """Return the twin; raises RejectedError, also for what has no shape."""
+    """Return the twin; raises RejectedError, also for what has no shape, and UnplacedError."""
     try:
         return pod_build.build(pod, facts(pod, super_namespace, wanted_tokens, session))
     except STUMBLES as stumble:  # a store may hold what no honest API server takes
@@ -201,6 +211,7 @@ def facts(
             namespaces=view.namespace_labels() if is_choosy else {},
             nodes=view.nodes() if is_choosy else (),
             node_view=view.policy.nodes.view,
+            additions=session.nodes.additions,
             shows=view.shows,
         ),
         variables=pod_env.service_variables(view.services(namespace), namespace, links=links),

@@ -19,7 +19,7 @@ from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
 from syncer.downward import Pair
 from syncer.expectations import BEHIND_SECONDS, Side
-from syncer.flows import nodes, pod_changes, pod_creation
+from syncer.flows import nodes, pod_changes, pod_creation, pod_placement
 from syncer.keys import Key, tenant_namespace
 from syncer.kinds import Kind
 from syncer.session import Session
@@ -143,6 +143,12 @@ async def _follow(both: Both) -> Verdict:
     assert twin is not None  # noqa: S101 - the step says so
     node = twin["spec"].get("nodeName") or ""
     is_bound_now = False
+    waits = not (node or both.side.deleting or pods.is_finished(twin))
+    if waits and (
+        await pod_placement.is_turned_away(both.kind, both.pair, both.pod, twin, session)
+        or await pod_placement.is_made_anew(both.pair, both.pod, twin, session)
+    ):
+        return Done()
     if not both.side.deleting:
         is_bound_now = bool(node) and not both.side.node
         if is_bound_now:

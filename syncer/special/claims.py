@@ -16,10 +16,10 @@ from syncer.leaves import ALLOW, FREE, Fields, Refuse, Verdict, Walk, Written
 from syncer.references import Ref
 from syncer.rejections import Problem, RejectedError
 from syncer.special import volumes
-from syncer.special.quantities import quantity
 from syncer.view import TenantView
 from tenancy import marks, names, ownership
 from tenancy.policies import EVERY
+from tenancy.quantities import quantity
 
 Json = Any
 

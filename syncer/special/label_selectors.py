@@ -67,10 +67,11 @@ def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     wanted = selector.get("matchLabels") or {}
     if any(key not in labels or labels[key] != value for key, value in wanted.items()):
         return False
-    return all(_holds(item, labels) for item in selector.get("matchExpressions") or ())
+    return all(holds(item, labels) for item in selector.get("matchExpressions") or ())
 
 
-def _holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Tell whether one walked expression selects an object with these labels."""
     key, values = item.get("key", ""), item.get("values") or ()
     match item.get("operator"):
         case "In":

@@ -1,18 +1,20 @@
 """Virtual nodes: what a tenant sees of the super nodes that its pods run on.
 
-Pure. Owns which leaves of a node a tenant may see. A node stands in a tenant from before the first
-binding to it until no pod object names it any more. It has no lease and no heartbeat: what it says
-changes when something happened. Hazard: times that tick (heartbeats) must stay out, or every node
-would be written for every tenant every few minutes.
+Pure. Owns which leaves of a node a tenant may see, and which taints on it are the tenant's own. A
+node stands in a tenant from before the first binding to it until no pod object names it any more,
+or longer while the tenant has something of its own on it. It has no lease and no heartbeat: what it
+says changes when something happened. Hazard: times that tick (heartbeats) must stay out, or every
+node would be written for every tenant every few minutes.
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kubeio import Object
 from syncer import policy
+from syncer.special.shapes import mapping, mappings
 from tenancy import marks
 from tenancy.policies import NodeView
 
@@ -35,29 +37,66 @@ _INFO_HIDDEN = ("bootID", "kubeProxyVersion", "machineID", "systemUUID")
 """Fields that the API wants present; what would identify the machine is empty."""
 
 
-def node(super_node: Mapping[str, Any], view: NodeView = "Standard") -> Object:
-    """Return metadata and spec of the virtual node, as they are applied."""
+def node(
+    super_node: Mapping[str, Any],
+    view: NodeView = "Standard",
+    virtual_node: Mapping[str, Any] | None = None,
+) -> Object:
+    """Return metadata and spec of the virtual node, as they are applied.
+
+    The API keeps the taints as one list with one owner, so that the tenant's own are in it, too.
+    """
     metadata, spec = super_node["metadata"], super_node.get("spec") or {}
-    shown = {
-        key: value
-        for key, value in (metadata.get("labels") or {}).items()
-        if policy.is_visible_node_label(key, view)
-    }
+    shown = shown_labels(metadata.get("labels") or {}, view)
     taints = [
         {key: taint[key] for key in ("key", "value", "effect") if taint.get(key)}
         for taint in spec.get("taints") or ()
     ]
+    ours = {_taint_key(taint) for taint in taints}
+    own = [taint for taint in own_taints(virtual_node or {}) if _taint_key(taint) not in ours]
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": metadata["name"],
             "labels": {**shown, marks.VIRTUAL_NODE: "true"},
-            "annotations": {marks.UID: metadata["uid"], marks.DIGEST: _digest(super_node, shown)},
+            "annotations": {
+                marks.UID: metadata["uid"],
+                marks.DIGEST: _digest(super_node, shown),
+                marks.TAINTS: ",".join(sorted(ours)),
+            },
         },
-        # Also when empty: the list is owned as a whole, so that a tenant's own taint goes again.
-        "spec": {"taints": taints},
+        # Also when empty: the list is owned as a whole, so that one that went below goes here.
+        "spec": {"taints": [*taints, *own]},
     }
+
+
+def shown_labels(labels: Mapping[str, str], view: NodeView) -> dict[str, str]:
+    """Return those labels of a super node that its tenant sees."""
+    return {key: value for key, value in labels.items() if policy.is_visible_node_label(key, view)}
+
+
+def own_taints(virtual_node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the taints of a virtual node that its tenant put there, as they stand.
+
+    A node that we made before taints were recorded has ours only.
+    """
+    annotations = mapping(mapping(virtual_node.get("metadata")).get("annotations"))
+    recorded = annotations.get(marks.TAINTS)
+    if recorded is None and annotations.get(marks.UID):
+        return []
+    ours = frozenset(str(recorded or "").split(","))
+    taints = mappings(mapping(virtual_node.get("spec")).get("taints"))
+    return [taint for taint in taints if _taint_key(taint) not in ours]
+
+
+def _values(taints: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {_taint_key(taint): str(taint.get("value") or "") for taint in taints}
+
+
+def _taint_key(taint: Mapping[str, Any]) -> str:
+    """Return what the API lets a node have once."""
+    return f"{taint.get('key', '')}:{taint.get('effect', '')}"
 
 
 def _digest(super_node: Mapping[str, Any], labels: Collection[str]) -> str:
@@ -110,17 +149,18 @@ def status(
 
 
 def is_node_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
-    """Tell whether metadata and spec are as wanted; what the tenant added stays."""
+    """Tell whether metadata and spec are as wanted; what the tenant added stays.
+
+    `wanted` was made with the same virtual node, so that the tenant's taints are in it.
+    """
     metadata, target = virtual_node["metadata"], wanted["metadata"]
     for field in ("labels", "annotations"):
         there = metadata.get(field) or {}
         if any(there.get(key) != value for key, value in target[field].items()):
             return False
-    taints = [
-        {key: value for key, value in taint.items() if key != "timeAdded"}
-        for taint in (virtual_node.get("spec") or {}).get("taints") or ()
-    ]
-    return bool(taints == wanted["spec"]["taints"])
+    taints = (virtual_node.get("spec") or {}).get("taints") or ()
+    # In whatever order: a tenant's tools put theirs first.
+    return _values(taints) == _values(wanted["spec"]["taints"])
 
 
 def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object, digest: str) -> bool:

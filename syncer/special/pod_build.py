@@ -13,7 +13,7 @@ from kubeio import Object
 from syncer import policy, translate
 from syncer.leaves import Walk
 from syncer.references import ephemeral_claims, is_reserved_name, refs_of
-from syncer.rejections import STUMBLES, Problem, RejectedError
+from syncer.rejections import STUMBLES, Problem, RejectedError, UnplacedError
 from syncer.special import pod_dns, pod_env, pod_levels, pod_scheduling, pod_size, token_specs
 from syncer.special.pod_dns import Resolver
 from syncer.special.pod_env import Mirrors, Variables
@@ -57,7 +57,11 @@ class Built(NamedTuple):
 
 
 def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
-    """Return the super pod. Raises RejectedError with every problem found."""
+    """Return the super pod.
+
+    Raises RejectedError with every problem found, and UnplacedError when there is none but that no
+    node is left for it.
+    """
     metadata, tenant_spec = tenant_pod["metadata"], tenant_pod["spec"]
     walk = Walk()
     spec = walk.fields(tenant_spec, pod_levels.table(facts.policy), "spec")
@@ -76,16 +80,19 @@ def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
     ]
     controller = translate.controller_of(metadata)
     controller_kind = str((controller or {}).get("kind", ""))
-    refused, notices = pod_scheduling.scheduling(
+    refused, notices, choice = pod_scheduling.scheduling(
         tenant_spec,
         spec,
         metadata.get("labels") or {},
         facts.placement,
         controller_kind=controller_kind,
+        uid=metadata["uid"],
     )
     problems += refused
     if problems:
         raise RejectedError(*problems)
+    if choice is not None and choice.problem:
+        raise UnplacedError(choice.problem)
     notices += _reserved_keys(metadata)
     mirrors = Mirrors(metadata, facts.policy.metadata)
     for kind in _CONTAINERS:
@@ -103,6 +110,8 @@ def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
         mirrors,
         passing=facts.policy.metadata,
     )
+    if choice is not None:
+        super_metadata["annotations"][marks.PLACEMENT] = choice.digest
     if controller is not None:
         super_metadata["ownerReferences"] = [_owner(facts)]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": super_metadata, "spec": spec}

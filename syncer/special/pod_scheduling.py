@@ -1,8 +1,9 @@
 """Where a super pod may run: selectors, affinity, spreading, tolerations and priority.
 
-Pure. Owns the rewriting of every term that selects pods or nodes, so that none reaches beyond the
-tenant. Must not know containers. Hazard: an affinity term without our label would see the pods of
-other tenants, and one with a namespace selector would see their namespaces.
+Pure. Owns the rewriting of every term that selects pods, so that none reaches beyond the tenant;
+`node_choice` has the terms that select nodes. Must not know containers. Hazard: an affinity term
+without our label would see the pods of other tenants, and one with a namespace selector would see
+their namespaces.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,13 +11,15 @@ from typing import Any, NamedTuple
 
 from syncer import policy
 from syncer.rejections import Problem
-from syncer.special import label_selectors, pod_size
+from syncer.special import label_selectors, node_choice, pod_size
+from syncer.special.node_additions import NONE, Additions
+from syncer.special.node_choice import PREFERRED as _PREFERRED
+from syncer.special.node_choice import REQUIRED as _REQUIRED
+from syncer.special.node_choice import Choice
 from tenancy import marks
 from tenancy.policies import NodeView
 
 Json = Any
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NODE_NAME = "node-name"
 """Rule: a pod names a node that the tenant has not got; it may get it later."""
 _GROUPS = ("schedulingGroup", "workloadRef")
@@ -39,12 +42,23 @@ class Placement(NamedTuple):
     nodes: Collection[str]
     """Virtual nodes of the tenant."""
     node_view: NodeView = "Standard"
+    additions: Additions = NONE
+    """What the tenant added to its nodes."""
     shows: Callable[[str, str], bool] = _shows_nothing
     """Whether the policy shows a class, by kind and name."""
 
     def hides(self, key: str) -> bool:
         """Tell whether the tenant's nodes do not show a label."""
         return not policy.is_visible_node_label(key, self.node_view)
+
+
+class Scheduled(NamedTuple):
+    """What came of the rewriting."""
+
+    refused: list[Problem]
+    left_out: list[Problem]
+    choice: Choice | None
+    """Which nodes the tenant's own say leaves; None: as the pod says itself."""
 
 
 def scheduling(
@@ -54,9 +68,18 @@ def scheduling(
     placement: Placement,
     *,
     controller_kind: str = "",
-) -> tuple[list[Problem], list[Problem]]:
-    """Rewrite `spec` in place; returns what rejects the pod and what was merely left out."""
+    uid: str = "",
+) -> Scheduled:
+    """Rewrite `spec` in place; tells what rejects the pod and what was merely left out.
+
+    `uid` is the tenant pod's.
+    """
     refused = _node_problems(spec, tenant_spec, placement)
+    choice = None
+    if not refused:
+        choice = node_choice.choose(tenant_spec, placement.additions, placement.node_view, uid)
+    if choice is not None:
+        _write_choice(spec, choice)
     refused += _write_classes(spec, tenant_spec, placement)
     affinity = spec.get("affinity") or {}
     for field in ("podAffinity", "podAntiAffinity"):
@@ -65,13 +88,34 @@ def scheduling(
         keys = constraint.pop("matchLabelKeys", None) or ()
         _apply_label_keys(constraint.get("labelSelector"), keys, "In", labels)
     tolerations = spec.pop("tolerations", None) or ()
-    kept, left_out = passed_tolerations(tolerations, controller_kind)
+    kept, left_out = passed_tolerations(
+        tolerations, controller_kind, own=placement.additions.taint_keys
+    )
     left_out += _group_problems(tenant_spec)
     if kept:
         spec["tolerations"] = kept
     if node := tenant_spec.get("nodeName"):
         _pin(spec, node)
-    return refused, left_out
+    return Scheduled(refused, left_out, choice)
+
+
+def _write_choice(spec: dict[str, Any], choice: Choice) -> None:
+    affinity = dict(spec.get("affinity") or {})
+    nodes: dict[str, Json] = {}
+    if choice.required is not None:
+        nodes[_REQUIRED] = {"nodeSelectorTerms": list(choice.required)}
+    if choice.preferred:
+        nodes[_PREFERRED] = list(choice.preferred)
+    _set(affinity, "nodeAffinity", nodes)
+    _set(spec, "affinity", affinity)
+    _set(spec, "nodeSelector", dict(choice.selector))
+
+
+def _set(fields: dict[str, Any], field: str, value: Json) -> None:
+    """Write a field, or take it away when it says nothing."""
+    fields.pop(field, None)
+    if value:
+        fields[field] = value
 
 
 def spread_defaults(controller_kind: str, controller_uid: str) -> list[dict[str, Any]]:
@@ -93,11 +137,15 @@ def spread_defaults(controller_kind: str, controller_uid: str) -> list[dict[str,
 
 
 def passed_tolerations(
-    tolerations: Sequence[Mapping[str, Any]], controller_kind: str = ""
+    tolerations: Sequence[Mapping[str, Any]],
+    controller_kind: str = "",
+    *,
+    own: Collection[str] = (),
 ) -> tuple[list[Json], list[Problem]]:
     """Return the tolerations that go down, and a problem for each one left out.
 
-    Those that a controller adds to all its pods are left out without a word: nobody wrote them.
+    Left out without a word: what a controller adds to all its pods, as nobody wrote it, and what is
+    about `own` taint keys, those of the tenant's taints, as those are heeded above.
     """
     kept: list[Json] = []
     left_out: list[Problem] = []
@@ -105,7 +153,7 @@ def passed_tolerations(
         key = toleration.get("key") or ""
         if key in policy.TOLERATED_TAINTS:
             kept.append(toleration)
-        elif key not in policy.ADDED_TOLERATIONS.get(controller_kind, ()):
+        elif key not in own and key not in policy.ADDED_TOLERATIONS.get(controller_kind, ()):
             text = f"tolerates {key or 'every taint'}, which is not offered; it is left out"
             left_out.append(Problem("toleration", f"spec.tolerations[{index}]", text))
     return kept, left_out
@@ -152,13 +200,13 @@ def _node_problems(
     problems = [
         _hidden(key, f"spec.nodeSelector[{key}]")
         for key in spec.get("nodeSelector") or {}
-        if placement.hides(key)
+        if marks.is_reserved(key)
     ]
     for term in _node_terms(spec):
         problems += [
             _hidden(str(expression.get("key")), "spec.affinity.nodeAffinity")
             for expression in term.get("matchExpressions") or ()
-            if placement.hides(str(expression.get("key")))
+            if marks.is_reserved(str(expression.get("key")))
         ]
         problems += [
             _unknown_node(str(name), "spec.affinity.nodeAffinity")

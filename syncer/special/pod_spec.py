@@ -160,7 +160,8 @@ POD_SPEC: Table = {
     "initContainers": Each(CONTAINER),
     "nodeName": Written(
         "pod_scheduling",
-        "must be a node that your cluster shows; the pod then runs there or nowhere",
+        "must be a node that your cluster shows; the pod then runs there, or has failed when the"
+        " node has no room or no free port for it",
     ),
     "nodeSelector": FREE,
     "os": Fields({"name": Only(frozenset({"linux"}), "os", "use linux, or leave it out")}),

@@ -5,9 +5,10 @@ refuses a changed qosClass; containers that the tenant did not write (injected o
 messages of the kubelet name the super namespace.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeio import Object
 from syncer import policy, translate
@@ -163,6 +164,70 @@ def lost(tenant_pod: Mapping[str, Any]) -> Object:
             "message": "The pod vanished from the node's cluster without being deleted here.",
         },
     }
+
+
+def unschedulable(tenant_pod: Mapping[str, Any], message: str) -> Object | None:
+    """Return the merge patch for a pod that no node is left for; None when it says so already."""
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    conditions = _own_conditions(tenant_pod)
+    there = next((item for item in conditions if item["type"] == said["type"]), {})
+    wanted = {**said, "message": message[: policy.MAX_GATE_MESSAGE]}
+    if all(there.get(field) == value for field, value in wanted.items()):
+        return None
+    is_new = there.get("status") != said["status"] or not _time(there.get("lastTransitionTime"))
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    wanted["lastTransitionTime"] = now if is_new else there["lastTransitionTime"]
+    others = [dict(item) for item in conditions if item["type"] != said["type"]]
+    return {
+        "metadata": {"uid": tenant_pod["metadata"]["uid"]},
+        "status": {"conditions": [*others, wanted]},
+    }
+
+
+class Rejection(NamedTuple):
+    """Why a kubelet would not have a pod that names its node, in the words of a status."""
+
+    reason: str
+    message: str
+
+
+_NO_PORTS = "didn't have free ports"
+_SHORT = re.compile(r"\bInsufficient (cpu|ephemeral-storage|memory)\b")
+_FULL = "Too many pods"
+
+
+def rejection(super_pod: Mapping[str, Any]) -> Rejection | None:
+    """Return why a twin, which may go to one node only, is not for that node as this is now.
+
+    None while the scheduler has not said so, makes room, or waits for what a kubelet would wait
+    for, too.
+    """
+    found = mapping(super_pod.get("status"))
+    said = next(
+        (
+            str(item.get("message") or "")
+            for item in mappings(found.get("conditions"))
+            if item.get("type") == "PodScheduled" and item.get("reason") == "Unschedulable"
+        ),
+        "",
+    )
+    if found.get("nominatedNodeName"):
+        return None
+    if _NO_PORTS in said:
+        text = f"Predicate NodePorts failed: node(s) {_NO_PORTS} for the requested pod ports"
+        return Rejection("NodePorts", f"Pod was rejected: {text}")
+    short = _SHORT.search(said)
+    resource = short[1] if short else "pods" if _FULL in said else ""
+    if not resource:
+        return None
+    text = f"Pod was rejected: Node didn't have enough resource: {resource}"
+    return Rejection(f"OutOf{resource}", text)
+
+
+def rejected(tenant_pod: Mapping[str, Any], why: Rejection) -> Object:
+    """Return the merge patch for a pod that its node will not have."""
+    said = {"phase": "Failed", "reason": why.reason, "message": why.message}
+    return {"metadata": {"uid": tenant_pod["metadata"]["uid"]}, "status": said}
 
 
 def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> Object | None:

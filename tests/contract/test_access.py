@@ -13,6 +13,7 @@ from tenancy.access import Access, AccessProblemError
 TABLES = {
     **{each.account: each.rows for each in generate.COMPONENTS},
     "tenant": tuple(generate.TENANT_ACCESS),
+    "target": tuple(generate.TARGET_ACCESS),
 }
 
 
@@ -55,6 +56,15 @@ def test_the_tenants_role_is_one_cluster_role():
     found = yaml.safe_load((generate.ROOT / generate.TENANT_ROLE).read_text())
     assert (found["kind"], found["metadata"]["name"]) == ("ClusterRole", "tenancy:syncer")
     assert len(found["rules"]) == len(generate.TENANT_ACCESS)
+
+
+def test_a_target_grants_less_than_the_home_cluster():
+    found = yaml.safe_load((generate.ROOT / generate.TARGET_ROLE).read_text())
+    assert (found["kind"], len(found["rules"])) == ("ClusterRole", len(generate.TARGET_ACCESS))
+    assert {*generate.TARGET_ACCESS} < {*TABLES["vc-syncer"]}
+    granted = {each for row in generate.TARGET_ACCESS for each in row.resources}
+    assert {"namespaces", "pods", "secrets", "networkpolicies"} <= granted
+    assert not granted & {"services", "leases", "virtualclusters", "persistentvolumes"}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,13 @@ import msgspec
 import pytest
 import yaml
 
-from tenancy import specs
-from tenancy.resources import CLUSTER_VERSIONS, TENANT_POLICIES, VIRTUAL_CLUSTERS
+from tenancy import specs, super_clusters
+from tenancy.resources import (
+    CLUSTER_VERSIONS,
+    SUPER_CLUSTERS,
+    TENANT_POLICIES,
+    VIRTUAL_CLUSTERS,
+)
 
 CRDS = Path("charts/virtual-cluster/files/crds")
 STATUS_FOR_PEOPLE = {"reason", "message"}
@@ -28,7 +33,10 @@ def schema(resource, *path: str) -> dict[str, Any]:
     return node
 
 
-@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS, TENANT_POLICIES])
+ALL = [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS, TENANT_POLICIES, SUPER_CLUSTERS]
+
+
+@pytest.mark.parametrize("resource", ALL)
 def test_coordinates_are_those_of_the_vocabulary(resource):
     spec = crd(resource)["spec"]
     assert (spec["group"], spec["names"]["plural"], spec["names"]["kind"]) == (
@@ -51,6 +59,10 @@ def test_coordinates_are_those_of_the_vocabulary(resource):
         (CLUSTER_VERSIONS, ("spec", "etcd"), specs.Bundle),
         (CLUSTER_VERSIONS, ("spec", "apiServer"), specs.Bundle),
         (CLUSTER_VERSIONS, ("spec", "controllerManager"), specs.Bundle),
+        (SUPER_CLUSTERS, ("spec",), super_clusters.SuperClusterSpec),
+        (SUPER_CLUSTERS, ("spec", "secretRef"), super_clusters.SecretRef),
+        (SUPER_CLUSTERS, ("status",), super_clusters.SuperClusterStatus),
+        (SUPER_CLUSTERS, ("status", "network"), super_clusters.Ranges),
     ],
 )
 def test_the_fields_of_the_schema_are_those_of_the_view(resource, path, view):
@@ -60,7 +72,26 @@ def test_the_fields_of_the_schema_are_those_of_the_view(resource, path, view):
     assert set(node.get("required", ())) == {name for name, each in fields.items() if each.required}
     for name, inside in node["properties"].items():
         if "default" in inside:
-            assert inside["default"] == fields[name].default
+            assert inside["default"] == _default(fields[name])
+
+
+def _default(declared: Any) -> Any:
+    """Return a default as JSON has it; a struct without a word is an empty object."""
+    if declared.default_factory is not msgspec.NODEFAULT:
+        return declared.default_factory()
+    plain = msgspec.to_builtins(declared.default)
+    if isinstance(declared.default, msgspec.Struct):
+        return {}
+    return [] if plain == () else plain
+
+
+def test_the_network_and_the_taints_of_a_super_cluster_are_those_of_the_view():
+    node = schema(SUPER_CLUSTERS, "spec", "network")
+    fields = msgspec.structs.fields(super_clusters.NetworkFacts)
+    assert set(node["properties"]) == {each.encode_name for each in fields}
+    taint = schema(SUPER_CLUSTERS, "spec", "taints")["items"]
+    assert set(taint["properties"]) == set(super_clusters.Taint.__struct_fields__)
+    assert taint["properties"]["effect"]["enum"] == [*get_args(super_clusters.Effect)]
 
 
 def test_the_status_has_what_the_view_reads():
@@ -73,6 +104,7 @@ def test_the_status_has_what_the_view_reads():
     [
         (VIRTUAL_CLUSTERS, "dns", specs.VirtualClusterSpec),
         (CLUSTER_VERSIONS, "serviceType", specs.ClusterVersionSpec),
+        (SUPER_CLUSTERS, "mode", super_clusters.SuperClusterSpec),
     ],
 )
 def test_enumerations_have_the_same_values(resource, field, view):
@@ -81,8 +113,9 @@ def test_enumerations_have_the_same_values(resource, field, view):
     assert schema(resource, "spec", field)["enum"] == [*get_args(declared.type)]
 
 
-def test_conditions_are_a_list_by_type_that_two_writers_can_share():
-    conditions = schema(VIRTUAL_CLUSTERS, "status", "conditions")
+@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, SUPER_CLUSTERS])
+def test_conditions_are_a_list_by_type_that_two_writers_can_share(resource):
+    conditions = schema(resource, "status", "conditions")
     assert conditions["x-kubernetes-list-type"] == "map"
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
 
@@ -114,7 +147,7 @@ def rules(node: Any) -> list[dict[str, Any]]:
     return [*own, *(rule for value in node.values() for rule in rules(value))]
 
 
-@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS, TENANT_POLICIES])
+@pytest.mark.parametrize("resource", ALL)
 def test_every_rule_has_words_of_its_own(resource):
     found = rules(crd(resource)["spec"]["versions"][0]["schema"])
     assert found

@@ -1,6 +1,10 @@
 """What kubectl asks of a node's agent as the chart runs it: debug containers, and a rollout."""
 
+import asyncio
+import contextlib
 import json
+import socket
+import ssl
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -45,6 +49,70 @@ def test_a_debug_container_is_talked_to_and_sees_its_target(tenant_a: TenantClus
         debugging.stdin.close()
         debugging.wait(timeout=30)
     assert user.run("-n", SPACE, "logs", "main", "-c", name).startswith("heard hello\n")
+
+
+def test_the_right_to_look_is_no_right_to_run(tenant_a: TenantCluster):
+    """SEC-22: an exec over a WebSocket is a GET, and who may only get pods/exec runs nothing."""
+    user, account = tenant_a.kubectl, f"system:serviceaccount:{SPACE}:looker"
+    asked = ("-n", SPACE, f"--as={account}", "exec", "main", "--", "echo", "ran")
+    user.run("-n", SPACE, "create", "serviceaccount", "looker")
+    for verbs, is_let in (("get", False), ("get,create", True)):
+        role = f"looker-{len(verbs)}"
+        rules = (f"--verb={verbs}", "--resource=pods,pods/exec")
+        user.run("-n", SPACE, "create", "role", role, *rules)
+        bound = (f"--role={role}", f"--serviceaccount={SPACE}:looker")
+        user.run("-n", SPACE, "create", "rolebinding", role, *bound)
+        if is_let:
+            until(lambda: user.call(*asked).out == "ran\n", "the right to create is enough")
+        else:
+            refused = user.call(*asked)
+            assert refused.code != 0
+            assert 'cannot create resource "pods/exec"' in refused.err
+
+
+async def open_ports(address: str) -> set[int]:
+    """Return the ports at which somebody listens, of all."""
+    places, found = asyncio.Semaphore(256), set()
+
+    async def knock(port: int) -> None:
+        async with places:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(10):
+                    _, writer = await asyncio.open_connection(address, port)
+                found.add(port)
+                writer.transport.abort()
+
+    await asyncio.gather(*map(knock, range(1, 65536)))
+    return found
+
+
+def answer_of(address: str, port: int) -> bytes:
+    """Return what a TLS port says to a request of nobody's; empty when it hangs up."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        contextlib.suppress(ssl.SSLError, ConnectionError),
+        socket.create_connection((address, port), timeout=10) as plain,
+        context.wrap_socket(plain) as talking,
+    ):
+        talking.sendall(b"GET /pods HTTP/1.1\r\nHost: a\r\n\r\n")
+        return talking.recv(1000)
+    return b""
+
+
+@pytest.mark.thorough
+def test_pods_of_tenants_find_no_open_door(super_cluster: SuperCluster, tenant_a: TenantCluster):
+    """SEC-13: one port for tenants, that asks for a certificate; health without a word more."""
+    user = tenant_a.kubectl
+    (agent,) = agent_pods(super_cluster.kubectl)
+    address = agent["status"]["podIP"]
+    found = asyncio.run(open_ports(address))
+    assert {10550} <= found <= {10550, 10551, 10552}
+    assert answer_of(address, 10550) == b""
+    assert 10552 not in found or answer_of(address, 10552).startswith(b"HTTP/1.1 401 ")
+    looks = f"for at in healthz readyz metrics pods; do wget -qO- {address}:10551/$at; done; true"
+    said = user.run("-n", SPACE, "exec", "main", "--", "sh", "-c", looks)
+    assert said.splitlines() == ["ok", "serving: ok"]
 
 
 # A rollout.

@@ -77,7 +77,7 @@ def test_pods_that_vanish_without_notice_have_failed(
 def test_a_pod_that_its_node_evicts_stays_as_it_ended(
     tenant_b: TenantCluster, super_cluster: SuperCluster
 ):
-    """The kubelet evicts a pod that writes more than its limit."""
+    """REL-40: the kubelet evicts a pod that writes more than its limit."""
     greedy = objects.pod(
         "greedy", "dd if=/dev/zero of=/file bs=1M count=16; sleep 600", namespace=SPACE
     )

@@ -124,6 +124,7 @@ def test_the_syncer_away_harms_nothing(
 
 
 def test_a_lost_etcd_pod_loses_nothing(super_cluster: SuperCluster, tenant_a: TenantCluster):
+    """REL-21."""
     tenant_a.kubectl.apply(objects.sleeper("survivor"))
     tenant_a.kubectl.run("wait", "--for=condition=Ready", "pod/survivor", "--timeout=90s")
     before = (super_pods(super_cluster, tenant_a), tenant_uids(tenant_a, "default"))

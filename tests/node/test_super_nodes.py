@@ -206,6 +206,7 @@ def test_a_drained_node_is_left_at_the_pace_of_the_tenants_budget(
     space: str,
     budget: dict[str, Any],
 ):
+    """REL-40."""
     above, below = tenant_a.kubectl, super_cluster.kubectl
     where = tenant_a.super_namespace(space)
     scratch = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
@@ -259,7 +260,10 @@ def test_a_drained_node_is_left_at_the_pace_of_the_tenants_budget(
 def test_a_node_that_is_gone_takes_its_pods_along_and_controllers_replace_theirs(
     super_cluster: SuperCluster, tenant_a: TenantCluster, space: str
 ):
-    """As on a cluster of one's own: nobody runs these pods any more, so their objects go."""
+    """REL-41: as on a cluster of one's own.
+
+    Nobody runs these pods any more, so their objects go.
+    """
     above, below = tenant_a.kubectl, super_cluster.kubectl
     roll_out(above, deployment("kept", 6, space))
     node = next(iter(placed(above, space, "kept")))

@@ -161,6 +161,7 @@ def test_a_super_delete_reaches_the_tenant_and_the_owner_makes_a_new_pod(
 
 @pytest.mark.thorough
 def test_a_configmap_change_reaches_the_pod(tenant_a: TenantCluster, space: str):
+    """REL-81."""
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -10,7 +10,7 @@ import orjson
 from hypothesis import strategies as st
 
 from syncer.leaves import Allow, Free, Only, Written, paths
-from syncer.rejections import STUMBLES, RejectedError
+from syncer.rejections import STUMBLES, RejectedError, UnplacedError
 from syncer.special import pod_build
 from syncer.special.pod_build import PodFacts
 from syncer.special.pod_spec import POD_SPEC
@@ -76,7 +76,7 @@ def _built(pod: Mapping[str, Any], facts: PodFacts) -> tuple[Mapping[str, Any] |
     """Return the twin, or why there is none; what code stumbles over is refused by the flow."""
     try:
         return pod_build.build(pod, facts).pod, ""
-    except RejectedError as rejected:
+    except (RejectedError, UnplacedError) as rejected:
         return None, str(rejected)
     except STUMBLES as stumble:
         return None, repr(stumble)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from kubeio import transport
 from kubeio.endpoint import Endpoint
@@ -16,7 +17,12 @@ Wires = Callable[[Endpoint, "Fence | None"], Wire]
 def directed(wires: Wires) -> Iterator[None]:
     """Have every client that is opened from now on speak through the wire that `wires` gives it."""
     before, context = transport._wire, transport.tls.context
-    transport._wire = lambda endpoint, _, __, fence: wires(endpoint, fence)  # type: ignore[assignment]
+
+    def chosen(endpoint: Endpoint, *others: Any) -> Wire:
+        _, _, fence, _ = others
+        return wires(endpoint, fence)
+
+    transport._wire = chosen
     try:
         yield
     finally:

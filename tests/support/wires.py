@@ -21,7 +21,11 @@ def use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _aiohttp(
-    endpoint: Endpoint, context: ssl.SSLContext | None, connections: int, fence: Fence | None
+    endpoint: Endpoint,
+    context: ssl.SSLContext | None,
+    connections: int,
+    fence: Fence | None,
+    most: int | None,
 ) -> ProxiedWire:
     return ProxiedWire(
         endpoint.server,
@@ -30,4 +34,5 @@ def _aiohttp(
         connections=connections,
         proxy="",
         fence=fence,
+        most=most,
     )

@@ -131,6 +131,7 @@ async def test_a_server_without_the_feature_is_noticed(tmp_path):
 
 
 async def test_killed_servers_frozen_servers_and_lost_history(tmp_path):
+    """REL-28, REL-31, REL-46."""
     plane = ControlPlane(tmp_path)
     async with running(plane), Client(plane.endpoint) as client:
         store, told = Store(), []
@@ -159,6 +160,7 @@ async def test_killed_servers_frozen_servers_and_lost_history(tmp_path):
 
 
 async def test_what_happened_while_nobody_could_watch_is_found_out(tmp_path):
+    """REL-28."""
     plane = ControlPlane(tmp_path)
     async with running(plane), Client(plane.endpoint) as client:
         await client.create(CONFIG_MAPS, _config_map("default", "old"))

@@ -52,6 +52,7 @@ async def test_a_claim_is_bound_and_its_volume_shown(synced: World):
 
 
 async def test_a_bound_claim_grows(synced: World):
+    """REL-44: asked for above, done below, and told."""
     space, volume = await bound_claim(synced)
     since = synced.mark("super")
     grown = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
@@ -141,6 +142,7 @@ async def test_a_restart_writes_nothing(world: World):
 
 
 async def test_a_claim_that_was_deleted_below_never_gets_other_storage(synced: World):
+    """REL-44: it waits for its own volume."""
     space, volume = await bound_claim(synced)
     first = await synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x")
     below = synced.super_namespace(space)
@@ -162,6 +164,7 @@ async def test_a_claim_that_was_deleted_below_never_gets_other_storage(synced: W
 
 
 async def test_a_claim_whose_volume_is_gone_as_well_is_lost(world: World):
+    """REL-44: as Kubernetes calls it."""
     async with world.syncer():
         space, volume = await bound_claim(world)
     below = world.super_namespace(space)

@@ -77,6 +77,7 @@ async def test_an_object_that_lost_its_labels_is_found_and_labelled_again(synced
 
 
 async def test_drift_of_a_pod_is_repaired(synced: World):
+    """REL-39: labels, the record of containers, and an image."""
     space = await furnish(synced)
     below = synced.super_namespace(space)
     drift = {
@@ -146,6 +147,7 @@ async def test_a_token_that_was_removed_while_nobody_looked_is_put_back(world: W
 
 
 async def test_orphans_of_every_kind_are_collected_after_a_downtime(world: World):
+    """REL-04: those of one namespace, and none of the other."""
     async with world.syncer():
         space = await furnish(world)
         kept = await furnish(world)

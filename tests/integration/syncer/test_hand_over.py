@@ -87,6 +87,7 @@ def touched(writes: Sequence[Attempt]) -> set[tuple[str, str, str]]:
 
 
 async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(stage: Stage):
+    """REL-01, REL-50: in mid-burst, by another process."""
     world, pair = stage.world, stage.pair
     holder, standby = await pair.settled()
     space = await world.namespace()
@@ -114,6 +115,7 @@ async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(
 
 
 async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wakes(stage: Stage):
+    """REL-12, REL-50: not one request after it woke."""
     world, pair = stage.world, stage.pair
     holder, standby = await pair.settled()
     space = await world.namespace()

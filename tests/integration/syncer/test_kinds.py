@@ -172,7 +172,10 @@ class Life:
 
 @BY_KIND
 async def test_life(world: World, kind: Kind):
-    """From the first write to a name's second owner, in a namespace whose name is hashed below."""
+    """REL-04, REL-09, REL-39: from the first write to a name's second owner.
+
+    The namespace's name is hashed below.
+    """
     life, changed = Life(world, kind, very_long()), _CHANGES[kind.method]
     per_change = (changed,) if life.sample.carries_changes else ()
     async with world.syncer():

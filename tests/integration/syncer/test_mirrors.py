@@ -212,6 +212,7 @@ async def test_the_default_class_is_the_tenants_default(mirrored: World):
 
 
 async def test_a_kind_that_either_side_begins_or_stops_to_serve(world: World):
+    """REL-45."""
     case = next(case for case in CASES if case.resource is VOLUME_SNAPSHOT_CLASSES)
     for client in (world.below, world.above):
         await serve(client)

@@ -12,6 +12,7 @@ from tests.support.names import fresh_name
 
 
 async def test_a_namespace_goes_after_its_pods(synced: World):
+    """REL-22: not before them."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
@@ -39,6 +40,7 @@ async def test_a_very_long_name_is_mapped_and_carried(synced: World):
 
 
 async def test_a_namespace_made_anew_waits_until_the_old_one_is_gone_below(world: World):
+    """REL-08: with an Event that says so."""
     async with world.syncer():
         space = await world.namespace()
         below = world.super_namespace(space)

@@ -40,7 +40,10 @@ async def test_equal_names_in_two_tenants_stay_apart(world: World, tmp_path: Pat
 
 
 async def test_a_frozen_tenant_stops_nobody_else(world: World, tmp_path: Path):
-    """Its connections stay open and nothing answers, while its pods' statuses keep changing."""
+    """REL-16, REL-76: it takes connections and does not answer.
+
+    Meanwhile its pods' statuses keep changing.
+    """
     async with (
         own_world(world.super_plane, tmp_path / "frozen") as frozen,
         world.syncer() as syncer,

@@ -28,6 +28,7 @@ async def gone(look, within: float = 30.0) -> None:
 
 
 async def test_a_pod_goes_down_runs_and_goes(synced: World):
+    """REL-26: in a tenant that has no name server at all."""
     space = await synced.namespace()
     node = await synced.super_node()
     made = await synced.above.create(PODS, pod("web"), namespace=space)
@@ -135,6 +136,7 @@ async def test_a_pod_with_token_configuration_and_root_ca(synced: World):
 
 
 async def test_an_eviction_below_takes_the_tenant_pod_with_its_reason(synced: World):
+    """REL-40: the words of the eviction go up."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
@@ -359,7 +361,7 @@ async def test_labels_and_images_follow_and_strange_keys_do_not(synced: World):
             "volume-source",
         ),
         ({"priorityClassName": "system-node-critical"}, "priority-class"),
-        ({"nodeSelector": {"node-role.kubernetes.io/control-plane": ""}}, "node-label"),
+        ({"nodeSelector": {marks.VIRTUAL_NODE: "true"}}, "node-label"),
         (
             {
                 "containers": [
@@ -408,7 +410,10 @@ async def test_a_foreign_pod_of_the_same_name_is_never_touched(synced: World):
 
 
 async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: World):
-    """The tenant deleted and made it anew while nobody looked: no force below on our own."""
+    """REL-08, REL-09: no force below on our own.
+
+    The tenant deleted and made it anew while nobody looked.
+    """
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
         await world.above.create(PODS, pod("web"), namespace=space)
@@ -432,6 +437,7 @@ async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: World):
 
 
 async def test_a_forced_delete_is_carried_down_as_such(synced: World):
+    """REL-42: no grace above, none below."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)

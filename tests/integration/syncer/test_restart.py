@@ -81,6 +81,7 @@ async def test_a_restart_with_nothing_changed_writes_nothing(own: World):
 
 
 async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(own: World):
+    """REL-11: it wakes the key of what it finds, and writes nothing itself."""
     async with own.syncer():
         space, _ = await furnish(own)
         below, above = own.mark("super"), own.mark("tenant")
@@ -138,7 +139,7 @@ async def test_what_happened_in_the_meantime_is_caught_up(world: World):
 
 
 async def test_a_lost_answer_is_recognised_as_our_own_work(world: World):
-    """The twin was made, its answer was lost, and the cache has not shown it yet."""
+    """REL-02: the twin was made, its answer was lost, and the cache has not shown it yet."""
     async with world.syncer():
         space = await world.namespace()
         session = world.session

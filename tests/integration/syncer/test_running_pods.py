@@ -298,6 +298,7 @@ MARKS = """Object{metadata: Object.metadata{
 
 @pytest.mark.timeout(600)
 async def test_what_webhooks_add_is_lived_with_and_every_label_change_arrives(synced: World):
+    """REL-37."""
     marked = pod("web")
     marked["metadata"]["labels"]["inject"] = "yes"
     async with (
@@ -386,6 +387,7 @@ async def test_a_field_that_the_super_does_not_know_is_told_and_the_pod_is_made(
 
 
 async def test_a_difference_that_comes_back_five_times_is_parked_and_told(synced: World):
+    """REL-38."""
     space = await synced.namespace()
     service = {
         "metadata": {"name": "s"},

@@ -61,21 +61,10 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
     assert [write.verb for write in about(synced, since, space, node)] == ["patch"]
 
 
-async def test_what_a_tenant_does_to_its_node(synced: World):
-    """Its own labels stay, its taints go, and a node that it deleted comes back."""
+async def test_a_node_that_its_tenant_deleted_comes_back(synced: World):
+    """REL-23: with all that is shown of it."""
     space, node = await running_pod(synced)
-    await synced.above.patch(NODES, node, {"metadata": {"labels": {"mine": "1"}}})
-    taint = {"key": "own", "effect": "NoExecute"}
-    await synced.above.patch(NODES, node, {"spec": {"taints": [taint]}})
-    shown = await eventually(
-        lambda: synced.above.get(NODES, node),
-        until=lambda body: "own" not in {item["key"] for item in body["spec"].get("taints", [])},
-    )
-    assert shown["metadata"]["labels"]["mine"] == "1"
-    await synced.idle()
-    since = synced.mark("tenant")
-    await asyncio.sleep(0.3)
-    assert about(synced, since, space, node) == []
+    shown = await synced.above.get(NODES, node)
     await synced.above.delete(NODES, node)
     back = await eventually(
         lambda: synced.above.get(NODES, node),
@@ -85,6 +74,10 @@ async def test_what_a_tenant_does_to_its_node(synced: World):
         lambda: synced.above.get(NODES, node), until=lambda body: body["status"].get("addresses")
     )
     assert back["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
+    await synced.idle()
+    since = synced.mark("tenant")
+    await asyncio.sleep(0.3)
+    assert about(synced, since, space, node) == []
 
 
 async def test_a_node_goes_some_time_after_its_last_pod(synced: World):
@@ -104,6 +97,7 @@ async def test_a_finished_pod_keeps_its_node(synced: World):
 
 
 async def test_a_super_node_that_is_gone_is_gone_here(synced: World):
+    """REL-41: as soon as it is gone there."""
     _, node = await running_pod(synced)
     await synced.below.delete(NODES, node)
     await gone(lambda: synced.above.get(NODES, node))

@@ -197,6 +197,7 @@ async def test_a_field_that_is_not_known_below_gives_one_event_and_a_running_pod
 
 
 async def test_what_both_know_goes_down_and_up_in_one_write_each(synced: World):
+    """REL-24: a minor apart, and no loop."""
     space, node = await synced.namespace(), await synced.super_node()
     port = {"name": "p", "port": 80}
     backend = {"service": {"name": "x", "port": {"number": 80}}}
@@ -328,6 +329,7 @@ async def test_what_a_node_declares_arrives_and_its_heartbeats_cost_nothing(sync
 async def test_a_status_field_that_the_tenant_does_not_know_is_parked_with_its_path(
     synced: World, skew: Skew
 ):
+    """REL-24: what cannot be shown is not written for ever."""
     space, node = await synced.namespace(), await synced.super_node()
     body = pod("web")
     device = "vendor.example/gpu"

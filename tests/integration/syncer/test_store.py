@@ -67,6 +67,7 @@ def deletes(world: World, since: Mark) -> list[object]:
 
 
 async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World):
+    """REL-18: the etcd of the tenant was wiped."""
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
@@ -120,7 +121,7 @@ async def test_the_old_stores_return_ends_the_hold(own: World, monkeypatch):
 
 
 async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: World):
-    """Its revision is lower; with it bumped, the epoch would still tell."""
+    """REL-17: its revision is lower; with it bumped, the epoch would still tell."""
     async with own.syncer():
         first = await furnish(own)
     await own.tenant_plane.copy_store("backup")
@@ -140,6 +141,7 @@ async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: Wo
 
 
 async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: World):
+    """REL-17: the revision went on, the epoch went back."""
     async with own.syncer():
         await furnish(own)
     await own.tenant_plane.copy_store("backup")
@@ -184,6 +186,7 @@ async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(ow
 
 
 async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch):
+    """REL-15: its API server is stopped for some seconds."""
     monkeypatch.setattr("syncer.session.UNREACHABLE_SECONDS", 1.0)
     monkeypatch.setattr("syncer.session._LOOK_SECONDS", 0.2)
     async with own.syncer():

@@ -118,6 +118,7 @@ async def start(world: World, space: str, name: str, node: str, *, owned: bool =
 
 
 async def test_a_thousand_label_changes_arrive_and_nobody_fights(synced: World):
+    """REL-37: four additions, and no write at rest."""
     world = synced
     space, node = await world.namespace(), await world.super_node()
     names = [f"web-{number}" for number in range(PODS_CHANGED)]

@@ -380,3 +380,9 @@ async def test_tokens_name_the_tenants_own_issuer_and_end_when_they_say(tenant: 
         claims = yaml.safe_load(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         assert claims["iss"] == "https://kubernetes.default.svc.cluster.local"
         assert claims["exp"] - claims["iat"] == 3600
+    serving = await tenant.pair("root-ca")
+    account = Endpoint(server=tenant.server, ca=serving.certificate, token=made["status"]["token"])
+    async with Client(account) as client:
+        found = yaml.safe_load(await client.raw("GET", "/.well-known/openid-configuration"))
+        assert found["issuer"] == claims["iss"]
+        assert found["jwks_uri"] == f"{claims['iss']}/openid/v1/jwks"

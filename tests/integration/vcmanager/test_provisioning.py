@@ -353,6 +353,7 @@ async def test_the_tenant_has_our_objects_inside(stage: Stage):
 async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
     stage: Stage, inside: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ):
+    """REL-25."""
     monkeypatch.setattr(lookout, "_BASE", 0.01)
     cluster = await stage.declare()
     await stage.bring_up(cluster)

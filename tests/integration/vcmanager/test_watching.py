@@ -140,3 +140,27 @@ async def test_kopf_leaves_no_task_and_no_connection_behind(stage: Stage):
     async with operator.watching(stage.plane.endpoint_for(USER), [].append):
         await asyncio.sleep(0.5)
     await eventually(lambda: not asyncio.all_tasks() - before)
+
+
+async def test_a_super_cluster_wakes_itself_and_its_status_wakes_nobody(stage: Stage, woken):
+    name = fresh_name("c")
+    key = Key("SuperCluster", "", name)
+    body = {
+        "apiVersion": resources.SUPER_CLUSTERS.api_version,
+        "kind": "SuperCluster",
+        "metadata": {"name": name},
+        "spec": {"secretRef": {"name": "none"}},
+    }
+    await stage.admin.create(resources.SUPER_CLUSTERS, body)
+    await eventually(lambda: key in woken)
+    woken.clear()
+    said = {"status": {"version": "v1.36.4"}}
+    await stage.admin.patch(resources.SUPER_CLUSTERS, name, said, subresource="status")
+    await asyncio.sleep(0.5)
+    assert key not in woken
+    changed = {"spec": {"server": "https://10.0.0.5:6443"}}
+    await stage.admin.patch(resources.SUPER_CLUSTERS, name, changed)
+    await eventually(lambda: key in woken)
+    woken.clear()
+    await stage.admin.delete(resources.SUPER_CLUSTERS, name)
+    await eventually(lambda: key in woken)

@@ -169,7 +169,8 @@ class Judge:
                     or target.namespace == tenant.tenant.root
                 ):
                     return tenant
-            self.broke("I3", f"a write to {resource.plural} in {target.namespace}")
+            if world.below.of(NAMESPACES).get("", target.namespace) is not None:
+                self.broke("I3", f"a write to {resource.plural} in {target.namespace}")
         return None
 
     def _is_mapped(self, tenant: TenantSide, name: str, body: Any) -> bool:

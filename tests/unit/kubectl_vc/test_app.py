@@ -53,6 +53,10 @@ def test_the_version_is_that_of_the_package():
         (("create", "--nonsense"), "No such option"),
         (("nonsense",), "No such command 'nonsense'"),
         (("list", "--as-group", "g"), "--as-group needs --as"),
+        (("target",), "Usage: kubectl vc target"),
+        (("target", "join"), "Missing argument 'NAME'"),
+        (("target", "join", "c2"), "--target-kubeconfig or --target-context"),
+        (("target", "nonsense"), "No such command 'nonsense'"),
     ],
 )
 def test_a_wrong_call_ends_with_2_and_says_why(words, told, monkeypatch, tmp_path):
@@ -76,6 +80,27 @@ def test_bad_input_ends_with_1_before_any_server_is_asked(stdin, told, monkeypat
     assert done.stderr.startswith("error: ")
     assert told in done.stderr
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("home",), "home is the name of the cluster of the components themselves"),
+        (("No_Name",), "is no name for a SuperCluster"),
+        (("c2", "--label", "x"), "--label 'x' is not KEY=VALUE"),
+        (("c2", "--taint", "x"), "is not KEY[=VALUE]:EFFECT with one of NoSchedule"),
+        (("c2", "--taint", "x:Sometimes"), "is not KEY[=VALUE]:EFFECT"),
+    ],
+)
+def test_a_target_that_cannot_be_one_is_refused_before_any_server_is_asked(words, told):
+    done = invoke("target", "join", *words, "--target-context", "x", "--kubeconfig", "/none")
+    assert (done.exit_code, told in done.stderr) == (1, True), done.stderr
+
+
+def test_the_verbs_of_targets_take_the_flags_of_the_connection():
+    for verb in ("join", "list", "doctor", "leave"):
+        done = invoke("target", verb, "-h")
+        assert all(flag in done.output for flag in ("--kubeconfig", "--context", "--as "))
 
 
 def test_a_kubeconfig_that_is_there_is_refused_before_any_server_is_asked(monkeypatch, tmp_path):

@@ -8,8 +8,9 @@ KNOWN = completion.verbs()
 
 def test_the_verbs_come_from_the_command_line_itself():
     assert set(KNOWN) == {
-        *("create", "list", "get", "kubeconfig", "delete", "confirm-deletes", "version"),
+        *("create", "list", "get", "kubeconfig", "delete", "confirm-deletes", "version", "target"),
     }
+    assert set(KNOWN["target"].inner) == {"join", "list", "doctor", "leave"}
     assert KNOWN["get"].takes_name
     assert not KNOWN["create"].takes_name
     assert not KNOWN["list"].takes_name
@@ -44,6 +45,29 @@ def test_the_verbs_come_from_the_command_line_itself():
 )
 def test_the_unfinished_word_is_recognised(words, wanted):
     assert completion.locate(words, KNOWN).wanted is wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["target"], Wanted.VERB),
+        (["target", ""], Wanted.VERB),
+        (["target", "jo"], Wanted.VERB),
+        (["target", "join", ""], Wanted.NOTHING),
+        (["target", "doctor", ""], Wanted.TARGET),
+        (["target", "leave", "c2", ""], Wanted.NOTHING),
+        (["target", "leave", "--target-kubeconfig", ""], Wanted.FILE),
+        (["target", "join", "--target-context", ""], Wanted.CONTEXT),
+        (["target", "list", "-o", ""], Wanted.FORMAT),
+        (["target", "--"], Wanted.FLAG),
+    ],
+)
+def test_the_words_of_a_group_are_its_own(words, wanted):
+    rest, known = completion.within(words, KNOWN)
+    place = completion.locate(rest, known)
+    assert place.wanted is wanted
+    if words == ["target", ""]:
+        assert dict(completion.candidates(place, known)).keys() == known.keys()
 
 
 def test_flags_before_the_word_say_where_to_look():

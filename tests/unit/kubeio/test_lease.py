@@ -147,6 +147,7 @@ async def test_what_the_scope_returns_and_raises_comes_through():
 
 
 async def test_a_silent_server_fences_the_scope_before_anyone_else_could_take_over():
+    """REL-50."""
     store, time, scope = LeaseServer(), FakeTime(), Scope()
 
     async with misbehaving(store) as server, _candidate(server, time, scope) as (_, task):
@@ -205,6 +206,7 @@ async def test_a_strangers_edit_does_not_lose_the_lease():
 
 
 async def test_the_second_waits_for_as_long_as_the_first_renews_and_takes_over_when_it_stops():
+    """REL-50: never both."""
     store, time = LeaseServer(), FakeTime()
     first, second = Scope(), Scope()
     async with misbehaving(store) as server, _candidate(server, time, first) as (_, dying):
@@ -253,6 +255,7 @@ def _lease(holder="one", renewed="t0", duration=15):
 
 
 def test_an_observer_trusts_a_record_for_its_duration_and_no_clock_but_its_own():
+    """REL-51: the time written by the other may be of 1970."""
     time = FakeTime()
     observer = Observer(time.clock)
     assert not observer.is_held(None)
@@ -272,6 +275,7 @@ def test_times_that_fence_nothing_are_refused():
 
 
 async def test_a_write_is_let_through_only_while_the_lease_is_certainly_held():
+    """REL-12, REL-79: a loop that stood still counts as frozen."""
     store, time, scope = LeaseServer(), FakeTime(), Scope()
     async with misbehaving(store) as server, _candidate(server, time, scope) as (lease, task):
         with pytest.raises(errors.Fenced, match="the lease n/l was not renewed"):

@@ -158,6 +158,7 @@ TestQueueMachine.settings = settings(max_examples=150, stateful_step_count=60, d
 
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=6))
 def test_groups_with_work_take_turns(sizes):
+    """REL-76: one key each, however many are wanted."""
     queue = _queue()
     for group, size in enumerate(sizes):
         for number in range(size):
@@ -262,6 +263,7 @@ def test_weights_are_keys_in_a_row():
 
 
 def test_low_keys_come_after_high_ones_but_come():
+    """REL-80."""
     queue = _queue()
     queue.add("a/low", low=True)
     for number in range(100):
@@ -292,6 +294,7 @@ def test_what_others_wait_for_goes_before_them_and_passes_no_other_group(before)
 
 
 def test_a_greedy_group_has_its_places_and_no_more():
+    """REL-76."""
     queue = _queue(in_flight=3)
     for number in range(10):
         queue.add(f"greedy/{number}")
@@ -377,6 +380,7 @@ def test_a_far_delay_renewed_often_leaves_no_heap_behind():
 
 
 def test_a_dropped_group_that_comes_back_still_never_has_two_workers():
+    """REL-11."""
     queue = _queue()
     queue.add("a/1")
     queue.take()

@@ -176,6 +176,7 @@ async def test_a_streamed_list_becomes_the_store_and_goes_on_as_a_watch():
 
 
 async def test_nothing_is_synced_before_the_end_of_the_list():
+    """REL-05."""
     go_on = asyncio.Event()
 
     async def play(answer):
@@ -196,6 +197,8 @@ async def test_nothing_is_synced_before_the_end_of_the_list():
 
 
 async def test_a_streamed_list_that_breaks_before_its_end_is_begun_anew():
+    """REL-05, REL-31: what came of it counts for nothing."""
+
     async def break_off(answer):
         await answer.begin()
         await answer.event("ADDED", _pod("ghost", 5))
@@ -278,6 +281,8 @@ async def test_an_object_without_bottom_ends_no_reflector():
 
 
 async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
+    """REL-31: an ERROR event of a running watch."""
+
     async def gone(answer):
         status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
         await answer.event("ERROR", status)
@@ -293,6 +298,8 @@ async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
 
 
 async def test_gone_at_the_door_lists_anew_too():
+    """REL-31: an answer to its request."""
+
     async def gone(answer):
         await answer.status(410, "Expired")
 
@@ -311,6 +318,7 @@ async def test_gone_at_the_door_lists_anew_too():
 
 
 async def test_silence_ends_a_watch():
+    """REL-46."""
     script = Script(_scene(_pod("a", 5), version=10), version=10)
     async with _running(script, silence=0.1) as run:
         await eventually(lambda: len(script.watched) >= 2)
@@ -319,7 +327,10 @@ async def test_silence_ends_a_watch():
 
 
 async def test_a_watch_without_bookmarks_may_be_silent_and_is_asked_for_shorter():
-    """Of Events no server sends any: silence is no reason to doubt, and to ask once more."""
+    """REL-47: silence is no reason to doubt, and to ask once more.
+
+    Of Events no server sends any.
+    """
     script = Script(_scene(_pod("a", 5), version=10), version=10)
     async with _running(script, silence=0.1, has_bookmarks=False) as run:
         await eventually(lambda: run.names == ["a"])
@@ -329,6 +340,8 @@ async def test_a_watch_without_bookmarks_may_be_silent_and_is_asked_for_shorter(
 
 
 async def test_a_store_that_went_back_is_listed_anew():
+    """REL-10: another server, with an older state."""
+
     async def cut(answer):
         answer.cut()
 
@@ -435,6 +448,8 @@ async def test_what_is_wrong_can_be_read_and_goes_away():
 
 
 async def test_an_object_that_cannot_be_read_does_not_end_the_loop():
+    """REL-14, REL-49."""
+
     async def strange(answer):
         await answer.event("ADDED", {"metadata": {"name": 7}})
         await answer.hang()

@@ -40,6 +40,7 @@ def test_a_line_may_be_as_long_as_it_is():
 
 
 def test_what_ends_inside_a_line_was_cut():
+    """REL-49."""
     found = stream.Lines()
     assert found.feed(b"whole\nhal") == [b"whole"]
     with pytest.raises(errors.Unavailable, match="here: the stream was cut"):
@@ -56,6 +57,7 @@ def test_an_error_event_is_the_error():
     "line", [b"not json", b"{}", b'{"type":"X","object":{}}', b'{"type":1,"object":{}}', b"\xff"]
 )
 def test_what_is_no_event_is_a_broken_stream(line):
+    """REL-49."""
     with pytest.raises(errors.Unavailable, match="here"):
         stream.event(line, "here")
 

@@ -90,6 +90,7 @@ async def _delete(client):
 @pytest.mark.parametrize("verb", [_get, _put, _merge, _apply, _delete])
 @pytest.mark.parametrize("fault", [_cut, _told_to_wait, _told_unavailable])
 async def test_what_may_be_repeated_is(verb, fault):
+    """REL-34."""
     async with misbehaving(_after([fault, fault])) as server, Client(server.endpoint) as client:
         assert await verb(client) == GOOD
 
@@ -99,6 +100,7 @@ async def test_what_may_be_repeated_is(verb, fault):
     ("fault", "problem"), [(_cut, errors.Unavailable), (_told_unavailable, errors.ServerProblem)]
 )
 async def test_what_may_have_happened_is_not_repeated(verb, fault, problem):
+    """REL-34."""
     async with misbehaving(_after([fault])) as server, Client(server.endpoint) as client:
         with pytest.raises(problem):
             await verb(client)
@@ -247,6 +249,8 @@ async def test_watches_do_not_take_the_requests_places():
 
 
 async def test_a_silent_watch_ends():
+    """REL-46."""
+
     async def handler(request, answer):
         await answer.begin()
         await answer.hang()
@@ -407,8 +411,10 @@ async def test_acting_as_somebody_else_is_said_in_headers():
     assert not any("impersonate" in header for header in plain.headers)
 
 
-async def test_an_endless_answer_is_refused_before_it_fills_the_memory(monkeypatch):
-    monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 1000)
+@pytest.mark.parametrize("most", [None, 1000], ids=["any server", "this server"])
+async def test_an_endless_answer_is_refused_before_it_fills_the_memory(monkeypatch, most):
+    if most is None:
+        monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 1000)
 
     async def endless(_, answer):
         await answer.begin()
@@ -416,7 +422,7 @@ async def test_an_endless_answer_is_refused_before_it_fills_the_memory(monkeypat
             for _ in range(1000):
                 await answer.chunk(b"x" * 100)
 
-    async with misbehaving(endless) as server, Client(server.endpoint) as client:
+    async with misbehaving(endless) as server, Client(server.endpoint, most=most) as client:
         with pytest.raises(errors.Unavailable, match="an answer of more than 1000 bytes"):
             await client.get(PODS, "a", namespace="n", deadline=2)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import socket
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -282,6 +284,43 @@ async def test_the_next_address_is_tried_when_one_is_dead(monkeypatch):
 
         monkeypatch.setattr(made, "_addresses", addresses)
         assert (await made.exchange(ASKED, left=5)).content == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("where", "problem", "told"),
+    [
+        ("getaddrinfo", socket.gaierror(socket.EAI_AGAIN, "no name server"), "no name server"),
+        ("create_connection", OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
+    ],
+    ids=["names", "descriptors"],
+)
+@pytest.mark.parametrize("streams", [False, True])
+async def test_what_a_connection_lacked_is_had_again(monkeypatch, where, problem, told, streams):
+    """REL-52, REL-53: no name or no descriptor: what is kept goes on, no place is lost by it."""
+
+    async def lacking(*_, **__):
+        raise problem
+
+    async def ask():
+        if not streams:
+            return (await made.exchange(ASKED, left=5)).content
+        stream = await made.stream(ASKED, connect=5, silence=5)
+        stream.abort()
+        return b"hello"
+
+    loop = asyncio.get_running_loop()
+    async with served(Script(WHOLE, WHOLE, WHOLE)) as made:
+        assert (await made.exchange(ASKED, left=5)).content == b"hello"
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, where, lacking)
+            assert (await made.exchange(ASKED, left=5)).content == b"hello"
+            for connection in tuple(made._all):
+                connection.abort()
+            await asyncio.sleep(0)
+            for _ in range(3):
+                with pytest.raises(errors.NotSent, match=told):
+                    await ask()
+        assert await ask() == b"hello"
 
 
 async def test_a_place_is_given_on_by_those_who_give_up():

@@ -78,6 +78,7 @@ async def test_waiting_without_a_time_backs_off():
 
 
 async def test_conflicts_are_looked_at_again_at_once_but_not_for_ever():
+    """REL-35."""
     worker, queue, _ = _worker(_raising(errors.Conflict("changed")))
     for _ in range(CONFLICTS_AT_ONCE):
         assert await _once(worker, queue) == {}
@@ -102,6 +103,7 @@ async def test_a_success_in_between_ends_the_row_of_conflicts():
 
 
 async def test_the_servers_delay_is_kept():
+    """REL-33."""
     problem = errors.TooManyRequests("slow down", status=429, retry_after=7.0)
     worker, queue, _ = _worker(_raising(problem))
     assert await _once(worker, queue) == {"k": 7.0}
@@ -164,6 +166,7 @@ async def test_fields_name_the_key_in_what_the_reconcile_logs():
 
 
 async def test_a_poisonous_key_stops_nobody():
+    """REL-14."""
     worked = []
     queue = FairQueue(group=lambda key: key, base_delay=0.001, max_delay=0.01)
 
@@ -186,6 +189,7 @@ async def test_a_poisonous_key_stops_nobody():
 
 
 async def test_closing_lets_what_is_in_hand_finish():
+    """REL-13."""
     queue = FairQueue(group=lambda key: key)
     begun, finish, finished = asyncio.Event(), asyncio.Event(), []
 

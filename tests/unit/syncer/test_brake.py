@@ -60,6 +60,28 @@ def test_the_sentence_names_store_and_remedy():
     assert "kubectl vc confirm-deletes vc" in said
 
 
+def test_what_a_person_is_told_is_whole():
+    assert sentence(judge(KNOWN, sight(uid="")), "", "vc") == (
+        "No deletes are carried down: the tenant's store has kube-system <none>, and it is another"
+        " store than the one that was synced before. If this store is meant to stay, run `kubectl"
+        " vc confirm-deletes vc`; whatever it lacks is then deleted in the super cluster."
+        " Otherwise bring the old store back."
+    )
+    assert sentence(judge(KNOWN, sight(epoch=0, epoch_revision=0)), STORE, "vc") == (
+        f"No deletes are carried down: in the tenant's store, kube-system {STORE}, ConfigMap"
+        " kube-system/virtual-cluster-store is missing in it. Its kube-system is the one that was"
+        " synced before and its revision did not go back, so most likely somebody changed just"
+        " that; but a backup from before the ConfigMap was made looks the same. If nothing else is"
+        " missing in the tenant, run `kubectl vc confirm-deletes vc`, which makes the mark anew;"
+        " whatever the tenant lacks is then deleted in the super cluster."
+    )
+
+
+def test_the_longest_number_that_is_one_is_recorded():
+    root = {"metadata": {"annotations": {marks.STORE_EPOCH: "1" * brake._MAX_DIGITS}}}
+    assert record_of(root, STORE) == Record(uid=STORE, epoch=int("1" * brake._MAX_DIGITS))
+
+
 def test_the_record_survives_without_annotations():
     root = {"metadata": {"uid": "r"}}
     assert record_of(root, STORE) == Record(uid=STORE)
@@ -185,6 +207,39 @@ async def test_something_newer_than_the_mark_makes_a_count_due():
     assert found.is_count_due
 
 
+async def test_what_came_down_at_the_stores_very_revision_is_not_counted_yet():
+    found, _, _, _ = watched(KNOWN, sight(revision=120))
+    await found.engage(twin_uid=STORE, stamps=(120,))
+    assert found.is_count_due
+
+
+async def test_a_tenant_without_anything_below_is_engaged_as_well():
+    found, _, _, log = watched(KNOWN, sight())
+    await found.engage(twin_uid=STORE, stamps=())
+    assert not found.is_count_due
+    assert log == ["look"]
+
+
+async def test_a_tenant_without_a_kube_system_is_waited_for():
+    found, _, _, log = watched(Record(), sight(uid="", epoch=0, epoch_revision=0))
+    with pytest.raises(Wait, match=r"^the tenant has no kube-system yet$"):
+        await found.engage(twin_uid="", stamps=())
+    assert log == ["look"]
+
+
+async def test_the_super_namespace_of_kube_system_remembers_a_store_as_well():
+    found, _, _, _ = watched(Record(), sight(uid=OTHER))
+    await found.engage(twin_uid=STORE, stamps=())
+    assert "another store" in found.problem
+
+
+async def test_an_epoch_as_far_ahead_as_may_be_is_counted_on():
+    found, _, _, log = watched(KNOWN, sight(epoch=3 + brake.MAX_LEAP))
+    await found.engage(twin_uid=STORE, stamps=(95,))
+    await found.count_up()
+    assert log[-1] == f"mirror {4 + brake.MAX_LEAP}"
+
+
 async def test_stamps_of_an_earlier_store_make_no_count_due():
     found, _, _, _ = watched(KNOWN, sight())
     await found.engage(twin_uid=STORE, stamps=(80, 90000))
@@ -205,8 +260,11 @@ async def test_the_watches_remember_a_higher_revision():
     await found.engage(twin_uid=STORE, stamps=(0,))
     assert found.is_held
     assert "judged" in log
-    with pytest.raises(Wait):
+    held = r"^deletes are held: the tenant's store is not the one we know$"
+    with pytest.raises(Wait, match=held):
         found.check()
+    with pytest.raises(Wait, match=held):
+        await found.verify(0.0)
     assert not found.is_count_due
 
 
@@ -316,6 +374,7 @@ def target(grounds: Grounds, **options: Any) -> Target:
 
 
 async def test_absence_is_proved_live_on_both_sides_and_the_store_after_it():
+    """REL-05, REL-06."""
     deletions, _, _, log = await deleting()
     await deletions.delete(target(Grounds.ABSENT))
     assert log == ["tenant", "look", "super", "delete below-uid 55"]
@@ -344,6 +403,7 @@ async def test_an_end_that_was_seen_needs_its_uid_only():
 
 
 async def test_the_end_of_another_object_of_the_name_proves_nothing():
+    """REL-09."""
     deletions, _, _, log = await deleting()
     deletions.saw_gone(KEY, "another-uid")
     await deletions.delete(target(Grounds.ABSENT))
@@ -357,11 +417,28 @@ async def test_a_mark_on_the_living_object_needs_its_uid_only():
 
 
 async def test_an_object_that_lives_after_all_is_not_deleted():
+    """REL-06, REL-10: the cache was behind."""
     deletions, tenant, _, log = await deleting()
     tenant.objects["c"] = "c-uid"
-    with pytest.raises(Wait):
+    behind = r"^the tenant object lives, the cache is behind$"
+    with pytest.raises(Wait, match=behind) as waited:
         await deletions.delete(target(Grounds.ABSENT))
+    assert waited.value.after == 1.0
     assert log == ["tenant"]
+
+
+async def test_what_its_watch_leaves_out_counts_as_gone():
+    deletions, tenant, _, log = await deleting()
+    tenant.objects["c"] = "c-uid"
+    seen: list[Any] = []
+
+    def is_hidden(metadata: Any) -> bool:
+        seen.append(metadata)
+        return True
+
+    await deletions.delete(target(Grounds.ABSENT, is_hidden=is_hidden))
+    assert seen == [{"uid": "c-uid"}]
+    assert log[-1] == "delete below-uid 55"
 
 
 async def test_a_successor_of_the_name_is_no_reason_to_keep_the_twin():
@@ -407,8 +484,10 @@ async def test_what_no_pod_needs_goes_only_from_an_intact_store():
 async def test_a_super_object_that_is_another_one_by_now_is_left_alone(live):
     deletions, _, below, log = await deleting()
     below.live = {"metadata": live}
-    with pytest.raises(Wait):
+    other = r"^the super object is another one now, the cache is behind$"
+    with pytest.raises(Wait, match=other) as waited:
         await deletions.delete(target(Grounds.ABSENT))
+    assert waited.value.after == 1.0
     assert not any(entry.startswith("delete") for entry in log)
 
 

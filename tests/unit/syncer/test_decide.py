@@ -19,6 +19,7 @@ from syncer.decide import (
     decide,
     is_owned,
     super_side,
+    tenant_side,
 )
 from tenancy import marks
 from tests.unit.syncer.sides import VC, Sides
@@ -111,6 +112,7 @@ def test_a_delete_is_always_of_a_living_object_of_ours_and_says_why(model: Model
 
 @given(models)
 def test_compare_needs_both_uids(model: Model):
+    """REL-09: an equal name and spec is not enough."""
     if model.decision().verdict is Verdict.COMPARE:
         assert model.tenant_x is not None
         assert model.super_x == SuperSide(VC, model.tenant_x.uid, deleting=False)
@@ -160,6 +162,55 @@ def test_compare_needs_both_uids(model: Model):
             {},
             (Verdict.FOREIGN, None),
         ),
+        (TenantSide("a", True), None, {"follows_mark": False}, (Verdict.NOTHING, None)),
+        (None, SuperSide("vc-2", "a", False), {}, (Verdict.NOTHING, None)),
+        (TenantSide("a", True), SuperSide("vc-2", "a", False), {}, (Verdict.NOTHING, None)),
+        (
+            TenantSide("a", False),
+            SuperSide("vc-2", "a", False),
+            {"wanted": False},
+            (Verdict.NOTHING, None),
+        ),
+        (TenantSide("a", False), SuperSide(VC, "a", False), {}, (Verdict.COMPARE, None)),
+        (TenantSide("a", False), SuperSide(VC, "a", True), {}, (Verdict.WAIT, None)),
+        (TenantSide("a", True), SuperSide(VC, "a", True), {}, (Verdict.NOTHING, None)),
+        (None, SuperSide(VC, "a", True), {}, (Verdict.NOTHING, None)),
+        (
+            TenantSide("a", False),
+            SuperSide(VC, "a", True),
+            {"wanted": False},
+            (Verdict.NOTHING, None),
+        ),
+        (
+            TenantSide("a", True),
+            SuperSide(VC, "a", True),
+            {"follows_mark": False},
+            (Verdict.WAIT, None),
+        ),
+        (
+            TenantSide("a", False),
+            SuperSide(VC, "a", False),
+            {"wanted": False},
+            (Verdict.DELETE, Grounds.UNWANTED),
+        ),
+        (
+            TenantSide("a", True),
+            SuperSide(VC, "a", False),
+            {"wanted": False},
+            (Verdict.DELETE, Grounds.MARKED),
+        ),
+        (
+            TenantSide("a", True),
+            SuperSide(VC, "a", False),
+            {"wanted": False, "follows_mark": False},
+            (Verdict.DELETE, Grounds.UNWANTED),
+        ),
+        (
+            TenantSide("b", True),
+            SuperSide(VC, "a", False),
+            {},
+            (Verdict.DELETE, Grounds.SUCCEEDED),
+        ),
     ],
 )
 def test_the_rules_one_by_one(tenant_x, super_x, options, expected):
@@ -185,3 +236,23 @@ def test_a_namespace_aimed_at_anothers_name_does_not_take_its_place():
     assert decide(None, there, vc_uid=VC) == Decision(Verdict.NOTHING)
     again = super_side(entry, "long")
     assert decide(newcomer, again, vc_uid=VC) == Decision(Verdict.DELETE, Grounds.SUCCEEDED)
+
+
+def test_what_deciding_needs_of_an_entry_is_read_from_it():
+    record = {marks.VC_UID: VC, marks.UID: "uid-a", marks.NAMESPACE: "web"}
+
+    def entry(**metadata: object):
+        return parse(orjson.dumps({"metadata": {"name": "n", "uid": "s", **metadata}}))
+
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert tenant_side(None) is None
+    assert super_side(None) is None
+    assert tenant_side(entry()) == TenantSide("s", deleting=False)
+    assert tenant_side(entry(**going)) == TenantSide("s", deleting=True)
+    whole = entry(annotations=record)
+    for namespace in (None, "web"):
+        assert super_side(whole, namespace) == SuperSide(VC, "uid-a", deleting=False)
+    ending = entry(annotations=record, **going)
+    assert super_side(ending) == SuperSide(VC, "uid-a", deleting=True)
+    assert super_side(ending, "other") == SuperSide("", "", deleting=True)
+    assert super_side(entry(annotations={marks.UID: "uid-a"})) == SuperSide("", "", deleting=False)

@@ -47,9 +47,9 @@ def world_with(cached: dict[str, Any] | None, live: dict[str, Any] | None) -> Wo
     if cached is None:
         world.super_cluster.stores["Pod"].discard(entry, live=True)
     if live is not None:
-        uid = live.pop("uid", twin["metadata"]["uid"])
-        metadata = {**twin["metadata"], "uid": uid}
-        world.below.objects["Pod", "p"] = {**twin, "metadata": metadata, "spec": live}
+        metadata = {**twin["metadata"], "uid": live.get("uid", twin["metadata"]["uid"])}
+        spec = {field: value for field, value in live.items() if field != "uid"}
+        world.below.objects["Pod", "p"] = {**twin, "metadata": metadata, "spec": spec}
     return world
 
 

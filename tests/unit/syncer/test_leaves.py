@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncer.leaves import ALLOW, FREE, Drop, Each, Fields, Only, Refuse, Walk, Written, paths
+from syncer.leaves import (
+    ALLOW,
+    FREE,
+    Drop,
+    Each,
+    Fields,
+    Only,
+    Refuse,
+    Walk,
+    Written,
+    lifted,
+    paths,
+)
 from syncer.special.pod_spec import POD_SPEC
 from tests.unit.syncer.test_translate import OBJECTS
 
@@ -117,3 +129,48 @@ def test_nothing_unknown_with_a_value_is_silent(spec):
     for key, value in spec.items():
         is_empty = value is None or value is False or value in ("", 0) or value == []
         assert (f"spec.{key}" in told) != is_empty
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"plain": {}}, "must be a plain value; correct the object"),
+        ({"plain": [{}]}, "must be a list of plain values; correct the object"),
+        ({"free": {"a": []}}, "must be a map of plain values; correct the object"),
+        ({"list": "x"}, "must be a list; correct the object"),
+        ({"inner": "x"}, "must be an object; correct the object"),
+        ({"only": "c" * 70}, f"must not be '{'c' * 60}'; use a or b"),
+        ({"never": 1}, "leave it out"),
+        ({"new": 1}, "is not known to this version; leave it out, or ask for a newer version"),
+    ],
+)
+def test_a_problem_says_what_would_do(value, told):
+    found = Walk()
+    found.fields(value, TABLE, "spec")
+    assert [problem.text for problem in found.problems] == [told]
+
+
+def test_what_some_rules_hold_back_is_lifted_wherever_it_stands():
+    table = {
+        "inner": Fields({"only": TABLE["only"], "never": TABLE["never"]}),
+        "list": Each({"deep": Fields({"never": TABLE["never"]}), "plain": ALLOW}),
+        "other": Refuse("other-rule", "no"),
+        "dropped": TABLE["dropped"],
+    }
+    assert lifted(table, {"never-rule"}) == {
+        "inner": Fields({"only": TABLE["only"], "never": ALLOW}),
+        "list": Each({"deep": Fields({"never": ALLOW}), "plain": ALLOW}),
+        "other": Refuse("other-rule", "no"),
+        "dropped": TABLE["dropped"],
+    }
+    assert lifted(table, {"only-rule"})["inner"] == Fields({"only": ALLOW, "never": TABLE["never"]})
+    assert lifted(table, ()) == table
+
+
+def test_each_leaf_of_a_table_has_its_path():
+    table = {"a": ALLOW, "b": Fields({"c": FREE}), "d": Each({"e": Fields({"f": ALLOW})})}
+    assert list(paths(table, "spec")) == [
+        ("spec.a", ALLOW),
+        ("spec.b.c", FREE),
+        ("spec.d[].e.f", ALLOW),
+    ]

@@ -233,6 +233,7 @@ def test_a_revision_is_a_number_of_64_bits_or_none(said, number):
 
 
 def test_silence_opens_the_breaker_and_one_probe_at_a_time_passes():
+    """REL-16."""
     clock = Clock()
     breaker = Breaker(clock)
     for _ in range(FAILURES):
@@ -258,6 +259,7 @@ def test_an_answer_in_between_keeps_it_closed():
 
 
 def test_a_key_that_flaps_is_slowed_and_never_stopped():
+    """REL-38."""
     clock = Clock()
     fuse = Fuse(clock)
     for _ in range(WRITES):
@@ -451,6 +453,7 @@ def test_what_lingers_is_remembered_up_to_an_end(monkeypatch):
 
 
 def test_an_event_is_told_again_only_in_another_state():
+    """REL-80."""
     memory = reminders.Reminders(Clock())
     memory.told(KEY, {"count": 1})
     assert memory.has_told(KEY)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import copy
 from typing import Any
 
 import pytest
 
 from kubeio import errors
 from kubeio.worker import Wait
-from syncer import kinds, parking
+from syncer import kinds, parking, patrol
 from syncer.flows import nodes
 from syncer.flows import pods as flow
 from syncer.fuse import REPEATS, WRITES
-from syncer.wiring import wire_tenant
+from syncer.wiring import SuperWiring, wire_tenant
 from tenancy import marks
 from tenancy.policies import parse_tenant_policy
 from tests.unit.syncer.sessions import CONTAINERS, World, is_counted, put
@@ -348,3 +350,330 @@ async def test_of_a_pod_that_goes_before_its_node_could_be_shown_nothing_is_reme
     assert world.session.reminders.nodes
     world.session.stores["Pod"].discard(world.session.stores["Pod"].list()[0], live=True)
     assert not world.session.reminders.nodes
+
+
+# --- what a tenant adds to its nodes --------------------------------------------------------------
+
+HIDDEN = "cloud.example/rack"
+
+
+def engaged(world: World) -> World:
+    """Have the caches tell the session what happens, on both sides."""
+    wire_tenant(world.session)
+    SuperWiring(world.super_cluster, {"vc-uid": world.session}).subscribe()
+    world.ready()
+    return world
+
+
+def node_with(world: World, *, version: int = 900, spec: Any = None, **labels: str) -> None:
+    """Show the tenant the super node, with these labels of its own."""
+    if world.super_cluster.nodes.get("", "n") is None:
+        put(world.super_cluster.nodes, SUPER_NODE)
+    metadata = {
+        "resourceVersion": str(version),
+        "annotations": {marks.UID: "n", marks.TAINTS: ""},
+        "labels": {marks.VIRTUAL_NODE: "true", **labels},
+    }
+    world.tenant_has("Node", "n", namespace="", metadata=metadata, spec=spec or {}, status={})
+
+
+def pending(world: World, name: str = "p", **spec: Any) -> None:
+    """Have a pod that nothing is below of."""
+    world.tenant_has(
+        "Pod", name, spec={"containers": CONTAINERS, **spec}, status={"phase": "Pending"}
+    )
+
+
+async def work(world: World, name: str = "p") -> None:
+    """Work on a pod; the caches show what was written before."""
+    world.session.expectations.forget()
+    await flow.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", name), world.session)
+
+
+def made(world: World) -> dict[str, Any]:
+    """Return the last pod that was made below."""
+    found: dict[str, Any] = world.below.bodies[-1]
+    assert found["kind"] == "Pod"
+    return found
+
+
+def required(twin: dict[str, Any]) -> Any:
+    affinity = twin["spec"]["affinity"]["nodeAffinity"]
+    return affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "is_kept"),
+    [
+        ({}, {}, False),
+        ({"mine": "1"}, {}, True),
+        ({}, {"unschedulable": True}, True),
+        ({}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}, True),
+    ],
+)
+async def test_a_node_with_something_of_its_tenants_stays_without_pods(labels, spec, is_kept):
+    world = engaged(World())
+    node_with(world, spec=spec, **labels)
+    world.session.reminders.linger_seconds = 0
+    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    assert ("delete", "Node", "n") in world.above.writes() or is_kept
+    assert is_kept or not [verb for verb, *_ in world.above.writes() if verb == "apply"]
+
+
+async def test_a_node_is_written_in_the_version_that_was_looked_at():
+    world = engaged(World())
+    taint = {"key": "k", "effect": "NoSchedule"}
+    node_with(world, spec={"taints": [taint]})
+    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    body = next(body for body in world.above.bodies if "spec" in body)
+    assert body["spec"]["taints"] == [taint]
+    assert body["metadata"]["resourceVersion"] == "900"
+
+
+async def test_a_taint_that_comes_with_the_answer_to_a_write_is_not_written_over():
+    world = engaged(World())
+    node_with(world)
+    put(world.super_cluster.nodes, {**SUPER_NODE, "status": {"capacity": {"cpu": "1"}}})
+    pending(world, nodeName="n")
+    taint = {"key": "late", "effect": "NoSchedule"}
+    apply = world.above.apply
+
+    async def tainted(resource: Any, body: Any, **options: Any) -> Any:
+        written = await apply(resource, body, **options)
+        return {**written, "spec": {"taints": [taint]}} if "status" in body else written
+
+    world.above.apply = tainted  # type: ignore[method-assign, assignment]
+    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    status, spec = world.above.bodies[-2:]
+    assert "status" in status
+    assert spec["spec"]["taints"] == [taint]
+
+
+async def test_a_pod_for_which_no_node_is_left_is_held_and_told_as_a_scheduler_would():
+    world = engaged(World())
+    pending(world, nodeSelector={HIDDEN: "7"})
+    await work(world)
+    assert not world.below.writes()
+    body = next(body for body in world.above.bodies if "status" in body)
+    (condition,) = body["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("PodScheduled", "False")
+    assert condition["reason"] == "Unschedulable"
+    assert f"{HIDDEN}=7" in condition["message"]
+    assert world.told() == ["FailedScheduling"]
+    told = dict(condition)
+    world.tenant_has(
+        "Pod",
+        "p",
+        metadata={"resourceVersion": "5000"},
+        spec={"containers": CONTAINERS, "nodeSelector": {HIDDEN: "7"}},
+        status={"phase": "Pending", "conditions": [told]},
+    )
+    writes = len(world.above.writes())
+    await work(world)
+    assert len(world.above.writes()) == writes, "it says so already"
+
+
+async def test_a_held_pod_is_looked_at_when_a_node_gets_the_label():
+    world = engaged(World())
+    node_with(world)
+    pending(world, nodeSelector={HIDDEN: "7"})
+    await work(world)
+    taken = drained(world)
+    node_with(world, version=901, **{HIDDEN: "7"})
+    assert world.key("Pod", "web", "p") in drained(world)
+    await work(world)
+    assert required(made(world)) == [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    ]
+    assert taken is not None
+
+
+def drained(world: World) -> list[Any]:
+    """Return what is queued, and have it done."""
+    found = []
+    while (key := world.session.queue.take()) is not None:
+        found.append(key)
+        world.session.queue.done(key)
+    return found
+
+
+async def test_what_a_tenant_adds_wakes_pods_without_a_node_and_only_when_it_changes():
+    world = engaged(World())
+    node_with(world)
+    pending(world)
+    pending(world, "bound", nodeName="n")
+    drained(world)
+    node_with(world, version=901, mine="1")
+    pods = [key.name for key in drained(world) if key.kind == "Pod"]
+    assert pods == ["p"]
+    node_with(world, version=902, mine="1")
+    assert not [key for key in drained(world) if key.kind == "Pod"]
+
+
+async def test_a_label_that_the_super_node_gets_is_the_tenants_own_no_more():
+    world = engaged(World())
+    node_with(world, disk="ssd")
+    assert "n" in world.session.nodes.additions.nodes
+    labelled = {**SUPER_NODE["metadata"], "resourceVersion": "4", "labels": {"disk": "hdd"}}
+    put(world.super_cluster.nodes, {**SUPER_NODE, "metadata": labelled})
+    assert not world.session.nodes.additions.nodes
+    again = {**labelled, "uid": "made-anew", "labels": {}, "resourceVersion": "5"}
+    put(world.super_cluster.nodes, {**SUPER_NODE, "metadata": again})
+    assert not world.session.nodes.additions.nodes, "of an earlier node of the name"
+
+
+async def twin_waits(world: World, **metadata: Any) -> None:
+    world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status={}, metadata=metadata)
+    await work(world)
+
+
+def deleted(world: World) -> bool:
+    return ("delete", "Pod", "p") in world.below.writes()
+
+
+async def test_a_twin_that_waits_is_made_anew_when_its_tenant_says_otherwise():
+    world = engaged(World())
+    node_with(world)
+    pending(world, nodeSelector={"mine": "1"})
+    await twin_waits(world)
+    assert not deleted(world)
+    node_with(world, version=901, mine="1")
+    await work(world)
+    assert deleted(world)
+
+
+async def as_made(world: World) -> dict[str, Any]:
+    """Have a pod made, and show its twin as it was sent."""
+    await work(world)
+    body = copy.deepcopy(made(world))
+    status = {"phase": "Pending"}
+    metadata = {**body["metadata"], "uid": "p-below", "resourceVersion": "60"}
+    put(world.super_cluster.stores["Pod"], {**body, "metadata": metadata, "status": status})
+    return body
+
+
+async def test_a_twin_as_it_would_be_made_now_stays_as_it_is():
+    world = engaged(World())
+    node_with(world, mine="1")
+    pending(world, nodeSelector={"mine": "1"})
+    assert marks.PLACEMENT in (await as_made(world))["metadata"]["annotations"]
+    await work(world)
+    assert [verb for verb, *_ in world.below.writes("Pod")] == ["create"]
+    node_with(world, version=901)
+    await work(world)
+    assert deleted(world)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [({"nodeName": "n"}, {"phase": "Running"}), ({}, {"phase": "Failed"})],
+)
+async def test_a_twin_that_runs_or_has_ended_is_never_made_anew(spec, status):
+    world = engaged(World())
+    node_with(world, spec={"unschedulable": True})
+    pending(world)
+    world.super_has("Pod", "p", spec={"containers": CONTAINERS, **spec}, status=status)
+    with contextlib.suppress(Wait):  # for the node to be shown whole
+        await work(world)
+    assert not deleted(world)
+
+
+async def test_a_twin_is_deleted_in_the_version_that_was_looked_at():
+    world = engaged(World())
+    node_with(world, spec={"unschedulable": True})
+    pending(world)
+    asked: dict[str, Any] = {}
+
+    async def delete(_: Any, __: str, **options: Any) -> dict[str, Any]:
+        asked.update(options)
+        return {"kind": "Status"}
+
+    world.below.delete = delete  # type: ignore[method-assign]
+    await twin_waits(world)
+    assert (asked["uid"], asked["resource_version"]) == ("p-below", "60")
+
+
+async def test_a_twin_that_comes_back_as_it_was_is_left_in_the_end():
+    """A webhook of the super cluster that takes the record off must not spin."""
+    world = engaged(World())
+    node_with(world, spec={"unschedulable": True})
+    pending(world)
+    for number in range(REPEATS + 3):
+        await twin_waits(world, resourceVersion=str(100 + number))
+    deletes = [verb for verb, kind, _ in world.below.writes("Pod") if verb == "delete"]
+    assert len(deletes) == REPEATS
+    assert parking.REASON in world.told()
+
+
+async def test_the_patrol_finds_a_twin_that_would_be_made_otherwise():
+    world = engaged(World())
+    node_with(world)
+    pending(world)
+    await as_made(world)
+    key = world.key("Pod", "web", "p")
+    world.session.expectations.forget()
+    assert not patrol.differs(key, world.session)
+    node_with(world, version=901, spec={"unschedulable": True})
+    assert patrol.differs(key, world.session)
+
+
+# --- a pod whose tenant named the node ------------------------------------------------------------
+
+NO_PORTS = "0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+
+
+def unschedulable(message: str) -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {"phase": "Pending", "conditions": [{**condition, "message": message}]}
+
+
+async def test_a_pod_that_named_a_node_which_cannot_have_it_has_failed():
+    world = engaged(World())
+    node_with(world)
+    pending(world, nodeName="n")
+    status = unschedulable(NO_PORTS)
+    world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status=status)
+    await work(world)
+    assert deleted(world)
+    (said,) = [body["status"] for body in world.above.bodies if "status" in body]
+    assert (said["phase"], said["reason"]) == ("Failed", "NodePorts")
+    assert world.below.writes("Pod") == [("delete", "Pod", "p")]
+    # Its twin is gone, and there is no other one.
+    world.tenant_has(
+        "Pod",
+        "p",
+        metadata={"resourceVersion": "5000"},
+        spec={"containers": CONTAINERS, "nodeName": "n"},
+        status=said,
+    )
+    world.super_cluster.stores["Pod"].discard(
+        world.super_cluster.stores["Pod"].list()[0], live=True
+    )
+    await work(world)
+    assert world.below.writes("Pod") == [("delete", "Pod", "p")]
+
+
+async def test_a_pod_that_named_no_node_waits_for_one():
+    world = engaged(World())
+    pending(world)
+    status = unschedulable(NO_PORTS)
+    world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status=status)
+    await work(world)
+    assert not deleted(world)
+    (said,) = [body["status"] for body in world.above.bodies if "status" in body]
+    assert said["conditions"][0]["reason"] == "Unschedulable"
+
+
+async def test_while_deletes_are_held_no_twin_is_replaced_or_ended():
+    world = engaged(World())
+    world.session.brake.problem = "another store"
+    node_with(world, spec={"unschedulable": True})
+    pending(world)
+    pending(world, "named", nodeName="n")
+    status = unschedulable(NO_PORTS)
+    for name in ("p", "named"):
+        world.super_has("Pod", name, spec={"containers": CONTAINERS}, status=status)
+        await work(world, name)
+    assert not [verb for verb, *_ in world.below.writes() if verb == "delete"]
+    phases = [body["status"].get("phase") for body in world.above.bodies if "status" in body]
+    assert "Failed" not in phases

@@ -19,7 +19,17 @@ from syncer.breaker import (
     _is_refusal,
     _written,
 )
-from syncer.fuse import NEAR_SECONDS, PARK_SECONDS, REPEATS, WRITES, Fuse, Outcome, Part
+from syncer.fuse import (
+    NEAR_SECONDS,
+    PARK_SECONDS,
+    PAUSE_SECONDS,
+    REPEATS,
+    WINDOW_SECONDS,
+    WRITES,
+    Fuse,
+    Outcome,
+    Part,
+)
 from syncer.keys import HOME, Key
 from syncer.upward import Seen
 from syncer.wiring import wire_tenant
@@ -112,6 +122,7 @@ def tries(fuse: Fuse, times: int, *, digest: bytes = b"d", taken: bool = True) -
 
 
 def test_the_fifth_write_of_a_difference_parks_it_for_a_while():
+    """REL-38."""
     clock = Clock()
     fuse = Fuse(clock)
     assert tries(fuse, REPEATS) == [False] * (REPEATS - 1) + [True]
@@ -210,6 +221,79 @@ def test_what_is_remembered_of_writes_has_an_end_and_what_is_over_goes_first(mon
         fuse.tried(part, b"d", lambda: Outcome("", taken=True))
     assert [len(memory) for memory in memories] == [10, 10, 10, 10]
     assert list(fuse._repeats)[-5:] == parts[30:35]
+
+
+def test_a_keys_window_is_over_at_its_end_and_a_pause_as_well():
+    clock = Clock()
+    fuse, key = Fuse(clock), PART.key
+    for _ in range(WRITES):
+        fuse.wrote(key)
+    clock.now += WINDOW_SECONDS
+    fuse.wrote(key)
+    assert fuse.pause(key) == 0.0
+    for _ in range(WRITES - 1):
+        fuse.wrote(key)
+    assert fuse.pause(key) == 0.0
+    fuse.wrote(key)
+    assert fuse.pause(key) == PAUSE_SECONDS
+    clock.now += PAUSE_SECONDS - 1
+    assert fuse.pause(key) == 1.0
+    fuse.wrote(key)  # it waits anew after each further one
+    assert fuse.pause(key) == PAUSE_SECONDS
+    assert fuse.pause(key._replace(name="other")) == 0.0
+    clock.now += PAUSE_SECONDS
+    assert fuse.pause(key) == 0.0
+    assert not fuse._paused
+
+
+def test_what_is_known_of_a_difference():
+    clock = Clock()
+    fuse = Fuse(clock)
+    assert not fuse.knows(PART)
+    asked: list[str] = []
+
+    def outcome() -> Outcome:
+        asked.append("")
+        return Outcome(f"spec.{len(asked)}", taken=True)
+
+    assert not fuse.tried(PART, b"d", outcome)
+    assert (fuse.knows(PART), asked) == (True, [])  # most are written once
+    assert not fuse.knows(PART._replace(side="tenant"))
+    clock.now += NEAR_SECONDS
+    for _ in range(REPEATS - 2):
+        assert not fuse.tried(PART, b"d", outcome)
+    assert fuse.parked() == {}
+    assert fuse.tried(PART, b"d", outcome)
+    assert fuse.parked() == {PART: f"spec.{REPEATS - 1}"}
+    clock.now += PARK_SECONDS - 1
+    assert fuse.is_parked(PART, b"d")
+    assert fuse.parked()
+    clock.now += 1
+    assert not fuse.is_parked(PART, b"d")
+    assert fuse.parked() == {}
+
+
+def test_what_settles_is_forgotten_and_only_what_was_parked_is_told():
+    clock = Clock()
+    fuse = Fuse(clock)
+    assert not fuse.settled(PART)
+    tries(fuse, 1)
+    clock.now += NEAR_SECONDS - 1
+    assert not fuse.settled(PART)
+    assert fuse.knows(PART)
+    clock.now += 1
+    assert not fuse.settled(PART)  # it was never parked
+    assert not fuse.knows(PART)
+    assert not fuse._parts
+    both = (PART, PART._replace(side="tenant"))
+    for part in both:
+        fuse.tried(part, b"d", lambda: Outcome("", taken=True))
+    clock.now += NEAR_SECONDS
+    fuse.settled(PART)
+    assert (fuse.knows(both[0]), fuse.knows(both[1])) == (False, True)
+    fuse.forget(PART.key)
+    assert not fuse.knows(both[1])
+    fuse.forget(PART.key)
 
 
 async def test_a_status_that_the_tenants_api_does_not_take_is_told_once_and_left():

@@ -69,6 +69,7 @@ TOKEN_VOLUME = {"serviceAccountToken": {"path": "t", "expirationSeconds": "soon"
     ],
 )
 async def test_a_pod_without_the_shape_of_one_is_refused_and_stops_no_worker(spec):
+    """REL-14."""
     world = World()
     pod_with(world, **spec)
     await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)

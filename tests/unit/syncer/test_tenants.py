@@ -238,7 +238,7 @@ class Watch:
 
 
 async def test_few_tenants_open_their_watches_together_and_a_slow_one_loses_its_turn(monkeypatch):
-    """A hundred at once would keep the loop from renewing the lease."""
+    """REL-78: a hundred at once would keep the loop from renewing the lease."""
     monkeypatch.setattr(sessions, "TURN_SECONDS", 0.2)
     turns, watches = asyncio.Semaphore(1), [Watch(), Watch(), Watch()]
     async with asyncio.TaskGroup() as group:

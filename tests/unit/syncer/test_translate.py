@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from syncer import policy, translate
 from syncer.rejections import RejectedError
-from tenancy import marks
+from tenancy import marks, ownership
 from tenancy.ownership import Tenant
 from tenancy.policies import Metadata
 
@@ -230,3 +230,175 @@ def test_super_names_are_scrubbed_from_every_text():
     }
     shown = translate.scrub_all(told, pairs)
     assert shown == {"message": "pod p_web(above) in o, ", "list": ["web/x", 3]}
+
+
+def test_the_key_of_a_mirror_is_the_same_for_ever():
+    """Twins of before have it, and a pod's field references cannot be changed."""
+    assert (
+        translate.mirror_key("labels", "a.example/b") == "mirror.tenancy.x-k8s.io/3w5qdsjlu676ktza"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "key", "goes"),
+    [
+        ("Pod", "labels", "app.kubernetes.io/name", True),
+        ("Pod", "labels", "topology.kubernetes.io/zone", False),
+        ("Pod", "annotations", "kubectl.kubernetes.io/restartedAt", True),
+        ("Service", "annotations", "kubectl.kubernetes.io/restartedAt", False),
+        ("Pod", "annotations", "app.kubernetes.io/name", False),
+        ("Pod", "annotations", "note", True),
+    ],
+)
+def test_without_a_record_a_key_goes_that_could_have_come_from_the_tenant(kind, field, key, goes):
+    patch = translate.metadata_patch(kind, {field: {key: "x"}}, {})
+    assert patch == ({field: {key: None}} if goes else {})
+
+
+def test_a_twins_metadata_to_the_last_key():
+    tenant_metadata = {
+        "name": "x",
+        "namespace": "web",
+        "uid": "uid-1",
+        "labels": {"app": "a", "own": "tenant", "kubernetes.io/hostname": "h"},
+        "annotations": {"note": "n", "own": "tenant", "far.example/a": "b"},
+        "ownerReferences": [{"kind": "ReplicaSet", "uid": "r", "controller": True}],
+    }
+    found = translate.super_metadata(
+        "Pod",
+        TENANT,
+        tenant_metadata,
+        super_namespace="below",
+        super_name="other",
+        extra_labels={"own": "extra", marks.VC_UID: "forged"},
+        extra_annotations={"own": "extra", marks.UID: "forged"},
+    )
+    assert found == {
+        "name": "other",
+        "namespace": "below",
+        "labels": {"app": "a", "own": "extra", **ownership.labels(TENANT, "web")},
+        "annotations": {
+            "note": "n",
+            "own": "extra",
+            marks.OWNER: '{"kind": "ReplicaSet", "uid": "r"}',
+            marks.KEYS: '[["app","own"],["note","own"]]',
+            **ownership.annotations(TENANT, "web", "uid-1"),
+        },
+    }
+
+
+def test_a_twin_of_what_is_in_no_namespace_and_has_no_keys():
+    found = translate.super_metadata(
+        "PersistentVolume", TENANT, {"name": "v", "uid": "u"}, super_namespace=""
+    )
+    assert found == {
+        "name": "v",
+        "namespace": "",
+        "labels": ownership.labels(TENANT, ""),
+        "annotations": {marks.KEYS: "[[],[]]", **ownership.annotations(TENANT, "", "u")},
+    }
+
+
+def test_listed_labels_of_configuration_go_down_in_whatever_case_their_domain_is():
+    passing = Metadata(label_domains=("mesh.example",))
+    labels = {"Mesh.Example/x": "1", "app": "a", "other.example/x": "1"}
+    metadata = {"name": "c", "namespace": "web", "uid": "u", "labels": labels}
+    for kind in ("ConfigMap", "Secret"):
+        found = translate.super_metadata(
+            kind, TENANT, metadata, super_namespace="below", passing=passing
+        )
+        ours = ownership.labels(TENANT, "web")
+        assert found["labels"] == {"Mesh.Example/x": "1", **ours}
+
+
+def test_what_holds_a_service_is_named_with_the_first_key():
+    keys = ("z.example/a", "b.example/internal", "plain", "meta.helm.sh/release-name")
+    metadata = {"name": "s", "namespace": "n", "uid": "u", "annotations": dict.fromkeys(keys, "")}
+    with pytest.raises(RejectedError) as raised:
+        translate.super_metadata("Service", TENANT, metadata, super_namespace="below")
+    (problem,) = raised.value.problems
+    assert (problem.rule, problem.path) == (
+        "annotation",
+        "metadata.annotations[b.example/internal]",
+    )
+    assert problem.text == (
+        "may not be set here, and leaving it out might change the meaning; remove it"
+    )
+    for kind in ("Pod", "ConfigMap"):
+        assert translate.holding_annotation(kind, dict.fromkeys(keys, "")) is None
+    reserved = {f"{marks.DOMAIN}/x": "", "service.kubernetes.io/topology-mode": ""}
+    assert translate.holding_annotation("Service", reserved) is None
+    assert translate.holding_annotation("Ingress", reserved) is not None
+
+
+def test_records_that_would_be_over_long_are_left_out():
+    head = '{"kind": "", "uid": ""}'
+    owner = {"controller": True, "kind": "K" * (512 - len(head))}
+    assert len(translate.owner_record({"ownerReferences": [owner]})) == 512
+    owner["kind"] += "K"
+    assert translate.owner_record({"ownerReferences": [owner]}) == ""
+    assert translate.owner_record({"ownerReferences": [{"controller": True}]}) == head
+    assert translate.keys_record(["b", "a"], ["d", "c"]) == '[["a","b"],["c","d"]]'
+    most = 32_768 - len('[[""],[]]')
+    assert len(translate.keys_record(["x" * most], [])) == 32_768
+    assert translate.keys_record(["x" * (most + 1)], []) == ""
+
+
+def test_the_recorded_revision_neither_makes_a_patch_nor_goes():
+    keys = '[["gone","kept"],["gone"]]'
+    live = {
+        "labels": {marks.STORE_REVISION: "5", "kept": "1", "gone": "1", "theirs": "1"},
+        "annotations": {
+            marks.KEYS: keys,
+            marks.STORE_REVISION: "5",
+            "theirs": "1",
+            "gone": "1",
+            f"{marks.DOMAIN}/old": "1",
+        },
+    }
+    desired = {
+        "labels": {"kept": "2", "new": "1"},
+        "annotations": {marks.KEYS: keys, marks.STORE_REVISION: "9"},
+    }
+    assert translate.metadata_patch("Pod", live, desired) == {
+        "labels": {"kept": "2", "new": "1", "gone": None},
+        "annotations": {"gone": None, f"{marks.DOMAIN}/old": None},
+    }
+    for nonsense in ("", "{}", "[1]", "[[1],2]", "[[],[],[]]"):
+        broken = {**live, "annotations": {**live["annotations"], marks.KEYS: nonsense}}
+        patch = translate.metadata_patch("Pod", broken, desired)
+        assert patch["labels"]["theirs"] is None  # it may have been the tenant's
+
+
+def test_a_merge_patch_goes_as_deep_as_what_differs():
+    old = {"a": {"b": 1, "c": 2}, "d": [1], "e": 1, "same": {"x": 1}, "null": None}
+    new = {"a": {"b": 1, "c": 3}, "d": [2], "f": {"g": 1}, "same": {"x": 1}, "null": None}
+    assert translate.merge_patch(old, new) == {
+        "a": {"c": 3},
+        "d": [2],
+        "e": None,
+        "f": {"g": 1},
+    }
+    assert translate.merge_patch({"a": 1}, {"a": {"b": 1}}) == {"a": {"b": 1}}
+    assert translate.merge_patch({}, {"a": None}) == {"a": None}
+
+
+def test_each_form_of_a_super_name_is_replaced():
+    assert translate.names_of(TENANT, "r-web", "web", ("a-b", "c-d")) == [
+        ("r-web", "web"),
+        ("default-abc123-vc-", ""),
+        ("default-abc123-vc", ""),
+        ("a-b", "c-d"),
+        ("A-B", "C-D"),
+        ("a_b", "c_d"),
+        ("A_B", "C_D"),
+        ("ab", "cd"),
+        ("AB", "CD"),
+    ]
+    assert translate.scrub("x", [("", "never")]) == "x"
+    told = {"a": ["b", 1, None], "r-web": "r-web"}
+    assert translate.scrub_all(told, [("r-web", "web"), ("", "never")]) == {
+        "a": ["b", 1, None],
+        "r-web": "web",
+    }
+    assert translate.scrub_all(told, [("absent", "x"), ("", "never")]) is told

@@ -40,6 +40,20 @@ def test_a_name_that_is_no_dns_label_is_refused_by_name(name: str):
         names.root_namespace("default", name, UID)
 
 
+def test_what_a_name_may_be_is_said_whole():
+    with pytest.raises(names.NameProblemError) as refused:
+        names.root_namespace("default", "a_b", UID)
+    assert str(refused.value) == (
+        "the name 'a_b' of the VirtualCluster is not a DNS label; use at most 63 lower-case"
+        " letters, digits and hyphens, beginning and ending with a letter or digit"
+    )
+
+
+def test_the_longest_name_passes_and_fills_a_label():
+    longest = names.root_namespace("a" * 20, "b" * 35, UID)
+    assert len(longest) == names.MAX_LABEL
+
+
 def test_an_over_long_name_says_by_how_much():
     with pytest.raises(names.NameProblemError, match="shorten the name by 3"):
         names.root_namespace("a" * 20, "b" * 38, UID)
@@ -80,3 +94,15 @@ def test_a_token_secret_depends_on_every_part():
     assert len({names.token_secret(*parts) for parts in [base, *others]}) == 5
     assert names.token_secret(*base).startswith("vc-token-")
     assert len(names.token_secret(*base)) == len("vc-token-") + 16
+
+
+def test_a_volumes_twin_is_named_by_its_tenant_and_its_name():
+    """Twins of before have these names, and a bound volume cannot be renamed."""
+    assert names.volume(UID, "data") == "vc-volume-uxkhsdzzt7xb2mb5"
+    assert names.volume(UID, "data") != names.volume(UID[:-1], "data")
+    assert names.volume(UID, "data") != names.volume(UID, "date")
+
+
+def test_a_token_secret_of_before_is_found_again():
+    assert names.token_secret("a-uid", "", 7200) == "vc-token-imkny4w5ipdstfag"
+    assert names.token_secret("a", "v", 600, "p") == "vc-token-4t6vfiggfac647ov"

@@ -19,6 +19,12 @@ def test_half_a_record_proves_nothing(missing: str):
     assert ownership.owner_of({"annotations": annotations}) is None
 
 
+def test_a_record_without_a_namespace_is_that_of_something_that_is_in_none():
+    annotations = ownership.annotations(TENANT, "", "volume-uid")
+    del annotations[marks.NAMESPACE]
+    assert ownership.owner_of({"annotations": annotations}) == ("vc-uid", "volume-uid", "")
+
+
 def test_labels_find_one_tenant_and_one_of_its_namespaces():
     assert ownership.labels(TENANT, "web")[marks.NAMESPACE] == "web"
     assert marks.NAMESPACE not in ownership.labels(TENANT, "")

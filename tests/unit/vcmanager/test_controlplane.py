@@ -191,6 +191,7 @@ def test_the_api_server_is_told_what_the_design_says():
     for word in (
         "--service-cluster-ip-range=10.96.8.0/22",
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+        "--service-account-jwks-uri=https://kubernetes.default.svc.cluster.local/openid/v1/jwks",
         "--service-account-extend-token-expiration=false",
         "--disable-admission-plugins=TaintNodesByCondition",
         "--authorization-mode=Node,RBAC",
@@ -213,6 +214,7 @@ def test_strangers_may_only_ask_whether_it_lives():
 
 
 def test_three_replicas_know_each_other():
+    """REL-21."""
     version = ClusterVersionSpec(kubernetes_version="1.36", replicas=3)
     plan = controlplane.plan(wish(version=version), SLICE)
     assert workload(plan, "etcd")["spec"]["replicas"] == 3
@@ -221,6 +223,16 @@ def test_three_replicas_know_each_other():
     assert "--leader-elect=true" in arguments(plan, "controller-manager")
     assert "--leader-elect=false" in arguments(SHORT, "controller-manager")
     assert plan.facts.etcd_replicas == 3
+
+
+def test_a_slow_store_is_not_restarted_for_that_alone():
+    """REL-20: whether it lives is asked without the disk, and it has minutes to answer."""
+    container = workload(SHORT, "etcd")["spec"]["template"]["spec"]["containers"][0]
+    alive, starting = container["livenessProbe"], container["startupProbe"]
+    assert alive["httpGet"]["path"] == "/livez"
+    assert alive["periodSeconds"] * alive["failureThreshold"] >= 120
+    assert starting["periodSeconds"] * starting["failureThreshold"] >= 600
+    assert alive["timeoutSeconds"] >= 10
 
 
 def test_the_volume_is_as_asked_for():

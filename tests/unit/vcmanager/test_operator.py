@@ -57,6 +57,7 @@ def test_no_handler_makes_kopf_write_to_an_object():
         "virtualclusters",
         "clusterversions",
         "tenantpolicies",
+        "superclusters",
         "certificatesigningrequests",
         "nodes",
         "namespaces",

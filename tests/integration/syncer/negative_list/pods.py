@@ -56,10 +56,11 @@ def _node_affinity(term: Object) -> Iterator[Object]:
 
 
 def _placement() -> Iterator[Case]:
-    row, hidden = "nodeSelector", {"nodeSelector": {HIDDEN: ""}}
+    ours = marks.VIRTUAL_NODE
+    row, hidden = "nodeSelector", {"nodeSelector": {ours: "true"}}
     shown = {"nodeSelector": {"disk": "fast"}}
-    yield _of_pod(row, "node-label", f"spec.nodeSelector[{HIDDEN}]", hidden, shown)
-    bad = {"matchExpressions": [{"key": HIDDEN, "operator": "Exists"}]}
+    yield _of_pod(row, "node-label", f"spec.nodeSelector[{ours}]", hidden, shown)
+    bad = {"matchExpressions": [{"key": ours, "operator": "Exists"}]}
     good = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
     for one, other in zip(_node_affinity(bad), _node_affinity(good), strict=True):
         row = "affinity.nodeAffinity"

@@ -8,12 +8,20 @@ import pytest
 
 from syncer.leaves import Only, Refuse, paths
 from syncer.references import Ref, refs_of
-from syncer.rejections import RejectedError
+from syncer.rejections import RejectedError, UnplacedError
 from syncer.special import pod_build, pod_levels
 from syncer.special.pod_dns import Resolver
 from syncer.special.pod_spec import POD_SPEC
+from tenancy import marks
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.unit.syncer.special.pods import FACTS, pod
+
+
+@pytest.fixture(autouse=True)
+def made_anew():
+    """Tables are kept by policy; each test makes its own."""
+    pod_levels._table.cache_clear()
+
 
 PRIVILEGED = {"security": {"level": "privileged"}}
 HOST_PORTS = {"network": {"hostPorts": "Allow"}}
@@ -72,7 +80,15 @@ LIFTED = [
     ("volume-source", volume(image={"reference": "r", "pullPolicy": "Always"}), IMAGES),
     (
         "volume-source",
-        volume(csi={"driver": "inline.example", "volumeAttributes": {"a": "b"}, "readOnly": True}),
+        volume(
+            csi={
+                "driver": "inline.example",
+                "fsType": "ext4",
+                "nodePublishSecretRef": {"name": "s"},
+                "readOnly": True,
+                "volumeAttributes": {"a": "b"},
+            }
+        ),
         DRIVERS,
     ),
 ]
@@ -182,14 +198,28 @@ def test_a_node_that_shows_no_address_shows_none_in_an_environment():
 )
 @pytest.mark.parametrize("view", ["Minimal", "Standard", "Full"])
 def test_a_pod_selects_nodes_by_the_labels_that_are_shown(key, seen, view):
-    spec = {
-        "nodeSelector": {key: "1"},
-        "topologySpreadConstraints": [{"topologyKey": key, "maxSkew": 1}],
-    }
+    spread = {"topologySpreadConstraints": [{"topologyKey": key, "maxSkew": 1}]}
+    spec = {"nodeSelector": {key: "1"}}
     given = policy({"nodes": {"view": view}})
     if view in seen:
-        assert built(spec, given)["nodeSelector"] == {key: "1"}
+        assert built({**spec, **spread}, given)["nodeSelector"] == {key: "1"}
         return
     with pytest.raises(RejectedError) as raised:
-        built(spec, given)
-    assert [problem.rule for problem in raised.value.problems] == ["node-label", "node-label"]
+        built(spread, given)
+    assert [problem.rule for problem in raised.value.problems] == ["node-label"]
+    if marks.is_reserved(key):
+        with pytest.raises(RejectedError):
+            built(spec, given)
+    else:
+        with pytest.raises(UnplacedError, match=f"{key}=1"):
+            built(spec, given)
+
+
+def test_a_driver_that_is_not_offered_is_refused_with_those_that_are():
+    with pytest.raises(RejectedError) as raised:
+        built(volume(csi={"driver": "strange.example"}), policy(DRIVERS))
+    (problem,) = raised.value.problems
+    assert problem.path == "spec.volumes[0].csi.driver"
+    assert problem.text == (
+        "must not be 'strange.example'; use a driver of inline.example, other.example"
+    )

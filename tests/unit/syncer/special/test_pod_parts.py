@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from syncer import translate
 from syncer.rejections import RejectedError
 from syncer.special import pod_dns, pod_env, token_specs
 from syncer.special.pod_dns import Resolver
 from syncer.special.token_specs import TokenSpec
-from tenancy import marks, names
+from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
@@ -182,3 +183,178 @@ def test_pods_of_an_account_share_one_token_and_audiences_are_bound():
     assert one["vault", 10].seconds == 600  # the least that the API gives
     assert one["", 3607].account == "default"
     assert one["", 3607].secret_name == names.token_secret("a-uid", "", 7200)
+
+
+def test_a_token_secret_is_one_that_an_api_server_takes():
+    secret = token_specs.secret_of(
+        BOUND, TENANT, "below", "t", expires=NOW + timedelta(seconds=900), now=NOW
+    )
+    metadata = secret.pop("metadata")
+    assert secret == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "data": {"token": "dA=="},
+    }
+    annotations = metadata.pop("annotations")
+    assert metadata == {
+        "name": BOUND.secret_name,
+        "namespace": "below",
+        "labels": ownership.labels(TENANT, "web"),
+    }
+    assert annotations[marks.EXPIRES] == "2026-01-01T00:15:00+00:00"
+    assert annotations[marks.TOKEN_POD] == "p/p-uid"
+
+
+def test_the_tenant_is_asked_in_the_words_of_its_api():
+    request = SHARED.request()
+    assert (request["apiVersion"], request["kind"]) == (
+        "authentication.k8s.io/v1",
+        "TokenRequest",
+    )
+
+
+def test_what_a_source_leaves_out_is_what_the_api_would_write():
+    assert token_specs.wanted_of({}) == ("", 3600)
+    assert token_specs.wanted_of({"audience": "v", "expirationSeconds": 7}) == ("v", 7)
+
+
+@pytest.mark.parametrize("missing", [marks.TOKEN_SECONDS, marks.ACCOUNT, marks.VC_UID, marks.UID])
+def test_half_a_record_of_a_token_is_none(missing):
+    secret = token_specs.secret_of(BOUND, TENANT, "below", "t", expires=NOW, now=NOW)
+    annotations = secret["metadata"]["annotations"]
+    assert token_specs.spec_of_secret({**annotations, marks.TOKEN_SECONDS: "soon"}) is None
+    del annotations[missing]
+    assert token_specs.spec_of_secret(annotations) is None
+
+
+def test_a_token_without_an_audience_or_a_pod_is_the_shared_one():
+    secret = token_specs.secret_of(SHARED, TENANT, "below", "t", expires=NOW, now=NOW)
+    annotations = secret["metadata"]["annotations"]
+    del annotations[marks.TOKEN_AUDIENCE]
+    assert token_specs.spec_of_secret(annotations) == SHARED
+
+
+# --- resolvers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["ndots", {}, {"name": 1}, {"value": "5"}, None])
+def test_a_resolver_option_without_a_name_is_refused(option):
+    own = {"options": [option]}
+    with pytest.raises(RejectedError) as raised:
+        pod_dns.resolution({"dnsPolicy": "None", "dnsConfig": own}, "web", RESOLVER)
+    (problem,) = raised.value.problems
+    assert (problem.rule, problem.path) == ("malformed", "spec.dnsConfig.options")
+    assert problem.text == "must have a name; correct the object"
+
+
+@pytest.mark.parametrize("field", ["nameservers", "searches"])
+@pytest.mark.parametrize("value", ["text", [1], [None], {"a": "b"}])
+def test_a_resolver_list_of_anything_but_texts_is_refused(field, value):
+    with pytest.raises(RejectedError) as raised:
+        pod_dns.resolution({"dnsPolicy": "None", "dnsConfig": {field: value}}, "web", RESOLVER)
+    (problem,) = raised.value.problems
+    assert (problem.rule, problem.path) == ("unknown-field", f"spec.dnsConfig.{field}")
+    assert problem.text == "is not known to this version or malformed; leave it out"
+
+
+# --- the downward API -----------------------------------------------------------------------------
+
+
+def mirrors() -> pod_env.Mirrors:
+    return pod_env.Mirrors(
+        {
+            "labels": {"app": "web", "mesh.istio.io/x": "on"},
+            "annotations": {
+                "note": "n",
+                "strange.example/a[0]": "'quoted'",
+                "kubectl.kubernetes.io/restartedAt": "now",
+            },
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "becomes", "needed"),
+    [
+        ("metadata.name", "metadata.name", ""),
+        ("metadata.labels['app']", "metadata.labels['app']", ""),
+        ("metadata.labels['absent']", "metadata.labels['absent']", ""),
+        (
+            "metadata.labels['app.kubernetes.io/name']",
+            "metadata.labels['app.kubernetes.io/name']",
+            "",
+        ),
+        (
+            "metadata.annotations['app.kubernetes.io/name']",
+            ("annotations", "app.kubernetes.io/name"),
+            "",
+        ),
+        ("metadata.annotations['note']", "metadata.annotations['note']", ""),
+        (
+            "metadata.annotations['kubectl.kubernetes.io/restartedAt']",
+            "metadata.annotations['kubectl.kubernetes.io/restartedAt']",
+            "",
+        ),
+        ("metadata.labels['mesh.istio.io/x']", ("labels", "mesh.istio.io/x"), "on"),
+        ("metadata.labels['istio.io/absent']", ("labels", "istio.io/absent"), ""),
+        (
+            "metadata.annotations['strange.example/a[0]']",
+            ("annotations", "strange.example/a[0]"),
+            "'quoted'",
+        ),
+        ('metadata.annotations["x.example/a"]', ("annotations", "x.example/a"), ""),
+        (
+            "metadata.annotations['X.example/X']",
+            ("annotations", "X.example/X"),
+            "",
+        ),
+    ],
+)
+def test_a_field_that_stays_above_is_read_from_its_mirror(path, becomes, needed):
+    found = mirrors()
+    ref = found.field_ref({"fieldPath": path, "apiVersion": "v1"})
+    if isinstance(becomes, str):
+        assert (ref["fieldPath"], found.needed) == (becomes, {})
+        return
+    mirror = translate.mirror_key(*becomes)
+    assert ref == {"fieldPath": f"metadata.annotations['{mirror}']", "apiVersion": "v1"}
+    assert found.needed == {mirror: needed}
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("metadata.labels", pod_env.LABELS_TEXT),
+        ("metadata.annotations", pod_env.ANNOTATIONS_TEXT),
+    ],
+)
+def test_all_of_them_are_read_from_a_text(path, key):
+    found = mirrors()
+    assert found.field_ref({"fieldPath": path}) == {"fieldPath": f"metadata.annotations['{key}']"}
+    assert list(found.needed) == [key]
+
+
+def test_what_is_no_field_stays_as_it_is():
+    found = mirrors()
+    item = {"path": "cpu", "resourceFieldRef": {"resource": "limits.cpu"}}
+    assert pod_env.downward_items([item], found) == [item]
+    assert found.field_ref({}) == {"fieldPath": ""}
+    assert found.needed == {}
+
+
+@pytest.mark.parametrize(
+    ("character", "written"),
+    [
+        ("\x7f", "\\x7f"),
+        ("\x80", "\\u0080"),
+        ("\u200b", "\\u200b"),
+        ("\uffff", "\\uffff"),
+        ("\U000e0001", "\\U000e0001"),
+        ("\u00e9", "\u00e9"),
+        ("\n", "\\n"),
+        ('"', '\\"'),
+    ],
+)
+def test_a_file_of_labels_is_written_as_go_quotes(character, written):
+    assert pod_env.as_file({"k": character}) == f'k="{written}"'

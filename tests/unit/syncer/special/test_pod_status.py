@@ -182,3 +182,28 @@ def test_what_may_change_on_a_running_pod():
         "activeDeadlineSeconds": 9,
         "tolerations": [injected, tolerated],
     }
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match.", "OutOfcpu"),
+        ("0/1 nodes are available: 1 Insufficient memory.", "OutOfmemory"),
+        ("0/1 nodes are available: 1 Insufficient ephemeral-storage.", "OutOfephemeral-storage"),
+        ("0/1 nodes are available: 1 Too many pods.", "OutOfpods"),
+        ("1 node(s) didn't have free ports for the requested pod ports", "NodePorts"),
+        ("0/1 nodes are available: 1 Insufficient example.com/gpu.", ""),
+        ("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.", ""),
+        ("0/1 nodes are available: 1 node(s) had untolerated taint {a: b}.", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_kubelet_would_not_have(message, reason):
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    twin = {"status": {"conditions": [{**condition, "message": message}]}}
+    found = pod_status.rejection(twin)
+    assert (found.reason if found else "") == reason
+    twin["status"]["nominatedNodeName"] = "n"  # type: ignore[assignment]
+    assert pod_status.rejection(twin) is None, "room is being made"
+    twin["status"] = {"conditions": [{**condition, "type": "Ready", "message": message}]}
+    assert pod_status.rejection(twin) is None

@@ -11,10 +11,12 @@ import pytest
 from kubeio import errors
 from kubeio.store import Store, parse
 from syncer.rejections import RejectedError
-from syncer.special import addresses, events, nodes, services
+from syncer.special import addresses, events, node_additions, nodes, services
+from syncer.special.node_additions import Added, Taint
 from syncer.view import TenantView
 from tenancy import marks, ownership
 from tenancy.ownership import Tenant
+from tenancy.policies import NodeView
 from tenancy.specs import VirtualClusterSpec
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
@@ -239,8 +241,93 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
     assert not nodes.is_status_shown(virtual, hidden, outline)  # its addresses are to go
     narrow = nodes.node(super_node(), "Minimal")["metadata"]["annotations"][marks.DIGEST]
     assert narrow != outline  # and so are labels
-    tainted = {**virtual, "spec": {"taints": [*wanted["spec"]["taints"], {"key": "own"}]}}
-    assert not nodes.is_node_shown(tainted, wanted)
+
+
+OWN_TAINT = {"key": "own", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+
+
+def tainted(*taints: dict[str, Any], recorded: str | None = "k:NoExecute") -> dict[str, Any]:
+    """Return the virtual node with these taints; `recorded` are those that we have put there."""
+    virtual = copy.deepcopy(nodes.node(super_node()))
+    virtual["spec"]["taints"] = list(taints)
+    virtual["metadata"]["annotations"].pop(marks.TAINTS)
+    if recorded is not None:
+        virtual["metadata"]["annotations"][marks.TAINTS] = recorded
+    return virtual
+
+
+def below(*taints: dict[str, Any]) -> dict[str, Any]:
+    """Return the super node with these taints."""
+    return {**super_node(), "spec": {"taints": list(taints)}}
+
+
+OURS = {"key": "k", "effect": "NoExecute"}
+
+
+def test_a_tenants_taint_stays_beside_ours_in_whatever_order():
+    virtual = tainted(OWN_TAINT, OURS)
+    wanted = nodes.node(super_node(), "Standard", virtual)
+    assert wanted["spec"]["taints"] == [OURS, OWN_TAINT]
+    assert nodes.is_node_shown(virtual, wanted)
+
+
+def test_a_taint_that_went_below_goes_and_the_tenants_stays():
+    virtual = tainted(OWN_TAINT, OURS)
+    wanted = nodes.node(below(), "Standard", virtual)
+    assert wanted["spec"]["taints"] == [OWN_TAINT]
+    assert not nodes.is_node_shown(virtual, wanted)
+    assert wanted["metadata"]["annotations"][marks.TAINTS] == ""
+
+
+@pytest.mark.parametrize("there", [[], [{**OURS, "value": "theirs"}]])
+def test_a_tenant_gets_a_taint_of_ours_back(there):
+    virtual = tainted(*there)
+    wanted = nodes.node(super_node(), "Standard", virtual)
+    assert wanted["spec"]["taints"] == [OURS]
+    assert not nodes.is_node_shown(virtual, wanted)
+
+
+def test_what_the_super_cluster_taints_itself_is_ours_from_then_on():
+    virtual = tainted(OWN_TAINT, recorded="")
+    same = {"key": "own", "effect": "NoExecute", "value": "theirs"}
+    wanted = nodes.node(below(same), "Standard", virtual)
+    assert wanted["spec"]["taints"] == [same]
+    assert not nodes.is_node_shown(virtual, wanted)
+
+
+def test_a_node_from_before_taints_were_recorded_has_only_ours():
+    virtual = tainted(OWN_TAINT, OURS, recorded=None)
+    assert nodes.node(super_node(), "Standard", virtual)["spec"]["taints"] == [OURS]
+    foreign = {"metadata": {"annotations": {}}, "spec": {"taints": [OWN_TAINT]}}
+    assert nodes.own_taints(foreign) == [OWN_TAINT]
+
+
+def added(virtual: dict[str, Any], view: NodeView = "Standard") -> Added | None:
+    return node_additions.added(virtual, super_node()["metadata"]["labels"], view)
+
+
+def test_what_counts_as_the_tenants_own():
+    virtual = tainted(OURS)
+    assert added(virtual) is None
+    soft = {"key": "soft", "effect": "PreferNoSchedule"}
+    virtual = tainted(OWN_TAINT, OURS, soft)
+    virtual["metadata"]["labels"] |= {
+        "mine": "1",
+        "disk": "overwritten",
+        "cloud.example/rack": "8",
+        f"sub.{marks.DOMAIN}/x": "1",
+    }
+    found = added(virtual)
+    assert found is not None
+    assert found.own == {"mine", "cloud.example/rack"}
+    assert found.taints == (Taint("own", "", "NoExecute"),)
+    assert not found.is_cordoned
+    full = added(virtual, "Full")
+    assert full is not None
+    assert full.own == {"mine"}
+    cordoned = tainted(OURS)
+    cordoned["spec"]["unschedulable"] = True
+    assert added(cordoned) == Added(frozenset(), cordoned["metadata"]["labels"], (), True)
 
 
 def event(**about: Any) -> dict[str, Any]:

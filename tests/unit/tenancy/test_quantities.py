@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from syncer.special.quantities import quantity
+from tenancy.quantities import quantity
 
 
 @pytest.mark.parametrize(

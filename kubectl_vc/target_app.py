@@ -1,0 +1,129 @@
+"""`kubectl vc target`: the verbs about other clusters that are to run tenants' pods.
+
+Owns their flags. Must not know what a verb does. Hazard: as in `kubectl_vc.app`, what is imported
+at the top delays `--help`.
+"""
+
+# ruff: noqa: PLC0415 - each verb is imported when it is called, see above
+
+import typer
+
+from kubectl_vc import flags
+from kubectl_vc.access import Access
+from kubectl_vc.commands import on_super_cluster, terminal
+from kubectl_vc.output import Format
+from kubectl_vc.problems import UsageProblem
+
+MANAGER_NAMESPACE = "vc-manager"
+ONE_MINUTE = 60.0
+
+app = typer.Typer(
+    help="Clusters that are to run pods of tenants.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+@on_super_cluster
+async def join(
+    *,
+    access: Access,
+    name: flags.TargetName,
+    target_kubeconfig: flags.TargetKubeconfig = "",
+    target_context: flags.TargetContext = "",
+    server: flags.Server = "",
+    tls_server_name: flags.TlsServerName = "",
+    manager_namespace: flags.ManagerNamespace = MANAGER_NAMESPACE,
+    label: flags.Labels = None,
+    taint: flags.Taints = None,
+    expires: flags.Expires = 0,
+    dry_run: flags.DryRun = False,
+    wait: flags.Wait = True,
+    timeout: flags.Timeout = ONE_MINUTE,
+) -> None:
+    """Make an account in another cluster, and declare that cluster here.
+
+    In the other cluster: a namespace, an account, a role of what is needed and its binding. Here: a
+    Secret with the account's kubeconfig, and a SuperCluster. Joining again renews all of it.
+    """
+    if not (target_kubeconfig or target_context):
+        raise UsageProblem("say which cluster joins, with --target-kubeconfig or --target-context")
+    from kubectl_vc.targets import join as verb
+    from kubectl_vc.targets import manifests
+
+    await verb.run(
+        access,
+        terminal(),
+        verb.Wish(
+            name=name,
+            kubeconfig=target_kubeconfig,
+            context=target_context,
+            server=server,
+            tls_server_name=tls_server_name,
+            namespace=manager_namespace,
+            labels=manifests.labels(label or ()),
+            taints=manifests.taints(taint or ()),
+            token_seconds=expires,
+        ),
+        dry_run=dry_run,
+        seconds=timeout,
+        wait=wait,
+    )
+
+
+@app.command("list")
+@on_super_cluster
+async def list_all(*, access: Access, output: flags.Output = Format.TABLE) -> None:
+    """List the clusters that are declared."""
+    from kubectl_vc.targets import listing
+
+    await listing.run(access, terminal(), form=output)
+
+
+@app.command()
+@on_super_cluster
+async def doctor(
+    *, access: Access, name: flags.OptionalTargetName = "", output: flags.Output = Format.TABLE
+) -> None:
+    """Say what is wrong with a cluster, or with all, and what to do.
+
+    Ends with 1 when something is wrong.
+    """
+    from kubectl_vc.targets import doctor as verb
+
+    await verb.run(access, terminal(), name=name, form=output)
+
+
+@app.command()
+@on_super_cluster
+async def leave(
+    *,
+    access: Access,
+    name: flags.TargetName,
+    target_kubeconfig: flags.TargetKubeconfig = "",
+    target_context: flags.TargetContext = "",
+    manager_namespace: flags.ManagerNamespace = MANAGER_NAMESPACE,
+    ignore_not_found: flags.IgnoreNotFound = False,
+    dry_run: flags.DryRun = False,
+) -> None:
+    """Forget another cluster, and remove the account there.
+
+    Refused while a VirtualCluster names it. Without a kubeconfig of the other cluster, what is left
+    there is told.
+    """
+    from kubectl_vc.targets import leave as verb
+
+    await verb.run(
+        access,
+        terminal(),
+        verb.Wish(
+            name=name,
+            kubeconfig=target_kubeconfig,
+            context=target_context,
+            namespace=manager_namespace,
+        ),
+        ignore_not_found=ignore_not_found,
+        dry_run=dry_run,
+    )

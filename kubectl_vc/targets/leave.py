@@ -1,0 +1,134 @@
+"""`kubectl vc target leave`: forget another cluster, and remove the account there.
+
+Hazard: what runs there for a tenant would be left to nobody, so a target that a VirtualCluster
+names does not leave. And only what joining made is removed: by its marks, and with its UID.
+"""
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubectl_vc import output
+from kubectl_vc.access import Access
+from kubectl_vc.connection import connected
+from kubectl_vc.problems import CliProblem
+from kubectl_vc.targets import join, manifests
+from kubectl_vc.targets.manifests import MANAGED_BY, There
+from kubectl_vc.terminal import Terminal
+from kubeio import Object, config, errors
+from kubeio.client import Client
+from tenancy.resources import SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS, Resource
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the flags say."""
+
+    name: str
+    kubeconfig: str
+    context: str
+    namespace: str
+    """Of the components."""
+
+
+async def run(
+    access: Access, terminal: Terminal, wish: Wish, *, ignore_not_found: bool, dry_run: bool
+) -> None:
+    """Remove the SuperCluster, its Secret and the account."""
+    manifests.checked_name(wish.name)
+    done = "would be deleted" if dry_run else "deleted"
+    async with connected(access) as connection:
+        here = connection.super_client
+        try:
+            body = await here.get(SUPER_CLUSTERS, wish.name)
+        except errors.NotFound as problem:
+            if ignore_not_found:
+                return
+            raise CliProblem(
+                f"there is no SuperCluster {wish.name}; see `kubectl vc target list`"
+            ) from problem
+        _refuse_while_named(wish.name, (await here.list(VIRTUAL_CLUSTERS)).get("items") or ())
+        plan = There(await join.identity(here))
+        await _delete(here, SUPER_CLUSTERS, body, dry_run=dry_run)
+        terminal.say(f"{output.full_name(SUPER_CLUSTERS, wish.name)} {done}")
+        secret = await _secret(here, wish)
+        if secret is not None:
+            await _delete(here, SECRETS, secret, dry_run=dry_run)
+            terminal.say(f"secret/{secret['metadata']['name']} {done}")
+        if wish.kubeconfig or wish.context:
+            endpoint = await config.user_kubeconfig(wish.kubeconfig, wish.context)
+            async with Client(endpoint, user_agent=join.AGENT) as there:
+                with join.in_target():
+                    await _clear(there, plan, terminal, dry_run=dry_run)
+            return
+    terminal.warn(
+        "The account in the other cluster is still there. Run there: kubectl delete"
+        f" clusterrolebinding,clusterrole {plan.role} --ignore-not-found && kubectl delete"
+        f" namespace {plan.namespace} --ignore-not-found"
+    )
+
+
+def _refuse_while_named(name: str, virtual_clusters: Iterable[Mapping[str, Any]]) -> None:
+    """Raise CliProblem while a VirtualCluster may have something in a target."""
+    users = sorted(
+        f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+        for each in virtual_clusters
+        if name in named_by(each)
+    )
+    if users:
+        more = f" and {len(users) - _SHOWN} more" if len(users) > _SHOWN else ""
+        raise CliProblem(
+            f"{', '.join(users[:_SHOWN])}{more} may run pods in {name}; take it out of spec.targets"
+            " of these VirtualClusters first, and wait until it is gone from their status"
+        )
+
+
+def named_by(virtual_cluster: Mapping[str, Any]) -> set[str]:
+    """Return the targets that a VirtualCluster names, or still has something in."""
+    parts = (virtual_cluster.get("spec") or {}, virtual_cluster.get("status") or {})
+    return {str(each.get("name")) for part in parts for each in part.get("targets") or ()}
+
+
+async def _secret(here: Client, wish: Wish) -> Object | None:
+    """Return the Secret that joining made; one that somebody wrote by hand stays."""
+    try:
+        found = await here.get(
+            SECRETS, manifests.secret_name(wish.name), namespace=wish.namespace, metadata_only=True
+        )
+    except errors.NotFound:
+        return None
+    labels = found["metadata"].get("labels") or {}
+    return found if MANAGED_BY.items() <= labels.items() else None
+
+
+async def _clear(there: Client, plan: There, terminal: Terminal, *, dry_run: bool) -> None:
+    """Remove what joining made in the other cluster, the rights before the account."""
+    made = [each for each in plan.objects(lasting=False) if not each[0].namespaced]
+    for resource, body in reversed(made):
+        name = body["metadata"]["name"]
+        try:
+            found = await there.get(resource, name, metadata_only=True)
+        except errors.NotFound:
+            continue
+        if not plan.is_ours(found["metadata"]):
+            terminal.warn(f"{output.full_name(resource, name)} is somebody else's, and stays.")
+            continue
+        await _delete(there, resource, found, dry_run=dry_run)
+        done = "would be deleted" if dry_run else "deleted"
+        terminal.say(f"{output.full_name(resource, name)} {done} in the other cluster")
+
+
+async def _delete(client: Client, resource: Resource, found: Object, *, dry_run: bool) -> None:
+    if dry_run:
+        return
+    metadata = found["metadata"]
+    with contextlib.suppress(errors.NotFound):
+        await client.delete(
+            resource,
+            metadata["name"],
+            namespace=metadata.get("namespace", ""),
+            uid=metadata["uid"],
+        )

@@ -1,0 +1,193 @@
+"""What joining writes: an account in the other cluster, a Secret and a SuperCluster here; pure.
+
+Owns names and marks of these objects. Hazard: two home clusters may share a target, so whatever is
+made there is named by the home cluster's identity, and only what bears it is removed again.
+"""
+
+import base64
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import yaml
+
+from clusterversions import catalog
+from kubectl_vc.problems import CliProblem
+from kubeio import Object
+from kubeio.documents import to_yaml
+from tenancy import marks, names
+from tenancy.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SUPER_CLUSTERS,
+    Resource,
+)
+from tenancy.super_clusters import HOME, Effect
+
+ACCOUNT = marks.SYNCER
+TOKEN_SECRET = f"{ACCOUNT}-token"
+KEY = "kubeconfig"
+MANAGED_BY = {"app.kubernetes.io/managed-by": "kubectl-vc"}
+_TAINT = re.compile(r"([^=:]+)(?:=([^:]*))?:(\w+)")
+_SHORT = 8  # digits of a UID: they tell a handful of clusters apart
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """What is made in the other cluster for one home cluster."""
+
+    home: str
+    """UID of the home cluster's kube-system."""
+
+    @property
+    def namespace(self) -> str:
+        """Where the account is."""
+        return f"virtual-cluster-{self.home[:_SHORT]}"
+
+    @property
+    def role(self) -> str:
+        """Name of the ClusterRole and of its binding."""
+        return f"virtual-cluster:target:{self.home[:_SHORT]}"
+
+    def objects(self, *, lasting: bool) -> list[tuple[Resource, Object]]:
+        """Return all of it in the order of making; `lasting`: with a token that does not end."""
+        role = yaml.safe_load(catalog.target_role())
+        subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self.namespace}
+        reference = {
+            "apiGroup": CLUSTER_ROLES.group,
+            "kind": CLUSTER_ROLES.kind,
+            "name": self.role,
+        }
+        made = [
+            (NAMESPACES, self._object(NAMESPACES, self.namespace)),
+            (
+                SERVICE_ACCOUNTS,
+                self._object(SERVICE_ACCOUNTS, ACCOUNT, automountServiceAccountToken=False),
+            ),
+            (CLUSTER_ROLES, self._object(CLUSTER_ROLES, self.role, rules=role["rules"])),
+            (
+                CLUSTER_ROLE_BINDINGS,
+                self._object(
+                    CLUSTER_ROLE_BINDINGS, self.role, roleRef=reference, subjects=[subject]
+                ),
+            ),
+        ]
+        if lasting:
+            token = self._object(SECRETS, TOKEN_SECRET, type="kubernetes.io/service-account-token")
+            token["metadata"]["annotations"] = {"kubernetes.io/service-account.name": ACCOUNT}
+            made.append((SECRETS, token))
+        return made
+
+    def is_ours(self, metadata: Mapping[str, Any]) -> bool:
+        """Tell whether an object there was made for this home cluster."""
+        return (metadata.get("labels") or {}).get(marks.TARGET_OF) == self.home
+
+    def _object(self, resource: Resource, name: str, **more: Any) -> Object:
+        metadata: dict[str, Any] = {
+            "name": name,
+            "labels": {**MANAGED_BY, marks.TARGET_OF: self.home},
+        }
+        if resource.namespaced:
+            metadata["namespace"] = self.namespace
+        return {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+            **more,
+        }
+
+
+def secret_name(name: str) -> str:
+    """Return the name of the Secret with the credentials of a target."""
+    return f"target-{name}"
+
+
+def secret(name: str, namespace: str, content: bytes) -> Object:
+    """Return the Secret with a target's kubeconfig."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": secret_name(name),
+            "namespace": namespace,
+            "labels": dict(MANAGED_BY),
+        },
+        "type": "Opaque",
+        "data": {KEY: base64.b64encode(content).decode()},
+    }
+
+
+def super_cluster(
+    name: str, *, labels: Mapping[str, str], taints: Iterable[Mapping[str, str]]
+) -> Object:
+    """Return the SuperCluster of a target."""
+    spec: dict[str, Any] = {"secretRef": {"name": secret_name(name), "key": KEY}}
+    if labels:
+        spec["labels"] = dict(labels)
+    if found := [dict(taint) for taint in taints]:
+        spec["taints"] = found
+    return {
+        "apiVersion": SUPER_CLUSTERS.api_version,
+        "kind": SUPER_CLUSTERS.kind,
+        "metadata": {"name": name, "labels": dict(MANAGED_BY)},
+        "spec": spec,
+    }
+
+
+def kubeconfig(name: str, *, server: str, ca: bytes, token: str, tls_server_name: str) -> bytes:
+    """Return the kubeconfig of the account, everything inline."""
+    cluster = {
+        "server": server,
+        "certificate-authority-data": base64.b64encode(ca).decode(),
+        **({"tls-server-name": tls_server_name} if tls_server_name else {}),
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": ACCOUNT, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": ACCOUNT}}],
+        "current-context": name,
+    }
+    return to_yaml(document).encode()
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a target. Raises CliProblem for one that cannot be one."""
+    if name == HOME:
+        raise CliProblem(
+            f"{HOME} is the name of the cluster of the components themselves; choose another one"
+        )
+    if not names.is_dns_label(name):
+        raise CliProblem(
+            f"{name!r} is no name for a SuperCluster; use at most 63 lower-case letters, digits and"
+            " hyphens"
+        )
+    return name
+
+
+def labels(given: Iterable[str]) -> dict[str, str]:
+    """Read `--label KEY=VALUE`. Raises CliProblem."""
+    found = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise CliProblem(f"--label {text!r} is not KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def taints(given: Iterable[str]) -> list[dict[str, str]]:
+    """Read `--taint KEY[=VALUE]:EFFECT`. Raises CliProblem."""
+    found = []
+    for text in given:
+        match = _TAINT.fullmatch(text)
+        if match is None or match[3] not in get_args(Effect):
+            effects = ", ".join(get_args(Effect))
+            raise CliProblem(f"--taint {text!r} is not KEY[=VALUE]:EFFECT with one of {effects}")
+        found.append({"key": match[1], "value": match[2] or "", "effect": match[3]})
+    return found

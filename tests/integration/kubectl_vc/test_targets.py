@@ -1,0 +1,303 @@
+"""`kubectl vc target` between two real clusters; nobody probes here unless a test plays manager."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import pytest
+import yaml
+
+from kubectl_vc.targets.manifests import There
+from kubeio import errors, secret_config
+from kubeio.client import Client
+from tenancy.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    SECRETS,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SUPER_CLUSTERS,
+)
+from tests.integration.kubectl_vc.conftest import Desk
+from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+from vcmanager.targets.rights import needed
+
+SERVER = "https://c2.example.org:6443"
+"""Where the components would reach the other cluster; it is not asked here."""
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The other cluster; its controllers write tokens and remove namespaces."""
+    made = ControlPlane(
+        tmp_path_factory.mktemp("other"),
+        name="other",
+        controllers=("serviceaccount-token-controller", "namespace-controller"),
+    )
+    asyncio.run(made.start())
+    yield made
+    asyncio.run(made.stop())
+
+
+@dataclass(kw_only=True)
+class Two:
+    """A person with kubeconfigs of both clusters."""
+
+    desk: Desk
+    there: Client
+    other: ControlPlane
+    name: str
+    plan: There
+
+    async def join(self, *more: str, server: str = SERVER):
+        """Join without waiting for a manager that is not there."""
+        return await self.desk.run(
+            *("target", "join", self.name, "--target-kubeconfig", "other"),
+            *("--manager-namespace", self.desk.namespace, "--no-wait"),
+            *(["--server", server] if server else []),
+            *more,
+        )
+
+    async def leave(self, *more: str):
+        """Leave again."""
+        return await self.desk.run(
+            *("target", "leave", self.name, "--manager-namespace", self.desk.namespace), *more
+        )
+
+    async def credentials(self):
+        """Return the endpoint that the Secret describes."""
+        found = await self.desk.client.get(
+            SECRETS, f"target-{self.name}", namespace=self.desk.namespace
+        )
+        data = {key: base64.b64decode(value) for key, value in found["data"].items()}
+        return secret_config.endpoint(data, name=self.name)
+
+
+@pytest.fixture
+async def two(desk: Desk, other: ControlPlane) -> AsyncIterator[Two]:
+    (desk.folder / "other").write_bytes(other.kubeconfig())
+    home = await desk.client.get(NAMESPACES, "kube-system")
+    async with Client(other.endpoint) as there:
+        yield Two(
+            desk=desk,
+            there=there,
+            other=other,
+            name=fresh_name("c"),
+            plan=There(home["metadata"]["uid"]),
+        )
+        for each in (await desk.client.list(SUPER_CLUSTERS))["items"]:
+            await desk.client.delete(SUPER_CLUSTERS, each["metadata"]["name"])
+
+
+async def is_there(client: Client, resource, name: str) -> bool:
+    found = await client.list(resource, field_selector=f"metadata.name={name}")
+    return bool(found["items"])
+
+
+@pytest.mark.parametrize("token", [(), ("--expires", "1h")], ids=["lasting", "ending"])
+async def test_who_joins_has_an_account_with_what_is_needed_and_no_more(two: Two, token):
+    done = await two.join(*token, "--label", "zone=z1", "--taint", "gpu=yes:NoSchedule")
+    assert done.code == 0, done.err
+    assert f"supercluster.tenancy.x-k8s.io/{two.name} applied" in done.out
+    made = await two.desk.client.get(SUPER_CLUSTERS, two.name)
+    assert made["spec"]["labels"] == {"zone": "z1"}
+    assert made["spec"]["taints"] == [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
+    endpoint = await two.credentials()
+    assert (endpoint.server, endpoint.ca) == (SERVER, two.other.ca)
+    assert endpoint.token not in done.out + done.err
+    async with Client(two.other.endpoint_with_token(token=endpoint.token)) as account:
+        for right in needed():
+            assert await may(account, right.review()), right
+        for group, resource, verb in (
+            ("", "services", "create"),
+            ("rbac.authorization.k8s.io", "clusterroles", "create"),
+            ("", "pods/exec", "create"),
+            ("", "serviceaccounts/token", "create"),
+        ):
+            plural, _, subresource = resource.partition("/")
+            asked = {"group": group, "resource": plural, "verb": verb, "subresource": subresource}
+            assert not await may(account, {"spec": {"resourceAttributes": asked}}), resource
+
+
+async def may(client: Client, review) -> bool:
+    answer = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, review)
+    return answer["status"]["allowed"] is True
+
+
+async def test_joining_again_mends_and_renews(two: Two):
+    assert (await two.join("--expires", "1h")).code == 0
+    first = (await two.credentials()).token
+    await two.there.delete(CLUSTER_ROLE_BINDINGS, two.plan.role)
+    assert (await two.join("--expires", "1h")).code == 0
+    assert (await two.credentials()).token != first
+    assert await is_there(two.there, CLUSTER_ROLE_BINDINGS, two.plan.role)
+
+
+async def test_who_leaves_leaves_nothing(two: Two):
+    assert (await two.join()).code == 0
+    shown = await two.leave("--target-kubeconfig", "other", "--dry-run")
+    assert (shown.code, "would be deleted" in shown.out) == (0, True)
+    assert await is_there(two.desk.client, SUPER_CLUSTERS, two.name)
+    done = await two.leave("--target-kubeconfig", "other")
+    assert (done.code, done.err) == (0, "")
+    for client, resource, name in (
+        (two.desk.client, SUPER_CLUSTERS, two.name),
+        (two.there, CLUSTER_ROLES, two.plan.role),
+        (two.there, CLUSTER_ROLE_BINDINGS, two.plan.role),
+    ):
+        assert not await is_there(client, resource, name)
+    secrets = await two.desk.client.list(SECRETS, namespace=two.desk.namespace)
+    assert secrets["items"] == []
+    await eventually(lambda: _is_gone(two), within=30)
+    again = await two.leave()
+    assert (again.code, f"there is no SuperCluster {two.name}" in again.err) == (1, True)
+    assert (await two.leave("--ignore-not-found")).code == 0
+
+
+async def _is_gone(two: Two) -> bool:
+    return not await is_there(two.there, NAMESPACES, two.plan.namespace)
+
+
+async def test_what_others_made_stays(two: Two):
+    """A Secret written by hand here, a role of another home cluster there."""
+    assert (await two.join()).code == 0
+    theirs = {"metadata": {"labels": {"tenancy.x-k8s.io/target-of": "somebody-else"}}}
+    await two.there.patch(CLUSTER_ROLES, two.plan.role, theirs)
+    done = await two.leave("--target-kubeconfig", "other")
+    assert (done.code, "is somebody else's, and stays" in done.err) == (0, True)
+    assert await is_there(two.there, CLUSTER_ROLES, two.plan.role)
+    await two.there.delete(CLUSTER_ROLES, two.plan.role)
+
+
+async def test_without_the_other_cluster_what_is_left_there_is_told(two: Two):
+    assert (await two.join()).code == 0
+    done = await two.leave()
+    assert done.code == 0
+    assert f"clusterrolebinding,clusterrole {two.plan.role}" in done.err
+    assert await is_there(two.there, CLUSTER_ROLES, two.plan.role)
+
+
+async def test_a_dry_run_writes_nothing(two: Two):
+    done = await two.join("--dry-run")
+    assert done.code == 0
+    kinds = [each["kind"] for each in yaml.safe_load_all(done.out)]
+    assert kinds == [
+        *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Secret"),
+        *("Secret", "SuperCluster"),
+    ]
+    assert not await is_there(two.desk.client, SUPER_CLUSTERS, two.name)
+    secrets = await two.desk.client.list(SECRETS, namespace=two.desk.namespace)
+    assert secrets["items"] == []
+
+
+async def test_a_cluster_that_only_this_machine_reaches_is_refused_before_anything(two: Two):
+    done = await two.join(server="")
+    assert (done.code, "with --server" in done.err) == (1, True)
+    assert not await is_there(two.there, CLUSTER_ROLES, "virtual-cluster:target:none")
+
+
+async def test_the_home_cluster_does_not_join_itself(two: Two):
+    done = await two.desk.run(
+        *("target", "join", two.name, "--target-kubeconfig", "super", "--server", SERVER)
+    )
+    assert (done.code, "which is the SuperCluster home" in done.err) == (1, True)
+
+
+async def test_who_may_not_write_roles_there_is_told_where(two: Two):
+    (two.desk.folder / "other").write_bytes(two.other.kubeconfig("nobody", group=""))
+    done = await two.join()
+    assert (done.code, done.err.startswith("error: in the other cluster: ")) == (1, True)
+
+
+async def test_a_super_cluster_written_by_hand_is_not_taken_over(two: Two):
+    body = {
+        "apiVersion": SUPER_CLUSTERS.api_version,
+        "kind": "SuperCluster",
+        "metadata": {"name": two.name},
+        "spec": {"secretRef": {"name": "mine"}},
+    }
+    await two.desk.client.create(SUPER_CLUSTERS, body)
+    done = await two.join()
+    assert (done.code, "with a Secret of its own, mine" in done.err) == (1, True)
+    with pytest.raises(errors.NotFound):
+        await two.credentials()
+
+
+async def say(two: Two, **conditions: str) -> None:
+    """Write what vc-manager would write."""
+    made = await two.desk.client.get(SUPER_CLUSTERS, two.name)
+    listed = [
+        {
+            "type": kind,
+            "status": status,
+            "reason": "Because",
+            "message": f"do this about {kind}",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for kind, status in conditions.items()
+    ]
+    status = {"observedGeneration": made["metadata"]["generation"], "conditions": listed}
+    await two.desk.client.patch(SUPER_CLUSTERS, two.name, {"status": status}, subresource="status")
+
+
+WELL = {
+    "Ready": "True",
+    "Reachable": "True",
+    "Authorized": "True",
+    "VersionSupported": "True",
+    "NetworksOverlap": "False",
+}
+
+
+async def test_the_doctor_says_what_is_wrong_and_ends_with_1(two: Two):
+    assert (await two.desk.run("target", "doctor")).err.startswith("No SuperClusters found")
+    await two.join("--expires", "1h")
+    done = await two.desk.run("target", "doctor", two.name)
+    assert (done.code, "see whether vc-manager runs" in done.out) == (1, True)
+    await say(two, **WELL | {"Ready": "False", "Authorized": "False"})
+    done = await two.desk.run("target", "doctor")
+    assert done.code == 1
+    assert done.err == f"error: not all is well with {two.name}\n"
+    (line,) = [line for line in done.out.splitlines() if "wrong" in line]
+    assert line.split()[:2] == [two.name, "Authorized"]
+    assert "do this about Authorized" in line
+    found = json.loads((await two.desk.run("target", "doctor", "-o", "json")).out)
+    assert found == yaml.safe_load((await two.desk.run("target", "doctor", "-o", "yaml")).out)
+    assert {each["result"] for each in found} == {"ok", "wrong"}
+    await say(two, **WELL)
+    assert (await two.desk.run("target", "doctor")).code == 0
+    done = await two.desk.run("target", "doctor", "nobody")
+    assert (done.code, "there is no SuperCluster nobody" in done.err) == (1, True)
+
+
+async def test_lists_have_every_format(two: Two):
+    assert (await two.desk.run("target", "list")).err.startswith("No SuperClusters found")
+    await two.join("--expires", "1h")
+    await say(two, **WELL)
+    table = (await two.desk.run("target", "list")).out.splitlines()
+    assert table[0].split()[:4] == ["NAME", "READY", "REACHABLE", "AUTHORIZED"]
+    assert table[1].split()[:4] == [two.name, "True", "True", "True"]
+    names = (await two.desk.run("target", "list", "-o", "name")).out
+    assert names == f"supercluster.tenancy.x-k8s.io/{two.name}\n"
+    as_json = json.loads((await two.desk.run("target", "list", "-o", "json")).out)
+    assert as_json == yaml.safe_load((await two.desk.run("target", "list", "-o", "yaml")).out)
+    assert as_json["items"][0]["kind"] == "SuperCluster"
+
+
+async def test_joining_waits_until_the_cluster_is_usable_or_says_why_not(two: Two):
+    words = (
+        *("target", "join", two.name, "--target-kubeconfig", "other", "--server", SERVER),
+        *("--manager-namespace", two.desk.namespace, "--expires", "1h", "--timeout"),
+    )
+    done = await two.desk.run(*words, "1s")
+    assert (done.code, "is not usable after" in done.err) == (1, True)
+    running = asyncio.ensure_future(two.desk.run(*words, "60s"))
+    await asyncio.sleep(1)
+    await say(two, **WELL)
+    assert (await running).code == 0

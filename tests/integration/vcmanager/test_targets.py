@@ -1,0 +1,479 @@
+"""What is said of another cluster: two real API servers, the second behind an address of this
+machine that is not loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from clusterversions import catalog
+from kubeio import Object, errors
+from kubeio.client import Client
+from tenancy import resources, super_clusters
+from tests.integration.vcmanager.conftest import NAMESPACE, Stage
+from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+from vcmanager.keys import Key
+from vcmanager.targets import reconcile as target
+from vcmanager.targets.watch import Targets
+
+ACCOUNT = "vc-syncer"
+FULL = yaml.safe_load(catalog.target_role())["rules"]
+NODES = "10.77.0.0/24"
+
+
+def _own_address() -> str:
+    """Return an address of this machine that others could reach, empty when it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        try:
+            found.connect(("192.0.2.1", 9))
+        except OSError:
+            return ""
+        address = found.getsockname()[0]
+    return "" if address.startswith("127.") else address
+
+
+OWN = _own_address()
+pytestmark = pytest.mark.skipif(not OWN, reason="this machine has no address but loopback")
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Another cluster, with one node."""
+    made = ControlPlane(
+        tmp_path_factory.mktemp("second"),
+        name="second",
+        service_range="10.98.0.0/16",
+        audit=True,
+        api_args={"bind-address": "0.0.0.0"},  # noqa: S104 - to be reached by another address
+    )
+
+    async def start() -> None:
+        await made.start()
+        async with Client(made.endpoint) as client:
+            await _furnish(client)
+
+    asyncio.run(start())
+    yield made
+    asyncio.run(made.stop())
+
+
+async def _furnish(client: Client) -> None:
+    node = {"metadata": {"name": "there-1"}, "spec": {"podCIDR": NODES, "podCIDRs": [NODES]}}
+    await client.create(resources.NODES, node)
+    status = {
+        "allocatable": {"cpu": "3500m", "memory": "2Gi", "pods": "110"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    await client.patch(resources.NODES, "there-1", {"status": status}, subresource="status")
+    await client.create(
+        resources.SERVICE_ACCOUNTS, {"metadata": {"name": ACCOUNT}}, namespace="default"
+    )
+    await grant(client, FULL)
+
+
+async def grant(client: Client, rules: list[dict[str, Any]]) -> None:
+    """Let the account do what rules say, and nothing else."""
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": ACCOUNT},
+        "rules": rules,
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": ACCOUNT},
+        "roleRef": {"apiGroup": role["apiVersion"][:-3], "kind": "ClusterRole", "name": ACCOUNT},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "default"}],
+    }
+    await client.apply(resources.CLUSTER_ROLES, role, field_manager="test")
+    await client.apply(resources.CLUSTER_ROLE_BINDINGS, binding, field_manager="test")
+
+
+@dataclass(kw_only=True)
+class Yard:
+    """The home cluster with its manager, and a second cluster."""
+
+    stage: Stage
+    second: ControlPlane
+    there: Client
+    name: str
+    token: str
+    targets: Targets
+
+    @property
+    def server(self) -> str:
+        """Where the second cluster is reached from elsewhere."""
+        return self.second.server.replace("127.0.0.1", OWN)
+
+    async def secret(self, **data: bytes | str) -> None:
+        """Write the Secret: a token, unless told otherwise."""
+        usual: dict[str, bytes | str] = {
+            "server": self.server,
+            "ca.crt": self.second.ca,
+            "token": self.token,
+        }
+        texts = {**({} if "kubeconfig" in data else usual), **data}
+        encoded = {
+            key: base64.b64encode(each.encode() if isinstance(each, str) else each).decode()
+            for key, each in texts.items()
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": self.name, "namespace": NAMESPACE},
+            "data": encoded,
+        }
+        await self.stage.admin.apply(resources.SECRETS, body, field_manager="test")
+
+    async def declare(self, name: str = "", **spec: Any) -> Object:
+        """Create the SuperCluster."""
+        body = {
+            "apiVersion": resources.SUPER_CLUSTERS.api_version,
+            "kind": "SuperCluster",
+            "metadata": {"name": name or self.name},
+            "spec": {"secretRef": {"name": self.name}, "tlsServerName": "kubernetes", **spec},
+        }
+        return await self.stage.admin.create(resources.SUPER_CLUSTERS, body)
+
+    async def judged(self, name: str = "") -> dict[str, tuple[str, str, str]]:
+        """Look once, and return status, reason and message of each condition."""
+        await target.reconcile(self.stage.means, Key("SuperCluster", "", name or self.name))
+        status = (await self.fresh(name))["status"]
+        return {
+            each["type"]: (each["status"], each["reason"], each["message"])
+            for each in status["conditions"]
+        }
+
+    async def fresh(self, name: str = "") -> Object:
+        """Return the SuperCluster as it is now."""
+        return await self.stage.admin.get(resources.SUPER_CLUSTERS, name or self.name)
+
+
+@pytest.fixture
+async def yard(stage: Stage, second: ControlPlane) -> AsyncIterator[Yard]:
+    async with Client(second.endpoint) as there:
+        answer = await there.create(
+            resources.SERVICE_ACCOUNTS,
+            {"spec": {"expirationSeconds": 3600}},
+            namespace="default",
+            name=ACCOUNT,
+            subresource="token",
+        )
+        yield Yard(
+            stage=stage,
+            second=second,
+            there=there,
+            name=fresh_name("c"),
+            token=answer["status"]["token"],
+            targets=stage.means.targets,
+        )
+        await stage.means.targets.__aexit__(None, None, None)
+        for each in (await stage.admin.list(resources.SUPER_CLUSTERS))["items"]:
+            await stage.admin.delete(resources.SUPER_CLUSTERS, each["metadata"]["name"])
+
+
+async def test_a_cluster_that_can_be_used_says_so_and_what_it_has(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    found = await yard.judged()
+    assert {kind: each[0] for kind, each in found.items()} == {
+        "Ready": "True",
+        "Reachable": "True",
+        "Authorized": "True",
+        "VersionSupported": "True",
+        "NetworksOverlap": "False",
+    }
+    status = super_clusters.parse_status(await yard.fresh())
+    kube_system = await yard.there.get(resources.NAMESPACES, "kube-system")
+    assert status.identity == kube_system["metadata"]["uid"]
+    assert status.version == await yard.there.version()
+    assert (status.nodes, status.capacity) == (
+        1,
+        {"cpu": "3500m", "memory": "2048Mi", "pods": "110"},
+    )
+    assert (status.network.pods, status.network.services) == ((NODES,), ("10.98.0.0/16",))
+    assert "its token ends on" in found["Authorized"][2]
+
+
+async def test_the_home_cluster_becomes_one_of_them_when_there_is_another(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    await yard.judged()
+    found = await yard.judged(super_clusters.HOME)
+    assert {kind: each[0] for kind, each in found.items()} | {"NetworksOverlap": ""} == {
+        "Ready": "True",
+        "Reachable": "True",
+        "Authorized": "True",
+        "VersionSupported": "True",
+        "NetworksOverlap": "",
+    }
+    assert (await yard.fresh(super_clusters.HOME))["status"]["network"]["serviceCIDRs"] == [
+        "10.96.0.0/16"
+    ]
+
+
+async def test_a_cluster_at_rest_is_asked_whether_it_lives_and_nothing_is_written(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    await yard.judged()
+    await yard.judged()
+    before, mark = await yard.fresh(), yard.second.audit_mark()
+    await yard.judged()
+    assert (await yard.fresh())["metadata"]["resourceVersion"] == (
+        before["metadata"]["resourceVersion"]
+    )
+    asked = await eventually(lambda: _asked(yard, mark))
+    assert asked <= {"/version", "/api/v1/namespaces/kube-system"}
+
+
+def _asked(yard: Yard, mark: Any) -> set[str]:
+    account = f"system:serviceaccount:default:{ACCOUNT}"
+    events = yard.second.audit_events(mark)
+    return {each["requestURI"] for each in events if each["user"].get("username") == account}
+
+
+@pytest.mark.parametrize("key", ["kubeconfig", "config", "mine"])
+async def test_a_kubeconfig_is_taken_under_its_key(yard: Yard, key: str):
+    content = yard.second.kubeconfig().replace(b"127.0.0.1", OWN.encode())
+    await yard.secret(kubeconfig=b"") if key != "kubeconfig" else None
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": yard.name, "namespace": NAMESPACE},
+        "data": {key: base64.b64encode(content).decode()},
+    }
+    await yard.stage.admin.apply(resources.SECRETS, body, field_manager="test")
+    ref = {"name": yard.name, **({"key": key} if key == "mine" else {})}
+    await yard.declare(secretRef=ref)
+    # An administrator's rights are wildcards, and no more is asked for than there is.
+    assert (await yard.judged())["Ready"][0] == "True"
+
+
+async def test_a_changed_secret_wakes_its_cluster_and_no_other_and_counts_at_once(yard: Yard):
+    await yard.declare()
+    assert (await yard.judged())["Reachable"][:2] == ("False", "SecretNotFound")
+    key = Key("SuperCluster", "", yard.name)
+    yard.stage.woken.clear()
+    await yard.secret(token="wrong")
+    await eventually(lambda: key in yard.stage.woken, within=10)
+    assert (await yard.judged())["Authorized"][:2] == ("False", "NotAccepted")
+    yard.stage.woken.clear()
+    await yard.secret()
+    await eventually(lambda: key in yard.stage.woken, within=10)
+    assert (await yard.judged())["Ready"][0] == "True"
+    yard.stage.woken.clear()
+    other = {"metadata": {"name": f"{yard.name}-other"}}
+    await yard.stage.admin.create(resources.SECRETS, other, namespace=NAMESPACE)
+    await yard.stage.admin.delete(resources.SECRETS, yard.name, namespace=NAMESPACE)
+    await eventually(lambda: key in yard.stage.woken, within=10)
+    assert (await yard.judged())["Ready"][:2] == ("False", "SecretNotFound")
+    assert {each.name for each in yard.stage.woken if each.kind == "SuperCluster"} == {yard.name}
+
+
+async def test_a_loopback_kubeconfig_is_told_and_not_tried(yard: Yard):
+    await yard.secret(kubeconfig=yard.second.kubeconfig())
+    mark = yard.second.audit_mark()
+    await yard.declare()
+    found = await yard.judged()
+    assert found["Reachable"][:2] == ("False", "LoopbackAddress")
+    assert "spec.server" in found["Ready"][2]
+    assert yard.second.audit_events(mark) == [] or not [
+        each for each in yard.second.audit_events(mark) if each["user"]["username"] == "admin"
+    ]
+    # What the object says wins over the file.
+    await yard.stage.admin.patch(
+        resources.SUPER_CLUSTERS, yard.name, {"spec": {"server": yard.server}}
+    )
+    assert (await yard.judged())["Ready"][0] == "True"
+
+
+@pytest.mark.parametrize("extra", ["exec", "tokenFile"])
+async def test_a_kubeconfig_that_asks_for_more_is_refused_by_name(yard: Yard, extra: str):
+    document = json.loads(yard.second.kubeconfig().replace(b"127.0.0.1", OWN.encode()))
+    document["users"][0]["user"][extra] = {"command": "/bin/true"}
+    await yard.secret(kubeconfig=json.dumps(document))
+    await yard.declare()
+    status, reason, message = (await yard.judged())["Reachable"]
+    assert (status, reason, f"'{extra}'" in message) == ("False", "InvalidKubeconfig", True)
+
+
+async def test_a_token_that_has_ended_is_told_with_its_end(yard: Yard):
+    claims = base64.urlsafe_b64encode(b'{"exp": 1767225600}').decode().rstrip("=")
+    await yard.secret(token=f"e30.{claims}.e30")
+    await yard.declare()
+    found = await yard.judged()
+    assert found["Reachable"][:2] == ("True", "Answers")
+    assert found["Authorized"][:2] == ("False", "NotAccepted")
+    assert "the token ended on 2026-01-01 00:00 UTC" in found["Authorized"][2]
+    assert "kubectl vc target join" in found["Ready"][2]
+
+
+async def test_each_missing_verb_is_named(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    fewer = [dict(rule) for rule in FULL]
+    for rule in fewer:
+        if rule["resources"] == ["pods"]:
+            rule["verbs"] = [verb for verb in rule["verbs"] if verb != "create"]
+    await grant(yard.there, [rule for rule in fewer if rule["resources"] != ["events"]])
+    try:
+        words = "it lacks pods: create; events: list, watch (in all namespaces)"
+        await eventually(lambda: _lacks(yard, words), within=20)
+    finally:
+        await grant(yard.there, FULL)
+
+
+async def _lacks(yard: Yard, words: str) -> bool:
+    yard.targets.looks.clear()  # else what was seen a moment ago counts
+    status, reason, message = (await yard.judged())["Authorized"]
+    return (status, reason) == ("False", "MissingRights") and words in message
+
+
+async def test_overlapping_networks_are_told_on_both_sides(yard: Yard):
+    await yard.secret()
+    await yard.declare(network={"podCIDRs": ["10.77.0.0/16"]})
+    await yard.judged()
+    home = {"spec": {"network": {"podCIDRs": ["10.77.8.0/24"]}}}
+    await yard.stage.admin.patch(resources.SUPER_CLUSTERS, super_clusters.HOME, home)
+    found = await yard.judged(super_clusters.HOME)
+    assert found["NetworksOverlap"][:2] == ("True", "PodRangesOverlap")
+    assert Key("SuperCluster", "", yard.name) in yard.stage.woken
+    found = await yard.judged()
+    status, _, message = found["NetworksOverlap"]
+    assert (status, "overlaps 10.77.8.0/24 of home" in message) == ("True", True)
+    assert found["Ready"][0] == "True", "no traffic goes between them"
+    flat = {"spec": {"network": {"reachable": True}}}
+    await yard.stage.admin.patch(resources.SUPER_CLUSTERS, yard.name, flat)
+    assert (await yard.judged())["Ready"][:2] == ("False", "PodRangesOverlap")
+
+
+async def test_two_minors_off_is_told_with_who_should_move(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    await yard.judged()
+    await yard.judged(super_clusters.HOME)
+    newer = {"status": {"version": "v1.38.1"}}
+    await yard.stage.admin.patch(
+        resources.SUPER_CLUSTERS, super_clusters.HOME, newer, subresource="status"
+    )
+    status, reason, message = (await yard.judged())["VersionSupported"]
+    assert (status, reason) == ("False", "TooOld")
+    assert "2 minors behind v1.38.1" in message
+    assert "upgrade the other cluster" in message
+
+
+async def test_another_authority_is_not_trusted(yard: Yard):
+    await yard.secret(**{"ca.crt": trustme.CA().cert_pem.bytes()})
+    await yard.declare()
+    found = await yard.judged()
+    assert found["Reachable"][:2] == ("False", "CertificateNotTrusted")
+    assert found["Authorized"][0] == "Unknown"
+
+
+async def test_a_name_that_the_certificate_has_not_is_not_trusted(yard: Yard):
+    await yard.secret()
+    await yard.declare(tlsServerName="somebody.else")
+    status, reason, message = (await yard.judged())["Reachable"]
+    assert (status, reason) == ("False", "CertificateNotTrusted")
+    assert "spec.tlsServerName" in message
+
+
+async def test_a_cluster_that_goes_away_keeps_what_is_known_and_comes_back(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    await yard.judged()
+    yard.second.kill_apiserver()
+    try:
+        found = await yard.judged()
+        assert found["Reachable"][:2] == ("False", "NotConnected")
+        assert found["Authorized"][0] == "Unknown"
+        assert found["VersionSupported"][0] == "True"
+        status = super_clusters.parse_status(await yard.fresh())
+        assert (status.nodes, status.network.pods) == (1, (NODES,))
+    finally:
+        await yard.second.start()
+    assert (await yard.judged())["Ready"][0] == "True"
+
+
+async def test_a_cluster_that_takes_connections_and_says_nothing_is_no_answer(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    await yard.judged()
+    yard.second.pause_apiserver()
+    try:
+        assert (await yard.judged())["Reachable"][:2] == ("False", "NoAnswer")
+    finally:
+        yard.second.resume_apiserver()
+
+
+async def test_the_same_cluster_under_another_name_is_refused(yard: Yard):
+    await yard.secret()
+    await yard.declare("aaa-first")
+    assert (await yard.judged("aaa-first"))["Ready"][0] == "True"
+    await yard.declare("aaa-second")
+    status, reason, message = (await yard.judged("aaa-second"))["Reachable"]
+    assert (status, reason, "aaa-first" in message) == ("False", "SameCluster", True)
+    assert (await yard.judged("aaa-first"))["Ready"][0] == "True"
+
+
+async def test_another_cluster_behind_the_same_name_is_told(yard: Yard):
+    """Its etcd was reset, or the address leads somewhere else now."""
+    await yard.secret()
+    await yard.declare()
+    await yard.judged()
+    known = (await yard.fresh())["status"]["identity"]
+    await yard.stage.admin.patch(
+        resources.SUPER_CLUSTERS, yard.name, {"status": {"identity": "other"}}, subresource="status"
+    )
+    status, reason, message = (await yard.judged())["Reachable"]
+    assert (status, reason) == ("False", "IdentityChanged")
+    assert known in message
+    assert (await yard.fresh())["status"]["identity"] == "other", "what is known stays"
+
+
+async def test_one_that_is_deleted_is_forgotten(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    await yard.judged()
+    await yard.stage.admin.delete(resources.SUPER_CLUSTERS, yard.name)
+    await target.reconcile(yard.stage.means, Key("SuperCluster", "", yard.name))
+    assert yard.targets.looks == {}
+    assert yard.targets._clients == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "words"),
+    [
+        ("c-x", {}, "needs a secretRef"),
+        ("home", {"secretRef": {"name": "x"}}, "must not have one"),
+        ("home", {"server": "https://x"}, "leave server and tlsServerName out"),
+        ("a.b", {"secretRef": {"name": "x"}}, "must be a DNS label"),
+        ("c-x", {"secretRef": {"name": "x"}, "server": "http://10.0.0.5"}, "https URL"),
+        ("c-x", {"secretRef": {"name": "x"}, "server": "10.0.0.5:6443"}, "https URL"),
+        ("c-x", {"secretRef": {"name": "x"}, "network": {"podCIDRs": ["x"]}}, "must be a network"),
+        ("c-x", {"secretRef": {"name": "x"}, "mode": "magic"}, "supported values"),
+        ("c-x", {"secretRef": {"name": "x"}, "taints": [{"key": "a", "effect": "b"}]}, "supported"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused_by_the_api(stage: Stage, name, spec, words):
+    body = {
+        "apiVersion": resources.SUPER_CLUSTERS.api_version,
+        "kind": "SuperCluster",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    with pytest.raises(errors.Invalid, match=words):
+        await stage.admin.create(resources.SUPER_CLUSTERS, body)

@@ -1,0 +1,104 @@
+"""Scenes: what happens is written by hand, and the machine plays and judges it in virtual time.
+
+Owns how a scene is told to `tests.properties.machine`: happenings, each with the seconds that the
+world runs after it, and a rule that has a hand on every request. Must not judge: the invariants are
+the machine's, and what a scene has to show besides stands in its test. Hazard: a scene in which
+nothing happens breaks nothing; each must show that what it is about came to pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import structlog
+
+from bench.memapi.direct import Fate
+from kubeio.wire import Request
+from tests.properties.machine import judge, network, run, steps
+from tests.properties.machine.run import Outcome
+from tests.properties.machine.steps import Step
+from tests.properties.machine.world import World
+
+Happening = Callable[[World], Any]
+Rule = Callable[[str, Request, network.Sender], Fate | None]
+"""Given the side, the request and who sends it; None leaves it to the machine."""
+
+
+def play(
+    *happenings: tuple[Happening, float],
+    rule: Rule | None = None,
+    tenants: int = 1,
+    replicas: int = 1,
+    excused: Collection[str] = (),
+) -> Outcome:
+    """Play a scene from a world at rest to its rest; returns what was broken.
+
+    `excused` are invariants that do not hold in it, as what they forbid is what it is about.
+    """
+    script = [Step("wait", (0,), 12.0)]
+    named: dict[str, tuple[int, steps.Do]] = {}
+    for number, (happening, seconds) in enumerate(happenings):
+        name = f"{number} {getattr(happening, '__name__', 'scene')}"
+        named[name] = (0, _do(happening))
+        script.append(Step(name, (), seconds))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_silent())
+        stack.enter_context(mock.patch.dict(steps.STEPS, named))
+        stack.enter_context(
+            mock.patch.object(
+                run,
+                "World",
+                lambda loop, seed, **_: World(loop, seed, tenants=tenants, replicas=replicas),
+            )
+        )
+        stack.enter_context(mock.patch.object(judge.Judge, "broke", _but(excused)))
+        if rule is not None:
+            stack.enter_context(mock.patch.object(network.Faults, "fate", _ruled(rule)))
+        return run.run(1, script)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Have nobody write down what is told; the trace says more."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _do(happening: Happening) -> steps.Do:
+    def do(world: World, _: Sequence[int]) -> None:
+        happening(world)
+
+    return do
+
+
+def _but(excused: Collection[str]) -> Callable[..., None]:
+    broke = judge.Judge.broke
+
+    def told(self: judge.Judge, rule: str, text: str) -> None:
+        if rule not in excused:
+            broke(self, rule, text)
+
+    return told
+
+
+def _ruled(rule: Rule) -> Callable[..., Fate]:
+    fate = network.Faults.fate
+
+    def ruled(self: network.Faults, side: str, request: Request, sender: network.Sender) -> Fate:
+        found = None if sender.is_dead else rule(side, request, sender)
+        return fate(self, side, request, sender) if found is None else found
+
+    return ruled
+
+
+def told(outcome: Outcome) -> str:
+    """What was broken, for an assertion."""
+    return "\n".join(f"{each.rule}: {each.text}" for each in outcome.breaks)

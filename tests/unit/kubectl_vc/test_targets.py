@@ -1,0 +1,187 @@
+"""What joining writes, and what is told of targets."""
+
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from kubectl_vc.output import Format
+from kubectl_vc.problems import CliProblem
+from kubectl_vc.targets import doctor, join, leave, listing, manifests
+from kubectl_vc.targets.manifests import There
+from kubeio import secret_config
+from kubeio.endpoint import Endpoint
+from tenancy import super_clusters
+from vcmanager.targets import rights
+
+HOME_UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"
+PLAN = There(HOME_UID)
+
+
+def wish(**more) -> join.Wish:
+    usual = {
+        "name": "c2",
+        "kubeconfig": "",
+        "context": "x",
+        "server": "",
+        "tls_server_name": "",
+        "namespace": "vc-manager",
+        "labels": {},
+        "taints": [],
+        "token_seconds": 0,
+    }
+    return join.Wish(**(usual | more))
+
+
+def test_the_role_that_is_written_is_the_one_that_is_checked():
+    (role,) = [body for _, body in PLAN.objects(lasting=False) if body["kind"] == "ClusterRole"]
+    assert rights.missing(rights.needed(), role["rules"]) == []
+
+
+def test_what_is_made_there_bears_the_home_cluster():
+    made = PLAN.objects(lasting=True)
+    assert [body["kind"] for _, body in made] == [
+        *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Secret"),
+    ]
+    for resource, body in made:
+        assert PLAN.is_ours(body["metadata"])
+        assert not There("other").is_ours(body["metadata"])
+        assert ("namespace" in body["metadata"]) is resource.namespaced
+    assert {body["metadata"]["name"] for _, body in made} >= {"virtual-cluster-d64ea0c0"}
+    assert There("another-uid").role != PLAN.role
+
+
+def test_the_secret_holds_a_kubeconfig_that_vc_manager_takes():
+    content = manifests.kubeconfig(
+        "c2", server="https://10.0.0.5:6443", ca=b"CA", token="tok", tls_server_name="kubernetes"
+    )
+    endpoint = secret_config.endpoint({manifests.KEY: content}, name="c2", key=manifests.KEY)
+    assert (endpoint.server, endpoint.ca, endpoint.token, endpoint.tls_server_name) == (
+        *("https://10.0.0.5:6443", b"CA", "tok", "kubernetes"),
+    )
+
+
+def test_the_super_cluster_is_one_that_can_be_read():
+    taints = manifests.taints(["alibabacloud.com/eci:NoSchedule", "a=b:NoExecute"])
+    made = manifests.super_cluster("c2", labels=manifests.labels(["zone=z1", "e="]), taints=taints)
+    spec = super_clusters.parse_spec(made)
+    assert spec.labels == {"zone": "z1", "e": ""}
+    assert [(each.key, each.value, each.effect) for each in spec.taints] == [
+        ("alibabacloud.com/eci", "", "NoSchedule"),
+        ("a", "b", "NoExecute"),
+    ]
+    assert spec.secret_ref is not None
+    assert spec.secret_ref.name == manifests.secret_name("c2")
+
+
+def test_a_server_that_only_this_machine_reaches_is_refused_with_the_remedy():
+    local = Endpoint(server="https://127.0.0.1:41235", ca=b"CA")
+    with pytest.raises(CliProblem, match="--server"):
+        join._as_seen_from_here(local, wish())
+    found = join._as_seen_from_here(local, wish(server="https://c2-control-plane:6443"))
+    assert found.server == "https://c2-control-plane:6443"
+    with pytest.raises(CliProblem, match="certificate-authority-data"):
+        join._as_seen_from_here(Endpoint(server="https://10.0.0.5"), wish())
+
+
+def test_a_dry_run_shows_both_clusters_and_no_token():
+    shown = Endpoint(server="https://10.0.0.5:6443", ca=b"CA", token="secret")
+    text = join._described(PLAN, wish(), shown)
+    there, here = text.split("# In this cluster:\n")
+    assert [each["kind"] for each in yaml.safe_load_all(here)] == ["Secret", "SuperCluster"]
+    assert len(list(yaml.safe_load_all(there))) == 5
+    assert "token: TOKEN" in text
+
+
+def body(name="c2", generation=1, flat=False, **conditions):
+    return {
+        "metadata": {
+            "name": name,
+            "generation": generation,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {"secretRef": {"name": "target-c2"}, "network": {"reachable": flat}},
+        "status": {
+            "observedGeneration": 1,
+            "version": "v1.36.4",
+            "nodes": 3,
+            "capacity": {"cpu": "12000m", "memory": "4096Mi"},
+            "conditions": [
+                {"type": kind, "status": status, "reason": "R", "message": f"about {kind}\nmore"}
+                for kind, status in conditions.items()
+            ],
+        },
+    }
+
+
+def results(found) -> dict[str, str]:
+    return {each.check: each.result for each in doctor.findings(found)}
+
+
+def test_the_doctor_tells_each_condition():
+    found = body(
+        Ready="False",
+        Reachable="True",
+        Authorized="False",
+        VersionSupported="Unknown",
+        NetworksOverlap="False",
+    )
+    assert results(found) == {
+        "Reachable": "ok",
+        "Authorized": "wrong",
+        "VersionSupported": "unknown",
+        "NetworksOverlap": "ok",
+    }
+    assert "c2     Authorized         wrong     about Authorized more" in doctor.table(
+        doctor.findings(found)
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "flat", "result"),
+    [
+        ("True", True, "wrong"),
+        ("True", False, "note"),
+        ("Unknown", True, "note"),
+        ("False", True, "ok"),
+    ],
+)
+def test_an_overlap_is_a_fault_where_networks_meet(status, flat, result):
+    assert results(body(flat=flat, NetworksOverlap=status))["NetworksOverlap"] == result
+
+
+def test_the_doctor_tells_when_nobody_looks():
+    assert results({"metadata": {"name": "c2"}}) == {"Looked at": "unknown"}
+    assert results(body(generation=2, Reachable="True"))["Looked at"] == "unknown"
+
+
+def test_the_table_of_targets():
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    lines = listing.table(
+        [body(Ready="True", Reachable="True"), {"metadata": {"name": "new"}}],
+        now=now,
+        form=Format.WIDE,
+    ).splitlines()
+    assert lines[0].split() == [
+        *("NAME", "READY", "REACHABLE", "AUTHORIZED", "VERSION", "NODES", "CPU", "MEMORY"),
+        *("OVERLAP", "SECRET", "MESSAGE", "AGE"),
+    ]
+    assert lines[1].split()[:8] == [
+        *("c2", "True", "True", "Unknown", "v1.36.4", "3", "12000m", "4096Mi"),
+    ]
+    assert lines[2].split()[:4] == ["new", "Unknown", "Unknown", "Unknown"]
+
+
+def cluster(name: str, spec=(), status=()):
+    return {
+        "metadata": {"namespace": "shop", "name": name},
+        "spec": {"targets": [{"name": each} for each in spec]},
+        "status": {"targets": [{"name": each} for each in status]},
+    }
+
+
+def test_a_target_that_tenants_may_run_in_does_not_leave():
+    leave._refuse_while_named("c2", [cluster("a", ["home"]), {"metadata": {}}])
+    clusters = [cluster("a", ["home", "c2"]), cluster("b", status=["c2"]), cluster("c", ["c3"])]
+    with pytest.raises(CliProblem, match="shop/a, shop/b may run pods in c2"):
+        leave._refuse_while_named("c2", clusters)

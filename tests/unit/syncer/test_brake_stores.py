@@ -1,0 +1,433 @@
+"""The brake and deletions between two API servers in memory: what is written there, and asked."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+
+from bench.memapi import clusters, verbs
+from bench.memapi.api import Api
+from bench.memapi.cluster import Cluster
+from bench.memapi.direct import DirectWire, Fate, Tap
+from bench.memapi.refusals import RefusedError
+from kubeio import errors
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from kubeio.store import Entry, parse
+from kubeio.wire import Request
+from kubeio.worker import Wait
+from syncer import brake
+from syncer.brake import Brake, Sight
+from syncer.decide import Grounds
+from syncer.deletion import Deletions, Target
+from syncer.expectations import Expectations, News, Side
+from syncer.keys import HOME, Key
+from tenancy import marks, ownership
+from tenancy.ownership import Tenant
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
+from tests.support.directed import directed
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+BELOW = f"{TENANT.root}-web"
+FULL = RefusedError(403, "Forbidden", "not now")
+
+
+@dataclass
+class Wired:
+    """What goes over one wire; writes can be refused."""
+
+    asked: list[Request] = field(default_factory=list)
+    refuses: bool = False
+
+    def fate(self, request: Request) -> Fate:
+        """Note a request, and let it go."""
+        self.asked.append(request)
+        return Fate(refusal=FULL if self.refuses and request.method != "GET" else None)
+
+    def opened(self, tap: Tap) -> None:
+        """Nobody watches here."""
+
+
+@dataclass
+class Pair:
+    """A tenant's API server and the super cluster's, with a client of each."""
+
+    above: Cluster
+    below: Cluster
+    tenant_client: Client
+    super_client: Client
+    wired: dict[str, Wired]
+
+    def brake(self) -> Brake:
+        """Return the brake of a syncer that has just started."""
+        return Brake(
+            tenant=TENANT,
+            tenant_client=self.tenant_client,
+            super_client=self.super_client,
+            revision=lambda: 0,
+            judged=lambda: None,
+        )
+
+    def make(self, cluster: Cluster, resource: Resource, space: str, body: Any) -> Any:
+        """Make an object as an admin would."""
+        copied = orjson.loads(orjson.dumps(body))
+        return verbs.create(cluster, cluster.of(resource), space, copied, "admin").decode()
+
+    def mark(self) -> dict[str, Any] | None:
+        """Return the ConfigMap in the tenant, if it is there."""
+        stored = self.above.of(CONFIG_MAPS).get("kube-system", brake.CONFIG_MAP)
+        return None if stored is None else stored.decode()
+
+    def remembered(self) -> dict[str, str]:
+        """Return what the root namespace remembers."""
+        stored = self.below.of(NAMESPACES).get("", TENANT.root)
+        assert stored is not None
+        return dict(stored.decode()["metadata"].get("annotations") or {})
+
+    def system(self) -> str:
+        """Return the UID of the tenant's kube-system."""
+        stored = self.above.of(NAMESPACES).get("", "kube-system")
+        assert stored is not None
+        return str(stored.decode()["metadata"]["uid"])
+
+    def replace(self) -> None:
+        """Put a fresh store behind the tenant's address, further on than the old one."""
+        fresh = clusters.fresh("other", "10.96.4.0/22", accounts=False)
+        self.above.restore(fresh.save(), bump=100_000)
+
+    def writes(self, side: str) -> list[str]:
+        """Return the writes that went to a side."""
+        asked = self.wired[side].asked
+        return [f"{each.method} {each.target}" for each in asked if each.method != "GET"]
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    above = clusters.fresh("above", "10.96.4.0/22", accounts=False)
+    below = clusters.fresh("below", "10.96.0.0/12", accounts=False)
+    wired = {"above": Wired(), "below": Wired()}
+    served = {"1": ("above", Api(above)), "2": ("below", Api(below))}
+
+    def wire(endpoint: Endpoint, fence: Any) -> DirectWire:
+        side, api = served[endpoint.server[-1]]
+        return DirectWire(api, wired[side], fence)
+
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(directed(wire))
+        clients = [
+            await stack.enter_async_context(Client(Endpoint(server=f"http://127.0.0.1:{number}")))
+            for number in (1, 2)
+        ]
+        made = Pair(above, below, *clients, wired)
+        made.make(below, NAMESPACES, "", {"metadata": {"name": TENANT.root}})
+        yield made
+
+
+async def test_the_first_engagement_marks_both_sides(pair):
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    mark = pair.mark()
+    (made,) = (each for each in pair.wired["above"].asked if each.method == "POST")
+    assert orjson.loads(made.body) == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": brake.CONFIG_MAP, "namespace": "kube-system"},
+        "data": {brake.EPOCH: "1"},
+    }
+    assert mark["data"] == {brake.EPOCH: "1"}
+    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {marks.SYNCER}
+    assert pair.remembered() == {
+        marks.STORE_UID: pair.system(),
+        marks.STORE_REVISION: mark["metadata"]["resourceVersion"],
+        marks.STORE_EPOCH: "1",
+    }
+    root = pair.below.of(NAMESPACES).get("", TENANT.root).decode()
+    assert marks.SYNCER in {each["manager"] for each in root["metadata"]["managedFields"]}
+    assert not found.is_count_due
+    assert not found.is_replaced
+
+
+async def test_a_count_goes_up_on_both_sides_and_a_restart_finds_it_so(pair):
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    pair.make(pair.above, CONFIG_MAPS, "default", {"metadata": {"name": "newer"}})
+    newer = str(pair.above.revision)
+    found.wrote(newer)
+    assert found.is_count_due
+    await found.count_up()
+    assert not found.is_count_due
+    mark = pair.mark()
+    assert mark["data"] == {brake.EPOCH: "2"}
+    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {marks.SYNCER}
+    assert pair.remembered()[marks.STORE_EPOCH] == "2"
+    assert pair.remembered()[marks.STORE_REVISION] == mark["metadata"]["resourceVersion"]
+    before = [len(pair.writes(side)) for side in ("above", "below")]
+    again = pair.brake()
+    await again.engage(twin_uid=pair.system(), stamps=(int(newer),))
+    await again.count_up() if again.is_count_due else None
+    assert [len(pair.writes(side)) for side in ("above", "below")] == before
+
+
+async def test_a_root_namespace_that_was_made_anew_remembers_nothing_of_the_old_one(pair):
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    spaces = pair.below.of(NAMESPACES)
+    spaces.remove(spaces.get("", TENANT.root).decode())
+    pair.make(pair.below, NAMESPACES, "", {"metadata": {"name": TENANT.root}})
+    found.wrote(str(pair.above.revision + 1))
+    with pytest.raises(errors.ApiError):
+        await found.count_up()
+    assert pair.remembered() == {}
+
+
+async def test_a_look_asks_for_two_things_alone(pair):
+    for name in ("aaa", "zzz"):
+        body = {"metadata": {"name": name}, "data": {brake.EPOCH: "7"}}
+        pair.make(pair.above, CONFIG_MAPS, "kube-system", body)
+    found = await brake.look(pair.tenant_client)
+    assert found == Sight(
+        uid=pair.system(), revision=pair.above.revision, epoch=0, epoch_revision=0
+    )
+    system, mark = pair.wired["above"].asked
+    assert system.target == "/api/v1/namespaces/kube-system"
+    assert "PartialObjectMetadata" in dict(system.headers)["Accept"]
+    assert mark.target == (
+        "/api/v1/namespaces/kube-system/configmaps"
+        f"?fieldSelector=metadata.name%3D{brake.CONFIG_MAP}"
+    )
+
+
+async def test_a_store_without_its_system_namespace_is_nobodys(pair):
+    spaces = pair.above.of(NAMESPACES)
+    spaces.remove(spaces.get("", "kube-system").decode())
+    found = await brake.look(pair.tenant_client)
+    assert (found.uid, found.epoch, found.epoch_revision) == ("", 0, 0)
+
+
+async def test_one_look_serves_all_that_waited_for_it(pair):
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    before = time.monotonic()
+    await found.look()
+    asked = len(pair.wired["above"].asked)
+    await found.verify(before)
+    assert len(pair.wired["above"].asked) == asked
+    await found.verify(time.monotonic())
+    assert len(pair.wired["above"].asked) == asked + 2
+
+
+async def test_what_came_down_before_the_mark_is_counted_and_needs_no_other(pair):
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    revision = pair.mark()["metadata"]["resourceVersion"]
+    found.wrote(revision)
+    assert not found.is_count_due
+    await found.count_up()
+    assert pair.mark()["data"] == {brake.EPOCH: "1"}
+    found.wrote(str(int(revision) + 1))
+    assert found.is_count_due
+
+
+async def test_a_confirmed_store_is_the_tenants_own_from_then_on(pair):
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    old = pair.system()
+    pair.replace()
+    await found.look()
+    assert found.is_held
+    assert not await found.confirm(old)
+    assert await found.confirm(pair.system())
+    assert (found.problem, found.is_held) == ("", False)
+    assert pair.mark()["data"] == {brake.EPOCH: "2"}
+    assert pair.remembered() == {
+        marks.STORE_UID: pair.system(),
+        marks.STORE_REVISION: pair.mark()["metadata"]["resourceVersion"],
+        marks.STORE_EPOCH: "2",
+    }
+    assert not found.is_count_due
+    await found.look()
+    assert not found.is_held
+    found.wrote(str(pair.above.revision + 1))
+    assert found.is_count_due
+
+
+async def test_a_confirmation_that_could_not_be_written_is_for_that_store_alone(pair):
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    pair.replace()
+    await found.look()
+    younger = pair.above.save()
+    pair.make(pair.above, CONFIG_MAPS, "default", {"metadata": {"name": "newer"}})
+    pair.wired["above"].refuses = True
+    with pytest.raises(errors.Forbidden):
+        await found.confirm(pair.system())
+    assert found.is_held
+    pair.wired["above"].refuses = False
+    meant = pair.above.save()
+    pair.above.restore(younger)
+    await found.look()
+    assert found.problem.startswith("its revision is below ")
+    pair.replace()
+    await found.look()
+    assert "another store" in found.problem
+    pair.above.restore(meant, bump=100_000)
+    await found.look()
+    assert f"{brake.CONFIG_MAP} is missing" in found.problem
+    assert await found.confirm(pair.system())
+    assert not found.is_held
+
+
+async def test_a_store_is_known_by_what_was_last_written(pair):
+    """The record that a count leaves is what later looks are held against."""
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    old = pair.above.save()
+    for number in range(3):
+        pair.make(pair.above, CONFIG_MAPS, "default", {"metadata": {"name": f"n{number}"}})
+    found.wrote(str(pair.above.revision))
+    await found.count_up()
+    newest = pair.above.save()
+    pair.above.restore(old)
+    await found.look()
+    assert found.problem.startswith("its revision is below ")
+    pair.above.restore(newest)
+    await found.look()
+    assert found.problem == ""
+    pair.above.restore(old, bump=100_000)
+    await found.look()
+    assert "epoch 1 is below 2" in found.problem
+
+
+# --- deletions ------------------------------------------------------------------------------------
+
+KEY = Key(TENANT.uid, HOME, "Pod", "web", "p")
+
+
+async def deletions(pair: Pair) -> tuple[Deletions, Expectations, Entry]:
+    """Return deletions of an engaged tenant, and the twin of a pod that its node runs."""
+    held = pair.brake()
+    await held.engage(twin_uid="", stamps=())
+    pair.make(pair.below, NAMESPACES, "", {"metadata": {"name": BELOW}})
+    pod = {
+        "metadata": {"name": "p", "annotations": ownership.annotations(TENANT, "web", "p-uid")},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]},
+    }
+    made = pair.make(pair.below, PODS, BELOW, pod)
+    expectations = Expectations()
+    found = Deletions(
+        brake=held,
+        tenant_client=pair.tenant_client,
+        super_client=pair.super_client,
+        expectations=expectations,
+    )
+    for wired in pair.wired.values():
+        wired.asked.clear()
+    return found, expectations, parse(orjson.dumps({**made, "kind": "Pod"}))
+
+
+def target(entry: Entry, grounds: Grounds) -> Target:
+    return Target(key=KEY, resource=PODS, entry=entry, grounds=grounds)
+
+
+@pytest.mark.parametrize(
+    ("grounds", "is_proved"),
+    [(Grounds.MARKED, False), (Grounds.ABSENT, True), (Grounds.UNWANTED, True)],
+)
+async def test_a_delete_says_which_object_it_means_and_how_it_goes(pair, grounds, is_proved):
+    found, _, entry = await deletions(pair)
+    await found.delete(target(entry, grounds), grace_seconds=7)
+    (request,) = (each for each in pair.wired["below"].asked if each.method == "DELETE")
+    assert request.target == f"/api/v1/namespaces/{BELOW}/pods/p"
+    options = orjson.loads(request.body)
+    proof = {"resourceVersion": entry.resource_version} if is_proved else {}
+    assert options["preconditions"] == {"uid": entry.uid, **proof}
+    assert options["propagationPolicy"] == "Background"
+    assert options["gracePeriodSeconds"] == 7
+    live = pair.below.of(PODS).get(BELOW, "p").decode()["metadata"]
+    assert live["deletionGracePeriodSeconds"] == 7
+
+
+async def test_proofs_are_read_live_and_without_the_bodies(pair):
+    found, _, entry = await deletions(pair)
+    await found.delete(target(entry, Grounds.ABSENT))
+    reads = [
+        (side, each.target, "PartialObjectMetadata" in dict(each.headers)["Accept"])
+        for side, wired in pair.wired.items()
+        for each in wired.asked
+        if each.method == "GET" and "/pods/" in each.target
+    ]
+    assert reads == [
+        ("above", "/api/v1/namespaces/web/pods/p", True),
+        ("below", f"/api/v1/namespaces/{BELOW}/pods/p", True),
+    ]
+
+
+async def test_the_echo_of_a_delete_is_expected_at_the_version_that_it_made(pair):
+    found, expectations, entry = await deletions(pair)
+    for number in range(3):  # the version that it makes is not the next one
+        pair.make(pair.below, CONFIG_MAPS, BELOW, {"metadata": {"name": f"other-{number}"}})
+    await found.delete(target(entry, Grounds.MARKED), grace_seconds=30)
+    live = pair.below.of(PODS).get(BELOW, "p").decode()
+    assert expectations.is_behind(Side.SUPER, KEY, entry)
+    version = int(live["metadata"]["resourceVersion"])
+    assert version > int(entry.resource_version) + 1
+    earlier = {**live["metadata"], "resourceVersion": str(version - 1)}
+    assert expectations.is_behind(Side.SUPER, KEY, parse(orjson.dumps({"metadata": earlier})))
+    ending = parse(orjson.dumps({**live, "kind": "Pod"}))
+    assert not expectations.is_behind(Side.SUPER, KEY, ending)
+
+
+async def test_the_echo_of_a_delete_says_nothing_new(pair):
+    found, expectations, entry = await deletions(pair)
+    await found.delete(target(entry, Grounds.MARKED), grace_seconds=30)
+    live = pair.below.of(PODS).get(BELOW, "p").decode()
+    ending = parse(orjson.dumps({**live, "kind": "Pod"}))
+    assert expectations.seen(Side.SUPER, KEY, ending) is News.QUIET
+
+
+async def test_a_delete_of_what_ends_at_once_is_answered_by_its_absence(pair):
+    found, expectations, entry = await deletions(pair)
+    await found.delete(target(entry, Grounds.MARKED), grace_seconds=0)
+    assert pair.below.of(PODS).get(BELOW, "p") is None
+    assert expectations.is_behind(Side.SUPER, KEY, entry)
+    assert not expectations.is_behind(Side.SUPER, KEY, None)
+
+
+async def test_another_pod_of_the_name_is_not_deleted_in_its_place(pair):
+    found, expectations, entry = await deletions(pair)
+    pods = pair.below.of(PODS)
+    verbs.delete(pods, pods.get(BELOW, "p"), {"gracePeriodSeconds": 0})
+    pair.make(
+        pair.below,
+        PODS,
+        BELOW,
+        {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    )
+    with pytest.raises(errors.Conflict):
+        await found.delete(target(entry, Grounds.MARKED))
+    with pytest.raises(Wait) as waited:
+        await found.delete(target(entry, Grounds.ABSENT))
+    assert waited.value.after == 1.0
+    assert "another one now" in str(waited.value)
+    assert pods.get(BELOW, "p") is not None
+    assert not expectations.is_behind(Side.SUPER, KEY, entry)
+
+
+async def test_a_forced_end_is_that_of_one_object_until_its_twin_is_gone(pair):
+    found, _, _ = await deletions(pair)
+    other = KEY._replace(name="other")
+    assert not found.was_forced(KEY, "p-uid")
+    found.saw_gone(KEY, "p-uid", forced=True)
+    found.saw_gone(other, "o-uid")
+    assert found.was_forced(KEY, "p-uid")
+    assert not found.was_forced(KEY, "another-uid")
+    assert not found.was_forced(other, "o-uid")
+    found.forget(KEY)
+    assert not found.was_forced(KEY, "p-uid")
+    found.forget(KEY)

@@ -1,0 +1,30 @@
+"""What a start has made is left alone, and not looked through for it."""
+
+import gc
+import weakref
+
+from telemetry import garbage
+
+
+class Cycle:
+    """Goes only when somebody looks for it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_a_start_is_left_alone_without_a_look():
+    """The longest time for which nothing else is done would be that look."""
+    gc.collect()
+    seen = weakref.ref(Cycle())
+    garbage.settle()
+    try:
+        assert gc.get_freeze_count() > 0
+        assert gc.get_count()[0] == 0
+        assert seen() is not None
+        gc.collect()
+        assert seen() is not None
+    finally:
+        gc.unfreeze()
+    gc.collect()
+    assert seen() is None

@@ -1,0 +1,63 @@
+"""Which rights a rule grants, and how missing ones are told."""
+
+import pytest
+
+from vcmanager.targets import rights
+from vcmanager.targets.rights import Right
+
+LOG = Right("", "pods/log", "get")
+
+
+def rule(**more):
+    return {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]} | more
+
+
+@pytest.mark.parametrize(
+    ("found", "grants"),
+    [
+        (rule(), True),
+        (rule(verbs=["*"]), True),
+        (rule(apiGroups=["*"]), True),
+        (rule(resources=["*"]), True),
+        (rule(resources=["*/log"]), True),
+        (rule(verbs=["list"]), False),
+        (rule(apiGroups=["apps"]), False),
+        (rule(resources=["pods"]), False),
+        (rule(resources=["*/exec"]), False),
+        (rule(resourceNames=["one"]), False),
+        ({}, False),
+        ({"verbs": None, "resources": None, "apiGroups": None}, False),
+    ],
+)
+def test_what_a_rule_grants(found, grants):
+    assert (rights.missing([LOG], [found]) == []) is grants
+
+
+def test_missing_rights_are_told_by_kind():
+    lacking = [
+        Right("", "pods", "create"),
+        Right("networking.k8s.io", "networkpolicies", "list"),
+        Right("", "pods", "delete"),
+        Right("policy", "poddisruptionbudgets/status", "get"),
+    ]
+    assert rights.sentence(lacking) == (
+        "pods: create, delete; networkpolicies.networking.k8s.io: list;"
+        " poddisruptionbudgets.policy/status: get"
+    )
+
+
+def test_what_is_needed_is_what_the_role_for_targets_grants():
+    needed = rights.needed()
+    assert Right("", "pods", "create") in needed
+    assert Right("", "secrets", "list") in needed
+    assert not {right.group for right in needed} & {"tenancy.x-k8s.io", "coordination.k8s.io"}
+    assert not {right.resource for right in needed} & {"services", "persistentvolumes", "leases"}
+
+
+def test_a_review_asks_for_the_subresource_apart():
+    assert LOG.review()["spec"]["resourceAttributes"] == {
+        "group": "",
+        "resource": "pods",
+        "subresource": "log",
+        "verb": "get",
+    }

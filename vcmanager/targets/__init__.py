@@ -1,0 +1,1 @@
+"""Clusters that may run tenants' pods: whether they could, and why not."""

@@ -1,0 +1,98 @@
+"""What the nodes of a cluster have to give, and which addresses they use; pure.
+
+Hazard: what nodes say came from that cluster, which may be anybody's: what is no quantity or no
+network is left out, and lists are cut.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from tenancy.quantities import quantity
+from tenancy.super_clusters import Ranges
+
+COUNTED = ("cpu", "ephemeral-storage", "memory", "pods")
+MAX_RANGES = 256
+"""CIDRs of a status; nodes beyond them are told by the administrator's own list."""
+MOST = Decimal(10) ** 18
+"""Of what one node may have to give: an exabyte; more is no node's."""
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+_KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
+_MILLI = Decimal(1000)
+_MEBI = Decimal(2) ** 20
+
+
+@dataclass(slots=True)
+class Census:
+    """Sums over the nodes that are ready and take pods; ranges of all."""
+
+    nodes: int = 0
+    sums: dict[str, Decimal] = field(default_factory=dict)
+    pod_ranges: set[str] = field(default_factory=set)
+
+    def add(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Count nodes as an API server lists them."""
+        for node in nodes:
+            spec, status = node.get("spec") or {}, node.get("status") or {}
+            self.pod_ranges |= networks(spec.get("podCIDRs") or [spec.get("podCIDR")])
+            if not takes_pods(node):
+                continue
+            self.nodes += 1
+            for name in COUNTED:
+                amount = quantity((status.get("allocatable") or {}).get(name))
+                if amount is not None and 0 <= amount <= MOST:
+                    self.sums[name] = self.sums.get(name, Decimal(0)) + amount
+
+    def capacity(self) -> dict[str, str]:
+        """Return the sums as quantities: milli-cores, mebibytes, pods."""
+        units = {"cpu": (_MILLI, "m", Decimal(1)), "pods": (Decimal(1), "", Decimal(1))}
+        told = {}
+        for name, amount in sorted(self.sums.items()):
+            times, unit, per = units.get(name, (Decimal(1), "Mi", _MEBI))
+            told[name] = f"{int(amount * times / per)}{unit}"
+        return told
+
+    def ranges(self) -> tuple[str, ...]:
+        """Return the pod ranges of the nodes, joined to as few as they are."""
+        nets = [ipaddress.ip_network(text) for text in self.pod_ranges]
+        fours = [net for net in nets if isinstance(net, ipaddress.IPv4Network)]
+        sixes = [net for net in nets if isinstance(net, ipaddress.IPv6Network)]
+        joined = [*ipaddress.collapse_addresses(fours), *ipaddress.collapse_addresses(sixes)]
+        return tuple(map(str, joined[:MAX_RANGES]))
+
+
+def takes_pods(node: Mapping[str, Any]) -> bool:
+    """Tell whether a node is ready and open to ordinary pods."""
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    conditions = status.get("conditions") or ()
+    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    is_shut = any(
+        taint.get("key") == _CONTROL_PLANE and taint.get("effect") in _KEEPS_OFF
+        for taint in spec.get("taints") or ()
+    )
+    return is_ready and not spec.get("unschedulable") and not is_shut
+
+
+def networks(found: Iterable[Any]) -> set[str]:
+    """Return what of some texts are networks, spelled as one spells them."""
+    nets = set()
+    for text in found:
+        try:
+            nets.add(str(ipaddress.ip_network(text, strict=False)) if text else "")
+        except (ValueError, TypeError):
+            continue
+    return nets - {""}
+
+
+def service_ranges(service_cidrs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the ranges of ServiceCIDR objects."""
+    found = (each.get("spec") or {} for each in service_cidrs)
+    nets = networks(cidr for spec in found for cidr in spec.get("cidrs") or ())
+    return tuple(sorted(nets)[:MAX_RANGES])
+
+
+def known(seen: Ranges, declared: Ranges) -> Ranges:
+    """Return an administrator's list where there is one, else what the cluster says."""
+    return Ranges(pods=declared.pods or seen.pods, services=declared.services or seen.services)

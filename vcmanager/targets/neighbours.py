@@ -1,0 +1,64 @@
+"""What the other SuperClusters say: who was there first, which addresses they have; pure.
+
+Hazard: two names for one cluster would have two owners for each of its objects, so the one that
+was there first keeps it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tenancy import super_clusters
+from tenancy.specs import SpecProblemError
+from tenancy.super_clusters import HOME, Ranges, SuperClusterStatus
+
+Body = Mapping[str, Any]
+
+
+class Neighbours:
+    """All SuperClusters, seen from one of them."""
+
+    def __init__(self, name: str, listed: Iterable[Body]) -> None:
+        """`listed` may have the one itself in it, too."""
+        found = {str(each["metadata"]["name"]): each for each in listed}
+        self.mine = found.pop(name, None)
+        """The SuperCluster itself; None when it is gone."""
+        self._others = found
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the others."""
+        return sorted(self._others)
+
+    @property
+    def home(self) -> SuperClusterStatus | None:
+        """What is known of the home cluster; None when nothing is yet."""
+        body = self._others.get(HOME)
+        status = status_of(body) if body is not None else None
+        return status if status is not None and status.version else None
+
+    def ranges(self) -> dict[str, Ranges]:
+        """Return the addresses of the others."""
+        return {name: status_of(each).network for name, each in self._others.items()}
+
+    def same(self, identity: str) -> str:
+        """Return the name of an earlier one with this identity; empty when there is none."""
+        if self.mine is None or not identity:
+            return ""
+        for name, each in sorted(self._others.items()):
+            is_earlier = name == HOME or _age(each) < _age(self.mine)
+            if is_earlier and status_of(each).identity == identity:
+                return name
+        return ""
+
+
+def status_of(body: Body) -> SuperClusterStatus:
+    """Return what a status says; one that cannot be read says nothing."""
+    try:
+        return super_clusters.parse_status(body)
+    except SpecProblemError:
+        return SuperClusterStatus()
+
+
+def _age(body: Body) -> tuple[str, str]:
+    metadata = body["metadata"]
+    return str(metadata.get("creationTimestamp") or ""), str(metadata["name"])

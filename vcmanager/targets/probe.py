@@ -1,0 +1,161 @@
+"""Asks a cluster what it is: whether it answers, who it is, what may be done there, what it has.
+
+Owns the requests. Must not judge: `vcmanager.targets.judgement` does. Hazard: the other side may be
+anybody and as slow as it likes: every request has the client's short deadline, lists come in pages,
+and there is an end to them.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from kubeio import Object, errors, secret_config
+from kubeio.client import Client
+from tenancy.resources import (
+    NAMESPACES,
+    NODES,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_RULES_REVIEWS,
+    SERVICE_CIDRS,
+)
+from tenancy.super_clusters import Ranges
+from vcmanager.targets import census, rights
+from vcmanager.targets.rights import Right
+
+DEADLINE_SECONDS = 5.0
+"""For one request."""
+RESOLVE_SECONDS = 3.0
+SYSTEM_NAMESPACE = "kube-system"
+NOBODYS_NAMESPACE = "virtual-cluster-no-such-namespace"
+"""Rights that hold in a namespace that nobody has, hold in every namespace."""
+PAGE, MOST_PAGES = 500, 40
+PAGE_SECONDS = 15.0
+"""For one page of nodes, which may have megabytes."""
+LONGEST_IDENTITY = 64
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What a cluster showed; empty where it did not let us look."""
+
+    version: str
+    identity: str
+    lacking: tuple[Right, ...]
+    nodes: int
+    capacity: dict[str, str]
+    ranges: Ranges
+
+
+async def local_problem(server: str) -> str:
+    """Return why a server's name leads to no other machine, empty when it does or is not known."""
+    url = urlsplit(server)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(RESOLVE_SECONDS):
+            found = await loop.getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError):
+        return ""  # the request itself says it better
+    for *_, address in found:
+        problem = secret_config.local_address_problem(ipaddress.ip_address(address[0]))
+        if problem:
+            return f"leads to {address[0]}, which {problem}"
+    return ""
+
+
+async def alive(client: Client) -> str:
+    """Return the version of a cluster that answers and takes our credential; raises KubeError."""
+    return await client.version()
+
+
+async def identity(client: Client) -> str:
+    """Return the UID of the cluster's kube-system; empty when we may not read it."""
+    try:
+        found = await client.get(NAMESPACES, SYSTEM_NAMESPACE, metadata_only=True)
+    except (errors.Forbidden, errors.NotFound):
+        return ""
+    return str((found.get("metadata") or {}).get("uid") or "")[:LONGEST_IDENTITY]
+
+
+async def sight(client: Client, *, version: str, identity: str) -> Sight:
+    """Look at everything; raises KubeError when the cluster stops answering."""
+    lacking = await _lacking(client)
+    counted = await _census(client)
+    services = await _service_ranges(client)
+    return Sight(
+        version=version,
+        identity=identity,
+        lacking=tuple(lacking),
+        nodes=counted.nodes,
+        capacity=counted.capacity(),
+        ranges=Ranges(pods=counted.ranges(), services=services),
+    )
+
+
+async def home_sight(client: Client) -> Sight:
+    """Look at the home cluster, where the chart gives us our rights."""
+    counted = await _census(client)
+    try:
+        services = census.service_ranges([await client.get(SERVICE_CIDRS, "kubernetes")])
+    except (errors.NotFound, errors.Forbidden):
+        services = ()
+    return Sight(
+        version=await client.version(),
+        identity=await identity(client),
+        lacking=(),
+        nodes=counted.nodes,
+        capacity=counted.capacity(),
+        ranges=Ranges(pods=counted.ranges(), services=services),
+    )
+
+
+async def _lacking(client: Client) -> list[Right]:
+    review = await client.create(
+        SELF_SUBJECT_RULES_REVIEWS, {"spec": {"namespace": NOBODYS_NAMESPACE}}
+    )
+    rules = (review.get("status") or {}).get("resourceRules") or ()
+    doubtful = rights.missing(rights.needed(), rules)
+    gate = asyncio.Semaphore(_AT_ONCE)
+    answers = await asyncio.gather(*(_may(client, right, gate) for right in doubtful))
+    return [right for right, may in zip(doubtful, answers, strict=True) if not may]
+
+
+async def _may(client: Client, right: Right, gate: asyncio.Semaphore) -> bool:
+    """Ask for one right: not every authorizer lists what it allows."""
+    async with gate:
+        review = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, right.review())
+    return (review.get("status") or {}).get("allowed") is True
+
+
+async def _census(client: Client) -> census.Census:
+    counted = census.Census()
+    try:
+        async for page in _pages(client):
+            counted.add(page)
+    except errors.Forbidden:
+        return census.Census()
+    return counted
+
+
+async def _pages(client: Client) -> AsyncIterator[Sequence[Object]]:
+    token = ""
+    for _ in range(MOST_PAGES):
+        page: dict[str, Any] = await client.list(
+            NODES, limit=PAGE, continue_token=token, deadline=PAGE_SECONDS
+        )
+        yield page.get("items") or ()
+        token = str((page.get("metadata") or {}).get("continue") or "")
+        if not token:
+            return
+
+
+async def _service_ranges(client: Client) -> tuple[str, ...]:
+    try:
+        found = await client.list(SERVICE_CIDRS, limit=PAGE)
+    except (errors.Forbidden, errors.NotFound):
+        return ()  # not there before Kubernetes 1.33
+    return census.service_ranges(found.get("items") or ())

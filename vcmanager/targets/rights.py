@@ -1,0 +1,80 @@
+"""What a credential must be able to do in a target, and what of it is missing; pure.
+
+Owns how rules of RBAC are read. Must not know what the rights are for: the generated role says so.
+Hazard: an authorizer that is not RBAC does not list what it allows, so a right that is not listed
+may be there all the same; whoever asks looks at each of those once more.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import yaml
+
+from clusterversions import catalog
+
+Rule = Mapping[str, Any]
+_EVERY = "*"
+
+
+class Right(NamedTuple):
+    """One verb on one kind, in every namespace."""
+
+    group: str
+    resource: str
+    """Plural, with a slash for a subresource."""
+    verb: str
+
+    @property
+    def title(self) -> str:
+        """The kind as kubectl spells it: `pods/log`, `networkpolicies.networking.k8s.io`."""
+        plural, slash, subresource = self.resource.partition("/")
+        return f"{plural}.{self.group}{slash}{subresource}" if self.group else self.resource
+
+    def review(self) -> dict[str, Any]:
+        """Return the SelfSubjectAccessReview that asks for it."""
+        plural, _, subresource = self.resource.partition("/")
+        asked = {"group": self.group, "resource": plural, "verb": self.verb}
+        return {"spec": {"resourceAttributes": asked | {"subresource": subresource}}}
+
+
+@cache
+def needed() -> tuple[Right, ...]:
+    """Return what the role for targets grants, in its order."""
+    return rights_of(yaml.safe_load(catalog.target_role())["rules"])
+
+
+def rights_of(rules: Iterable[Rule]) -> tuple[Right, ...]:
+    """Return the rights that rules without wildcards and names grant."""
+    return tuple(
+        Right(group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    )
+
+
+def missing(wanted: Iterable[Right], rules: Sequence[Rule]) -> list[Right]:
+    """Return the rights that no rule of a SelfSubjectRulesReview grants."""
+    return [right for right in wanted if not any(_grants(rule, right) for rule in rules)]
+
+
+def sentence(lacking: Iterable[Right]) -> str:
+    """Return missing rights by kind: `pods: create, delete; secrets: list`."""
+    by_kind: dict[str, list[str]] = {}
+    for right in lacking:
+        by_kind.setdefault(right.title, []).append(right.verb)
+    return "; ".join(f"{kind}: {', '.join(verbs)}" for kind, verbs in by_kind.items())
+
+
+def _grants(rule: Rule, right: Right) -> bool:
+    if rule.get("resourceNames"):
+        return False  # some objects are not all
+    _, slash, subresource = right.resource.partition("/")
+    resources = {right.resource, _EVERY, *([f"*/{subresource}"] if slash else [])}
+    return (
+        bool(resources & {*(rule.get("resources") or ())})
+        and bool({right.group, _EVERY} & {*(rule.get("apiGroups") or ())})
+        and bool({right.verb, _EVERY} & {*(rule.get("verbs") or ())})
+    )
