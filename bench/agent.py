@@ -10,7 +10,6 @@ other, again and again. Prints a table, writes JSON to `bench/results/agent.json
 
 import argparse
 import math
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Any
 
 import uvloop
 
-from bench import agent_stage, rig
+from bench import agent_stage, rig, shipped
 from bench.agent_runs import SHAPES, execs, floods, logs, memory, prepare
 from bench.figures import Spread, ratios, spread
 from tests.testbed.cluster import Cluster
@@ -96,7 +95,7 @@ def _one(figure: float) -> Spread:
 
 def table(results: Mapping[str, Any]) -> str:
     """Return the figures as lines for people."""
-    lines = [f"machine: {results['cores']} cores"]
+    lines = [f"machine: {results['cores']} cores; the agent with {results['python']}"]
     for when in ("before", "after"):
         noise = results["noise"][when]
         lines.append(
@@ -135,7 +134,7 @@ async def _calls(stage: agent_stage.Stage, asked: argparse.Namespace) -> dict[st
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
     """Set everything up, measure, and take it down."""
-    results: dict[str, Any] = {"noise": {"before": rig.noise()}, "cores": os.cpu_count()}
+    results: dict[str, Any] = {"noise": {"before": rig.noise()}, **shipped.machine()}
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         agent_stage.running(Cluster(asked.cluster), Path(folder)) as stage,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import shipped
 from bench.doors import Door
 from bench.downloads import fetch
 from tenancy.switches import Call, Switches
@@ -85,7 +86,7 @@ def running(cluster: Cluster, folder: Path) -> Iterator[Stage]:
             f" --name {cluster.name}"
         )
     below = Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())
-    with agents.running(below, folder) as agent:
+    with agents.running(below, folder, shipped.python()) as agent:
         caller = agent.caller("bench")
         told = Switches({"baseline": frozenset(Call)}, {caller.vc_uid: "baseline"})
         agents.permit(below, told)

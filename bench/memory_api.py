@@ -8,7 +8,6 @@ clusters bind and run pods by themselves; what they leave out says `bench.memapi
 """
 
 import argparse
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -16,14 +15,14 @@ from typing import Any
 
 import uvloop
 
-from bench import memory_profiles, memory_stage, report, rig
+from bench import memory_profiles, memory_stage, report, rig, shipped
 from bench.shapes import SHAPES
 from bench.syncers import INSIDE, OURS, Syncer
 
 
 async def measure(asked: argparse.Namespace) -> dict[str, Any]:
     """Set everything up, measure the profiles, and take it down."""
-    results: dict[str, Any] = {"noise": rig.noise(), "cores": os.cpu_count()}
+    results: dict[str, Any] = {"noise": rig.noise(), **shipped.machine()}
     syncer = Syncer(command=INSIDE if asked.inside else asked.syncer)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)

@@ -7,7 +7,6 @@ Starts everything on loopback and ends it. Prints a table; writes JSON and plots
 """
 
 import argparse
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import uvloop
 
-from bench import arena, plots, profiles, report, rig, sightings, stage, ways
+from bench import arena, plots, profiles, report, rig, shipped, sightings, stage, ways
 from bench.shapes import SHAPES
 from bench.syncers import INSIDE, OURS, Syncer
 
@@ -48,7 +47,7 @@ async def measure(asked: argparse.Namespace) -> None:
                 except BaseException:
                     sys.stderr.write(arena.last_words(on))
                     raise
-                _tell(profile, asked, {"noise": noise, "cores": os.cpu_count(), "runs": runs})
+                _tell(profile, asked, {"noise": noise, **shipped.machine(), "runs": runs})
 
 
 def _tell(profile: str, asked: argparse.Namespace, results: dict[str, Any]) -> None:

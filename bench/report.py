@@ -122,6 +122,7 @@ def _head(results: Mapping[str, Any]) -> list[str]:
             f"machine: {results['cores']} cores, load before {noise['load_1min']:.2f}; a fixed"
             f" loop took {noise['median_ms']:.0f} ms, spread {noise['spread']:.0%}"
         ),
+        f"ours with {results['python']}",
         "",
     ]
 

@@ -1,7 +1,8 @@
 """The syncer that is measured: ours by default, any other by its command.
 
-Owns its process. The command may use `{kubeconfig}` (of the super cluster), `{tenants}` (folder
-with each tenant administrator's kubeconfig), `{port}` and `{folder}`. A command that only starts
+Owns its process. The command may use `{python}` (as the images have it), `{kubeconfig}` (of the
+super cluster), `{tenants}` (folder with each tenant administrator's kubeconfig), `{port}` and
+`{folder}`. A command that only starts
 the syncer writes the number of the process to measure into the file of `--pid`. Hazard: what the
 command started by itself must end when the command is ended.
 """
@@ -11,21 +12,18 @@ import json
 import os
 import shlex
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from bench import shipped
 from bench.rig import ROOT
 from tests.support.processes import Process, free_port
 
-OURS = f"{sys.executable} -m syncer --kubeconfig {{kubeconfig}} --port {{port}}"
-INSIDE = (
-    f"{sys.executable} -m bench.inside {{folder}}/inside.json"
-    " --kubeconfig {kubeconfig} --port {port}"
-)
+OURS = "{python} -m syncer --kubeconfig {kubeconfig} --port {port}"
+INSIDE = "{python} -m bench.inside {folder}/inside.json --kubeconfig {kubeconfig} --port {port}"
 """Ours with a ticker and a sampler in its process."""
 
 
@@ -116,6 +114,7 @@ class Syncer:
         port = free_port()
         words = shlex.split(
             self.command.format(
+                python=shlex.join(shipped.python()),
                 kubeconfig=stage.syncer_kubeconfig(),
                 tenants=stage.folder,
                 folder=stage.folder,

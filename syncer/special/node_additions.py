@@ -39,11 +39,13 @@ class Additions(NamedTuple):
     """What a tenant added to all its nodes; nodes with nothing are not in it."""
 
     nodes: Mapping[str, Added]
+    closing: Mapping[str, Added]
+    """Those of them with a taint or a cordon."""
     label_keys: frozenset[str]
     taint_keys: frozenset[str]
 
 
-NONE = Additions({}, frozenset(), frozenset())
+NONE = Additions({}, {}, frozenset(), frozenset())
 
 
 def added(
@@ -73,6 +75,7 @@ def together(found: Mapping[str, Added]) -> Additions:
     ordered = dict(sorted(found.items()))
     return Additions(
         ordered,
+        {name: each for name, each in ordered.items() if each.taints or each.is_cordoned},
         frozenset(key for each in ordered.values() for key in each.own),
         frozenset(taint.key for each in ordered.values() for taint in each.taints),
     )

@@ -86,7 +86,7 @@ def choose(
     """
     selector = spec.get("nodeSelector") or {}
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    if not (additions.nodes or selector or affinity):
+    if not (additions.closing or selector or affinity):
         return None
 
     judge = _Judge(additions, view)
@@ -185,7 +185,7 @@ def _closed(tolerations: Sequence[Mapping[str, Any]], additions: Additions) -> d
     """Return the nodes that the tenant itself keeps a pod off."""
     return {
         name: node
-        for name, node in additions.nodes.items()
+        for name, node in additions.closing.items()
         if (node.is_cordoned and not _is_tolerated(_CORDON, tolerations))
         or not all(_is_tolerated(taint, tolerations) for taint in node.taints)
     }

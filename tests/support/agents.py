@@ -12,7 +12,7 @@ import sys
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -92,7 +92,9 @@ def write(path: Path, content: bytes) -> Path:
 
 
 @contextmanager
-def running(below: Kubectl, folder: Path) -> Iterator[Agent]:
+def running(
+    below: Kubectl, folder: Path, python: Sequence[str] = (sys.executable,)
+) -> Iterator[Agent]:
     """Have an agent of the first node on the host for the length of a block.
 
     It listens once `permit` was called. The namespaces of callers are deleted at the end.
@@ -120,6 +122,7 @@ def running(below: Kubectl, folder: Path) -> Iterator[Agent]:
     process = start_agent(
         *(folder, addresses["InternalIP"], port, health_port),
         *(f"--node-name={node['metadata']['name']}", *api_flags(below)),
+        python=python,
     )
     try:
         yield Agent(
@@ -195,7 +198,13 @@ def api_flags(below: Kubectl) -> list[str]:
 
 
 def start_agent(
-    folder: Path, kubelet: str, port: int, health_port: int, *more: str, log: str = "agent.log"
+    folder: Path,
+    kubelet: str,
+    port: int,
+    health_port: int,
+    *more: str,
+    log: str = "agent.log",
+    python: Sequence[str] = (sys.executable,),
 ) -> Process:
     options = {
         "pod-name": "vn-agent-test",
@@ -214,7 +223,7 @@ def start_agent(
         "tls-private-key-file": folder / "serving.key",
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
-    return Process([sys.executable, "-m", "vnagent", *flags, *more], folder / log)
+    return Process([*python, "-m", "vnagent", *flags, *more], folder / log)
 
 
 def _make_account(below: Kubectl, folder: Path) -> None:

@@ -195,6 +195,7 @@ def results(**changed) -> dict:
     flood = {**moments, "failed": 0, "asked": 9, "strangers": {}, "agent_cores": 0.1}
     return {
         "cores": 2,
+        "python": "Python 3.11",
         "noise": {"before": noise, "after": noise},
         "logs": {name: {"1": [log], "10": [log]} for name in ("long", "short")},
         "exec": {"kubelet": moments, "agent": moments, "added": added},

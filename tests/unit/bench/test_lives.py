@@ -107,6 +107,7 @@ def test_the_table_compares_pair_by_pair():
             "asked": {"profile": "burst", "pods": 1, "shape": "bare", "tenants": 1},
             "noise": {"load_1min": 0.0, "median_ms": 1.0, "spread": 0.0},
             "cores": 2,
+            "python": "Python 3.11",
             "runs": runs,
         }
     )

@@ -141,7 +141,7 @@ ELSEWHERE: Mapping[str, str] = {
     "2c ServiceAccount": NEVER,
     "2c size caps": f"{HERE}/test_sizes.py::test_configuration_arrives_byte_for_byte",
     "2c Namespace": f"{HERE}/test_namespaces.py::test_labels_of_a_tenant_namespace_never_arrive",
-    "2c Node (up)": f"{HERE}/test_shown.py::test_what_a_tenant_does_to_its_node",
+    "2c Node (up)": f"{HERE}/test_own_nodes.py::test_what_is_the_super_clusters_comes_back",
     "2c Lease, CSINode and friends": NEVER,
     "2c Event (up)": f"{HERE}/test_events.py::test_names_that_are_not_the_tenants_do_not_reach_it",
     "2c Event (down)": NEVER,
