@@ -160,7 +160,7 @@ def edit_shown(world: World, numbers: Sequence[int]) -> None:
 
 def _spoilt(found: Object) -> Object:
     if found["kind"] == NODES.kind:
-        own, spec = {"key": OWN_TAINT, "effect": "NoSchedule"}, found.get("spec") or {}
+        own, spec = {"key": OWN_TAINT, "effect": "PreferNoSchedule"}, found.get("spec") or {}
         return {**found, "spec": {**spec, "taints": [own]}}
     return {**found, "reclaimPolicy": "Retain"} if "provisioner" in found else {**found, "value": 1}
 
