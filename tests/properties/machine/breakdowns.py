@@ -134,7 +134,7 @@ def snapshot(world: World, numbers: Sequence[int]) -> None:
 
 def restore(world: World, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
-    if not tenant.snapshots:
+    if not tenant.snapshots or world.is_confirming(tenant):
         return
     state = tenant.snapshots[numbers[1] % len(tenant.snapshots)]
     if world.settled(tenant, state):

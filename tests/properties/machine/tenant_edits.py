@@ -26,6 +26,7 @@ from tenancy.resources import (
 )
 from tests.properties.machine import tokens
 from tests.properties.machine.kinds import OTHERS, Row
+from tests.properties.machine.shown import OWN_TAINT
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -168,8 +169,8 @@ def edit_shown(world: World, numbers: Sequence[int]) -> None:
 
 def _spoilt(found: Object) -> Object:
     if found["kind"] == NODES.kind:
-        taint = {"key": "own", "effect": "NoSchedule"}
-        return {**found, "spec": {**(found.get("spec") or {}), "taints": [taint]}}
+        own, spec = {"key": OWN_TAINT, "effect": "PreferNoSchedule"}, found.get("spec") or {}
+        return {**found, "spec": {**spec, "taints": [own]}}
     return {**found, "reclaimPolicy": "Retain"} if "provisioner" in found else {**found, "value": 1}
 
 
