@@ -35,8 +35,8 @@ class Verdict:
 
 
 def score(counts: Counter[str]) -> float:
-    """Return the part of the mutants that was noticed; all of none."""
-    total = counts.total()
+    """Return the part of those tried that was noticed; all of none."""
+    total = counts.total() - counts[UNCHECKED]
     return (counts[KILLED] + counts[TIMEOUT]) / total if total else 1.0
 
 

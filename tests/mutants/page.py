@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.mutants.judge import KILLED_AT_LEAST, Verdict, score
 from tests.mutants.known import Survivor
 from tests.mutants.parts import PARTS, part_of
-from tests.mutants.results import KILLED, SURVIVED, TIMEOUT, UNTESTED
+from tests.mutants.results import KILLED, SURVIVED, TIMEOUT, UNCHECKED, UNTESTED
 from tests.support import sections
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
@@ -27,12 +27,12 @@ tests that come by there. {least:.0%} of each part must be killed. What survives
 listed mutant that is killed. Not mutated: lines that only log, and what stands outside of
 functions, such as tables (`docs/kinds.md` is made of those, and a check compares it).
 """
-_HEADINGS = ("part", "mutants", "killed", "timeout", "survived", "score")
+_HEADINGS = ("part", "mutants", "killed", "timeout", "survived", "not tried", "score")
 
 
 def render(verdict: Verdict, known: Sequence[Survivor]) -> str:
     """The body of the section."""
-    lines = [f"| {' | '.join((*_HEADINGS, 'modules'))} |", "|---|---|---|---|---|---|---|"]
+    lines = [f"| {' | '.join((*_HEADINGS, 'modules'))} |", "|---|---|---|---|---|---|---|---|"]
     for part, counts in verdict.counts.items():
         modules = ", ".join(f"`{name}`" for name in PARTS[part])
         lines.append(f"| {' | '.join((part, *_cells(counts), modules))} |")
@@ -63,7 +63,7 @@ def totals(verdict: Verdict) -> str:
 
 def _cells(counts: Counter[str]) -> list[str]:
     survived = counts[SURVIVED] + counts[UNTESTED]
-    numbers = (counts.total(), counts[KILLED], counts[TIMEOUT], survived)
+    numbers = (counts.total(), counts[KILLED], counts[TIMEOUT], survived, counts[UNCHECKED])
     return [*map(str, numbers), f"{score(counts):.1%}"]
 
 

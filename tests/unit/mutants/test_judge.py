@@ -61,7 +61,9 @@ def test_a_list_cannot_forgive_everything():
 
 
 def test_a_run_that_did_not_come_to_its_end_is_none():
-    assert "1 mutants of 'names' were not tried" in judge.judge(run(UNCHECKED), []).problems[0]
+    verdict = judge.judge(run(UNCHECKED), [])
+    assert "1 mutants of 'names' were not tried" in verdict.problems[0]
+    assert judge.score(verdict.counts["names"]) == 1.0
     assert "no mutant of the part 'decide' was made" in judge.judge([], []).problems
 
 
@@ -116,7 +118,7 @@ def test_the_page_has_the_figures_and_the_reasons():
     listed = known.survivors(ROW)
     verdict = judge.judge(run(SURVIVED, KILLED, TIMEOUT), listed)
     text = page.render(verdict, listed)
-    assert "| names | 23 | 21 | 1 | 1 | 95.7% | `tenancy.names` |" in text
+    assert "| names | 23 | 21 | 1 | 1 | 0 | 95.7% | `tenancy.names` |" in text
     assert "| names | 1 | it is the same |" in text
     assert page.totals(verdict).splitlines()[-1].split()[1:3] == ["303", "301"]
     assert Counter(text.split())["**all**"] == 1

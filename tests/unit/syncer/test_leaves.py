@@ -53,6 +53,8 @@ def walk(value):
         ({"only": "a"}, {"only": "a"}, []),
         ({"only": ["a", "c"]}, {"only": ["a", "c"]}, [("only-rule", "spec.only")]),
         ({"only": ""}, {}, []),
+        ({"only": {}}, {}, [("malformed", "spec.only")]),
+        ({"only": ["a", {}]}, {}, [("malformed", "spec.only")]),
         ({"never": False}, {}, []),
         ({"never": 0}, {}, []),
         ({"never": []}, {}, []),

@@ -143,6 +143,7 @@ def test_another_difference_and_another_occasion_begin_anew():
     tries(fuse, REPEATS - 1)
     clock.now += NEAR_SECONDS + 1
     assert tries(fuse, 1) == [False]  # drift of another day
+    assert tries(fuse, REPEATS - 1) == [False] * (REPEATS - 2) + [True]
     # What the server does not take is no drift, however seldom it is tried.
     slow = Fuse(clock)
     found = []
@@ -221,6 +222,17 @@ def test_what_is_remembered_of_writes_has_an_end_and_what_is_over_goes_first(mon
         fuse.tried(part, b"d", lambda: Outcome("", taken=True))
     assert [len(memory) for memory in memories] == [10, 10, 10, 10]
     assert list(fuse._repeats)[-5:] == parts[30:35]
+
+
+def test_what_still_counts_is_not_forgotten_before_there_is_too_much_of_it(monkeypatch):
+    monkeypatch.setattr(fuses, "_MANY", 10)
+    monkeypatch.setattr(fuses, "_MOST", 20)
+    clock = Clock()
+    clock.now = PARK_SECONDS
+    fuse, parts = Fuse(clock), many_parts(20)
+    for part in parts:
+        fuse.tried(part, b"d", lambda: Outcome("", taken=True))
+    assert list(fuse._repeats) == parts
 
 
 def test_a_keys_window_is_over_at_its_end_and_a_pause_as_well():

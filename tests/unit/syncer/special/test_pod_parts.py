@@ -67,6 +67,7 @@ def test_which_services_a_pod_sees(links, expected):
         service("elsewhere", "10.0.0.8", {"port": 1}, namespace="other"),
     ]
     found = pod_env.service_variables(services, "web", links=links)
+    assert pod_env.service_variables(services[::-1], "web", links=links) == found
     assert {key.partition("_")[0] for key in found} == expected
     assert found["KUBERNETES_SERVICE_HOST"] == "10.0.0.1"
 
@@ -358,3 +359,41 @@ def test_what_is_no_field_stays_as_it_is():
 )
 def test_a_file_of_labels_is_written_as_go_quotes(character, written):
     assert pod_env.as_file({"k": character}) == f'k="{written}"'
+
+
+def test_a_pods_own_resolver_settings_are_kept_beside_the_nodes_and_behind_ours():
+    own = {"nameservers": ["192.0.2.1", "192.0.2.2", "192.0.2.3"], "searches": ["corp"]}
+    free = RESOLVER._replace(allows_node_dns=True)
+    assert pod_dns.resolution({"dnsPolicy": "Default", "dnsConfig": own}, "web", free) == {
+        "dnsPolicy": "Default",
+        "dnsConfig": own,
+    }
+    found = pod_dns.resolution({"dnsPolicy": "Default", "dnsConfig": own}, "web", RESOLVER)
+    assert found["dnsConfig"] == {
+        "nameservers": ["10.96.8.10", "192.0.2.1", "192.0.2.2"],
+        "searches": ["corp"],
+    }
+
+
+def test_a_host_name_of_its_own_goes_before_the_pods_name():
+    spec = {"setHostnameAsFQDN": True, "subdomain": "db"}
+    named = pod_dns.host_name({**spec, "hostname": "own"}, "p", "web", "c.local")
+    assert named == {"hostnameOverride": "own.db.web.svc.c.local"}
+    assert pod_dns.host_name(spec, "p", "web", "c.local") == {
+        "hostnameOverride": "p.db.web.svc.c.local"
+    }
+
+
+def test_the_tokens_of_a_pod_are_those_of_its_own_account_and_itself():
+    sources = [
+        {"serviceAccountToken": {"path": "t"}},
+        {"serviceAccountToken": {"path": "v", "audience": "vault", "expirationSeconds": 900}},
+    ]
+    tenant_pod = {
+        "metadata": {"name": "p", "namespace": "web", "uid": "p-uid"},
+        "spec": {
+            "serviceAccountName": "robot",
+            "volumes": [{"name": "x", "projected": {"sources": sources}}],
+        },
+    }
+    assert token_specs.specs_of(tenant_pod, "a-uid") == {("", 3600): SHARED, ("vault", 900): BOUND}

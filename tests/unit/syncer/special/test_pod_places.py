@@ -83,6 +83,20 @@ def test_what_the_tenants_nodes_do_not_show_is_refused_in_words(spec, told):
     assert refused(spec) == [told]
 
 
+def test_every_place_that_is_refused_is_told():
+    names = {"nodeName": "node-9", **on_nodes(NINTH, NINTH)}
+    assert [(rule, path) for rule, path, _ in refused(names)] == [
+        ("node-name", "spec.affinity.nodeAffinity"),
+        ("node-name", "spec.affinity.nodeAffinity"),
+        ("node-name", "spec.nodeName"),
+    ]
+    term = {"topologyKey": ROLE["key"]}
+    both = {"affinity": {"podAffinity": {REQUIRED: [term, dict(term)]}}}
+    assert [rule for rule, _, _ in refused(both)] == ["node-label", "node-label"]
+    mixed = {"affinity": {"podAffinity": {REQUIRED: [term, {"topologyKey": "disk"}]}}}
+    assert [rule for rule, _, _ in refused(mixed)] == ["node-label"]
+
+
 def test_nodes_that_a_pod_names_and_the_tenant_has_not_got_are_found_everywhere():
     other = {"matchFields": [{**NODE, "values": ["node-8", 7, ""]}, {**NODE, "values": None}]}
     spec = {"nodeName": "node-9", **on_nodes(NINTH, {}, preferred=(other,))}

@@ -422,6 +422,12 @@ def test_a_pod_of_many_parts_to_the_last_byte():
     ]
 
 
+def test_a_pod_that_names_no_account_reads_the_name_of_the_default_one():
+    reads = {"name": "SA", "valueFrom": {"fieldRef": {"fieldPath": "spec.serviceAccountName"}}}
+    made = build(pod(**container(env=[reads])))["spec"]["containers"][0]["env"]
+    assert {"name": "SA", "value": "default"} in made
+
+
 def test_a_running_pods_metadata_is_what_a_new_one_would_have():
     reads = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['istio.io/a']"}}}
     items = [{"path": "u", "fieldRef": {"fieldPath": "metadata.labels['istio.io/b']"}}]
