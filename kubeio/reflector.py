@@ -26,6 +26,8 @@ from tenancy.resources import Resource
 PAGE = 500
 _PAGE_OF_LARGE = 25
 """Of objects of which only a part is kept: a page is in memory as a whole."""
+_BARREN_PAGES = 100
+"""Pages in a row without anything new, after which a list is taken to have no end."""
 _WATCH_SECONDS = (300, 600)  # the server ends a watch after a random time in between
 _UNMARKED_SECONDS = (120, 180)
 _UNMARKED_SILENCE = 210.0
@@ -265,8 +267,9 @@ class Reflector:
 
     async def _page_list(self) -> None:
         found: dict[Key, Entry] = {}
-        token = ""
+        token, barren = "", 0
         while True:
+            known = len(found)
             page = await self._page(token, limit=PAGE if self._reduce is None else _PAGE_OF_LARGE)
             for item in page.items or ():
                 entry = self._kept(item)
@@ -276,6 +279,10 @@ class Reflector:
             token = page.metadata.token
             if not token:
                 break
+            # One page with nothing on it is allowed; a server that goes in circles has no last one.
+            barren = 0 if len(found) > known else barren + 1
+            if barren == _BARREN_PAGES:
+                raise errors.Unavailable(f"the server's list has no end: {barren} pages, no news")
         await self._replace(found, page.metadata.resource_version)
 
     async def _page(self, token: str, *, limit: int) -> _Page:

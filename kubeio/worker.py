@@ -24,6 +24,11 @@ CONFLICTS_AT_ONCE = 5
 """Conflicts in a row that are retried without a delay; after them somebody fights us."""
 
 
+MOST_TOLD = 30.0
+"""Seconds that a server can have a key wait, whatever it tells: a tenant's says what it likes."""
+_MANY_TOLD = 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """The key is as it should be."""
@@ -75,6 +80,8 @@ class Worker(Generic[K]):
         self._fields = fields or (lambda key: {"key": str(key)})
         self._deadline = deadline
         self._conflicts: dict[K, int] = {}
+        self._told: dict[K, float] = {}
+        """When keys may be worked on again whose server said so, by the monotonic clock."""
 
     async def run(self) -> None:
         """Work until the queue is closed and what is in hand is finished, or until cancelled."""
@@ -96,6 +103,10 @@ class Worker(Generic[K]):
     async def work(self, key: K) -> None:
         """Reconcile one key and settle what becomes of it."""
         started = time.monotonic()
+        if self._told and (left := self._told.get(key, started) - started) > 0:
+            self._queue.add_after(key, left)  # whoever woke it knows nothing of the server
+            return
+        self._told.pop(key, None)
         subject = logs.SUBJECT.set(partial(self._fields, key))
         try:
             async with asyncio.timeout(self._deadline):
@@ -131,7 +142,7 @@ class Worker(Generic[K]):
             return "error"
         attempt = self._queue.failures(key) + 1
         if isinstance(problem, errors.KubeError):
-            delay = self._later(key, getattr(problem, "retry_after", None))
+            delay = self._when_told(key, getattr(problem, "retry_after", None))
             _log.warning(
                 "reconcile.failed", problem=str(problem), attempt=attempt, again_seconds=delay
             )
@@ -159,6 +170,16 @@ class Worker(Generic[K]):
                 "reconcile.conflicts", problem=str(problem), in_a_row=count, again_seconds=delay
             )
         return "conflict"
+
+    def _when_told(self, key: K, told: float | None) -> float:
+        """Have a key wait for as long as its server says, also when somebody wakes it before."""
+        if not told:
+            return self._later(key, None)
+        now, told = time.monotonic(), min(told, MOST_TOLD)
+        if len(self._told) > _MANY_TOLD:
+            self._told = {each: due for each, due in self._told.items() if due > now}
+        self._told[key] = now + told
+        return self._later(key, told)
 
     def _later(self, key: K, told: float | None) -> float:
         if told is None:

@@ -166,6 +166,9 @@ class Brake:
         self._first_uid = ""
         self._sight: Sight | None = None
         self._newest = 0
+        self._reached = 0
+        """Highest revision that is known to be of the store that was intact."""
+        self._was_held = False
         self.problem = ""
         """What is wrong with the store; empty: deletes may go down."""
 
@@ -262,16 +265,23 @@ class Brake:
 
     async def _look(self) -> Sight:
         started = self._clock()
+        # Once deletes were held, what the watches have seen is of a store that may be bumped: taken
+        # for the old one's, it would keep the old one from ever being known again. When that is
+        # back, or the new one confirmed, the session begins anew.
+        seen = 0 if self._was_held else self._seen_revision()
         record = Record(
             uid=self._record.uid,
-            revision=max(self._record.revision, self._seen_revision()),
+            revision=max(self._record.revision, self._reached, seen),
             epoch=self._record.epoch,
         )
         sight = await look(self._tenant_client)
         problem = judge(record, sight)
+        if not problem or sight.revision < seen:
+            self._reached = record.revision
         if problem != self.problem:
             _log.warning("brake.judged", problem=problem or "none", store=sight.uid)
             self.problem = problem
+            self._was_held = True
             self._judged()
         if not problem:
             self._sight = sight

@@ -134,11 +134,7 @@ def overlaps(mine: Ranges, others: Mapping[str, Ranges]) -> list[str]:
 
 def _shared(left: Iterable[str], right: Iterable[str], sentence: str) -> list[str]:
     pairs = ((one, two) for one in _networks(left) for two in _networks(right))
-    return [sentence.format(one, two) for one, two in pairs if _overlap(one, two)]
-
-
-def _overlap(one: Network, two: Network) -> bool:
-    return one.version == two.version and one.overlaps(two)
+    return [sentence.format(one, two) for one, two in pairs if one.overlaps(two)]
 
 
 def _networks(found: Iterable[str]) -> list[Network]:

@@ -143,6 +143,16 @@ class ControlPlane:
         return f"https://127.0.0.1:{self._port}"
 
     @property
+    def store(self) -> str:
+        """Name of the data folder that the store has now."""
+        return self._store
+
+    @property
+    def etcd(self) -> str:
+        """The URL of the store, which needs no credentials."""
+        return f"http://127.0.0.1:{(self._store_of or self)._etcd_port}"
+
+    @property
     def ca(self) -> bytes:
         """PEM of the authority of server and clients."""
         return self._authority.cert_pem.bytes()
@@ -236,6 +246,12 @@ class ControlPlane:
                 await process.stop(patience=1.0 if process is self._apiserver else 10.0)
         self._manager = self._apiserver = self._etcd = None
 
+    async def stop_apiserver(self) -> None:
+        """Have the API server end in order; its store goes on."""
+        if self._apiserver is not None:
+            await self._apiserver.stop(patience=1.0)
+            self._apiserver = None
+
     def kill_apiserver(self) -> None:
         """End the API server without a word; connections break in the middle."""
         if self._apiserver is not None:
@@ -323,7 +339,7 @@ class ControlPlane:
             "bind-address": "127.0.0.1",
             "advertise-address": "127.0.0.1",
             "secure-port": str(self._port),
-            "etcd-servers": f"http://127.0.0.1:{(self._store_of or self)._etcd_port}",
+            "etcd-servers": self.etcd,
             "service-cluster-ip-range": self._service_range,
             "authorization-mode": "RBAC",
             "client-ca-file": str(at / "ca.crt"),

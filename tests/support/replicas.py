@@ -51,19 +51,28 @@ class Replica:
     """One process."""
 
     def __init__(
-        self, module: str, name: str, folder: Path, kubeconfig: bytes, words: Sequence[str] = ()
+        self,
+        module: str | Sequence[str],
+        name: str,
+        folder: Path,
+        kubeconfig: bytes,
+        words: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
     ) -> None:
+        """Start it; `module` is what runs, with words of its own where it takes some."""
+        program = (module,) if isinstance(module, str) else module
         self.name, self.port = name, free_port()
         file = folder / f"{name}.kubeconfig"
         file.write_bytes(kubeconfig)
         file.chmod(0o600)
         self.process = Process(
             [
-                *(sys.executable, "-m", module, "--kubeconfig", str(file)),
+                *(sys.executable, "-m", *program, "--kubeconfig", str(file)),
                 *("--port", str(self.port), *words),
             ],
             folder / f"{name}.log",
-            {"POD_NAME": name, "KUBECONFIG": "/nonexistent"},
+            {"POD_NAME": name, "KUBECONFIG": "/nonexistent", **(env or {})},
         )
 
     async def scrape(self) -> alerts.Scrape:

@@ -58,6 +58,7 @@ SUPER = (*TENANT, "kube-scheduler", "kubelet", "kube-proxy")  # kubectl works wi
 PROGRAMS = (
     Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "etcd"),
     Program("etcdctl", "etcd", "go.etcd.io/etcd/etcdctl/v3", "etcd"),
+    Program("etcdutl", "etcdutl", "go.etcd.io/etcd/etcdutl/v3", "etcdutl"),
     Program("containerd", "containerd", f"{_CONTAINERD}/containerd", "containerd"),
     Program(
         "containerd-shim-runc-v2",

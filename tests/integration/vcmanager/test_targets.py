@@ -263,6 +263,8 @@ async def test_a_kubeconfig_is_taken_under_its_key(yard: Yard, key: str):
 
 
 async def test_a_changed_secret_wakes_its_cluster_and_no_other_and_counts_at_once(yard: Yard):
+    await yard.declare(f"{yard.name}-x", secretRef={"name": f"{yard.name}-x"})
+    await yard.judged(f"{yard.name}-x")
     await yard.declare()
     assert (await yard.judged())["Reachable"][:2] == ("False", "SecretNotFound")
     key = Key("SuperCluster", "", yard.name)

@@ -54,7 +54,7 @@ def hold(world: World, numbers: Sequence[int]) -> None:
     taps = taps or list(world.faults.of(_side(world, numbers[0])))[: 1 + numbers[2] % 4]
     for tap in taps:
         tap.hold()
-    order = _ORDERS[numbers[3] % len(_ORDERS)]
+    order = ORDERS[numbers[3] % len(ORDERS)]
     seconds = (0.05, 1.0, 8.0, 40.0)[numbers[4] % 4]
 
     def release() -> None:
@@ -80,7 +80,7 @@ def _garbled(lines: list[bytes]) -> list[bytes]:
     return [*lines[:-1], *(line[: len(line) // 2] + b"\n" for line in lines[-1:])]
 
 
-_ORDERS: tuple[Callable[[list[bytes]], Sequence[bytes]], ...] = (
+ORDERS: tuple[Callable[[list[bytes]], Sequence[bytes]], ...] = (
     list,
     list,
     _twice,
@@ -134,7 +134,7 @@ def snapshot(world: World, numbers: Sequence[int]) -> None:
 
 def restore(world: World, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
-    if not tenant.snapshots:
+    if not tenant.snapshots or world.is_confirming(tenant):
         return
     state = tenant.snapshots[numbers[1] % len(tenant.snapshots)]
     if world.settled(tenant, state):

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from bench.memapi.watches import Stored
 from kubeio.wire import Request
 from tenancy import marks, ownership
 from tenancy.resources import (
@@ -69,6 +70,17 @@ class Target(NamedTuple):
     namespace: str
     name: str
     subresource: str
+
+
+def _is_placed_anew(stored: Stored, options: Any) -> bool:
+    """Tell whether a pod goes that has no node yet, and no other version of it: it is made anew.
+
+    What its tenant adds to nodes is written into it once.
+    """
+    version = (options.get("preconditions") or {}).get("resourceVersion", "")
+    body = stored.decode()
+    has_node = bool((body.get("spec") or {}).get("nodeName"))
+    return body["kind"] == PODS.kind and version == str(stored.revision) and not has_node
 
 
 class Judge:
@@ -190,7 +202,8 @@ class Judge:
 
     def _spaces(self, tenant: TenantSide) -> set[str]:
         found = [*tenant.alive.values(), *tenant.before.values()]
-        return {body["metadata"]["name"] for kind, body in found if kind is NAMESPACES}
+        there = {body["metadata"]["name"] for kind, body in found if kind is NAMESPACES}
+        return there | tenant.spaces  # what is written to one that is gone is refused
 
     def _judge_event(self, tenant: TenantSide, request: Request, body: Any) -> None:
         """I8, I6: nobody is told of what is not theirs, nor in names of the super cluster."""
@@ -228,7 +241,7 @@ class Judge:
             self.broke("I2", f"a delete of {target}, which is not ours")
             return
         tenant = self.world.of(owner.vc_uid)
-        if tenant is None or target.resource not in STRICT:
+        if tenant is None or target.resource not in STRICT or _is_placed_anew(stored, body):
             return
         found = tenant.truth(owner.uid)
         revived = tenant.revived.get(owner.uid, float("-inf"))

@@ -141,7 +141,7 @@ def _claim(_: TenantSide, __: str, number: int) -> Object:
     }
 
 
-def _claim_differs(_: World, tenant: TenantSide, body: Object, twin: Object) -> list[str]:
+def _claim_differs(world: World, tenant: TenantSide, body: Object, twin: Object) -> list[str]:
     sizes = [each["spec"]["resources"]["requests"]["storage"] for each in (body, twin)]
     found = _differ("spec.resources", *sizes) if sizes[0] > sizes[1] else []  # nothing shrinks
     volumes = [each["spec"].get("volumeName") for each in (body, twin)]
@@ -149,7 +149,9 @@ def _claim_differs(_: World, tenant: TenantSide, body: Object, twin: Object) -> 
     phases = [(each.get("status") or {}).get("phase") for each in (body, twin)]
     found += _differ("status.phase", *phases)
     name = twin["spec"].get("volumeName", "")
-    if name and tenant.cluster.of(PERSISTENT_VOLUMES).get("", name) is None:
+    volume = world.below.of(PERSISTENT_VOLUMES).get("", name)
+    is_its_own = volume is not None and twin["metadata"]["uid"].encode() in volume.body
+    if is_its_own and tenant.cluster.of(PERSISTENT_VOLUMES).get("", name) is None:
         found.append(f"its volume {name} is not shown")
     return found
 

@@ -7,7 +7,7 @@ of its own: nothing of the syncer's is asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tenancy import marks, ownership
 from tenancy.resources import (
@@ -23,12 +23,11 @@ from tenancy.resources import (
 from tests.properties.machine import shown, tokens
 from tests.properties.machine.judge import SYNCED, Break, Object
 from tests.properties.machine.kinds import OTHERS
+from tests.support.likeness import TERMINAL, differences, is_labelled, needs, untold
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
     from tests.properties.machine.world import World
-
-TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 def problems(world: World) -> list[Break]:
@@ -52,7 +51,7 @@ def _left(world: World, tenant: TenantSide) -> list[Break]:
     unmarked = {
         body["metadata"]["name"]
         for kind, body in owned
-        if kind is NAMESPACES and not _is_labelled(body["metadata"])
+        if kind is NAMESPACES and not is_labelled(body["metadata"])
     }  # vc-manager takes nothing that is not marked twice
     stays = [
         f"{resource.kind} {body['metadata']['name']}"
@@ -90,7 +89,7 @@ def _is_free(world: World, tenant: TenantSide, resource: Resource, body: Object)
         "deletionTimestamp" not in metadata
         and below is not None
         and "deletionTimestamp" not in below["metadata"]
-        and _is_labelled(below["metadata"])
+        and is_labelled(below["metadata"])
         and not _is_taken(world, tenant, resource, metadata)
         and world.below.of(resource).get(below["metadata"]["name"], metadata["name"]) is None
     )
@@ -132,7 +131,7 @@ def _missing(world: World, tenant: TenantSide, resource: Resource, body: Object)
     found = _differences(world, tenant, body, twin)
     problems = [Break("I1", f"{title}: {text}") for text in found]
     if resource is PODS:
-        problems += [Break("I4", f"{title}: {text}") for text in _told(world, tenant, body, twin)]
+        problems += [Break("I4", f"{title}: {text}") for text in _told(tenant, body, twin)]
         problems += [Break("I1", f"{title}: {text}") for text in tokens.missing(world, twin)]
     return problems
 
@@ -154,7 +153,7 @@ def _is_taken(world: World, tenant: TenantSide, resource: Resource, metadata: Ob
         if found.namespace == below and ownership.owner_of(found.decode()["metadata"]) is None
     }
     pod = tenant.alive[metadata["uid"]][1]
-    return bool(strangers & _needs(pod))
+    return bool(strangers & needs(pod))
 
 
 def _is_wanted(world: World, tenant: TenantSide, resource: Resource, body: Object) -> bool:
@@ -174,77 +173,24 @@ def _is_wanted(world: World, tenant: TenantSide, resource: Resource, body: Objec
         and pod["metadata"]["namespace"] == metadata["namespace"]
         and "deletionTimestamp" not in pod["metadata"]
         and pod["status"].get("phase") not in TERMINAL
-        and (resource, metadata["name"]) in _needs(pod)
+        and (resource, metadata["name"]) in needs(pod)
         for kind, pod in tenant.alive.values()
     )
 
 
-def _told(world: World, tenant: TenantSide, pod: Object, twin: Object) -> list[str]:
+def _told(tenant: TenantSide, pod: Object, twin: Object) -> list[str]:
     """I4: what the tenant reads of a pod is what its twin says."""
-    above, below = pod["status"], twin["status"]
-    found = [
-        f"status.{field} is {above.get(field)}, below {below.get(field)}"
-        for field in ("phase", "podIP")
-        if above.get(field) != below.get(field)
-    ]
-    node = twin["spec"].get("nodeName")
-    if pod["spec"].get("nodeName") != node:
-        found.append(f"the node is {pod['spec'].get('nodeName')}, below {node}")
-    elif node and tenant.cluster.of(NODES).get("", node) is None:
+    found, node = untold(pod, twin), twin["spec"].get("nodeName")
+    is_there = node == pod["spec"].get("nodeName")
+    if node and is_there and tenant.cluster.of(NODES).get("", node) is None:
         found.append(f"its node {node} is not in the tenant")
-    ready = [_ready(status) for status in (above, below)]
-    if ready[0] != ready[1]:
-        found.append(f"Ready is {ready[0]}, below {ready[1]}")
-    return found
-
-
-def _ready(status: Object) -> str:
-    found = [each["status"] for each in status.get("conditions") or () if each["type"] == "Ready"]
-    return found[0] if found else ""
-
-
-def _is_labelled(metadata: Object) -> bool:
-    return (metadata.get("labels") or {}).get(marks.CONTROLLED) == "true"
-
-
-def _needs(pod: Object) -> set[tuple[Resource, str]]:
-    found: set[tuple[Resource, str]] = set()
-    for volume in pod["spec"].get("volumes") or ():
-        if "configMap" in volume:
-            found.add((CONFIG_MAPS, volume["configMap"]["name"]))
-        if "secret" in volume:
-            found.add((SECRETS, volume["secret"]["secretName"]))
     return found
 
 
 def _differences(world: World, tenant: TenantSide, body: Object, twin: Object) -> list[str]:
     """I1: return in what a twin is not what its tenant object says."""
     resource = tenant.alive[body["metadata"]["uid"]][0]
-    found = []
-    if not _is_labelled(twin["metadata"]):
-        return ["the twin lacks our labels"]
-    for key, value in (body["metadata"].get("labels") or {}).items():
-        if "/" not in key and (twin["metadata"].get("labels") or {}).get(key) != value:
-            found.append(f"label {key} is not {value} below")
-    if resource in (CONFIG_MAPS, SECRETS):
-        if (body.get("data") or {}) != (twin.get("data") or {}):
-            found.append("the data are other ones below")
-    elif resource is SERVICES:
-        found += [
-            f"spec.{field} is another one below"
-            for field in ("selector", "clusterIP")
-            if body["spec"].get(field) != twin["spec"].get(field)
-        ]
-        if _ports(body) != _ports(twin):
-            found.append("the ports are other ones below")
-    elif resource in OTHERS:
+    found = differences(resource, body, twin)
+    if resource in OTHERS and is_labelled(twin["metadata"]):
         found += OTHERS[resource].differences(world, tenant, body, twin)
-    elif resource is PODS:
-        images = [[each["image"] for each in pod["spec"]["containers"]] for pod in (body, twin)]
-        if images[0] != images[1]:
-            found.append(f"the images are {images[0]}, below {images[1]}")
     return found
-
-
-def _ports(service: Object) -> list[Any]:
-    return [each["port"] for each in service["spec"].get("ports") or ()]

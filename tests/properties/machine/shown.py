@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
     from tests.properties.machine.world import World
 
+OWN_TAINT = "own"
+"""The one that tenants give the nodes that they are shown."""
 CLASSES = (STORAGE_CLASSES, PRIORITY_CLASSES)
 _FIELDS = ("provisioner", "reclaimPolicy", "value")
 
@@ -82,14 +84,16 @@ def _nodes(world: World, tenant: TenantSide) -> list[str]:
     found = []
     for stored in tenant.cluster.of(NODES).all():
         below = world.below.of(NODES).get("", stored.name)
-        taints = [
-            (each.decode().get("spec") or {}).get("taints") or []
-            for each in (stored, below)
-            if each is not None
-        ]
+        taints = [_taints(each.decode()) for each in (stored, below) if each is not None]
         if len(taints) > 1 and taints[0] != taints[1]:
             found.append(f"Node {stored.name}: taints are {taints[0]}, below {taints[1]}")
     return found
+
+
+def _taints(node: Object) -> list[str]:
+    """Return the taints of a node but for those that its tenant gave it: they stay."""
+    found = (node.get("spec") or {}).get("taints") or ()
+    return sorted(each["key"] for each in found if each["key"] != OWN_TAINT)
 
 
 def _is_marked(body: Object) -> bool:

@@ -32,15 +32,16 @@ class Step(NamedTuple):
 Do = Callable[["World", Sequence[int]], None]
 
 
-def script(seed: int, length: int) -> list[Step]:
-    """Return the script of a seed.
+def script(seed: int, length: int, weights: Mapping[str, float] | None = None) -> list[Step]:
+    """Return the script of a seed; `weights` says how often each step comes, else the table does.
 
     Each seed has its own taste: some steps come often in it and some never, and it may keep to a
     few objects, so that much happens to each of them.
     """
     chance = random.Random(seed)  # noqa: S311 - the same at each run
-    tastes = {name: weight * chance.choice(_TASTES) for name, (weight, _) in STEPS.items()}
-    tastes |= {"make pod": STEPS["make pod"][0], "make space": STEPS["make space"][0]}
+    often = weights or {name: weight for name, (weight, _) in STEPS.items()}
+    tastes = {name: weight * chance.choice(_TASTES) for name, weight in often.items()}
+    tastes |= {name: often[name] for name in ("make pod", "make space") if name in often}
     few = chance.choice((3, 8, 40))
     numbers = [[chance.randrange(1000) for _ in range(few)] for _ in range(3)]
     pauses = chance.sample(PAUSES, 3)

@@ -61,7 +61,7 @@ def edit_below(world: World, numbers: Sequence[int]) -> None:
                 world.strips(found)
                 return {**found, "metadata": {**metadata, "labels": {"app": "admin"}}}
             case 1:
-                labels = {**metadata["labels"], "app": "admin"}
+                labels = {**(metadata.get("labels") or {}), "app": "admin"}
                 return {**found, "metadata": {**metadata, "labels": labels}}
             case 2 if "data" in found:
                 return {**found, "data": {"k": "YWRtaW4="}}
@@ -86,7 +86,8 @@ def strip_other_below(world: World, numbers: Sequence[int]) -> None:
 
     def edited(found: Object) -> Object:
         world.strips(found)
-        kept = {key: value for key, value in found["metadata"]["labels"].items() if "/" not in key}
+        labels = found["metadata"].get("labels") or {}
+        kept = {key: value for key, value in labels.items() if "/" not in key}
         return {**found, "metadata": {**found["metadata"], "labels": kept}}
 
     world.change(collection, stored.namespace, stored.name, edited)

@@ -14,7 +14,7 @@ from bench.memapi.cluster import Cluster, State
 from bench.memapi.watches import Object
 from tenancy import names
 from tenancy.ownership import Tenant
-from tenancy.resources import Resource
+from tenancy.resources import NAMESPACES, Resource
 
 
 @dataclass
@@ -28,6 +28,8 @@ class TenantSide:
     """Every object by its UID, as it is now."""
     lost: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
     """What was there before a restore; empty when it is settled which store stays."""
+    spaces: set[str] = field(default_factory=set)
+    """Every namespace that it ever made."""
     before: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
     """What of that the store that is there now was restored without."""
     revived: dict[str, float] = field(default_factory=dict)
@@ -76,6 +78,8 @@ class TenantSide:
     def _heard(self, resource: Resource) -> Any:
         def heard(kind: str, body: Object) -> None:
             uid = body["metadata"]["uid"]
+            if resource is NAMESPACES:
+                self.spaces.add(body["metadata"]["name"])
             if kind == "DELETED":
                 self.alive.pop(uid, None)
             else:

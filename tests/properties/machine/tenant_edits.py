@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object
@@ -26,6 +26,7 @@ from tenancy.resources import (
 )
 from tests.properties.machine import tokens
 from tests.properties.machine.kinds import OTHERS, Row
+from tests.properties.machine.shown import OWN_TAINT
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
 PLAIN = (CONFIG_MAPS, SECRETS, SERVICES)
 SPACES = ("default", "web", "db")
 NAMES = ("a", "b", "c")
+
+
+class Marked(Protocol):
+    """Somebody whose word stands in everything that is theirs."""
+
+    @property
+    def canary(self) -> str:
+        """The word."""
 
 
 def tenant_of(world: World, numbers: Sequence[int]) -> TenantSide:
@@ -78,11 +87,12 @@ def renew_space(world: World, numbers: Sequence[int]) -> None:
     again()
 
 
-def _value(tenant: TenantSide, number: int) -> str:
+def _value(tenant: Marked, number: int) -> str:
     return f"{tenant.canary}-{number % 4}"
 
 
-def _data(tenant: TenantSide, resource: Resource, number: int) -> Object:
+def data(tenant: Marked, resource: Resource, number: int) -> Object:
+    """Return what an object of a plain kind says."""
     value = _value(tenant, number)
     if resource is CONFIG_MAPS:
         return {"data": {"k": value}}
@@ -93,7 +103,7 @@ def _data(tenant: TenantSide, resource: Resource, number: int) -> Object:
 
 def make(world: World, numbers: Sequence[int]) -> None:
     tenant, resource = tenant_of(world, numbers), PLAIN[numbers[3] % len(PLAIN)]
-    body = {"metadata": {"name": name_of(numbers)}, **_data(tenant, resource, numbers[4])}
+    body = {"metadata": {"name": name_of(numbers)}, **data(tenant, resource, numbers[4])}
     _try(world, tenant, resource, space_of(numbers), body)
 
 
@@ -101,9 +111,9 @@ def edit(world: World, numbers: Sequence[int]) -> None:
     tenant, resource = tenant_of(world, numbers), PLAIN[numbers[3] % len(PLAIN)]
 
     def edited(found: Object) -> Object:
-        data = _data(tenant, resource, numbers[4])
-        spec = {**found["spec"], **data["spec"]} if "spec" in data else None
-        return {**found, **data, **({"spec": spec} if spec else {})}
+        told = data(tenant, resource, numbers[4])
+        spec = {**found["spec"], **told["spec"]} if "spec" in told else None
+        return {**found, **told, **({"spec": spec} if spec else {})}
 
     world.change(tenant.cluster.of(resource), space_of(numbers), name_of(numbers), edited)
 
@@ -159,8 +169,8 @@ def edit_shown(world: World, numbers: Sequence[int]) -> None:
 
 def _spoilt(found: Object) -> Object:
     if found["kind"] == NODES.kind:
-        taint = {"key": "own", "effect": "NoSchedule"}
-        return {**found, "spec": {**(found.get("spec") or {}), "taints": [taint]}}
+        own, spec = {"key": OWN_TAINT, "effect": "PreferNoSchedule"}, found.get("spec") or {}
+        return {**found, "spec": {**spec, "taints": [own]}}
     return {**found, "reclaimPolicy": "Retain"} if "provisioner" in found else {**found, "value": 1}
 
 
@@ -173,7 +183,7 @@ def make_token_pod(world: World, numbers: Sequence[int]) -> None:
     _try(world, tenant, PODS, space_of(numbers), {**body, "spec": spec})
 
 
-def pod(tenant: TenantSide, name: str, numbers: Sequence[int]) -> Object:
+def pod(tenant: Marked, name: str, numbers: Sequence[int]) -> Object:
     """Return a pod that needs some of the tenant's configuration."""
     volumes: list[Object] = []
     if numbers[3] & 1:

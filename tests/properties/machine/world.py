@@ -197,9 +197,10 @@ class World:
             for objects in state.objects.values()
             for stored in objects.values()
         }
+        present = {} if self.holds(tenant) else tenant.alive
         return recorded > 0 and all(
             int(body["metadata"]["resourceVersion"]) <= recorded
-            for uid, (_, body) in tenant.newest.items()
+            for uid, (_, body) in {**present, **tenant.newest}.items()
             if uid not in kept
         )
 
@@ -231,6 +232,11 @@ class World:
             and owner.vc_uid == tenant.tenant.uid
         ]
 
+    def is_confirming(self, tenant: TenantSide) -> bool:
+        """Tell whether a person's word about a store waits to be taken."""
+        stored = self.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name)
+        return stored is not None and marks.CONFIRM_DELETES.encode() in stored.body
+
     def strips(self, body: Object) -> None:
         """Take note that a twin loses its labels, and of who sees that."""
         metadata = body["metadata"]
@@ -247,6 +253,9 @@ class World:
 
         It is the known limit of the caches (`syncer.strays`).
         """
+        space = self.below.of(NAMESPACES).get("", metadata.get("namespace", ""))
+        if space is not None and self.is_out_of_sight(space.decode()["metadata"]):
+            return True
         seen = self.stripped.get(metadata["uid"])
         return seen is not None and not any(session in seen for session in self._sessions())
 

@@ -10,7 +10,7 @@ import structlog
 
 from kubeio import errors
 from kubeio.queue import FairQueue
-from kubeio.worker import CONFLICTS_AT_ONCE, Again, Done, Wait, Worker
+from kubeio.worker import CONFLICTS_AT_ONCE, MOST_TOLD, Again, Done, Wait, Worker
 from telemetry import logs as product_logs
 
 
@@ -100,6 +100,28 @@ async def test_a_success_in_between_ends_the_row_of_conflicts():
     worker, queue, _ = _worker(reconcile)
     for _ in range(9):
         assert await _once(worker, queue) == {}
+
+
+@pytest.mark.parametrize("told", [7.0, 86_400.0])
+async def test_whoever_wakes_a_key_has_it_wait_for_as_long_as_its_server_said(monkeypatch, told):
+    """REL-33. A server does not have it wait for ever, either: a tenant's may say what it likes."""
+    now, asked = Clock(), []
+
+    async def reconcile(key):
+        asked.append(now())
+        raise errors.ServerProblem("not now", status=503, retry_after=told)
+
+    worker, queue, clock = _worker(reconcile)
+    monkeypatch.setattr("kubeio.worker.time.monotonic", now)
+    waits = min(told, MOST_TOLD)
+    assert await _once(worker, queue) == {"k": waits}
+    now.now = clock.now = 2.0
+    assert await _once(worker, queue) == {"k": waits - 2.0}
+    assert asked == [0.0]
+    assert await _once(worker, queue, "another") == {"k": waits - 2.0, "another": waits}
+    now.now = clock.now = waits
+    await _once(worker, queue)
+    assert asked == [0.0, 2.0, waits]
 
 
 async def test_the_servers_delay_is_kept():

@@ -166,15 +166,17 @@ def root_namespace(record: Record) -> dict[str, Any]:
     return {"metadata": {"uid": "root-uid", "annotations": annotations if record.uid else {}}}
 
 
-def watched(record: Record, seen: Sight, revision: int = 0) -> tuple[Brake, Tenancy, Below, list]:
-    """Return a brake between two scripted clusters."""
+def watched(
+    record: Record, seen: Sight, revision: int = 0, revisions: list[int] | None = None
+) -> tuple[Brake, Tenancy, Below, list]:
+    """Return a brake between two scripted clusters; the last of `revisions` is what was seen."""
     log: list[str] = []
     tenant, below = Tenancy(seen, log), Below(root_namespace(record), log)
     found = Brake(
         tenant=TENANT,
         tenant_client=tenant,
         super_client=below,
-        revision=lambda: revision,
+        revision=lambda: revisions[-1] if revisions else revision,
         judged=lambda: log.append("judged"),
     )
     return found, tenant, below, log
@@ -266,6 +268,51 @@ async def test_the_watches_remember_a_higher_revision():
     with pytest.raises(Wait, match=held):
         await found.verify(0.0)
     assert not found.is_count_due
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+async def test_the_revisions_of_a_bumped_backup_do_not_count_against_the_old_store(is_new: bool):
+    """Nobody who has seen the one would ever know the other again."""
+    revisions = [130]
+    found, tenant, _, _ = watched(KNOWN, sight(revision=130), revisions=revisions)
+    if not is_new:
+        await found.engage(twin_uid=STORE, stamps=(0,))
+    tenant.seen = sight(revision=10**9, epoch=2)
+    revisions.append(10**9)
+    if is_new:
+        await found.engage(twin_uid=STORE, stamps=(0,))
+    await found.look()
+    assert found.is_held
+    revisions.append(10**9 + 5)
+    tenant.seen = sight(revision=131)
+    await found.look()
+    assert not found.is_held
+    # Its watches have still seen the other one, until the session begins anew.
+    found.wrote(str(10**9))
+    await found.count_up()
+    assert not found.is_held
+    tenant.seen = sight(revision=501, epoch=4, epoch_revision=500)
+    await found.look()
+    assert not found.is_held
+
+
+async def test_what_the_watches_saw_of_the_old_store_counts_after_it_went_back():
+    revisions = [130]
+    found, tenant, _, _ = watched(KNOWN, sight(revision=130), revisions=revisions)
+    await found.engage(twin_uid=STORE, stamps=(0,))
+    revisions.append(200)
+    for _ in range(3):
+        tenant.seen = sight(revision=150)
+        await found.look()
+        assert found.is_held
+    tenant.seen = sight(revision=10**9, epoch=2)
+    await found.look()
+    tenant.seen = sight(revision=199)
+    await found.look()
+    assert found.is_held
+    tenant.seen = sight(revision=200)
+    await found.look()
+    assert not found.is_held
 
 
 async def test_only_the_store_that_was_named_is_confirmed():

@@ -1,0 +1,122 @@
+"""A run of a drill: the stage once, then turn after turn until something is found.
+
+Owns the report. Hazard: what one turn has broken is broken for all that follow, so a run ends with
+its first finding.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.drills.clock import Clock, MissingCompilerError
+from tests.drills.drills import DRILLS, ClockDrill, Drill, Options
+from tests.drills.sides import Finding
+from tests.drills.stage import Plan, Stage, running
+from tests.drills.turn import Turn
+
+RULES = ("lost", "duplicate", "orphan", "wrong delete")
+"""What must be seen to be none, whatever else is looked at."""
+SLOW_SECONDS = 10.0
+"""After which it is told what took so long."""
+Say = Callable[[str], None]
+
+
+@dataclass
+class Report:
+    """What came of a run."""
+
+    name: str
+    options: Options
+    tried: int = 0
+    faults: int = 0
+    """Things that were broken in the turns that were tried."""
+    failed: int = 0
+    why_skipped: str = ""
+    seconds: float = 0.0
+    findings: list[Finding] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """What happened besides: by the words for it."""
+
+    def __str__(self) -> str:
+        """Return it as the program prints it."""
+        options, rules = self.options, Counter(each.rule for each in self.findings)
+        others = {rule: count for rule, count in rules.items() if rule not in RULES}
+        found = ", ".join(f"{rules[rule]} {rule}" for rule in RULES)
+        tried = f"{self.name}: {self.faults} faults in {self.tried} turns tried, "
+        tried += f"{self.failed} failed, {options.count - self.tried} skipped"
+        tried += f" ({self.why_skipped})" if self.why_skipped else ""
+        machine = f"{self.seconds:.0f} s on {platform.machine()} with {os.cpu_count()} processors, "
+        machine += f"Linux {platform.release().split('-')[0]}, Python {platform.python_version()}, "
+        lines = [
+            tried,
+            f"{found}, {sum(others.values())} other findings",
+            f"seed {options.seed}, turns {options.first} to {options.first + self.tried - 1}",
+            ", ".join(f"{count:,} {words}" for words, count in self.counts.items()),
+            f"{machine}load {os.getloadavg()[0]:.1f}",
+        ]
+        return "\n".join(lines)
+
+
+async def run(name: str, options: Options, folder: Path, say: Say = print) -> Report:
+    """Run a drill; everything that runs keeps its files and logs in `folder`."""
+    report = Report(name, options)
+    try:
+        drill = _drill(name, options, folder)
+    except MissingCompilerError as problem:
+        report.why_skipped = str(problem)
+        return report
+    began = time.monotonic()
+    async with running(folder, drill.plan) as stage:
+        for number in range(options.first, options.first + options.count):
+            if options.minutes and time.monotonic() - began > 60 * options.minutes:
+                report.why_skipped = "the time was over"
+                break
+            turn = Turn(stage, options.seed, number, options.seconds)
+            await _take(turn, drill, report, say)
+            if turn.findings:
+                break
+        _count(stage, report)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _drill(name: str, options: Options, folder: Path) -> Drill:
+    if name == "clock":
+        clock = Clock(folder)
+        found = Drill(Plan(env=clock.env), ClockDrill(clock))
+    else:
+        found = DRILLS[name]
+    return found._replace(plan=found.plan.asked(options.mutant, options.calm_seconds))
+
+
+async def _take(turn: Turn, drill: Drill, report: Report, say: Say) -> None:
+    began = time.monotonic()
+    await drill.do(turn)
+    over = time.monotonic()
+    await turn.settle()
+    report.tried += 1
+    report.faults += turn.faults
+    report.failed += bool(turn.findings)
+    report.findings += turn.findings
+    took = f"{over - began:.1f} s, calm after {time.monotonic() - over:.1f} s"
+    say(f"{report.name} {turn.number}: {turn.told}: {took}")
+    if not turn.findings and time.monotonic() - over > SLOW_SECONDS:
+        say(f"  last of all: {turn.stage.last_seen[:1]}")
+    for each in turn.findings[:20]:
+        say(f"  {each.rule}: {each.text}")
+
+
+def _count(stage: Stage, report: Report) -> None:
+    report.counts["deletes judged as they were sent"] = stage.judge.deletes
+    report.counts["of objects too short-lived to judge"] = stage.judge.unjudged
+    report.counts["starts of the syncer"] = sum(slot.starts for slot in stage.slots)
+    report.counts["of them after a lost Lease"] = sum(slot.lost_leases for slot in stage.slots)
+    if stage.proxies:
+        report.counts["requests"] = sum(proxy.requests for proxy in stage.proxies.values())
+        report.counts |= {f"x {kind}": n for kind, n in sorted(stage.script.befallen.items())}

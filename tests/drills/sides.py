@@ -1,0 +1,79 @@
+"""One tenant of a drill: its servers, its admin's hand, and what it asked to delete.
+
+Owns the ledger: a UID stands in it before the request to delete it is sent, so that whoever judges
+a delete below never comes too early. Must not know the syncer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kubeio import errors
+from kubeio.client import Client
+from tenancy import names
+from tenancy.ownership import Tenant
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
+from tests.support.controlplane import ControlPlane
+
+Object = dict[str, Any]
+
+SYNCED = (NAMESPACES, PODS, SERVICES, CONFIG_MAPS, SECRETS)
+"""Kinds that are compared, and whose deletes are judged."""
+
+
+class Finding(NamedTuple):
+    """Something that must not be."""
+
+    rule: str
+    """`lost`, `duplicate`, `orphan`, `wrong delete`, or what else."""
+    text: str
+
+
+@dataclass
+class TenantSide:
+    """One tenant."""
+
+    number: int
+    plane: ControlPlane
+    tenant: Tenant
+    client: Client
+    """Of its administrator."""
+    asked: dict[str, float] = field(default_factory=dict)
+    """Since when each UID was asked to be deleted, in seconds of the wall clock."""
+    is_judged: bool = True
+    """False while its store is another one: what it lacks then nobody has deleted."""
+
+    @property
+    def side(self) -> str:
+        """What scripts call it."""
+        return f"tenant{self.number}"
+
+    @property
+    def canary(self) -> str:
+        """A word that stands in everything of this tenant's, and nowhere else."""
+        return f"canary{self.number}"
+
+    def below(self, space: str) -> str:
+        """Return where a namespace of the tenant's is mapped to."""
+        return names.super_namespace(self.tenant.root, self.tenant.uid, space)
+
+    async def delete(
+        self, resource: Resource, space: str, name: str, grace: int | None = None
+    ) -> None:
+        """Delete an object, if it is there; whether that was done is not told."""
+        with contextlib.suppress(errors.KubeError):
+            found = await self.client.get(resource, name, namespace=space)
+            uid = found["metadata"]["uid"]
+            is_new = uid not in self.asked
+            self.asked.setdefault(uid, time.time())
+            try:
+                await self.client.delete(
+                    resource, name, namespace=space, uid=uid, grace_seconds=grace
+                )
+            except (errors.NotSent, errors.Conflict):
+                if is_new:
+                    del self.asked[uid]  # certainly not done
+                raise

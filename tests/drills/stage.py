@@ -1,0 +1,329 @@
+"""The servers of a drill: a super cluster, tenants, the syncer's processes, and who watches them.
+
+Owns starting and stopping. Tenants are trimmed API servers that share one etcd, unless a drill
+breaks stores; the syncer has the rights of its tables and meets the chart's gate. Must not break
+anything: `drills` does. Everything listens on loopback, and ends with this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bench import nodes
+from bench.memapi.clusters import service_range
+from bench.stage import SUPER_SYNCER, UNUSED
+from bench.tenants import HOME, enlist, grant, install
+from kubeio.client import Client
+from kubeio.errors import KubeError
+from syncer.access import TENANT_ACCESS
+from tenancy import conditions, marks
+from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES, VIRTUAL_CLUSTERS
+from tests.drills import rest, steps
+from tests.drills.faults import Script
+from tests.drills.following import Following
+from tests.drills.judge import Audit, Judge
+from tests.drills.kubelet import Kubelet
+from tests.drills.processes import Slot
+from tests.drills.proxy import Proxy
+from tests.drills.sides import SYNCED, Finding, TenantSide
+from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
+
+NODE_COUNT = 2
+CALM_SECONDS = 150.0
+"""How long everything may take to be as it must be; a silent watch is given up after 75."""
+_SUPER = "super"
+_TENANT_USER = "syncer"
+_LOOK_SECONDS = 0.25
+_LEFT_SILENT = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a drill needs."""
+
+    tenants: int = 2
+    replicas: int = 1
+    is_proxied: bool = False
+    has_own_stores: bool = False
+    audits_tenants: bool = False
+    calm_seconds: float = CALM_SECONDS
+    mutant: str = ""
+    """In which way the syncer is broken on purpose; empty: in none."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Of the syncer's processes."""
+
+    def asked(self, mutant: str, calm_seconds: float) -> Plan:
+        """Return the same plan with what a run of it may choose."""
+        return replace(self, mutant=mutant, calm_seconds=calm_seconds)
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """Everything, running."""
+
+    folder: Path
+    super_plane: ControlPlane
+    below: Client
+    """The super cluster's administrator."""
+    script: Script
+    calm_seconds: float = CALM_SECONDS
+    tenants: list[TenantSide] = field(default_factory=list)
+    proxies: dict[str, Proxy] = field(default_factory=dict)
+    """By side; empty when nobody stands in the middle."""
+    slots: list[Slot] = field(default_factory=list)
+    followings: list[Following] = field(default_factory=list)
+    last_seen: list[Finding] = field(default_factory=list)
+    """What took longest to be as it must be."""
+    held: set[asyncio.Task[None]] = field(default_factory=set)
+    """Those that will let watches go on."""
+
+    def __post_init__(self) -> None:
+        """Judge from the beginning."""
+        self.judge = Judge(self.tenants)
+        self.audit = Audit(self.super_plane.audit_log, SUPER_SYNCER)
+
+    @property
+    def planes(self) -> list[ControlPlane]:
+        """All clusters, the super one first."""
+        return [self.super_plane, *(tenant.plane for tenant in self.tenants)]
+
+    async def holder(self) -> str:
+        """Return the name of the process that has the Lease; empty when that is not known."""
+        try:
+            lease = await self.below.get(LEASES, marks.SYNCER, namespace=HOME)
+        except KubeError:
+            return ""
+        return str(lease["spec"].get("holderIdentity") or "").split("_")[0]
+
+    async def says(self, tenant: TenantSide, kind: str, status: str) -> bool:
+        """Tell whether a condition of a VirtualCluster is like that; False when nobody knows."""
+        try:
+            found = await self.below.get(
+                VIRTUAL_CLUSTERS, tenant.tenant.name, namespace=tenant.tenant.namespace
+            )
+        except KubeError:
+            return False
+        told = conditions.find((found.get("status") or {}).get("conditions"), kind)
+        return told is not None and told["status"] == status
+
+    def slot_of(self, process: str) -> Slot | None:
+        """Return whose process a name is."""
+        return next(
+            (each for each in self.slots if each.replica and each.replica.name == process), None
+        )
+
+    async def look(self) -> list[Finding]:
+        """Compare both sides once, from live lists."""
+        try:
+            clients = [self.below, *(tenant.client for tenant in self.tenants)]
+            below, *above = await asyncio.gather(*(rest.contents(each) for each in clients))
+        except KubeError as problem:
+            return [Finding("unreachable", str(problem))]
+        return rest.findings(below, list(zip(self.tenants, above, strict=True)))
+
+    async def calm(self) -> list[Finding]:
+        """Wait until nothing is wrong and stays so; return what is still wrong after the time."""
+        loop = asyncio.get_running_loop()
+        ends, quiet = loop.time() + self.calm_seconds, 0
+        while True:
+            found = await self.look()
+            self.last_seen = found or self.last_seen
+            quiet = 0 if found else quiet + 1
+            if quiet > 1 or loop.time() > ends:
+                return found
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def heal(self, chance: random.Random) -> None:
+        """Have no faults any more; some of the watches that fell silent are left to their clients.
+
+        Returns when nothing of the script is on its way.
+        """
+        self.script.heal()
+        await asyncio.gather(*self.held)
+        for proxy in self.proxies.values():
+            for relay in list(proxy.relays):
+                if relay.is_silent and chance.random() >= _LEFT_SILENT:
+                    relay.cut()
+        await eventually(lambda: not self.script.under_way)
+
+    def verdict(self) -> list[Finding]:
+        """Return what was broken since the last look, and forget it."""
+        for event in self.audit.writes():
+            self.judge.sent(event)
+        found = self.judge.findings[:]
+        found += [Finding("hasty", text) for text in self.script.hasty]
+        found += [Finding("process", text) for slot in self.slots for text in slot.fell]
+        self.judge.findings.clear()
+        self.script.hasty.clear()
+        for slot in self.slots:
+            slot.fell.clear()
+        return found
+
+
+@asynccontextmanager
+async def running(folder: Path, plan: Plan) -> AsyncIterator[Stage]:
+    """Run everything for the length of a block."""
+    async with AsyncExitStack() as stack:
+        plane = ControlPlane(
+            folder / _SUPER,
+            name=_SUPER,
+            audit=True,
+            api_args={"disable-admission-plugins": "TaintNodesByCondition,ServiceAccount"},
+        )
+        stack.push_async_callback(plane.stop)
+        await plane.start()
+        below = await stack.enter_async_context(Client(plane.endpoint))
+        script = Script(random.Random(0))  # noqa: S311 - the same at each run
+        stage = Stage(
+            folder=folder,
+            super_plane=plane,
+            below=below,
+            script=script,
+            calm_seconds=plan.calm_seconds,
+        )
+        await install(below, SUPER_SYNCER, gate=True)
+        for node in nodes.nodes(NODE_COUNT):
+            await below.create(NODES, node)
+        if plan.is_proxied:
+            await _stand_between(stage, _SUPER, plane, SUPER_SYNCER, stack)
+        for tenant in await _start_tenants(folder, plan, stack):
+            await _enlist(stage, plan, tenant, stack)
+        background = await stack.enter_async_context(_ended_tasks())
+        await _watch(stage, background)
+        _start_syncers(stage, plan, background, stack)
+        await steps.sentinel(stage, 0)
+        found = await stage.calm()
+        assert not found, f"it does not begin: {found}"
+        await _strangers(stage)
+        yield stage
+
+
+async def _start_tenants(
+    folder: Path, plan: Plan, stack: AsyncExitStack
+) -> Sequence[tuple[ControlPlane, Client]]:
+    planes: list[ControlPlane] = []
+    for number in range(plan.tenants):
+        shared = planes[0] if planes and not plan.has_own_stores else None
+        plane = ControlPlane(
+            folder / f"tenant{number}",
+            name=f"tenant{number}",
+            service_range=service_range(number),
+            audit=plan.audits_tenants,
+            api_args={
+                # As vc-manager has it: a taint of the server's own would pass for the tenant's.
+                "disable-admission-plugins": "TaintNodesByCondition,ServiceAccount",
+                "enable-priority-and-fairness": "false",
+                "runtime-config": ",".join(f"{group}=false" for group in UNUSED),
+            },
+            store_of=shared,
+        )
+        planes.append(plane)
+        stack.push_async_callback(plane.stop)
+    await planes[0].start()  # it may run the etcd of the others
+    await asyncio.gather(*(plane.start() for plane in planes[1:]))
+    clients = [await stack.enter_async_context(Client(plane.endpoint)) for plane in planes]
+    return list(zip(planes, clients, strict=True))
+
+
+async def _enlist(
+    stage: Stage, plan: Plan, found: tuple[ControlPlane, Client], stack: AsyncExitStack
+) -> None:
+    plane, client = found
+    number = len(stage.tenants)
+    await grant(client, TENANT_ACCESS, _TENANT_USER)
+    for space in steps.SPACES:
+        if space != "default":
+            await client.create(NAMESPACES, {"metadata": {"name": space}})
+    kubeconfig = plane.kubeconfig(_TENANT_USER, group="")
+    if plan.is_proxied:
+        between = await _stand_between(stage, plane.name, plane, _TENANT_USER, stack)
+        kubeconfig = between.kubeconfig()
+    tenant = await enlist(
+        stage.below,
+        {"syncer": kubeconfig},
+        name=plane.name,
+        service_range=service_range(number),
+    )
+    stage.tenants.append(TenantSide(number, plane, tenant, client))
+
+
+async def _stand_between(
+    stage: Stage, side: str, plane: ControlPlane, user: str, stack: AsyncExitStack
+) -> Proxy:
+    proxy = Proxy(side, plane.endpoint_for(user), stage.script)
+    stage.proxies[side] = await stack.enter_async_context(proxy)
+    return proxy
+
+
+@asynccontextmanager
+async def _ended_tasks() -> AsyncIterator[asyncio.TaskGroup]:
+    """Give a group whose tasks are cancelled at the end of the block."""
+    done = asyncio.Event()
+
+    async def end(group: asyncio.TaskGroup) -> None:
+        await done.wait()
+        raise _EndError
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(end(group))
+            try:
+                yield group
+            finally:
+                done.set()
+    except* _EndError:
+        pass
+
+
+class _EndError(Exception):
+    """The block has ended, and so do its tasks."""
+
+
+async def _watch(stage: Stage, background: asyncio.TaskGroup) -> None:
+    judge = stage.judge
+    for resource in SYNCED:
+        stage.followings.append(Following(stage.below, resource, judge.below(resource)))
+        stage.followings += [
+            Following(tenant.client, resource, judge.above(tenant, resource))
+            for tenant in stage.tenants
+        ]
+    for following in stage.followings:
+        background.create_task(following.run())
+    names = tuple(str(node["metadata"]["name"]) for node in nodes.nodes(NODE_COUNT))
+    background.create_task(Kubelet(stage.below, names).run())
+
+
+def _start_syncers(
+    stage: Stage, plan: Plan, background: asyncio.TaskGroup, stack: AsyncExitStack
+) -> None:
+    kubeconfig = stage.super_plane.kubeconfig(SUPER_SYNCER, group="")
+    if stage.proxies:
+        kubeconfig = stage.proxies[_SUPER].kubeconfig()
+    for number in range(plan.replicas):
+        slot = Slot(f"syncer-{number}", stage.folder, kubeconfig, mutant=plan.mutant, env=plan.env)
+        stage.slots.append(slot)
+        slot.start()
+        stack.callback(slot.kill)
+        background.create_task(slot.keep())
+
+
+async def _strangers(stage: Stage) -> None:
+    """Put objects of nobody's into the super namespaces, and remember how they are."""
+    for tenant in stage.tenants:
+        for space in steps.SPACES:
+            for resource, body in steps.bystanders(tenant.below(space)):
+                made = await stage.below.create(resource, body)
+                metadata = made["metadata"]
+                stage.judge.bystanders[metadata["uid"]] = metadata["resourceVersion"]
+        ports = {"ports": [{"port": 80}]}
+        await tenant.client.create(
+            SERVICES,
+            {"metadata": {"name": rest.FOREIGN}, "spec": ports},
+            namespace="default",
+        )

@@ -1,0 +1,21 @@
+"""How small the drills are here, and in which way each of them must find the syncer broken."""
+
+from __future__ import annotations
+
+SEED = 7
+OUTAGE_SECONDS = 60.0
+"""Of an API server; ten minutes are for the program."""
+TURNS = {"kill": 1, "restart": 2, "proxy": 3, "restore": 2, "away": 1, "clock": 4, "lease": 1}
+MUTANTS = {
+    "kill": "orphans_are_forgotten",
+    "restart": "failed_keys_are_dropped",
+    "proxy": "no_uid_in_deletes",
+    "restore": "no_brake",
+    "away": "failed_keys_are_dropped",
+    "clock": "leases_by_the_wall_clock",
+    "lease": "no_fence",
+}
+MANY = 12
+"""Turns that a broken syncer has before it must be found."""
+BROKEN_SECONDS = 40.0
+"""Until what a broken syncer leaves behind counts as left."""

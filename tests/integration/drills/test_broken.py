@@ -1,0 +1,29 @@
+"""Each drill against a syncer that is broken on purpose, in a way that it must find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.drills.drills import Options
+from tests.drills.run import run
+from tests.integration.drills.small import BROKEN_SECONDS, MANY, MUTANTS, OUTAGE_SECONDS, SEED
+
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+async def test_what_is_broken_on_purpose_is_found(name: str, tmp_path: Path):
+    options = Options(
+        count=MANY,
+        seed=SEED,
+        seconds=OUTAGE_SECONDS,
+        calm_seconds=BROKEN_SECONDS,
+        mutant=MUTANTS[name],
+    )
+    report = await run(name, options, tmp_path)
+    print(report)
+    if report.why_skipped:
+        pytest.skip(report.why_skipped)
+    assert report.failed
