@@ -73,7 +73,7 @@ def test_a_terminal_keeps_the_finished_steps_and_no_colour_where_none_is_wanted(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     screen = Screen()
-    with Terminal(screen, io.StringIO()).progress() as progress:
+    with Terminal(screen, io.StringIO(), clock=lambda: 7.0).progress() as progress:
         progress.waiting("etcd")
         progress.tick()
         progress.done("etcd is ready")
