@@ -24,7 +24,7 @@ def relax() -> None:
 def settle() -> None:
     """Leave what a start has made alone for good.
 
-    What is garbage of it by then stays as well: to look for that would hold everything up for a
-    fraction of a second.
+    What is garbage of it by then stays as well, be it a socket of a connection that failed: to
+    look for that would hold everything up for a fraction of a second.
     """
     gc.freeze()

@@ -107,6 +107,8 @@ class Channel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypt and pass on what was read."""
+        if self._has_ended:
+            return  # TLS reads nothing after a goodbye: what is fed to it would pile up
         self._engine.feed(self._buffer.view[:nbytes])
         if not self._is_open:
             self._shake_hands()
@@ -202,6 +204,8 @@ class Channel(asyncio.BufferedProtocol):
         """Encrypt and send; what a lost connection was given is dropped."""
         if self._is_finished or self._is_closing():
             return
+        if self._intake is not None:
+            self._intake.spoke()
         try:
             self._engine.encrypt(chunk)
         except TlsProblemError as problem:

@@ -31,10 +31,17 @@ class Door:
         serve: Callable[[Channel, Stranger], Awaitable[None]],
         buffer: ReceiveBuffer,
         *,
+        name: str,
         strangers: Strangers,
+        shows_out: bool = False,
         refused: Callable[[Unheard], None] = lambda _: None,
     ) -> None:
-        """Hand each connection to `serve`, whose stranger holds a place until it is let in."""
+        """Hand each connection to `serve`, whose stranger holds a place until it is let in.
+
+        With `shows_out` a stranger may lose its place to a newcomer when there is none left.
+        """
+        self._name = name
+        self._shows_out = shows_out
         self._serve = serve
         self._buffer = buffer
         self._refused = refused
@@ -80,10 +87,18 @@ class Door:
 
     def turn_away(self, stranger: Stranger) -> None:
         """Take in that a stranger is nobody whom we serve."""
+        if self.has_left(stranger):
+            return  # shown out: not its own fault
         if self.rebuffs.count(stranger.source, asyncio.get_running_loop().time()):
             _log.warning(
-                "connections are refused over and over, now unheard", source=stranger.source
+                "connections are refused over and over, now unheard",
+                source=stranger.source,
+                port=self._name,
             )
+
+    def has_left(self, stranger: Stranger) -> bool:
+        """Tell whether a stranger holds no place, as it was let in or shown out."""
+        return stranger not in self._waiting
 
     def _make_channel(self) -> Channel:
         if self._context is None:
@@ -109,6 +124,8 @@ class Door:
 
     def _make_room(self, newcomer: Stranger) -> bool:
         """Show out whoever is in the way of a newcomer, if somebody is."""
+        if not self._shows_out:
+            return False
         found = self.strangers.in_the_way(
             newcomer, lambda source: self.rebuffs.is_welcome(source, newcomer.since)
         )
@@ -116,6 +133,7 @@ class Door:
             return False
         channel = self._waiting[found]
         self._leave(found)
+        self._refused(Unheard.CROWDED)
         channel.abort()  # ends its task as any lost connection does
         return True
 
@@ -135,4 +153,4 @@ class Door:
     def _forget(self, connection: asyncio.Task[None]) -> None:
         self._connections.discard(connection)
         if not connection.cancelled() and (error := connection.exception()) is not None:
-            _log.error("connection failed", exc_info=error)
+            _log.error("connection failed", exc_info=error, port=self._name)

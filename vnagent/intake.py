@@ -32,6 +32,10 @@ class Intake:
             self._apply()
             asyncio.get_running_loop().call_later(REST_SECONDS, self._go_on)
 
+    def spoke(self) -> None:
+        """Take in that something was said to the peer, which may answer."""
+        self._tempo.spoke()
+
     def _go_on(self) -> None:
         self._is_resting = False
         self._tempo.rested(time.monotonic())

@@ -46,7 +46,10 @@ class MetricsPort:
         self._review = review
         self._exposition = exposition
         self.door = Door(
-            self._serve, buffer, strangers=Strangers(per_source=PER_SOURCE, total=AT_ONCE)
+            self._serve,
+            buffer,
+            name="metrics",
+            strangers=Strangers(per_source=PER_SOURCE, total=AT_ONCE),
         )
 
     async def _serve(self, channel: Channel, stranger: Stranger) -> None:

@@ -30,7 +30,14 @@ class Server:
     def __init__(self, requests: Requests, buffer: ReceiveBuffer) -> None:
         self._requests = requests
         self._authorities: Sequence[x509.Certificate] = ()
-        self.door = Door(self._serve, buffer, strangers=Strangers(), refused=metrics.refused)
+        self.door = Door(
+            self._serve,
+            buffer,
+            name="tenants",
+            strangers=Strangers(),
+            shows_out=True,
+            refused=metrics.refused,
+        )
 
     def trust(self, context: ssl.SSLContext, authorities: Sequence[x509.Certificate]) -> None:
         """Use a context and its client authorities for connections from now on."""
@@ -38,14 +45,14 @@ class Server:
         self.door.use(context)
 
     async def _serve(self, channel: Channel, stranger: Stranger) -> None:
-        caller = await self._meet(channel)
+        caller = await self._meet(channel, stranger)
         if caller is None:
             self.door.turn_away(stranger)
             return
         self.door.let_in(stranger)
         await self._requests.serve(channel, caller)
 
-    async def _meet(self, channel: Channel) -> Caller | None:
+    async def _meet(self, channel: Channel, stranger: Stranger) -> Caller | None:
         """Return who has connected; None when it is nobody whom we serve."""
         # The context of this handshake may be swapped while it goes on.
         authorities = self._authorities
@@ -56,7 +63,8 @@ class Server:
         except (ChannelLostError, TimeoutError) as error:
             tell = _log.info if getattr(error, "is_untrusted", False) else _log.debug
             tell("handshake refused", error=str(error) or "too slow")
-            metrics.refused(Unheard.HANDSHAKE)
+            if not self.door.has_left(stranger):
+                metrics.refused(Unheard.HANDSHAKE)
             if not channel.is_lost:  # a lost one is closing, with the alert that says why
                 channel.abort()
         except IdentityProblemError as problem:

@@ -64,9 +64,15 @@ class Strangers:
         own = self._of.get(newcomer.source, {})
         is_own_limit = len(own) >= self._per_source
         unwelcome = [of for source, of in self._of.items() if not is_welcome(source)]
-        crowd = own if is_own_limit else max(unwelcome or self._of.values(), key=len)
+        crowd = own if is_own_limit else max(unwelcome or self._of.values(), key=_weight)
         oldest = next(iter(crowd))
         has_waited = newcomer.since - oldest.since >= PATIENCE_SECONDS
         has_more = not is_own_limit and len(crowd) >= len(own) + 2
-        is_wanted = not is_own_limit and bool(unwelcome) and is_welcome(newcomer.source)
-        return oldest if has_waited or has_more or is_wanted else None
+        # One of many of its own that say nothing is no tenant's next call.
+        is_wanted = bool(unwelcome) and len(own) <= len(crowd) and is_welcome(newcomer.source)
+        return oldest if has_waited or has_more or (is_wanted and not is_own_limit) else None
+
+
+def _weight(of: dict[Stranger, None]) -> tuple[int, float]:
+    """Order crowds by their number, and by how long their oldest has been there."""
+    return len(of), -next(iter(of)).since

@@ -2,8 +2,9 @@
 
 A kubelet sends each line of a log by itself, and woken for each, the agent would spend fifty times
 the work of moving the bytes and take the processor from the kubelet that makes them. Must not know
-sockets; times are seconds of any one clock. Hazard: a key that somebody types, or the few frames
-with which a command begins, must never wait.
+sockets; times are seconds of any one clock. Hazard: a key that somebody types, the few frames
+with which a command begins, and the answers of who is asked one thing after the other must never
+wait.
 """
 
 QUICK_SECONDS = 0.002
@@ -26,6 +27,10 @@ class Tempo:
         self._quick = self._quick + 1 if now - self._last < QUICK_SECONDS else 0
         self._last = now
         return is_all and self._quick >= QUICK_READS
+
+    def spoke(self) -> None:
+        """Take in that the peer was spoken to: who talks in turns makes no flood."""
+        self._quick = 0
 
     def rested(self, now: float) -> None:
         """Take in that a rest is over: what comes right after it came without a pause."""

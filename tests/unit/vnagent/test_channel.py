@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 import threading
@@ -237,6 +238,29 @@ async def test_a_short_last_record_stays_one(authority):
     assert sink.pieces[-1] == b"0\r\n\r\n"
     assert b"".join(sink.pieces) == b"head" + b"a" * 20_000 + b"b" * 100 + b"0\r\n\r\n"
     assert len(sink.pieces) <= 3  # not record by record, which costs twice as much
+
+
+async def test_what_follows_a_goodbye_is_nowhere(authority):
+    """TLS reads nothing after it, so no bound would ever be reached."""
+    sent = threading.Event()
+
+    def behave(peer: ssl.SSLSocket) -> None:
+        wires.half_close(peer)
+        plain = socket.socket(fileno=os.dup(peer.fileno()))
+        with contextlib.suppress(OSError), plain:
+            for _ in range(40):
+                plain.sendall(b"x" * 65_536)
+        sent.set()
+        with contextlib.suppress(OSError):
+            wires.read_all(peer)
+
+    async with dialled(authority, behave) as found:
+        sink = Gathered()
+        found.pour_into(sink)
+        await sink.has_ended.wait()
+        await eventually(sent.is_set)
+        assert found._engine._incoming.pending < 2 * READ_BYTES
+        assert not found.is_lost
 
 
 async def test_a_record_cut_by_reads_is_one(authority):

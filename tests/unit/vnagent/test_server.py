@@ -188,8 +188,12 @@ async def test_a_tenant_gets_in_past_strangers_of_many_addresses(set_up, monkeyp
                 )
                 stack.callback(plain.close)
         await eventually(lambda: set_up.server.door.strangers.count == 12)
+        crowded, handshake = refused("crowded"), refused("handshake")
         for _ in range(4):
             assert await outcome(set_up, set_up.context()) == "200"
+        # Who was shown out has done nothing wrong.
+        assert (refused("crowded") - crowded, refused("handshake") - handshake) == (1, 0)
+        assert len(set_up.server.door.rebuffs) == 1
     await eventually(lambda: set_up.server.door.strangers.count == 0)
 
 

@@ -47,11 +47,28 @@ def test_whoever_holds_the_most_loses_his_oldest():
 
 def test_a_tenants_address_comes_first_and_leaves_last():
     """However many are in their handshake there."""
-    strangers = Strangers(per_source=5, total=4)
-    [come(strangers, "tenant") for _ in range(3)]
-    other = come(strangers, "other")
+    strangers = Strangers(per_source=5, total=3)
+    come(strangers, "tenant")
+    other, _ = come(strangers, "other"), come(strangers, "third")
     assert strangers.in_the_way(Stranger("tenant", 0.0), "tenant".__eq__) is other
     assert strangers.in_the_way(Stranger("new", 0.0), "tenant".__eq__) is None
+
+
+def test_tenants_who_say_nothing_keep_nobody_out():
+    """An address with many places takes none from one that has fewer, though it was let in."""
+    strangers = Strangers(per_source=5, total=6)
+    [come(strangers, "a") for _ in range(5)]
+    come(strangers, "new")
+    assert strangers.in_the_way(Stranger("a", 0.0), "ab".__contains__) is None
+    assert strangers.in_the_way(Stranger("b", 0.0), "ab".__contains__) is not None
+
+
+def test_of_equal_crowds_the_one_that_is_longest_there():
+    """Or who comes again and again hides those who are silent."""
+    strangers = Strangers(per_source=5, total=2)
+    come(strangers, "busy", 1.0)
+    oldest = come(strangers, "silent", 0.0)
+    assert strangers.in_the_way(Stranger("new", PATIENCE_SECONDS), nobody) is oldest
 
 
 def test_tenants_share_what_they_fill():

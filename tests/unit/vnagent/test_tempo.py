@@ -38,6 +38,15 @@ def test_a_rest_is_no_pause():
     assert not tempo.read(20.0 + SLOW, is_all=True)
 
 
+def test_who_talks_in_turns_never_waits():
+    """A client of a database asks again as soon as it is answered."""
+    tempo, rests = Tempo(), []
+    for number in range(100):
+        tempo.spoke()
+        rests += [tempo.read((number + part / 4) * FAST, is_all=True) for part in range(4)]
+    assert not any(rests)
+
+
 def test_what_fills_the_buffer_is_read_on():
     """More is there already, so nothing has to gather."""
     tempo = Tempo()
