@@ -8,6 +8,7 @@ what it says were wrong.
 
 # ruff: noqa: N818 - the classes carry the words of the API's own reasons
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -162,7 +163,8 @@ def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str =
     """Return the error for a `Status` object; `where` says which request, `told` is Retry-After."""
     code = code or status.get("code") or 0
     reason = status.get("reason") or ""
-    details = status.get("details") or {}
+    details = status.get("details")
+    details = details if isinstance(details, dict) else {}
     kind = _BY_STATUS.get(code, ServerProblem if code >= 500 else ApiError)
     if code == 409 and reason == "AlreadyExists":
         kind = AlreadyExists
@@ -181,8 +183,10 @@ def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str =
 
 def _is_about_another(details: Mapping[str, Any]) -> bool:
     """Tell whether a write was refused for its UID: the name is another object's by now."""
-    causes = details.get("causes") or ()
-    return any(cause.get("field") == "metadata.uid" for cause in causes)
+    causes = details.get("causes")
+    return isinstance(causes, list) and any(
+        isinstance(cause, dict) and cause.get("field") == "metadata.uid" for cause in causes
+    )
 
 
 def from_answer(code: int, body: bytes, *, where: str, told: str = "") -> ApiError:
@@ -201,4 +205,7 @@ def _seconds(told: str, details: Mapping[str, Any]) -> float | None:
     if told.isascii() and told.isdigit():
         return float(told)
     seconds = details.get("retryAfterSeconds")
-    return float(seconds) if seconds else None
+    # A server may say anything; what is no number would be in everybody's queue.
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        return None
+    return float(seconds) if 0 < seconds < math.inf else None

@@ -96,7 +96,7 @@ class FairQueue(Generic[K]):
 
     def add_after(self, key: K, seconds: float, *, low: bool = False) -> None:
         """Want a key worked on in a while; an earlier wish stays."""
-        if seconds <= 0:
+        if not seconds > 0:
             self.add(key, low=low)
             return
         if self._is_waiting(key):

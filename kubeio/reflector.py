@@ -137,6 +137,8 @@ class Reflector:
         For whoever learns that another store is behind the server. Its revision may be beyond where
         the watch stands, which then goes on as if nothing had been.
         """
+        if self._is_stale:
+            return  # it is on its way
         self._is_stale = True
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time())

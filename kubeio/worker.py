@@ -81,6 +81,7 @@ class Worker(Generic[K]):
         self._deadline = deadline
         self._conflicts: dict[K, int] = {}
         self._told: dict[K, float] = {}
+        self._many_told = _MANY_TOLD
         """When keys may be worked on again whose server said so, by the monotonic clock."""
 
     async def run(self) -> None:
@@ -176,8 +177,10 @@ class Worker(Generic[K]):
         if not told:
             return self._later(key, None)
         now, told = time.monotonic(), min(told, MOST_TOLD)
-        if len(self._told) > _MANY_TOLD:
+        if len(self._told) > self._many_told:
             self._told = {each: due for each, due in self._told.items() if due > now}
+            # Twice what is left, or each one more would go through all of them.
+            self._many_told = max(_MANY_TOLD, 2 * len(self._told))
         self._told[key] = now + told
         return self._later(key, told)
 

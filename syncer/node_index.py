@@ -29,6 +29,10 @@ class NodeIndex:
             self._additions = node_additions.together(self._nodes)
         return self._additions
 
+    def has(self, name: str) -> bool:
+        """Tell whether the tenant added anything to a node."""
+        return name in self._nodes
+
     def look(self, name: str) -> bool:
         """Take in what a node is now on either side; tells whether its additions are others."""
         before, found = self._nodes.get(name), self._added(name)

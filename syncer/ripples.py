@@ -69,7 +69,7 @@ def node_changed(session: Session, name: str, *, low: bool) -> None:
 
     Those that run stay where they are, as on any cluster.
     """
-    if not session.nodes.look(name):
+    if not session.nodes.look(name) or not session.is_ready:
         return
     for entry in session.stores["Pod"].list():
         if not session.pods.is_bound(entry.namespace, entry.name):

@@ -102,7 +102,7 @@ def _is_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
     if shown is not None and shown.annotations.get(marks.UID) == below.uid:
         if pods:
             return True  # a finished pod keeps its node although nothing of it is below any more
-        if below.name in session.nodes.additions.nodes:
+        if session.nodes.has(below.name):
             return True  # a node that was cordoned and drained would come back open to all
     return any(_runs_on(below.name, *pod, session) for pod in pods)
 

@@ -75,7 +75,12 @@ async def is_turned_away(
     why = pod_status.rejection(twin) if pod["spec"].get("nodeName") else None
     if why is None or session.holds_deletes:
         return False
+    part, told = Part(pair.key, parking.SUPER, "turned away"), {"status": why.reason}
+    if parking.is_parked(part, told, {}, session):
+        return False
     await _delete(pair, session)
+    # Before the end is written: a tenant may refuse that, and would have it made anew for ever.
+    await _tried(part, told, pair, session)
     body = pod_status.rejected(pod, why)
     await upward.write(kind, pair.key, body, session, subresource="status")
     _log.info("tenant.turned_away", reason=why.reason)
@@ -95,6 +100,12 @@ async def is_made_anew(pair: Pair, pod: Object, twin: Object, session: Session) 
         return False
     await _delete(pair, session)
     _log.info("super.placed_anew")
+    await _tried(part, body, pair, session)
+    return True
+
+
+async def _tried(part: Part, body: Object, pair: Pair, session: Session) -> None:
+    """Count that a twin was deleted for this."""
     await parking.tried(
         part,
         body,
@@ -104,7 +115,6 @@ async def is_made_anew(pair: Pair, pod: Object, twin: Object, session: Session) 
         tenant_x=pair.tenant_x,
         session=session,
     )
-    return True
 
 
 async def _delete(pair: Pair, session: Session) -> None:

@@ -62,7 +62,7 @@ def added(
     taints = tuple(
         Taint(*(str(taint.get(field, "")) for field in Taint._fields))
         for taint in nodes.own_taints(virtual_node)
-        if taint.get("effect") in _KEEPING_OFF
+        if str(taint.get("effect")) in _KEEPING_OFF
     )
     is_cordoned = mapping(virtual_node.get("spec")).get("unschedulable") is True
     if not (own or taints or is_cordoned):

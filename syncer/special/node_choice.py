@@ -27,8 +27,11 @@ MAX_NAMED = 500
 """Nodes that a pod is let choose from by name; of more it gets these many, another pod others."""
 MAX_LEFT_OUT = 2000
 """Names of nodes that the terms of a pod leave out together."""
-MAX_COMPARED = 100_000
-"""Expressions and fields of a pod's terms, times the nodes to which its tenant added something."""
+MAX_COMPARED = 10_000
+"""Expressions, fields and their values in a pod's terms, times the nodes to which its tenant added
+something: as much is looked at, and may be written, and all other tenants wait for it."""
+MAX_TOLERATED = 100_000
+"""Tolerations of a pod, times the taints of its tenant's own, which are quicker to compare."""
 _CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What the scheduler takes a cordon for."""
 _DIGEST_LENGTH = 16
@@ -95,10 +98,11 @@ def choose(
     soft = [(item, _term(item.get("preference") or {})) for item in affinity.get(PREFERRED) or ()]
     # A nodeName has passed the scheduler by, and with it what only a scheduler heeds.
     closed = {} if spec.get("nodeName") else _closed(spec.get("tolerations") or (), additions)
+    shut = frozenset(closed)
     terms = (*given, *(term for _, term in soft))
     if not own and not closed and not any(judge.is_for(term) for term in terms):
         return None
-    parts = len(own) + sum(1 + len(term.expressions) + len(term.fields) for term in terms)
+    parts = len(own) + sum(map(_weight, terms))
     if parts * len(additions.nodes) > MAX_COMPARED:
         text = "has more terms of affinity than are compared with your nodes' labels; use fewer"
         raise RejectedError(Problem("too-large", "spec.affinity.nodeAffinity", text))
@@ -110,7 +114,7 @@ def choose(
         for term in meant
         for found in judge.resolved(_Term((*term.expressions, *wanted), term.fields))
     ]
-    left = [rest for term in labelled for rest in _without(term, closed)]
+    left = [rest for term in labelled for rest in _without(term, shut)]
     preferred = [
         {"weight": item["weight"], "preference": found.body()}
         for item, term in soft
@@ -165,7 +169,7 @@ class _Judge(NamedTuple):
         hidden = {key for key in keys if self.hides(key)}
         if all(_holds(item, {}) for item in judged if item["key"] in hidden):
             seen = tuple(item for item in term.expressions if item["key"] not in hidden)
-            found += _without(_Term(seen, term.fields), carriers)
+            found += _without(_Term(seen, term.fields), frozenset(carriers))
         return found
 
 
@@ -182,7 +186,11 @@ def _term(body: Mapping[str, Any]) -> _Term:
 
 
 def _closed(tolerations: Sequence[Mapping[str, Any]], additions: Additions) -> dict[str, Added]:
-    """Return the nodes that the tenant itself keeps a pod off."""
+    """Return the nodes that the tenant itself keeps a pod off; raises RejectedError."""
+    taints = sum(1 + len(node.taints) for node in additions.closing.values())
+    if taints * len(tolerations) > MAX_TOLERATED:
+        text = "has more tolerations than are compared with your nodes' taints; use fewer"
+        raise RejectedError(Problem("too-large", "spec.tolerations", text))
     return {
         name: node
         for name, node in additions.closing.items()
@@ -207,9 +215,15 @@ def _is_tolerated(taint: Taint, tolerations: Sequence[Mapping[str, Any]]) -> boo
     return False
 
 
-def _without(term: _Term, names: Iterable[str]) -> list[_Term]:
+def _weight(term: _Term) -> int:
+    """Return how much there is to look at in a term."""
+    items = (*term.expressions, *term.fields)
+    return 1 + sum(1 + len(item.get("values") or ()) for item in items)
+
+
+def _without(term: _Term, left_out: frozenset[str]) -> list[_Term]:
     """Return a term less some nodes, as a list without it when it names none but them."""
-    named, left_out = term.named, frozenset(names)
+    named = term.named
     if named:
         return [] if named & left_out else [term]
     known = {name for field in term.fields for name in field.get("values") or ()}

@@ -73,6 +73,21 @@ def test_the_header_wins_over_the_body():
     assert errors.from_answer(429, body, where="", told="3").retry_after == 3.0
 
 
+@pytest.mark.parametrize("seconds", ["nan", "7", float("inf"), -1, 0, True, None, [7], {}])
+def test_a_wait_that_is_no_number_of_seconds_is_none(seconds):
+    """It comes from a tenant's server and would be in the queue of all."""
+    status = {"code": 500, "details": {"retryAfterSeconds": seconds}}
+    assert errors.from_status(500, status, where="").retry_after is None
+
+
+@pytest.mark.parametrize(
+    "details", [[], "odd", 7, {"causes": ["x"]}, {"causes": "metadata.uid"}, {"causes": {}}]
+)
+def test_details_of_any_shape_are_an_answer(details):
+    found = errors.from_status(422, {"code": 422, "details": details}, where="")
+    assert type(found) is errors.Invalid
+
+
 @pytest.mark.parametrize("told", ["", "soon", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", "٣"])
 def test_a_delay_that_is_no_number_of_seconds_is_none(told):
     assert errors.from_answer(503, b"", where="", told=told).retry_after is None

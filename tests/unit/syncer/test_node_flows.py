@@ -677,3 +677,19 @@ async def test_while_deletes_are_held_no_twin_is_replaced_or_ended():
     assert not [verb for verb, *_ in world.below.writes() if verb == "delete"]
     phases = [body["status"].get("phase") for body in world.above.bodies if "status" in body]
     assert "Failed" not in phases
+
+
+async def test_a_tenant_that_refuses_the_end_of_its_pod_has_it_made_a_few_times_only():
+    """Or it would be made and deleted for ever."""
+    world = engaged(World())
+    node_with(world)
+    pending(world, nodeName="n")
+    status = unschedulable(NO_PORTS)
+    for number in range(12):
+        uid, version = f"uid-{number}", str(6000 + number)
+        metadata = {"uid": uid, "resourceVersion": version}
+        world.super_has(
+            "Pod", "p", metadata=metadata, spec={"containers": CONTAINERS}, status=status
+        )
+        await work(world)
+    assert 0 < len(world.below.writes("Pod")) < 12

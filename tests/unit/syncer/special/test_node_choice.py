@@ -376,3 +376,46 @@ def test_a_choice_that_changes_has_another_digest():
     nowhere = node_choice.choose({"nodeSelector": {HIDDEN: "a"}}, NONE, "Standard")
     assert nowhere is not None
     assert nowhere.digest != one.digest
+
+
+# --- hostile sizes --------------------------------------------------------------------------------
+
+
+def labelled(count: int, *taints: Taint) -> Additions:
+    return together({f"node-{number}": node(*taints, team="a") for number in range(count)})
+
+
+ANYWHERE = expression(OWN, "Exists")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        terms(
+            {"matchExpressions": [ANYWHERE, expression("disk", "NotIn", *map(str, range(2000)))]}
+        ),
+        terms(*({"matchExpressions": [ANYWHERE]} for _ in range(60))),
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    PREFERRED: [
+                        {"weight": 1, "preference": {"matchExpressions": [ANYWHERE]}}
+                        for _ in range(60)
+                    ]
+                }
+            }
+        },
+    ],
+)
+def test_what_would_be_long_to_compare_or_to_write_is_refused(spec):
+    """Everybody waits for it, and each node that is named repeats the rest of its term."""
+    with pytest.raises(RejectedError, match="has more terms of affinity than are compared"):
+        choose(spec, labelled(100), "Standard")
+
+
+def test_more_tolerations_than_are_compared_are_refused():
+    """Before one of them is looked at."""
+    taints = [Taint(f"key-{number}", "", "NoSchedule") for number in range(4000)]
+    spec = {"tolerations": [{"key": f"k-{number}"} for number in range(4000)]}
+    with pytest.raises(RejectedError, match="has more tolerations than are compared"):
+        choose(spec, labelled(1, *taints), "Standard")

@@ -330,6 +330,11 @@ def test_what_counts_as_the_tenants_own():
     assert added(cordoned) == Added(frozenset(), cordoned["metadata"]["labels"], (), True)
 
 
+@pytest.mark.parametrize("effect", [["NoSchedule"], {"a": 1}, None, 7])
+def test_a_taint_of_any_shape_harms_nobody(effect):
+    assert added(tainted(OURS, {"key": "own", "effect": effect})) is None
+
+
 def event(**about: Any) -> dict[str, Any]:
     """Return a super Event about a twin."""
     return {
