@@ -260,10 +260,7 @@ def delete(collection: Collection, old: Stored, options: Object) -> tuple[Stored
             raise refusals.precondition(plural, old.name, field, told, there)
     if kind == "Namespace":
         return _delete_namespace(collection, old, body)
-    extra = _FINALIZERS.get(options.get("propagationPolicy", ""), "")
-    is_held_anew = bool(extra) and extra not in (metadata.get("finalizers") or ())
-    if is_held_anew:
-        metadata["finalizers"] = [*(metadata.get("finalizers") or ()), extra]
+    is_held_anew = _hold(metadata, options.get("propagationPolicy") or "")
     grace = _grace(body, options) if kind == "Pod" else 0
     known = metadata.get("deletionGracePeriodSeconds", 0)
     if "deletionTimestamp" not in metadata:
@@ -284,6 +281,21 @@ def delete(collection: Collection, old: Stored, options: Object) -> tuple[Stored
 
 
 _FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+
+
+def _hold(metadata: Object, policy: str) -> bool:
+    """Have the finalizers that a policy means, and not another's; tell whether these are others."""
+    before = metadata.get("finalizers") or []
+    if not policy:
+        return False
+    kept = [each for each in before if each not in _FINALIZERS.values()]
+    found = [*kept, *([_FINALIZERS[policy]] if policy in _FINALIZERS else [])]
+    if set(found) == set(before):
+        return False
+    metadata["finalizers"] = found
+    if not found:
+        del metadata["finalizers"]
+    return True
 
 
 def _delete_namespace(collection: Collection, old: Stored, body: Object) -> tuple[Stored, bool]:
