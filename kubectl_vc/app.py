@@ -62,7 +62,7 @@ def _root(
 async def create(
     *,
     access: Access,
-    name: flags.OptionalName = "",
+    name: flags.Name = "",
     filename: flags.Filename = "",
     cluster_version: flags.ClusterVersion = "",
     output: flags.KubeconfigPath = None,
@@ -120,7 +120,7 @@ async def list_all(
 async def get(
     *,
     access: Access,
-    name: flags.OptionalName = "",
+    name: flags.Name = "",
     everywhere: flags.Everywhere = False,
     output: flags.Output = Format.TABLE,
 ) -> None:

@@ -24,9 +24,6 @@ def seconds(text: str | float) -> float:
 Name = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster.")
 ]
-OptionalName = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster.")
-]
 Namespace = Annotated[
     str,
     typer.Option(
@@ -128,9 +125,6 @@ IgnoreNotFound = Annotated[
 ]
 ClientOnly = Annotated[bool, typer.Option("--client", help="Print this program's version alone.")]
 TargetName = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster.")
-]
-OptionalTargetName = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster.")
 ]
 TargetKubeconfig = Annotated[

@@ -85,7 +85,7 @@ async def list_all(*, access: Access, output: flags.Output = Format.TABLE) -> No
 @app.command()
 @on_super_cluster
 async def doctor(
-    *, access: Access, name: flags.OptionalTargetName = "", output: flags.Output = Format.TABLE
+    *, access: Access, name: flags.TargetName = "", output: flags.Output = Format.TABLE
 ) -> None:
     """Say what is wrong with a cluster, or with all, and what to do.
 

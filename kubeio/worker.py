@@ -81,8 +81,9 @@ class Worker(Generic[K]):
         self._deadline = deadline
         self._conflicts: dict[K, int] = {}
         self._told: dict[K, float] = {}
-        self._many_told = _MANY_TOLD
         """When keys may be worked on again whose server said so, by the monotonic clock."""
+        self._many_told = _MANY_TOLD
+        """How many of these there may be before those that are over are forgotten."""
 
     async def run(self) -> None:
         """Work until the queue is closed and what is in hand is finished, or until cancelled."""

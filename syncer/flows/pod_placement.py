@@ -45,24 +45,26 @@ async def hold(kind: Kind, pair: Pair, pod: Object, problem: str, session: Sessi
 
 
 def is_outdated(pod: Object, twin: Object, session: Session) -> bool:
-    """Tell whether a twin that waits for a node would be made otherwise now.
+    """Tell whether a twin that waits for a node would be made otherwise now."""
+    return _otherwise(pod, twin, session) is not None
+
+
+def _otherwise(pod: Object, twin: Object, session: Session) -> str | None:
+    """Return what a twin made now would record, if that is not what this one does.
 
     For tenants that added nothing to their nodes that is no question.
     """
     recorded = str((twin["metadata"].get("annotations") or {}).get(marks.PLACEMENT, ""))
     if not (recorded or session.nodes.additions.nodes):
-        return False
+        return None
+    view = session.view.policy.nodes.view
     try:
-        return _digest(pod, session) != recorded
+        uid = pod["metadata"]["uid"]
+        choice = node_choice.choose(pod["spec"], session.nodes.additions, view, uid)
     except (RejectedError, *STUMBLES):
-        return False  # what was let through stays as it was
-
-
-def _digest(pod: Object, session: Session) -> str:
-    """Return what a twin made now would record."""
-    view, uid = session.view.policy.nodes.view, pod["metadata"]["uid"]
-    choice = node_choice.choose(pod["spec"], session.nodes.additions, view, uid)
-    return choice.digest if choice is not None else ""
+        return None  # what was let through stays as it was
+    wanted = choice.digest if choice is not None else ""
+    return wanted if wanted != recorded else None
 
 
 async def is_turned_away(
@@ -93,9 +95,10 @@ async def is_made_anew(pair: Pair, pod: Object, twin: Object, session: Session) 
     Tells whether that was tried: not while deletes are held, nor again and again for nothing.
     """
     part = Part(pair.key, parking.SUPER, "placement")
-    if not is_outdated(pod, twin, session):
+    wanted = _otherwise(pod, twin, session)
+    if wanted is None:
         return False
-    body = {"spec": _digest(pod, session)}
+    body = {"spec": wanted}
     if session.holds_deletes or parking.is_parked(part, body, {}, session):
         return False
     await _delete(pair, session)
