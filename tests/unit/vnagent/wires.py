@@ -32,7 +32,8 @@ def half_close(peer: ssl.SSLSocket) -> None:
     peer.settimeout(0)
     with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLEOFError):  # not there yet; gone
         peer.unwrap()
-    socket.socket.shutdown(peer, socket.SHUT_WR)
+    with contextlib.suppress(OSError):  # ENOTCONN: who has both goodbyes may have let go already
+        socket.socket.shutdown(peer, socket.SHUT_WR)
     peer.settimeout(PATIENCE_SECONDS)
 
 
