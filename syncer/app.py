@@ -21,7 +21,7 @@ from kubeio.queue import FairQueue
 from kubeio.turns import Turns
 from kubeio.worker import Worker
 from syncer.engine import Engine, log_fields
-from syncer.keys import Key, group_of
+from syncer.keys import HOME, Key, group_of
 from syncer.patrol import PERIOD_SECONDS, Patrol
 from syncer.supercluster import SuperCluster
 from syncer.tenants import Tenants
@@ -85,7 +85,7 @@ class Syncer:
         worker = Worker(
             self.queue, engine.reconcile, name=marks.SYNCER, count=WORKERS, fields=log_fields
         )
-        SuperWiring(self.super_cluster, self.tenants.sessions).subscribe()
+        SuperWiring(self.super_cluster, self.tenants.sessions[HOME]).subscribe()
         patrol = Patrol(self.tenants.sessions, period_seconds=self._options.patrol_seconds)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self.super_cluster.run(), name="super-cluster")

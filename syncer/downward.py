@@ -202,7 +202,7 @@ def noted(
     session.expectations.wrote(Side.SUPER, key, version, taken=taken)
     session.fuse.wrote(key)
     session.brake.wrote(tenant_x.resource_version)
-    session.mark_store_soon()
+    session.link.mark_store_soon()
 
 
 async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:

@@ -1,8 +1,8 @@
-"""Which tenants are engaged: a session for each, started, restarted and ended.
+"""Which tenants are engaged: a link for each, with its sessions, started, restarted and ended.
 
 Owns one keeper per VirtualCluster. A tenant is engaged while its VirtualCluster lives, its
 TenantPolicy can be read and its root namespace has a kubeconfig for the syncer; another kubeconfig,
-slice or policy means a new session.
+slice or policy means a new link.
 Must not know what a session does. Hazard: a tenant whose VirtualCluster is being deleted is told
 `Disengaged` only when nothing of it is in hand any more, because vc-manager deletes after that.
 """
@@ -26,9 +26,10 @@ from kubeio.worker import Wait
 from syncer import binding, conditions, wiring
 from syncer.binding import Unbound
 from syncer.figures import TenantCounts
-from syncer.keys import Key
+from syncer.keys import HOME, Key
+from syncer.link import FIRST_LISTS_AT_ONCE, Link
 from syncer.rejections import STUMBLES
-from syncer.session import FIRST_LISTS_AT_ONCE, Session
+from syncer.session import Session
 from syncer.supercluster import SuperCluster
 from tenancy import marks
 from tenancy.names import NameProblemError
@@ -39,14 +40,14 @@ KUBECONFIG = "syncer-kubeconfig"
 """Name of the Secret, and of its key, with the syncer's own credential for a tenant."""
 
 STEADY_SECONDS = 60.0
-"""A session that lasted this long is no failure; shorter ones follow each other ever slower."""
+"""A link that lasted this long is no failure; shorter ones follow each other ever slower."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plan:
-    """What a session is made of; a session ends when its plan changes."""
+    """What a link and its sessions are made of; they end when the plan changes."""
 
     cluster: VirtualCluster
     kubeconfig: bytes
@@ -66,12 +67,14 @@ class Tenants:
     """All tenants of one super cluster."""
 
     def __init__(self, super_cluster: SuperCluster, queue: FairQueue[Key]) -> None:
-        self.sessions: dict[str, Session] = {}
+        self.links: dict[str, Link] = {}
         """Engaged tenants by the UID of their VirtualCluster."""
+        self.sessions: dict[str, dict[str, Session]] = {HOME: {}}
+        """What they have in each super cluster, as `Sessions`."""
         self._super_cluster = super_cluster
         self._queue = queue
         self._turns = asyncio.Semaphore(FIRST_LISTS_AT_ONCE)
-        self._counts = TenantCounts(self.sessions, self._count)
+        self._counts = TenantCounts(self.links, self._count)
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -89,9 +92,9 @@ class Tenants:
         for entry in (old, new):
             if entry is not None:
                 self._touch(entry.uid)
-        session = self.sessions.get(new.uid) if new is not None else None
-        if session is not None:
-            session.look_at_store()
+        link = self.links.get(new.uid) if new is not None else None
+        if link is not None:
+            link.look_at_store()
 
     def _credential_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
@@ -135,7 +138,7 @@ class Tenants:
         self._keepers.pop(uid, None)
 
     async def _keep_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
-        """Say how things are and have one session, or wait until there can be one."""
+        """Say how things are and have one link, or wait until there can be one."""
         uid = entry.uid
         if entry.deleting and not await self._say_disengaged(entry):
             await _first(changed, backoff.next())
@@ -158,7 +161,7 @@ class Tenants:
                 await self._until_changed(uid, plan.digest())
 
     def _plan(self, entry: Entry) -> Plan | None:
-        """Return what a tenant's session is made of, or None while it cannot have one."""
+        """Return what a tenant's link is made of, or None while it cannot have one."""
         cluster = _parse(entry)
         if cluster is None or cluster.deleting or not cluster.status.service_cidr:
             return None
@@ -179,33 +182,39 @@ class Tenants:
         )
 
     async def _engage(self, uid: str, plan: Plan) -> str:
-        """Run a session until its plan changes; returns why it failed, empty when it did not."""
+        """Run a link until its plan changes; returns why it failed, empty when it did not."""
         await self._super_cluster.turns.fresh()  # a start makes all of them: milliseconds each
         try:
-            session = Session(
+            link = Link(
                 plan.cluster,
                 config.tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
-                tenant_slice=ipaddress.ip_network(plan.slice),
-                super_cluster=self._super_cluster,
+                home=self._super_cluster,
                 queue=self._queue,
                 turns=self._turns,
+            )
+            session = Session(
+                link,
+                self._super_cluster,
+                tenant_slice=ipaddress.ip_network(plan.slice),
                 policy=plan.policy,
             )
         except (errors.CredentialsProblem, ValueError) as problem:
             return str(problem)
         wiring.wire_tenant(session)
-        self.sessions[uid] = session
-        running = asyncio.ensure_future(session.run())
+        link.sessions.append(session)
+        self.links[uid], self.sessions[HOME][uid] = link, session
+        running = asyncio.ensure_future(link.run())
         watching = asyncio.ensure_future(self._until_changed(uid, plan.digest()))
         try:
             await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
-            await session.drained()
+            await link.drained()
         finally:
             for task in (running, watching):
                 task.cancel()
             await asyncio.wait((running, watching))
-            self.sessions.pop(uid, None)
-            self._queue.drop_group(uid)
+            self.links.pop(uid, None)
+            self.sessions[HOME].pop(uid, None)
+            self._queue.drop_group(session.group)
             _log.info("tenant.left", tenant=plan.cluster.tenant.root)
         return _why(running)
 
@@ -275,7 +284,7 @@ def _parse(entry: Entry) -> VirtualCluster | None:
 
 
 def _why(running: "asyncio.Future[None]") -> str:
-    """Return why a session ended by itself, empty when it was ended."""
+    """Return why a link ended by itself, empty when it was ended."""
     if running.cancelled():
         return ""
     problem = running.exception()

@@ -28,7 +28,7 @@ from tenancy import marks, ownership
 
 
 def wire_tenant(session: Session) -> None:
-    """Subscribe a session to its own caches."""
+    """Subscribe a session to its tenant's caches."""
     for kind in kinds.BY_NAME:
         session.stores[kind].subscribe(partial(_tenant_changed, session, kind))
     for kind in (NODE, ADDRESS, VOLUME, *mirrors.BY_KIND):
@@ -95,7 +95,7 @@ def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -
         forced = key.kind == "Pod" and pods.was_forced(old.decode())
         session.deletions.saw_gone(key, old.uid, forced=forced)
     else:
-        session.doubt_store()  # absence from a list: perhaps it is another store
+        session.link.doubt_store()  # absence from a list: perhaps it is another store
 
 
 def _pod_moved(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
@@ -179,9 +179,10 @@ def _suspect(session: Session, side: Side, key: Key, old: Entry | None, new: Ent
 
 
 class SuperWiring:
-    """Routes what happens in the super cluster to whatever sessions there are at that moment."""
+    """Routes what happens in a super cluster to whatever sessions there are at that moment."""
 
     def __init__(self, super_cluster: SuperCluster, sessions: Mapping[str, Session]) -> None:
+        """`sessions` are those of this super cluster, by the UID of the VirtualCluster."""
         self._super_cluster = super_cluster
         self._sessions = sessions
 

@@ -16,6 +16,7 @@ from syncer import differences
 from syncer.engine import Engine
 from syncer.expectations import Side
 from syncer.flows import pods
+from syncer.keys import HOME
 from syncer.kinds import BY_NAME
 from syncer.special import pod_build
 from syncer.wiring import SuperWiring, wire_tenant
@@ -186,7 +187,7 @@ async def work(world: World) -> bool:
     key = world.key("Pod", "web", "p")
     world.session.queue.add(key)
     assert world.session.queue.take() == key
-    await Engine({world.session.tenant.uid: world.session}).reconcile(key)
+    await Engine({HOME: {TENANT.uid: world.session}}).reconcile(key)
     world.session.queue.done(key)
     return woken(world)
 
@@ -253,7 +254,7 @@ async def test_what_others_do_while_a_write_is_under_way_wakes_when_that_is_done
     key = world.key("Pod", "web", "p")
     world.session.queue.add(key)
     world.session.queue.take()
-    await Engine({world.session.tenant.uid: world.session}).reconcile(key)
+    await Engine({HOME: {TENANT.uid: world.session}}).reconcile(key)
     world.session.expectations.forget()  # whatever echo is still to come wakes in its own time
     world.session.queue.done(key)
     is_wanted = woken(world)

@@ -13,6 +13,7 @@ from syncer import kinds, ripples
 from syncer.deletion import Target
 from syncer.engine import Engine
 from syncer.flows.disruption_budgets import UNHEALTHY_SECONDS
+from syncer.keys import HOME
 from syncer.patrol import differs
 from syncer.ranges import SuperRanges, networks
 from syncer.references import Ref, References, user_of
@@ -156,7 +157,7 @@ def test_new_ranges_wake_what_must_leave_them_out():
 
 async def reconcile(world: World, kind: str, name: str = "x") -> object:
     """Work on one key as the engine does."""
-    engine = Engine({TENANT.uid: world.session})
+    engine = Engine({HOME: {TENANT.uid: world.session}})
     return await engine.reconcile(world.key(kind, "web", name))
 
 

@@ -68,7 +68,7 @@ async def test_a_node_that_is_put_back_each_time_is_parked_and_told():
         await nodes.reconcile(key, world.session)
     assert len(world.above.writes("Node")) == 2 * REPEATS
     assert set(world.told()) == {parking.REASON}
-    assert "Node /n" in parking.sentence(world.session)
+    assert "Node /n" in parking.sentence(world.link)
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ async def test_a_class_that_is_put_back_each_time_is_parked_and_told():
     assert world.above.writes("StorageClass") == [("replace", "StorageClass", "gold")] * REPEATS
     assert world.told() == [parking.REASON]
     assert "metadata.annotations.hook" in world.above.bodies[-1]["message"]
-    assert "StorageClass /gold" in parking.sentence(world.session)
+    assert "StorageClass /gold" in parking.sentence(world.link)
 
 
 async def test_a_shown_volume_that_is_put_back_still_tells_its_phase():
@@ -404,7 +404,7 @@ async def test_what_went_down_as_a_volume_counts_for_the_brake():
         "annotations": {**marked, marks.STORE_REVISION: "77"},
     }
     below(world, VOLUME, names.volume(TENANT.uid, "mine"), metadata=metadata)
-    assert 77 in world.session._stamps()
+    assert 77 in world.link._stamps()
 
 
 def test_a_super_volume_wakes_the_tenant_of_its_claim():

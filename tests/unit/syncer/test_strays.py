@@ -12,7 +12,7 @@ from kubeio.worker import Wait
 from syncer.engine import Engine
 from syncer.expectations import Side
 from syncer.flows import tokens
-from syncer.keys import TOKEN, Key
+from syncer.keys import HOME, TOKEN, Key
 from syncer.references import ACCOUNT_TOKEN, Ref
 from syncer.special.token_specs import TokenSpec
 from syncer.wiring import SuperWiring
@@ -43,7 +43,7 @@ def stripped(world: World, entry: Entry, kind: str, *, live: bool = True) -> Non
 
 
 async def run(world: World, key: Key) -> None:
-    await Engine({TENANT.uid: world.session}).reconcile(key)
+    await Engine({HOME: {TENANT.uid: world.session}}).reconcile(key)
 
 
 @pytest.mark.parametrize("live", [True, False])
