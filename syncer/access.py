@@ -136,14 +136,9 @@ SUPER_ACCESS: tuple[Access, ...] = (
 
 _AT_TARGETS = frozenset(
     {
-        "configmaps",
+        *(kind.resource.plural for kind in KINDS if kind.at_targets),
         "events",
-        "namespaces",
-        "networkpolicies",
         "nodes",
-        "poddisruptionbudgets",
-        "pods",
-        "secrets",
         "serviceaccounts",
         "servicecidrs",
     }

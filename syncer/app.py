@@ -21,12 +21,12 @@ from kubeio.queue import FairQueue
 from kubeio.turns import Turns
 from kubeio.worker import Worker
 from syncer.engine import Engine, log_fields
+from syncer.home import Home
+from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, Key, group_of
 from syncer.patrol import PERIOD_SECONDS, Patrol
-from syncer.supercluster import SuperCluster
 from syncer.tenants import Tenants
 from syncer.view import DOMAIN
-from syncer.wiring import SuperWiring
 from telemetry import garbage
 from telemetry.probes import Probes
 from tenancy import marks
@@ -71,13 +71,13 @@ class Syncer:
         self.queue: FairQueue[Key] = FairQueue(
             name=marks.SYNCER, group=group_of, in_flight=IN_FLIGHT, turns=turns
         )
-        self.super_cluster = SuperCluster(
+        self.home = Home(
             super_client,
             namespace=options.namespace,
             domain=options.cluster_domain,
             turns=turns,
         )
-        self.tenants = Tenants(self.super_cluster, self.queue)
+        self.tenants = Tenants(self.home, self.queue)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop, then finish what is in hand."""
@@ -85,12 +85,12 @@ class Syncer:
         worker = Worker(
             self.queue, engine.reconcile, name=marks.SYNCER, count=WORKERS, fields=log_fields
         )
-        SuperWiring(self.super_cluster, self.tenants.sessions[HOME]).subscribe()
+        HomeWiring(self.home, self.tenants.sessions[HOME]).subscribe()
         patrol = Patrol(self.tenants.sessions, period_seconds=self._options.patrol_seconds)
         async with asyncio.TaskGroup() as group:
-            watching = group.create_task(self.super_cluster.run(), name="super-cluster")
+            watching = group.create_task(self.home.run(), name="home")
             stopped = group.create_task(stop.wait(), name="stop")
-            synced = group.create_task(self.super_cluster.wait_synced(), name="synced")
+            synced = group.create_task(self.home.wait_synced(), name="synced")
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             synced.cancel()
             if not stop.is_set():
@@ -109,7 +109,7 @@ class Syncer:
 
     def missing(self) -> str:
         """Return what keeps the syncer from being ready, empty when nothing does."""
-        return self.super_cluster.missing()
+        return self.home.missing()
 
 
 async def serve(options: Options, endpoint: Endpoint) -> int:

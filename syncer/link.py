@@ -25,12 +25,12 @@ from kubeio.store import IndexFunction, Store
 from syncer.brake import SETTLE_SECONDS, SYSTEM_NAMESPACE, Brake
 from syncer.breaker import DEADLINE_SECONDS, TenantClient
 from syncer.fuse import Fuse, Part
+from syncer.home import Home
 from syncer.keys import HOME, STORE, Key
 from syncer.kinds import KINDS, reduction_of
 from syncer.mirrors import MIRRORS
 from syncer.notices import Notices
 from syncer.special import claims, ingress_hosts
-from syncer.supercluster import SuperCluster
 from tenancy import marks, names, ownership
 from tenancy.resources import (
     IP_ADDRESSES,
@@ -102,14 +102,11 @@ class Link:
         cluster: VirtualCluster,
         endpoint: Endpoint,
         *,
-        home: SuperCluster,
+        home: Home,
         queue: FairQueue[Key],
         turns: asyncio.Semaphore,
     ) -> None:
-        """`home` runs the tenant's control plane.
-
-        `turns` is shared by all tenants and has FIRST_LISTS_AT_ONCE places.
-        """
+        """`turns` is shared by all tenants and has FIRST_LISTS_AT_ONCE places."""
         self.cluster = cluster
         self.tenant = cluster.tenant
         self.home = home

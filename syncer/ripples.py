@@ -119,7 +119,8 @@ def hosts_changed(sessions: Iterable[Session], old: Entry | None, new: Entry | N
 def ranges_changed(session: Session) -> None:
     """Queue what must leave out the addresses of the super cluster."""
     for kind in ("EndpointSlice", "NetworkPolicy"):
-        for entry in session.stores[kind].list():
+        is_there = kind in session.super_cluster.stores
+        for entry in session.stores[kind].list() if is_there else ():
             session.add(session.key(kind, entry.namespace, entry.name), low=True)
 
 

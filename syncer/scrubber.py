@@ -14,6 +14,7 @@ import orjson
 
 from kubeio import Object
 from kubeio.store import Store
+from syncer.home import Home
 from syncer.supercluster import SuperCluster
 from tenancy import ownership
 from tenancy.ownership import Tenant
@@ -35,16 +36,19 @@ AN_AGENT = "node-agent"
 class Scrubber:
     """What one tenant may not read."""
 
-    def __init__(self, tenant: Tenant, super_cluster: SuperCluster, nodes: Store) -> None:
-        """`nodes` are those that the tenant is shown."""
+    def __init__(
+        self, tenant: Tenant, super_cluster: SuperCluster, home: Home, nodes: Store
+    ) -> None:
+        """`nodes` are those that the tenant is shown; texts come from `super_cluster`."""
         self._tenant = tenant
+        self._home = home
         self._super_cluster = super_cluster
         self._nodes = nodes
 
     def clean(self, text: str, *, node: str = "") -> str:
         """Return a text without names that are not the tenant's; `node` is one that it may know."""
         text = text[:_MAX_TEXT]
-        agents = {entry.name for entry in self._super_cluster.agents.list()}
+        agents = {entry.name for entry in self._home.agents.list()}
         text = _LABEL.sub(lambda found: self._label(found.group(), agents), text)
         return _NODE.sub(lambda found: self._node(found.group(), node), text)
 
@@ -86,7 +90,7 @@ class Scrubber:
             word.startswith(f"{entry.namespace}-")
             and word.endswith(f"-{entry.name}")
             and len(word) == len(entry.namespace) + len(entry.name) + _ROOT_EXTRA
-            for entry in self._super_cluster.virtual_clusters.list()
+            for entry in self._home.virtual_clusters.list()
             if entry.uid != self._tenant.uid
         )
 

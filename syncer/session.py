@@ -24,7 +24,7 @@ from syncer.roll import Roll
 from syncer.scrubber import Scrubber
 from syncer.special.events import Budget
 from syncer.special.namespaces import is_at_level
-from syncer.supercluster import BY_TENANT, SuperCluster
+from syncer.supercluster import SuperCluster
 from syncer.view import Slice, TenantView
 from tenancy import marks
 from tenancy.policies import BASELINE, TenantPolicySpec
@@ -65,7 +65,7 @@ class Session:
             super_domain=super_cluster.domain,
             ranges=super_cluster.ranges.current,
         )
-        self._roll = Roll(self.view, self.pods, super_cluster)
+        self._roll = Roll(self.view, self.pods, super_cluster, link.home)
         self.figures = Figures(self.queue.age)
         self.expectations = Expectations(answered=self.figures.answered)
         self.fuse = Fuse()
@@ -76,7 +76,7 @@ class Session:
             expectations=self.expectations,
         )
         self.event_budget = Budget()
-        self.scrubber = Scrubber(self.tenant, super_cluster, self.stores["Node"])
+        self.scrubber = Scrubber(self.tenant, super_cluster, link.home, self.stores["Node"])
         self.reminders = Reminders(self.now)
         self.is_ready = False
         self._in_flight = 0
@@ -190,9 +190,7 @@ class Session:
 
     def stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
-        below, uid = self.super_cluster, self.tenant.uid
-        owned = (entry for _, entry in below.owned_by(uid))
-        for entry in chain(owned, below.volumes.index(BY_TENANT, uid)):
+        for entry in self.super_cluster.written_for(self.tenant.uid):
             yield revision_of(entry.annotations.get(marks.STORE_REVISION, ""))
 
 

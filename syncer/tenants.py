@@ -26,11 +26,11 @@ from kubeio.worker import Wait
 from syncer import binding, conditions, wiring
 from syncer.binding import Unbound
 from syncer.figures import TenantCounts
+from syncer.home import Home
 from syncer.keys import HOME, Key
 from syncer.link import FIRST_LISTS_AT_ONCE, Link
 from syncer.rejections import STUMBLES
 from syncer.session import Session
-from syncer.supercluster import SuperCluster
 from tenancy import marks
 from tenancy.names import NameProblemError
 from tenancy.policies import BASELINE, TenantPolicySpec
@@ -64,14 +64,14 @@ class Plan:
 
 
 class Tenants:
-    """All tenants of one super cluster."""
+    """All tenants."""
 
-    def __init__(self, super_cluster: SuperCluster, queue: FairQueue[Key]) -> None:
+    def __init__(self, home: Home, queue: FairQueue[Key]) -> None:
         self.links: dict[str, Link] = {}
         """Engaged tenants by the UID of their VirtualCluster."""
         self.sessions: dict[str, dict[str, Session]] = {HOME: {}}
         """What they have in each super cluster, as `Sessions`."""
-        self._super_cluster = super_cluster
+        self._home = home
         self._queue = queue
         self._turns = asyncio.Semaphore(FIRST_LISTS_AT_ONCE)
         self._counts = TenantCounts(self.links, self._count)
@@ -83,9 +83,9 @@ class Tenants:
         """Keep tenants until cancelled; the super cluster's caches are complete."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._super_cluster.virtual_clusters.subscribe(self._cluster_changed, replay=True)
-            self._super_cluster.credentials.subscribe(self._credential_changed)
-            self._super_cluster.policies.subscribe(self._policy_changed)
+            self._home.virtual_clusters.subscribe(self._cluster_changed, replay=True)
+            self._home.credentials.subscribe(self._credential_changed)
+            self._home.policies.subscribe(self._policy_changed)
             await asyncio.Event().wait()
 
     def _cluster_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
@@ -98,13 +98,13 @@ class Tenants:
 
     def _credential_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
-        for entry in self._super_cluster.virtual_clusters.list():
+        for entry in self._home.virtual_clusters.list():
             parsed = _parse(entry)
             if parsed is not None and parsed.tenant.root == namespace:
                 self._touch(entry.uid)
 
     def _policy_changed(self, *_: object) -> None:
-        for entry in self._super_cluster.virtual_clusters.list():
+        for entry in self._home.virtual_clusters.list():
             self._touch(entry.uid)  # a plan that comes out the same changes nothing
 
     def _touch(self, uid: str) -> None:
@@ -117,10 +117,10 @@ class Tenants:
 
     def _count(self) -> int:
         """Count the VirtualClusters that somebody still wants."""
-        return sum(not entry.deleting for entry in self._super_cluster.virtual_clusters.list())
+        return sum(not entry.deleting for entry in self._home.virtual_clusters.list())
 
     def _entry(self, uid: str) -> Entry | None:
-        entries = self._super_cluster.virtual_clusters.list()
+        entries = self._home.virtual_clusters.list()
         return next((entry for entry in entries if entry.uid == uid), None)
 
     async def _keep(self, uid: str) -> None:
@@ -165,10 +165,10 @@ class Tenants:
         cluster = _parse(entry)
         if cluster is None or cluster.deleting or not cluster.status.service_cidr:
             return None
-        policy = binding.bound(cluster.spec, self._super_cluster.policies)
+        policy = binding.bound(cluster.spec, self._home.policies)
         if isinstance(policy, Unbound):
             return None
-        secret = self._super_cluster.credentials.get(cluster.tenant.root, KUBECONFIG)
+        secret = self._home.credentials.get(cluster.tenant.root, KUBECONFIG)
         if secret is None or secret.labels.get(marks.VC_UID, cluster.tenant.uid) != entry.uid:
             return None
         data = secret.decode().get("data") or {}
@@ -183,18 +183,18 @@ class Tenants:
 
     async def _engage(self, uid: str, plan: Plan) -> str:
         """Run a link until its plan changes; returns why it failed, empty when it did not."""
-        await self._super_cluster.turns.fresh()  # a start makes all of them: milliseconds each
+        await self._home.turns.fresh()  # a start makes all of them: milliseconds each
         try:
             link = Link(
                 plan.cluster,
                 config.tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
-                home=self._super_cluster,
+                home=self._home,
                 queue=self._queue,
                 turns=self._turns,
             )
             session = Session(
                 link,
-                self._super_cluster,
+                self._home,
                 tenant_slice=ipaddress.ip_network(plan.slice),
                 policy=plan.policy,
             )
@@ -242,7 +242,7 @@ class Tenants:
         """Say that there is no policy, or correct older words; tells whether that is said."""
         cluster = None if entry.deleting else _parse(entry)
         if cluster is not None:
-            policy = binding.bound(cluster.spec, self._super_cluster.policies)
+            policy = binding.bound(cluster.spec, self._home.policies)
             if isinstance(policy, Unbound):
                 return await self._say(entry, reason=policy.reason, message=policy.message)
         if entry.deleting or not conditions.was_said(entry):
@@ -260,7 +260,7 @@ class Tenants:
             *conditions.held_before(entry),
         ]
         try:
-            await conditions.say(self._super_cluster.client, entry, wanted)
+            await conditions.say(self._home.client, entry, wanted)
         except errors.KubeError as problem:
             _log.warning("tenant.not_told", problem=str(problem))
             return False

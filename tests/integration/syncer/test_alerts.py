@@ -82,7 +82,7 @@ async def test_a_virtual_cluster_that_is_not_followed(own: World):
     }
     await own.below.create(VIRTUAL_CLUSTERS, body)
     try:
-        store = own.running[-1].super_cluster.virtual_clusters
+        store = own.running[-1].home.virtual_clusters
         await eventually(lambda: store.get("default", "nowhere"))
         assert troubles(scraped()) == ["VirtualClusterTenantNotEngaged"]
     finally:

@@ -120,7 +120,7 @@ class World:
 
     async def settled_namespace(self, name: str) -> None:
         """Wait until a namespace is below, and what controllers put into it is on both sides."""
-        store = self.running[-1].super_cluster.stores["ServiceAccount"]
+        store = self.running[-1].home.stores["ServiceAccount"]
         await eventually(lambda: store.list(self.super_namespace(name)))
         await eventually(lambda: self.above.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=name))
         await eventually(lambda: self.above.get(SERVICE_ACCOUNTS, "default", namespace=name))

@@ -15,11 +15,11 @@ from kubeio.store import Entry, Store, parse
 from syncer.brake import Sight
 from syncer.breaker import Refusals
 from syncer.fuse import WRITES
+from syncer.home import Home
 from syncer.keys import Key, group_of
 from syncer.link import Link
 from syncer.session import Session
 from syncer.special import namespaces
-from syncer.supercluster import SuperCluster
 from tenancy import marks, ownership
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, TenantPolicySpec
@@ -122,7 +122,7 @@ class World:
         self.above, self.below = Api(), Api()
         self.declarations = 0
         queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
-        self.super_cluster = SuperCluster(self.below, namespace="vc-manager")  # type: ignore[arg-type]
+        self.super_cluster = Home(self.below, namespace="vc-manager")  # type: ignore[arg-type]
         self.link = Link(
             CLUSTER,
             Endpoint(server="https://tenant.example:6443"),

@@ -16,10 +16,11 @@ from syncer import differences
 from syncer.engine import Engine
 from syncer.expectations import Side
 from syncer.flows import pods
+from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME
 from syncer.kinds import BY_NAME
 from syncer.special import pod_build
-from syncer.wiring import SuperWiring, wire_tenant
+from syncer.wiring import wire_tenant
 from tenancy import marks
 from tests.unit.syncer.sessions import CONTAINERS, TENANT, World, put
 
@@ -32,7 +33,7 @@ def world():
     found = World()
     found.ready()
     wire_tenant(found.session)
-    SuperWiring(found.super_cluster, {found.session.tenant.uid: found.session}).subscribe()
+    HomeWiring(found.super_cluster, {found.session.tenant.uid: found.session}).subscribe()
     return found
 
 

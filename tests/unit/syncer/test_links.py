@@ -27,7 +27,7 @@ def world() -> World:
 @pytest.fixture
 def far(world: World) -> Session:
     """What the tenant has at c2."""
-    below = SuperCluster(Api(), namespace="vc-manager", name="c2")  # type: ignore[arg-type]
+    below = SuperCluster(Api(), name="c2")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
     world.link.sessions.append(made)
     made.is_ready = True

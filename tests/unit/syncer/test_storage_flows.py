@@ -13,8 +13,8 @@ from kubeio.worker import Wait
 from syncer import downward, kinds, parking, wiring
 from syncer.flows import claims, mirrors, pods, volumes
 from syncer.fuse import REPEATS
+from syncer.home_wiring import HomeWiring
 from syncer.keys import VOLUME
-from syncer.wiring import SuperWiring
 from tenancy import marks, names, ownership
 from tenancy.policies import Storage, TenantPolicySpec, TenantVolumes
 from tests.unit.syncer.sessions import TENANT, World, put
@@ -410,7 +410,7 @@ async def test_what_went_down_as_a_volume_counts_for_the_brake():
 def test_a_super_volume_wakes_the_tenant_of_its_claim():
     world = World()
     world.ready()
-    SuperWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     space = world.session.view.super_namespace("web")
     reference = {"claimRef": {"namespace": space, "name": "c", "uid": "x"}}
     below(world, VOLUME, "pvc-1", spec=reference)

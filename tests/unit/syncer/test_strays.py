@@ -12,10 +12,10 @@ from kubeio.worker import Wait
 from syncer.engine import Engine
 from syncer.expectations import Side
 from syncer.flows import tokens
+from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, TOKEN, Key
 from syncer.references import ACCOUNT_TOKEN, Ref
 from syncer.special.token_specs import TokenSpec
-from syncer.wiring import SuperWiring
 from tenancy import ownership
 from tests.unit.syncer.sessions import CONTAINERS, TENANT, TOKEN_MARKS, World
 
@@ -30,7 +30,7 @@ BODIES: dict[str, dict[str, Any]] = {
 def wired() -> World:
     """Return a world whose super cluster's events reach the session."""
     world = World()
-    SuperWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     return world
 
 

@@ -24,7 +24,7 @@ from tests.unit.syncer.sessions import CLUSTER, World
 def test_runs_and_shared_watches_have_the_same_turns():
     client = Client(Endpoint(server="https://super.example:6443"))
     syncer = Syncer(client, Options(namespace="vc", port=0, identity="one", version="0"))
-    assert syncer.queue.turns is syncer.super_cluster.turns
+    assert syncer.queue.turns is syncer.home.turns
 
 
 async def test_what_all_tenants_share_is_read_for_longer_than_what_is_one_tenants():
