@@ -25,6 +25,7 @@ from syncer.home import Home
 from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, Key, group_of
 from syncer.patrol import PERIOD_SECONDS, Patrol
+from syncer.targets import Targets
 from syncer.tenants import Tenants
 from syncer.view import DOMAIN
 from telemetry import garbage
@@ -78,6 +79,7 @@ class Syncer:
             turns=turns,
         )
         self.tenants = Tenants(self.home, self.queue)
+        self.targets = Targets(self.home)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop, then finish what is in hand."""
@@ -99,10 +101,11 @@ class Syncer:
                 working = group.create_task(worker.run(), name="workers")
                 keeping = group.create_task(self.tenants.run(), name="tenants")
                 rounds = group.create_task(patrol.run(), name="patrol")
+                following = group.create_task(self.targets.run(), name="targets")
                 await stopped
                 self.queue.close()
                 await asyncio.wait((working,), timeout=DRAIN_SECONDS)
-                for task in (working, keeping, rounds):
+                for task in (working, keeping, rounds, following):
                     task.cancel()
             watching.cancel()
         _log.info("syncer.stopped")
