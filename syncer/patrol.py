@@ -83,7 +83,7 @@ def differs(key: Key, session: Session) -> bool:
         return False
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
-        decide.super_side(pair.super_x, tenant_namespace(pair.key)),
+        session.super_side(pair.super_x, tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.follows_mark,

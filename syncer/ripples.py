@@ -90,7 +90,7 @@ def super_node_changed(
 
 def token_gone(session: Session, namespace: str, super_secret: Entry) -> None:
     """Queue the pods that mount a token which is no longer there."""
-    token = token_specs.spec_of_secret(super_secret.annotations)
+    token = token_specs.spec_of_secret(super_secret.annotations, session.tenant.registration)
     if token is None:
         return
     need = Ref(POD_TOKEN, token.pod_uid) if token.pod_uid else Ref(ACCOUNT_TOKEN, token.account)

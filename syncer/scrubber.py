@@ -16,7 +16,7 @@ from kubeio import Object
 from kubeio.store import Store
 from syncer.home import Home
 from syncer.supercluster import SuperCluster
-from tenancy import ownership
+from tenancy import marks, ownership
 from tenancy.ownership import Tenant
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
@@ -81,7 +81,8 @@ class Scrubber:
         entry = self._super_cluster.stores["Namespace"].get("", word)
         if entry is None:
             return ANOTHER if self._is_other_root(word) else word
-        owner = ownership.owner_of({"annotations": entry.annotations})
+        record = {"annotations": entry.annotations}
+        owner = ownership.owner_of(record, self._tenant.registration)
         is_own = owner is not None and owner.vc_uid == self._tenant.uid
         return owner.namespace if owner is not None and is_own else ANOTHER
 
@@ -97,6 +98,12 @@ class Scrubber:
     def _node(self, word: str, known: str) -> str:
         # A node may be called like any word of a sentence; what looks like none is looked up.
         is_like_one = any(character in "-.0123456789" for character in word)
-        if not is_like_one or word == known or self._super_cluster.nodes.get("", word) is None:
+        if not is_like_one or word == known:
             return word
-        return word if self._nodes.get("", word) is not None else A_NODE
+        node = self._super_cluster.nodes.get("", word)
+        if node is None:
+            return word
+        shown = self._nodes.get("", word)
+        # A tenant may call a node of its own like one of ours, as may another super cluster.
+        is_shown = shown is not None and shown.annotations.get(marks.UID) == node.uid
+        return word if is_shown else A_NODE

@@ -7,10 +7,13 @@ what flows use of that stands here as well. Hazard: nothing is worked on before 
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from kubeio.store import Entry, Store
 from kubeio.worker import Wait
+from syncer import decide
+from syncer.decide import SuperSide
 from syncer.deletion import Deletions
 from syncer.expectations import Expectations, Side, revision_of
 from syncer.figures import Figures
@@ -42,7 +45,7 @@ class Session:
         policy: TenantPolicySpec = BASELINE,
     ) -> None:
         self.link = link
-        self.tenant = link.tenant
+        self.tenant = replace(link.tenant, registration=super_cluster.registration)
         self.queue = link.queue
         self.tenant_client = link.client
         self.stores = link.stores
@@ -74,6 +77,7 @@ class Session:
             tenant_client=self.tenant_client,
             super_client=self.super_client,
             expectations=self.expectations,
+            registration=self.tenant.registration,
         )
         self.event_budget = Budget()
         self.scrubber = Scrubber(self.tenant, super_cluster, link.home, self.stores["Node"])
@@ -95,6 +99,10 @@ class Session:
     def is_twin(self, entry: Entry | None, uid: str) -> bool:
         """Tell whether a super object is the twin of the tenant object with this UID."""
         return self.super_cluster.is_twin(entry, vc_uid=self.tenant.uid, uid=uid)
+
+    def super_side(self, entry: Entry | None, namespace: str | None = None) -> SuperSide | None:
+        """Return what deciding needs of a super object, as `decide.super_side` does."""
+        return decide.super_side(entry, namespace, registration=self.tenant.registration)
 
     def is_behind(self, key: Key, tenant_x: Entry | None, super_x: Entry | None) -> bool:
         """Tell whether a cache has yet to show one of our writes for a key."""

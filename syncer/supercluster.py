@@ -69,15 +69,22 @@ class SuperCluster:
         client: Client,
         *,
         name: str,
+        registration: str = "",
         owned: tuple[Resource, ...] = AT_TARGETS,
         domain: str = DOMAIN,
         turns: Turns | None = None,
     ) -> None:
-        """`owned` are the kinds of which twins are made there, `domain` the cluster's own."""
+        """`registration` is the UID of its SuperCluster, empty for the home cluster.
+
+        `owned` are the kinds of which twins are made there, `domain` the cluster's own.
+        """
         self.client = client
         self.turns = turns or Turns()
         self.name = name
+        self.registration = registration
         self.domain = domain
+        ours = f"{marks.SUPER_CLUSTER}={registration}"
+        synced = f"{_SYNCED},{ours}" if registration else _SYNCED
         self.stores: Mapping[str, Store] = {
             resource.kind: Store({BY_TENANT: tenant_of, **_INDEXES.get(resource.kind, {})})
             for resource in owned
@@ -92,7 +99,7 @@ class SuperCluster:
                 self._follow(
                     resource,
                     self.stores[resource.kind],
-                    label_selector=_SYNCED,
+                    label_selector=synced,
                     reduce=reduction_of(resource.kind),
                 )
                 for resource in owned
@@ -156,5 +163,5 @@ class SuperCluster:
         """Tell whether a super object is ours and belongs to this tenant object."""
         if entry is None:
             return False
-        owner = ownership.owner_of({"annotations": entry.annotations})
+        owner = ownership.owner_of({"annotations": entry.annotations}, self.registration)
         return owner is not None and owner.vc_uid == vc_uid and owner.uid == uid

@@ -72,7 +72,9 @@ class Target:
             user_agent=home.client.user_agent,
             fence=home.client.fence,
         )
-        self.cluster = SuperCluster(self.client, name=plan.name, turns=home.turns)
+        self.cluster = SuperCluster(
+            self.client, name=plan.name, registration=plan.registration, turns=home.turns
+        )
         self.anchor = Anchor(self.client, name=plan.name, identity=plan.identity)
         self.is_ready = False
         """Whether its caches are complete."""

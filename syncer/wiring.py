@@ -234,7 +234,12 @@ class SuperWiring:
         if new is None or not live:
             return
         namespace = self.super_cluster.stores["Namespace"].get("", new.namespace)
-        owner = ownership.owner_of({"annotations": namespace.annotations}) if namespace else None
+        registration = self.super_cluster.registration
+        owner = (
+            ownership.owner_of({"annotations": namespace.annotations}, registration)
+            if namespace
+            else None
+        )
         session = self.sessions.get(owner.vc_uid) if owner is not None else None
         if session is None or owner is None or not session.is_ready:
             return
@@ -260,7 +265,8 @@ def _left(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> N
 
 def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:
     """Remember that a bound twin is gone: its tenant pod is lost, whatever it has heard of it."""
-    owner = ownership.owner_of({"annotations": super_pod.annotations})
+    annotations = {"annotations": super_pod.annotations}
+    owner = ownership.owner_of(annotations, session.tenant.registration)
     if owner is not None and (last.get("spec") or {}).get("nodeName"):
         session.reminders.saw_bound_twin_end(
             owner.uid,

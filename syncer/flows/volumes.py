@@ -104,7 +104,7 @@ async def _down(pair: Pair, session: Session) -> Verdict:
     claim = _claim_of(own, session) if own is not None else None
     decision = decide.decide(
         decide.tenant_side(own),
-        decide.super_side(twin),
+        session.super_side(twin),
         vc_uid=session.tenant.uid,
         wanted=claim is not None,
     )
