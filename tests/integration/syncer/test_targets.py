@@ -55,7 +55,7 @@ async def test_a_target_is_followed_and_nothing_is_written_there(far: Far):
 async def test_a_secret_that_is_changed_counts_at_once(far: Far):
     await far.secret("nobody")
     await far.declare()
-    await eventually(lambda: far.world.running[-1].targets._keepers.get(far.name))
+    await eventually(lambda: far.name in far.world.running[-1].targets._keepers)
     assert far.target() is None
     await far.secret()
     first = await eventually(far.target, within=10)
