@@ -32,11 +32,11 @@ def record(session: Session) -> None:
     """Write the session down."""
     route = session.route
     verb = route.verb.value if route else "none"
-    metrics.SESSIONS.labels(verb, session.result).inc()
-    metrics.BYTES.labels(verb, "up").inc(session.bytes_up)
-    metrics.BYTES.labels(verb, "down").inc(session.bytes_down)
+    outcome = metrics.outcome(session.status)
+    metrics.SESSIONS.labels(session.result).inc()
+    metrics.CALLS.labels(verb, outcome).inc()
     tenant = metrics.tenant_label(session.caller.vc_uid)
-    metrics.TENANT_SESSIONS.labels(tenant, verb, metrics.outcome(session.status)).inc()
+    metrics.TENANT_SESSIONS.labels(tenant, outcome).inc()
     metrics.TENANT_BYTES.labels(tenant, "up").inc(session.bytes_up)
     metrics.TENANT_BYTES.labels(tenant, "down").inc(session.bytes_down)
     _log.info(

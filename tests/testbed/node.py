@@ -194,6 +194,8 @@ def _kubelet(topology: Topology, node: Node, places: Places) -> dict[str, Any]:
         "clusterDNS": [str(topology.dns_ip)],
         "clusterDomain": "cluster.local",
         "resolvConf": str(places.space(node.space) / "config/resolv.conf"),
+        # bench.agent reads logs of half a GiB, which would be cut while they are written.
+        "containerLogMaxSize": "1Gi",
         "maxPods": 250,
         "podPidsLimit": 4096,
         "serializeImagePulls": False,

@@ -1,6 +1,6 @@
 """Raw request targets through the whole serving path, from the head to the kubelet's answer.
 
-FIG-01, SEC-03, SEC-07, SEC-10.
+FIG-01, SEC-03, SEC-07, SEC-10, SEC-14.
 
 Only the sockets are left out: heads, routes, permits, gate and pump are the agent's own. What may
 reach the kubelet is a finite set, written down in `tries` and not computed by the agent.
@@ -24,6 +24,7 @@ from tests.properties.agent.tries import (
     whole_answers,
 )
 from tests.unit.vnagent.certificates import KEY, VC_UID
+from tests.unit.vnagent.series import agent_series
 from tests.unit.vnagent.stage import access
 from vnagent import answers, gate, heads
 from vnagent.channel import Sink
@@ -207,8 +208,11 @@ async def run(count: int, seed: int) -> str:
             tried = maker.valid() if number % ONE_IN == 0 else maker.invalid()
             seen[tried.kind, await _one(requests, upstream, tried)] += 1
     valid = sum(times for (kind, _), times in seen.items() if kind == "valid")
+    series = agent_series()
+    assert series <= 200, series
     shown = ", ".join(f"{kind} {end} {times:,}" for (kind, end), times in sorted(seen.items()))
     return (
         f"{count:,} targets, {valid:,} of them valid and served byte for byte, none reached a"
-        f" foreign namespace or an unlisted path ({shown})"
+        f" foreign namespace or an unlisted path,"
+        f" and the agent's metrics are {series} series ({shown})"
     )

@@ -268,7 +268,7 @@ async def test_health_needs_no_kubelet(tmp_path):
 
 async def test_a_kubelet_that_cannot_be_trusted_gets_no_token(tmp_path):
     """SEC-11: an impostor with a certificate of its own; the session is counted as such."""
-    labels = {"verb": "logs", "result": "kubelet_untrusted"}
+    labels = {"result": "kubelet_untrusted"}
     before = REGISTRY.get_sample_value("vc_agent_sessions_total", labels) or 0.0
     async with stage.staged(tmp_path, FakeKubelet(), kubelet_authority=trustme.CA()) as set_up:
         got = await set_up.send(LOGS)
