@@ -70,9 +70,12 @@ class Sight:
 
     # Twins that were played back.
 
-    def plays_back(self, uid: str) -> None:
-        """Take note that somebody else has made a twin anew."""
-        self._played_back.add(uid)
+    def plays_back(self, before: Object, made: Object) -> None:
+        """Take note that somebody else has made a twin anew, without labels if it had none."""
+        old, new = before["metadata"]["uid"], made["metadata"]["uid"]
+        self._played_back.add(new)
+        if old in self._stripped:
+            self._stripped[new] = self._stripped[old]
 
     def is_news(self, twin: Object) -> bool:
         """Tell whether a twin was played back and no watch has told of that: the one before ended.

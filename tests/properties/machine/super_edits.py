@@ -171,7 +171,7 @@ def remake_below(world: World, numbers: Sequence[int]) -> None:
     played_back = {**body, "metadata": metadata}
     with contextlib.suppress(RefusedError):
         made = world.make(world.below, collection.resource, stored.namespace, played_back)
-        world.sight.plays_back(made.decode()["metadata"]["uid"])
+        world.sight.plays_back(body, made.decode())
 
 
 def end_space_below(world: World, numbers: Sequence[int]) -> None:
