@@ -4,6 +4,7 @@ Must not know where it came from (`kubeio.config`). Hazard: it holds keys and to
 the server only, and nothing may log its fields.
 """
 
+import hashlib
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,3 +78,16 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def digest_of(endpoint: Endpoint) -> str:
+    """Return what tells two endpoints apart, without any secret in it."""
+    parts = (
+        endpoint.server.encode(),
+        endpoint.tls_server_name.encode(),
+        endpoint.ca,
+        endpoint.client_cert,
+        endpoint.client_key,
+        endpoint.token.encode(),
+    )
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()

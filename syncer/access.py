@@ -126,6 +126,12 @@ SUPER_ACCESS: tuple[Access, ...] = (
         "What each tenant may ask for.",
     ),
     Access(
+        "tenancy.x-k8s.io",
+        ("superclusters",),
+        ("list", "watch"),
+        "Which other clusters there are; their Secrets are read in the components' namespace.",
+    ),
+    Access(
         "coordination.k8s.io",
         ("leases",),
         ("get", "create", "update"),
@@ -136,14 +142,9 @@ SUPER_ACCESS: tuple[Access, ...] = (
 
 _AT_TARGETS = frozenset(
     {
-        "configmaps",
+        *(kind.resource.plural for kind in KINDS if kind.at_targets),
         "events",
-        "namespaces",
-        "networkpolicies",
         "nodes",
-        "poddisruptionbudgets",
-        "pods",
-        "secrets",
         "serviceaccounts",
         "servicecidrs",
     }

@@ -21,12 +21,13 @@ from kubeio.queue import FairQueue
 from kubeio.turns import Turns
 from kubeio.worker import Worker
 from syncer.engine import Engine, log_fields
-from syncer.keys import Key, group_of
+from syncer.home import Home
+from syncer.home_wiring import HomeWiring
+from syncer.keys import HOME, Key, group_of
 from syncer.patrol import PERIOD_SECONDS, Patrol
-from syncer.supercluster import SuperCluster
+from syncer.targets import Targets
 from syncer.tenants import Tenants
 from syncer.view import DOMAIN
-from syncer.wiring import SuperWiring
 from telemetry import garbage
 from telemetry.probes import Probes
 from tenancy import marks
@@ -71,13 +72,14 @@ class Syncer:
         self.queue: FairQueue[Key] = FairQueue(
             name=marks.SYNCER, group=group_of, in_flight=IN_FLIGHT, turns=turns
         )
-        self.super_cluster = SuperCluster(
+        self.home = Home(
             super_client,
             namespace=options.namespace,
             domain=options.cluster_domain,
             turns=turns,
         )
-        self.tenants = Tenants(self.super_cluster, self.queue)
+        self.tenants = Tenants(self.home, self.queue)
+        self.targets = Targets(self.home)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop, then finish what is in hand."""
@@ -85,12 +87,12 @@ class Syncer:
         worker = Worker(
             self.queue, engine.reconcile, name=marks.SYNCER, count=WORKERS, fields=log_fields
         )
-        SuperWiring(self.super_cluster, self.tenants.sessions).subscribe()
+        HomeWiring(self.home, self.tenants.sessions[HOME]).subscribe()
         patrol = Patrol(self.tenants.sessions, period_seconds=self._options.patrol_seconds)
         async with asyncio.TaskGroup() as group:
-            watching = group.create_task(self.super_cluster.run(), name="super-cluster")
+            watching = group.create_task(self.home.run(), name="home")
             stopped = group.create_task(stop.wait(), name="stop")
-            synced = group.create_task(self.super_cluster.wait_synced(), name="synced")
+            synced = group.create_task(self.home.wait_synced(), name="synced")
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             synced.cancel()
             if not stop.is_set():
@@ -99,17 +101,18 @@ class Syncer:
                 working = group.create_task(worker.run(), name="workers")
                 keeping = group.create_task(self.tenants.run(), name="tenants")
                 rounds = group.create_task(patrol.run(), name="patrol")
+                following = group.create_task(self.targets.run(), name="targets")
                 await stopped
                 self.queue.close()
                 await asyncio.wait((working,), timeout=DRAIN_SECONDS)
-                for task in (working, keeping, rounds):
+                for task in (working, keeping, rounds, following):
                     task.cancel()
             watching.cancel()
         _log.info("syncer.stopped")
 
     def missing(self) -> str:
         """Return what keeps the syncer from being ready, empty when nothing does."""
-        return self.super_cluster.missing()
+        return self.home.missing()
 
 
 async def serve(options: Options, endpoint: Endpoint) -> int:

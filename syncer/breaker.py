@@ -1,9 +1,9 @@
-"""A tenant that does not answer costs the others nothing.
+"""An API that does not answer costs those who need others nothing.
 
-Owns one breaker per tenant: after some failures in a row its keys are put off without a request,
-and single probes find out when it is back. Owns, too, what a tenant that answers keeps refusing.
-Must not know what is asked. Hazard: only silence opens it; an answer, whatever it says, proves that
-the tenant is there.
+Owns one breaker per tenant and per target: after some failures in a row its keys are put off
+without a request, and single probes find out when it is back. Owns, too, what a tenant that answers
+keeps refusing. Must not know what is asked. Hazard: only silence opens it; an answer, whatever it
+says, proves that somebody is there.
 """
 
 import time
@@ -18,7 +18,7 @@ from kubeio.wire import Fence
 from kubeio.worker import Wait
 
 DEADLINE_SECONDS = 5.0
-"""Longest answer of a tenant's API that is waited for."""
+"""Longest answer of such an API that is waited for."""
 FAILURES = 5
 """Silences in a row that open the breaker."""
 REFUSED = 3
@@ -30,26 +30,30 @@ FORGOTTEN_SECONDS = 400.0
 
 
 class Breaker:
-    """Closed while a tenant answers; open, it lets one probe through at a time."""
+    """Closed while an API answers; open, it lets one probe through at a time."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, whose: str = "the tenant's"
+    ) -> None:
+        """`whose` API it is, for logs."""
         self._clock = clock
+        self._whose = whose
         self._backoff = Backoff(base=1.0, ceiling=30.0)
         self._failures = 0
         self._open_until = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the tenant is taken to be silent."""
+        """Tell whether the API is taken to be silent."""
         return self._failures >= FAILURES
 
     def check(self) -> None:
-        """Raise Wait while the tenant is left alone; lets the next one through as a probe."""
+        """Raise Wait while the API is left alone; lets the next one through as a probe."""
         if not self.is_open:
             return
         left = self._open_until - self._clock()
         if left > 0:
-            raise Wait("the tenant's API does not answer", left)
+            raise Wait(f"{self._whose} API does not answer", left)
         self._open_until = self._clock() + DEADLINE_SECONDS  # one probe, the others wait for it
 
     def failed(self) -> None:
@@ -59,7 +63,7 @@ class Breaker:
             self._open_until = self._clock() + self._backoff.next()
 
     def answered(self) -> None:
-        """Close: the tenant is there."""
+        """Close: somebody is there."""
         self._failures = 0
         self._backoff.reset()
 
@@ -134,32 +138,30 @@ def _is_refusal(problem: errors.ApiError) -> bool:
     )
 
 
-class TenantClient(Client):
-    """A tenant's API behind its breaker, with the deadline for tenants."""
+class GuardedClient(Client):
+    """An API behind its breaker, with the deadline for what may be anybody's."""
 
-    def __init__(self, endpoint: Endpoint, *, user_agent: str, fence: Fence | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        whose: str,
+        connections: int,
+        user_agent: str,
+        fence: Fence | None = None,
+    ) -> None:
         super().__init__(
             endpoint,
             user_agent=user_agent,
-            connections=8,
+            connections=connections,
             deadline=DEADLINE_SECONDS,
             fence=fence,
         )
-        self.breaker = Breaker()
-        self.refused_writes = Refusals()
+        self.breaker = Breaker(whose=whose)
 
     async def _object(self, method: str, path: str, **options: Any) -> Object:
         self.breaker.check()
-        try:
-            answer = await self._broken(method, path, **options)
-        except errors.ApiError as problem:
-            what = _written(method, path)
-            if what and _is_refusal(problem):
-                self.refused_writes.refused(what, problem.said)
-            raise
-        if self.refused_writes:
-            self.refused_writes.accepted(_written(method, path))
-        return answer
+        return await self._broken(method, path, **options)
 
     async def _broken(self, method: str, path: str, **options: Any) -> Object:
         """Ask, and let the breaker know how that went."""
@@ -175,4 +177,27 @@ class TenantClient(Client):
             self.breaker.answered()
             raise
         self.breaker.answered()
+        return answer
+
+
+class TenantClient(GuardedClient):
+    """A tenant's API behind its breaker."""
+
+    def __init__(self, endpoint: Endpoint, *, user_agent: str, fence: Fence | None = None) -> None:
+        super().__init__(
+            endpoint, whose="the tenant's", connections=8, user_agent=user_agent, fence=fence
+        )
+        self.refused_writes = Refusals()
+
+    async def _object(self, method: str, path: str, **options: Any) -> Object:
+        self.breaker.check()
+        try:
+            answer = await self._broken(method, path, **options)
+        except errors.ApiError as problem:
+            what = _written(method, path)
+            if what and _is_refusal(problem):
+                self.refused_writes.refused(what, problem.said)
+            raise
+        if self.refused_writes:
+            self.refused_writes.accepted(_written(method, path))
         return answer

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kubeio.store import Entry
 from tenancy import ownership
+from tenancy.ownership import Tenant
 
 
 class Verdict(Enum):
@@ -110,22 +111,25 @@ def tenant_side(entry: Entry | None) -> TenantSide | None:
     return None if entry is None else TenantSide(entry.uid, entry.deleting)
 
 
-def super_side(entry: Entry | None, namespace: str | None = None) -> SuperSide | None:
+def super_side(
+    entry: Entry | None, namespace: str | None = None, *, registration: str = ""
+) -> SuperSide | None:
     """Return what deciding needs of a cached super object.
 
     `namespace` is the tenant namespace that it must record, where it was looked up by one: a
     tenant that knows how long names are shortened can aim one namespace at another's, and what is
-    there is then no predecessor but somebody else's.
+    there is then no predecessor but somebody else's. And so it is with what was made for another
+    registration.
     """
     if entry is None:
         return None
-    owner = ownership.owner_of({"annotations": entry.annotations})
+    owner = ownership.owner_of({"annotations": entry.annotations}, registration)
     if owner is None or namespace not in (None, owner.namespace):
         return SuperSide("", "", entry.deleting)
     return SuperSide(owner.vc_uid, owner.uid, entry.deleting)
 
 
-def is_owned(metadata: Mapping[str, Any], vc_uid: str, uid: str) -> bool:
+def is_owned(metadata: Mapping[str, Any], tenant: Tenant, uid: str) -> bool:
     """Tell whether a live super object is the twin of this tenant object."""
-    owner = ownership.owner_of(metadata)
-    return owner is not None and owner.vc_uid == vc_uid and owner.uid == uid
+    owner = ownership.owner_of(metadata, tenant.registration)
+    return owner is not None and owner.vc_uid == tenant.uid and owner.uid == uid

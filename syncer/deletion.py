@@ -68,11 +68,14 @@ class Deletions:
         tenant_client: Client,
         super_client: Client,
         expectations: Expectations,
+        registration: str = "",
     ) -> None:
+        """`registration` is the tenant's, as in `tenancy.ownership`."""
         self._brake = brake
         self._tenant_client = tenant_client
         self._super_client = super_client
         self._expectations = expectations
+        self._registration = registration
         self._gone: dict[Key, _End] = {}
 
     def saw_gone(self, key: Key, uid: str, *, forced: bool = False) -> None:
@@ -125,13 +128,13 @@ class Deletions:
     def _needs_proof(self, target: Target) -> bool:
         if target.grounds is Grounds.MARKED:
             return False
-        owner = ownership.owner_of({"annotations": target.entry.annotations})
+        owner = ownership.owner_of({"annotations": target.entry.annotations}, self._registration)
         seen = self._gone.get(target.key)
         return seen is None or owner is None or seen.uid != owner.uid
 
     async def _prove(self, target: Target) -> str:
         """Read both sides live; returns the super object's version, empty when it is gone."""
-        owner = ownership.owner_of({"annotations": target.entry.annotations})
+        owner = ownership.owner_of({"annotations": target.entry.annotations}, self._registration)
         if target.grounds in _RESTS_ON_ABSENCE and target.has_tenant_twin:
             tenant_uid = await self._tenant_uid(target)
             if owner is not None and tenant_uid == owner.uid:
@@ -147,7 +150,10 @@ class Deletions:
         except errors.NotFound:
             return ""
         metadata = live["metadata"]
-        if metadata["uid"] != target.entry.uid or ownership.owner_of(metadata) != owner:
+        if (
+            metadata["uid"] != target.entry.uid
+            or ownership.owner_of(metadata, self._registration) != owner
+        ):
             raise Wait("the super object is another one now, the cache is behind", 1.0)
         return str(metadata["resourceVersion"])
 

@@ -26,7 +26,7 @@ from syncer.references import Ref, is_reserved_name, refs_of
 from syncer.rejections import STUMBLES, RefusedError, RejectedError, malformed
 from syncer.session import Session
 from syncer.special import outlines
-from tenancy import marks, ownership
+from tenancy import marks
 
 LOOK_AGAIN_SECONDS = 60.0
 """A foreign object has no watch; this is how often its name is tried again."""
@@ -87,7 +87,7 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
         return Again(BEHIND_SECONDS)
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
-        decide.super_side(pair.super_x, tenant_namespace(key)),
+        session.super_side(pair.super_x, tenant_namespace(key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.follows_mark,
@@ -202,7 +202,7 @@ def noted(
     session.expectations.wrote(Side.SUPER, key, version, taken=taken)
     session.fuse.wrote(key)
     session.brake.wrote(tenant_x.resource_version)
-    session.mark_store_soon()
+    session.link.mark_store_soon()
 
 
 async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
@@ -217,8 +217,7 @@ async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> V
         namespace=metadata.get("namespace", ""),
         metadata_only=True,
     )
-    owner = ownership.owner_of(live["metadata"])
-    if owner is None or owner.vc_uid != session.tenant.uid:
+    if not session.tenant.owns(live["metadata"]):
         return await name_taken(kind, pair, session)
     await strays.put_labels_back(kind, live["metadata"], session)
     raise Wait("a super object of that name is there, the cache is behind", BEHIND_SECONDS)

@@ -22,10 +22,10 @@ from syncer.flows import (
     tokens,
     volumes,
 )
-from syncer.keys import ADDRESS, EVENT, NODE, STORE, TOKEN, VOLUME, Key
+from syncer.keys import ADDRESS, EVENT, HOME, NODE, STORE, TOKEN, VOLUME, Key
 from syncer.kinds import Kind, Life
 from syncer.mirrors import MIRRORS
-from syncer.session import Session
+from syncer.session import Session, Sessions
 
 _BY_LIFE: Mapping[Life, Callable[[Kind, Key, Session], Awaitable[Verdict]]] = {
     Life.PLAIN: downward.reconcile,
@@ -44,17 +44,18 @@ _BY_KEY: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
     VOLUME: volumes.reconcile,
     **{mirror.resource.kind: mirrors.reconcile for mirror in MIRRORS},
 }
+_NO_SESSIONS: Mapping[str, Session] = {}
 
 
 class Engine:
     """Runs keys of whatever sessions there are."""
 
-    def __init__(self, sessions: Mapping[str, Session]) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     async def reconcile(self, key: Key) -> Verdict:
         """Bring one key in step."""
-        session = self._sessions.get(key.tenant)
+        session = self._sessions.get(key.super_cluster, _NO_SESSIONS).get(key.tenant)
         if session is None or not session.is_ready:
             return Done()
         pause = session.fuse.pause(key)
@@ -80,6 +81,7 @@ def log_fields(key: Key) -> dict[str, str]:
     """Return how a key is named in logs."""
     return {
         "tenant": key.tenant,
+        **({} if key.super_cluster == HOME else {"super_cluster": key.super_cluster}),
         "kind": key.kind,
         "namespace": key.namespace,
         "name": key.name,

@@ -19,7 +19,7 @@ _METRICS = SyncMetrics()
 
 
 class Engaged(Protocol):
-    """What of a session is told in numbers."""
+    """What of a link is told in numbers."""
 
     is_ready: bool
     problem: str
@@ -62,9 +62,9 @@ class Figures:
 class TenantCounts:
     """How many tenants there are, and of how many something is true; counted at each scrape."""
 
-    def __init__(self, sessions: Mapping[str, Engaged], declared: Callable[[], int]) -> None:
+    def __init__(self, links: Mapping[str, Engaged], declared: Callable[[], int]) -> None:
         """`declared` counts the tenants that should be engaged or become so."""
-        self._sessions = sessions
+        self._links = links
         self._declared = declared
         watch_tenants(
             {
@@ -82,16 +82,16 @@ class TenantCounts:
 
     def engaged(self) -> float:
         """Count the tenants that are followed."""
-        return sum(session.is_ready for session in self._sessions.values())
+        return sum(link.is_ready for link in self._links.values())
 
     def unreachable(self) -> float:
         """Count the followed tenants whose API has been silent for a while."""
-        return sum(bool(session.problem) for session in self._sessions.values())
+        return sum(bool(link.problem) for link in self._links.values())
 
     def refusing(self) -> float:
         """Count the tenants that keep refusing writes."""
-        return sum(bool(session.refusing) for session in self._sessions.values())
+        return sum(bool(link.refusing) for link in self._links.values())
 
     def deletes_held(self) -> float:
         """Count the tenants whose deletes wait for a word of the super admin."""
-        return sum(session.holds_deletes for session in self._sessions.values())
+        return sum(link.holds_deletes for link in self._links.values())

@@ -43,5 +43,11 @@ def tenant_namespace(key: Key) -> str:
 
 
 def group_of(key: Key) -> str:
-    """Return whose turn it is when this key is taken: queues are fair between tenants."""
-    return key.tenant
+    """Return whose turn it is when this key is taken: queues are fair between tenants.
+
+    What a tenant has in each further super cluster has a turn of its own, or one that hangs would
+    take all of the tenant's places.
+    """
+    if key.super_cluster == HOME:
+        return key.tenant
+    return f"{key.tenant}@{key.super_cluster}"

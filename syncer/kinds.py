@@ -137,6 +137,8 @@ class Kind:
     up_status: Up | None = None
     is_expected: Callable[[errors.ApiError], bool] = never
     """Refusals of a create that the kind's own flow deals with."""
+    at_targets: bool = False
+    """A pod has it where it runs, in whatever super cluster; the others are at home alone."""
     waits_visibly: bool = False
     """The tenant is told while the old twin of a re-created object goes."""
 
@@ -158,9 +160,10 @@ KINDS: tuple[Kind, ...] = (
         build=namespaces.namespace,
         change=namespaces.patch,
         follows_mark=False,
+        at_targets=True,
         waits_visibly=True,
     ),
-    Kind(resource=PODS, flow=Flow.DOWN_UP, method=Method.OWN, life=Life.POD),
+    Kind(resource=PODS, flow=Flow.DOWN_UP, method=Method.OWN, life=Life.POD, at_targets=True),
     Kind(
         resource=CONFIG_MAPS,
         flow=Flow.DOWN,
@@ -172,6 +175,7 @@ KINDS: tuple[Kind, ...] = (
         reduce=outlines.reduce,
         super_name=configuration.super_name,
         tenant_name=configuration.tenant_name,
+        at_targets=True,
     ),
     Kind(
         resource=SECRETS,
@@ -183,6 +187,7 @@ KINDS: tuple[Kind, ...] = (
         wants=configuration.wants_secret,
         reduce=outlines.reduce,
         tenant_fields=configuration.WATCHED_SECRETS,
+        at_targets=True,
     ),
     Kind(
         resource=SERVICES,
@@ -231,6 +236,7 @@ KINDS: tuple[Kind, ...] = (
         method=Method.REPLACE,
         build=network_policies.network_policy,
         change=network_policies.change,
+        at_targets=True,
     ),
     Kind(
         resource=POD_DISRUPTION_BUDGETS,
@@ -241,6 +247,7 @@ KINDS: tuple[Kind, ...] = (
         change=disruption_budgets.change,
         wants=disruption_budgets.wants,
         lingers=False,
+        at_targets=True,
     ),
 )
 

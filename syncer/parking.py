@@ -16,6 +16,7 @@ from kubeio.store import Entry
 from syncer import differences
 from syncer.fuse import Outcome, Part
 from syncer.keys import Key
+from syncer.link import Link
 from syncer.session import Session
 from telemetry import metrics
 from tenancy.resources import Resource
@@ -54,7 +55,7 @@ async def tried(
     paths, taken = outcome()
     _log.warning("diff.parked", side=part.side, paths=paths, taken=taken)
     metrics.DIFFS_PARKED.labels(part.side).inc()
-    session.look_at_store()
+    session.link.look_at_store()
     if tenant_x is None:
         return
     where = "where it runs" if part.side == SUPER else "in this cluster"
@@ -70,12 +71,12 @@ async def tried(
 def settled(key: Key, side: str, session: Session, subresource: str = "") -> None:
     """Take note that nothing differs any more."""
     if session.fuse.settled(Part(key, side, subresource)):
-        session.look_at_store()
+        session.link.look_at_store()
 
 
-def sentence(session: Session) -> str:
+def sentence(link: Link) -> str:
     """Return what the condition says of parked differences; empty when there are none."""
-    parked = session.fuse.parked()
+    parked = link.parked()
     if not parked:
         return ""
     part, paths = next(iter(parked.items()))

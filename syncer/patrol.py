@@ -5,7 +5,6 @@ runs beside live work on one thread, so it looks at a few keys and then lets go.
 """
 
 import asyncio
-from collections.abc import Mapping
 
 import structlog
 
@@ -19,7 +18,7 @@ from syncer.keys import ADDRESS, NODE, TOKEN, VOLUME, Key, tenant_namespace
 from syncer.kinds import Kind, Life
 from syncer.mirrors import BY_KIND
 from syncer.rejections import STUMBLES, RefusedError, RejectedError
-from syncer.session import Session
+from syncer.session import Session, Sessions
 from syncer.special import pod_ephemeral, pod_life, pod_resize, pod_status, pods
 from syncer.special.pod_life import Step
 
@@ -33,9 +32,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 class Patrol:
     """Goes round all sessions."""
 
-    def __init__(
-        self, sessions: Mapping[str, Session], *, period_seconds: float = PERIOD_SECONDS
-    ) -> None:
+    def __init__(self, sessions: Sessions, *, period_seconds: float = PERIOD_SECONDS) -> None:
         self._sessions = sessions
         self._period = period_seconds
 
@@ -43,7 +40,8 @@ class Patrol:
         """Go round until cancelled."""
         while True:
             await asyncio.sleep(self._period)
-            for session in list(self._sessions.values()):
+            everyone = [each for found in self._sessions.values() for each in found.values()]
+            for session in everyone:
                 await self.look(session)
 
     async def look(self, session: Session) -> int:
@@ -85,7 +83,7 @@ def differs(key: Key, session: Session) -> bool:
         return False
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
-        decide.super_side(pair.super_x, tenant_namespace(pair.key)),
+        session.super_side(pair.super_x, tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.follows_mark,

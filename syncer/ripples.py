@@ -90,7 +90,7 @@ def super_node_changed(
 
 def token_gone(session: Session, namespace: str, super_secret: Entry) -> None:
     """Queue the pods that mount a token which is no longer there."""
-    token = token_specs.spec_of_secret(super_secret.annotations)
+    token = token_specs.spec_of_secret(super_secret.annotations, session.tenant.registration)
     if token is None:
         return
     need = Ref(POD_TOKEN, token.pod_uid) if token.pod_uid else Ref(ACCOUNT_TOKEN, token.account)
@@ -119,7 +119,8 @@ def hosts_changed(sessions: Iterable[Session], old: Entry | None, new: Entry | N
 def ranges_changed(session: Session) -> None:
     """Queue what must leave out the addresses of the super cluster."""
     for kind in ("EndpointSlice", "NetworkPolicy"):
-        for entry in session.stores[kind].list():
+        is_there = kind in session.super_cluster.stores
+        for entry in session.stores[kind].list() if is_there else ():
             session.add(session.key(kind, entry.namespace, entry.name), low=True)
 
 

@@ -7,6 +7,7 @@ patrol, and what was left of it below stays for good.
 
 from collections.abc import Iterable, Iterator
 
+from syncer.home import Home
 from syncer.keys import ADDRESS, NODE, STORE, VOLUME, Key
 from syncer.kinds import BY_NAME
 from syncer.mirrors import MIRRORS
@@ -21,21 +22,30 @@ from tenancy import marks
 class Roll:
     """Counts through what a tenant has on either side."""
 
-    def __init__(self, view: TenantView, pods: PodIndex, super_cluster: SuperCluster) -> None:
+    def __init__(
+        self, view: TenantView, pods: PodIndex, super_cluster: SuperCluster, home: Home
+    ) -> None:
         self._view = view
         self._pods = pods
         self._below = super_cluster
+        self._home = home
 
     def keys(self) -> Iterator[Key]:
         """Yield every key that may have work."""
         view, below = self._view, self._below
-        for kind in BY_NAME:
-            for entry in view.stores[kind].list():
+        for kind in below.stores:
+            for entry in view.stores[kind].list() if kind in BY_NAME else ():
                 yield self._key(kind, entry.namespace, entry.name)
         for kind, entry in below.owned_by(view.tenant.uid):
             key = below.key_of(kind, entry)
             if key is not None:
                 yield key
+        if below is self._home:
+            yield from self._of_home()
+
+    def _of_home(self) -> Iterator[Key]:
+        """Yield what there is in the home cluster alone."""
+        view, below = self._view, self._home
         is_exposed = view.policy.nodes.expose == "all"
         exposed = (entry.name for entry in below.nodes.list() if is_exposed)
         shown = (entry.name for entry in view.stores[NODE].list())
@@ -53,7 +63,9 @@ class Roll:
 
     def of_mirror(self, kind: str) -> Iterable[Key]:
         """Yield the keys of a mirrored kind."""
-        for store in (self._view.stores[kind], self._below.classes[kind]):
+        if self._below is not self._home:
+            return
+        for store in (self._view.stores[kind], self._home.classes[kind]):
             for entry in store.list():
                 yield self._key(kind, "", entry.name)
 
@@ -61,9 +73,9 @@ class Roll:
         """Return what the tenant calls every volume that concerns it."""
         uid = self._view.tenant.uid
         found = {entry.name for entry in self._view.stores[VOLUME].list()}
-        own = self._below.volumes.index(BY_TENANT, uid)
+        own = self._home.volumes.index(BY_TENANT, uid)
         found |= {entry.annotations.get(marks.VOLUME, "") for entry in own}
-        claims_below = self._below.stores[claims.CLAIM].index(BY_TENANT, uid)
+        claims_below = self._home.stores[claims.CLAIM].index(BY_TENANT, uid)
         found |= {volumes.named_by(entry) for entry in claims_below}
         return found - {""}
 

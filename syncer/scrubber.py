@@ -14,8 +14,9 @@ import orjson
 
 from kubeio import Object
 from kubeio.store import Store
+from syncer.home import Home
 from syncer.supercluster import SuperCluster
-from tenancy import ownership
+from tenancy import marks, ownership
 from tenancy.ownership import Tenant
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
@@ -35,16 +36,19 @@ AN_AGENT = "node-agent"
 class Scrubber:
     """What one tenant may not read."""
 
-    def __init__(self, tenant: Tenant, super_cluster: SuperCluster, nodes: Store) -> None:
-        """`nodes` are those that the tenant is shown."""
+    def __init__(
+        self, tenant: Tenant, super_cluster: SuperCluster, home: Home, nodes: Store
+    ) -> None:
+        """`nodes` are those that the tenant is shown; texts come from `super_cluster`."""
         self._tenant = tenant
+        self._home = home
         self._super_cluster = super_cluster
         self._nodes = nodes
 
     def clean(self, text: str, *, node: str = "") -> str:
         """Return a text without names that are not the tenant's; `node` is one that it may know."""
         text = text[:_MAX_TEXT]
-        agents = {entry.name for entry in self._super_cluster.agents.list()}
+        agents = {entry.name for entry in self._home.agents.list()}
         text = _LABEL.sub(lambda found: self._label(found.group(), agents), text)
         return _NODE.sub(lambda found: self._node(found.group(), node), text)
 
@@ -77,7 +81,8 @@ class Scrubber:
         entry = self._super_cluster.stores["Namespace"].get("", word)
         if entry is None:
             return ANOTHER if self._is_other_root(word) else word
-        owner = ownership.owner_of({"annotations": entry.annotations})
+        record = {"annotations": entry.annotations}
+        owner = ownership.owner_of(record, self._tenant.registration)
         is_own = owner is not None and owner.vc_uid == self._tenant.uid
         return owner.namespace if owner is not None and is_own else ANOTHER
 
@@ -86,13 +91,19 @@ class Scrubber:
             word.startswith(f"{entry.namespace}-")
             and word.endswith(f"-{entry.name}")
             and len(word) == len(entry.namespace) + len(entry.name) + _ROOT_EXTRA
-            for entry in self._super_cluster.virtual_clusters.list()
+            for entry in self._home.virtual_clusters.list()
             if entry.uid != self._tenant.uid
         )
 
     def _node(self, word: str, known: str) -> str:
         # A node may be called like any word of a sentence; what looks like none is looked up.
         is_like_one = any(character in "-.0123456789" for character in word)
-        if not is_like_one or word == known or self._super_cluster.nodes.get("", word) is None:
+        if not is_like_one or word == known:
             return word
-        return word if self._nodes.get("", word) is not None else A_NODE
+        node = self._super_cluster.nodes.get("", word)
+        if node is None:
+            return word
+        shown = self._nodes.get("", word)
+        # A tenant may call a node of its own like one of ours, as may another super cluster.
+        is_shown = shown is not None and shown.annotations.get(marks.UID) == node.uid
+        return word if is_shown else A_NODE

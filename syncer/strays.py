@@ -35,9 +35,7 @@ async def look(kind: Kind, key: Key, session: Session) -> None:
         session.reminders.is_in_sight(key)
         return
     metadata = live["metadata"]
-    owner = ownership.owner_of(metadata)
-    is_ours = owner is not None and owner.vc_uid == session.tenant.uid
-    if not is_ours or "deletionTimestamp" in metadata:
+    if not session.tenant.owns(metadata) or "deletionTimestamp" in metadata:
         session.reminders.is_in_sight(key)
         return
     await put_labels_back(kind, metadata, session)

@@ -1,8 +1,8 @@
-"""Which tenants are engaged: a session for each, started, restarted and ended.
+"""Which tenants are engaged: a link for each, with its sessions, started, restarted and ended.
 
 Owns one keeper per VirtualCluster. A tenant is engaged while its VirtualCluster lives, its
 TenantPolicy can be read and its root namespace has a kubeconfig for the syncer; another kubeconfig,
-slice or policy means a new session.
+slice or policy means a new link.
 Must not know what a session does. Hazard: a tenant whose VirtualCluster is being deleted is told
 `Disengaged` only when nothing of it is in hand any more, because vc-manager deletes after that.
 """
@@ -26,10 +26,11 @@ from kubeio.worker import Wait
 from syncer import binding, conditions, wiring
 from syncer.binding import Unbound
 from syncer.figures import TenantCounts
-from syncer.keys import Key
+from syncer.home import Home
+from syncer.keys import HOME, Key
+from syncer.link import FIRST_LISTS_AT_ONCE, Link
 from syncer.rejections import STUMBLES
-from syncer.session import FIRST_LISTS_AT_ONCE, Session
-from syncer.supercluster import SuperCluster
+from syncer.session import Session
 from tenancy import marks
 from tenancy.names import NameProblemError
 from tenancy.policies import BASELINE, TenantPolicySpec
@@ -39,14 +40,14 @@ KUBECONFIG = "syncer-kubeconfig"
 """Name of the Secret, and of its key, with the syncer's own credential for a tenant."""
 
 STEADY_SECONDS = 60.0
-"""A session that lasted this long is no failure; shorter ones follow each other ever slower."""
+"""A link that lasted this long is no failure; shorter ones follow each other ever slower."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plan:
-    """What a session is made of; a session ends when its plan changes."""
+    """What a link and its sessions are made of; they end when the plan changes."""
 
     cluster: VirtualCluster
     kubeconfig: bytes
@@ -63,15 +64,17 @@ class Plan:
 
 
 class Tenants:
-    """All tenants of one super cluster."""
+    """All tenants."""
 
-    def __init__(self, super_cluster: SuperCluster, queue: FairQueue[Key]) -> None:
-        self.sessions: dict[str, Session] = {}
+    def __init__(self, home: Home, queue: FairQueue[Key]) -> None:
+        self.links: dict[str, Link] = {}
         """Engaged tenants by the UID of their VirtualCluster."""
-        self._super_cluster = super_cluster
+        self.sessions: dict[str, dict[str, Session]] = {HOME: {}}
+        """What they have in each super cluster, as `Sessions`."""
+        self._home = home
         self._queue = queue
         self._turns = asyncio.Semaphore(FIRST_LISTS_AT_ONCE)
-        self._counts = TenantCounts(self.sessions, self._count)
+        self._counts = TenantCounts(self.links, self._count)
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -80,28 +83,28 @@ class Tenants:
         """Keep tenants until cancelled; the super cluster's caches are complete."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._super_cluster.virtual_clusters.subscribe(self._cluster_changed, replay=True)
-            self._super_cluster.credentials.subscribe(self._credential_changed)
-            self._super_cluster.policies.subscribe(self._policy_changed)
+            self._home.virtual_clusters.subscribe(self._cluster_changed, replay=True)
+            self._home.credentials.subscribe(self._credential_changed)
+            self._home.policies.subscribe(self._policy_changed)
             await asyncio.Event().wait()
 
     def _cluster_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         for entry in (old, new):
             if entry is not None:
                 self._touch(entry.uid)
-        session = self.sessions.get(new.uid) if new is not None else None
-        if session is not None:
-            session.look_at_store()
+        link = self.links.get(new.uid) if new is not None else None
+        if link is not None:
+            link.look_at_store()
 
     def _credential_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
-        for entry in self._super_cluster.virtual_clusters.list():
+        for entry in self._home.virtual_clusters.list():
             parsed = _parse(entry)
             if parsed is not None and parsed.tenant.root == namespace:
                 self._touch(entry.uid)
 
     def _policy_changed(self, *_: object) -> None:
-        for entry in self._super_cluster.virtual_clusters.list():
+        for entry in self._home.virtual_clusters.list():
             self._touch(entry.uid)  # a plan that comes out the same changes nothing
 
     def _touch(self, uid: str) -> None:
@@ -114,10 +117,10 @@ class Tenants:
 
     def _count(self) -> int:
         """Count the VirtualClusters that somebody still wants."""
-        return sum(not entry.deleting for entry in self._super_cluster.virtual_clusters.list())
+        return sum(not entry.deleting for entry in self._home.virtual_clusters.list())
 
     def _entry(self, uid: str) -> Entry | None:
-        entries = self._super_cluster.virtual_clusters.list()
+        entries = self._home.virtual_clusters.list()
         return next((entry for entry in entries if entry.uid == uid), None)
 
     async def _keep(self, uid: str) -> None:
@@ -135,7 +138,7 @@ class Tenants:
         self._keepers.pop(uid, None)
 
     async def _keep_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
-        """Say how things are and have one session, or wait until there can be one."""
+        """Say how things are and have one link, or wait until there can be one."""
         uid = entry.uid
         if entry.deleting and not await self._say_disengaged(entry):
             await _first(changed, backoff.next())
@@ -158,14 +161,14 @@ class Tenants:
                 await self._until_changed(uid, plan.digest())
 
     def _plan(self, entry: Entry) -> Plan | None:
-        """Return what a tenant's session is made of, or None while it cannot have one."""
+        """Return what a tenant's link is made of, or None while it cannot have one."""
         cluster = _parse(entry)
         if cluster is None or cluster.deleting or not cluster.status.service_cidr:
             return None
-        policy = binding.bound(cluster.spec, self._super_cluster.policies)
+        policy = binding.bound(cluster.spec, self._home.policies)
         if isinstance(policy, Unbound):
             return None
-        secret = self._super_cluster.credentials.get(cluster.tenant.root, KUBECONFIG)
+        secret = self._home.credentials.get(cluster.tenant.root, KUBECONFIG)
         if secret is None or secret.labels.get(marks.VC_UID, cluster.tenant.uid) != entry.uid:
             return None
         data = secret.decode().get("data") or {}
@@ -179,33 +182,39 @@ class Tenants:
         )
 
     async def _engage(self, uid: str, plan: Plan) -> str:
-        """Run a session until its plan changes; returns why it failed, empty when it did not."""
-        await self._super_cluster.turns.fresh()  # a start makes all of them: milliseconds each
+        """Run a link until its plan changes; returns why it failed, empty when it did not."""
+        await self._home.turns.fresh()  # a start makes all of them: milliseconds each
         try:
-            session = Session(
+            link = Link(
                 plan.cluster,
                 config.tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
-                tenant_slice=ipaddress.ip_network(plan.slice),
-                super_cluster=self._super_cluster,
+                home=self._home,
                 queue=self._queue,
                 turns=self._turns,
+            )
+            session = Session(
+                link,
+                self._home,
+                tenant_slice=ipaddress.ip_network(plan.slice),
                 policy=plan.policy,
             )
         except (errors.CredentialsProblem, ValueError) as problem:
             return str(problem)
         wiring.wire_tenant(session)
-        self.sessions[uid] = session
-        running = asyncio.ensure_future(session.run())
+        link.sessions.append(session)
+        self.links[uid], self.sessions[HOME][uid] = link, session
+        running = asyncio.ensure_future(link.run())
         watching = asyncio.ensure_future(self._until_changed(uid, plan.digest()))
         try:
             await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
-            await session.drained()
+            await link.drained()
         finally:
             for task in (running, watching):
                 task.cancel()
             await asyncio.wait((running, watching))
-            self.sessions.pop(uid, None)
-            self._queue.drop_group(uid)
+            self.links.pop(uid, None)
+            self.sessions[HOME].pop(uid, None)
+            self._queue.drop_group(session.group)
             _log.info("tenant.left", tenant=plan.cluster.tenant.root)
         return _why(running)
 
@@ -233,7 +242,7 @@ class Tenants:
         """Say that there is no policy, or correct older words; tells whether that is said."""
         cluster = None if entry.deleting else _parse(entry)
         if cluster is not None:
-            policy = binding.bound(cluster.spec, self._super_cluster.policies)
+            policy = binding.bound(cluster.spec, self._home.policies)
             if isinstance(policy, Unbound):
                 return await self._say(entry, reason=policy.reason, message=policy.message)
         if entry.deleting or not conditions.was_said(entry):
@@ -251,7 +260,7 @@ class Tenants:
             *conditions.held_before(entry),
         ]
         try:
-            await conditions.say(self._super_cluster.client, entry, wanted)
+            await conditions.say(self._home.client, entry, wanted)
         except errors.KubeError as problem:
             _log.warning("tenant.not_told", problem=str(problem))
             return False
@@ -275,7 +284,7 @@ def _parse(entry: Entry) -> VirtualCluster | None:
 
 
 def _why(running: "asyncio.Future[None]") -> str:
-    """Return why a session ended by itself, empty when it was ended."""
+    """Return why a link ended by itself, empty when it was ended."""
     if running.cancelled():
         return ""
     problem = running.exception()

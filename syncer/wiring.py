@@ -19,7 +19,6 @@ from syncer.pod_index import Changes
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, is_reserved_name, refs_of
 from syncer.session import Session
 from syncer.special import claims, events, pods, volumes
-from syncer.special.addresses import is_in_slice
 from syncer.special.disruption_budgets import BUDGET
 from syncer.supercluster import SuperCluster
 from tenancy import marks, ownership
@@ -28,9 +27,12 @@ from tenancy import marks, ownership
 
 
 def wire_tenant(session: Session) -> None:
-    """Subscribe a session to its own caches."""
+    """Subscribe a session to its tenant's caches."""
     for kind in kinds.BY_NAME:
-        session.stores[kind].subscribe(partial(_tenant_changed, session, kind))
+        if kind in session.super_cluster.stores:
+            session.stores[kind].subscribe(partial(_tenant_changed, session, kind))
+    if session.super_cluster is not session.link.home:
+        return
     for kind in (NODE, ADDRESS, VOLUME, *mirrors.BY_KIND):
         session.stores[kind].subscribe(partial(_shown_changed, session, kind))
     session.stores[VOLUME].subscribe(partial(_own_volume_changed, session))
@@ -95,7 +97,7 @@ def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -
         forced = key.kind == "Pod" and pods.was_forced(old.decode())
         session.deletions.saw_gone(key, old.uid, forced=forced)
     else:
-        session.doubt_store()  # absence from a list: perhaps it is another store
+        session.link.doubt_store()  # absence from a list: perhaps it is another store
 
 
 def _pod_moved(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
@@ -142,7 +144,7 @@ def _shown_changed(
         return
     key = session.key(kind, "", entry.name)
     if session.expectations.seen(Side.TENANT, key, new) is News.FOREIGN:
-        _suspect(session, Side.TENANT, key, old, new)
+        suspect(session, Side.TENANT, key, old, new)
     if kind == NODE:
         ripples.node_changed(session, entry.name, low=not live)
     session.wake(key)
@@ -168,7 +170,7 @@ def _claim_changed(session: Session, old: Entry | None, new: Entry | None, live:
             session.add(session.key(VOLUME, "", name), low=not live)
 
 
-def _suspect(session: Session, side: Side, key: Key, old: Entry | None, new: Entry | None) -> None:
+def suspect(session: Session, side: Side, key: Key, old: Entry | None, new: Entry | None) -> None:
     """Somebody else changed or removed what was there, and may have had no business to."""
     if old is not None and (new is not None or not old.deleting):
         revision = revision_of(new.resource_version) if new is not None else 0
@@ -179,40 +181,32 @@ def _suspect(session: Session, side: Side, key: Key, old: Entry | None, new: Ent
 
 
 class SuperWiring:
-    """Routes what happens in the super cluster to whatever sessions there are at that moment."""
+    """Routes what happens in a super cluster to whatever sessions there are at that moment."""
 
     def __init__(self, super_cluster: SuperCluster, sessions: Mapping[str, Session]) -> None:
-        self._super_cluster = super_cluster
-        self._sessions = sessions
+        """`sessions` are those of this super cluster, by the UID of the VirtualCluster."""
+        self.super_cluster = super_cluster
+        self.sessions = sessions
 
     def subscribe(self) -> None:
         """Subscribe to every cache of the super cluster."""
-        below = self._super_cluster
+        below = self.super_cluster
         for kind, store in below.stores.items():
             store.subscribe(partial(self._changed, kind))
-        below.nodes.subscribe(self._node_changed)
-        below.agents.subscribe(self._agent_changed)
-        below.addresses.subscribe(self._address_changed)
         below.events.subscribe(self._event_changed)
-        below.volumes.subscribe(self._volume_changed)
-        below.stores[claims.CLAIM].subscribe(self._super_claim_changed)
-        for store in (below.stores["Ingress"], below.other_ingresses):
-            store.subscribe(self._hosts_changed)
-        for kind, store in below.classes.items():
-            store.subscribe(partial(self._class_changed, kind))
         below.ranges.subscribe(self._ranges_changed)
 
     def _changed(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
         before: Key | None = None
         for entry in (old, new):  # both: the labels that name the tenant may have been edited
-            key = self._super_cluster.key_of(kind, entry) if entry is not None else None
-            session = self._sessions.get(key.tenant) if key is not None else None
+            key = self.super_cluster.key_of(kind, entry) if entry is not None else None
+            session = self.sessions.get(key.tenant) if key is not None else None
             if key is None or session is None or key == before:
                 continue
             before = key
             news = session.expectations.seen(Side.SUPER, key, new)
             if news is News.FOREIGN and _is_rewritten(old, new):
-                _suspect(session, Side.SUPER, key, old, new)
+                suspect(session, Side.SUPER, key, old, new)
             if new is not None:
                 session.reminders.is_in_sight(key)
             elif old is not None:
@@ -231,92 +225,22 @@ class SuperWiring:
             elif news is not News.QUIET and not tidings.is_only_later(session, key, old, new):
                 tidings.wake(session, Side.SUPER, key, news, new)
 
-    def _hosts_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
-        ripples.hosts_changed(self._sessions.values(), old, new)
-
     def _ranges_changed(self) -> None:
-        for session in self._sessions.values():
+        for session in self.sessions.values():
             ripples.ranges_changed(session)
-
-    def _node_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
-        entry = new or old
-        if entry is not None:
-            ripples.super_node_changed(self._sessions.values(), old, new, low=not live)
-            self._node_touched(entry.name, low=not live)
-
-    def _agent_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
-        nodes = {
-            str((entry.decode().get("spec") or {}).get("nodeName") or "")
-            for entry in (old, new)
-            if entry is not None
-        }
-        for node in nodes - {""}:
-            self._node_touched(node, low=not live)
-
-    def _node_touched(self, node: str, *, low: bool) -> None:
-        for session in self._sessions.values():
-            is_shown = session.stores[NODE].get("", node) is not None
-            if session.exposes_all or is_shown or session.pods.is_on_node(node):
-                session.add(session.key(NODE, "", node), low=low)
-
-    def _address_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
-        entry = new or old
-        if entry is None:
-            return
-        for session in self._sessions.values():
-            if is_in_slice(entry.name, session.view):
-                session.add(session.key(ADDRESS, "", entry.name), low=not live)
-
-    def _class_changed(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
-        entry = new or old
-        if entry is None:
-            return
-        for session in self._sessions.values():
-            key = session.key(kind, "", entry.name)
-            session.wake(key)
-            session.add(key, low=not live)
-            ripples.class_changed(session, kind, entry.name, low=not live)
-
-    def _volume_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
-        """A volume concerns the tenant that wrote it, and the one whose claim it is for."""
-        for entry in (old, new):
-            if entry is None:
-                continue
-            writer = self._sessions.get(entry.labels.get(marks.VC_UID, ""))
-            if writer is not None:
-                key = writer.key(VOLUME, "", entry.annotations.get(marks.VOLUME, ""))
-                is_ours = writer.expectations.seen(Side.SUPER, key, new) is not News.FOREIGN
-                if entry is old and not is_ours:
-                    _suspect(writer, Side.SUPER, key, old, new)
-                if new is None:
-                    writer.deletions.forget(key)
-                writer.wake(key)
-                writer.add(key, low=not live)
-            place = volumes.claim_named(entry)
-            space = self._super_cluster.stores["Namespace"].get("", place[0]) if place else None
-            owner = ownership.owner_of({"annotations": space.annotations}) if space else None
-            session = self._sessions.get(owner.vc_uid) if owner is not None else None
-            if session is None or space is None or place is None:
-                continue
-            session.add(session.key(VOLUME, "", entry.name), low=not live)
-            above = space.labels.get(marks.NAMESPACE, "")
-            session.add(session.key(claims.CLAIM, above, place[1]), low=not live)
-
-    def _super_claim_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
-        """A claim that is bound shows its volume, and takes it along when it goes."""
-        for entry in (old, new):
-            session = self._sessions.get(entry.labels.get(marks.VC_UID, "")) if entry else None
-            name = volumes.named_by(entry) if entry is not None else ""
-            if session is not None and name:
-                session.add(session.key(VOLUME, "", name), low=not live)
 
     def _event_changed(self, _: Entry | None, new: Entry | None, live: bool) -> None:
         """Take an Event up: only from the running watch, as a list repeats what was told."""
         if new is None or not live:
             return
-        namespace = self._super_cluster.stores["Namespace"].get("", new.namespace)
-        owner = ownership.owner_of({"annotations": namespace.annotations}) if namespace else None
-        session = self._sessions.get(owner.vc_uid) if owner is not None else None
+        namespace = self.super_cluster.stores["Namespace"].get("", new.namespace)
+        registration = self.super_cluster.registration
+        owner = (
+            ownership.owner_of({"annotations": namespace.annotations}, registration)
+            if namespace
+            else None
+        )
+        session = self.sessions.get(owner.vc_uid) if owner is not None else None
         if session is None or owner is None or not session.is_ready:
             return
         event = new.decode()
@@ -341,7 +265,8 @@ def _left(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> N
 
 def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:
     """Remember that a bound twin is gone: its tenant pod is lost, whatever it has heard of it."""
-    owner = ownership.owner_of({"annotations": super_pod.annotations})
+    annotations = {"annotations": super_pod.annotations}
+    owner = ownership.owner_of(annotations, session.tenant.registration)
     if owner is not None and (last.get("spec") or {}).get("nodeName"):
         session.reminders.saw_bound_twin_end(
             owner.uid,

@@ -1,6 +1,7 @@
 """Who owns a super object: read from and written to its metadata; pure.
 
-Ownership is two UIDs, the VirtualCluster's and the tenant object's. A name is only where to look.
+Ownership is two UIDs, the VirtualCluster's and the tenant object's, and beyond the home cluster a
+third one, that of the SuperCluster. A name is only where to look.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,13 @@ class Tenant:
     """UID of the VirtualCluster."""
     root: str
     """Root namespace, the key."""
+    registration: str = ""
+    """UID of the SuperCluster in which it is looked at; empty in the home cluster."""
+
+    def owns(self, metadata: Mapping[str, Any]) -> bool:
+        """Tell whether a super object is this tenant's."""
+        owner = owner_of(metadata, self.registration)
+        return owner is not None and owner.vc_uid == self.uid
 
 
 class Owner(NamedTuple):
@@ -32,11 +40,15 @@ class Owner(NamedTuple):
     namespace: str
 
 
-def owner_of(metadata: Mapping[str, Any]) -> Owner | None:
-    """Return the recorded owner of a super object, or None when the record is not complete."""
+def owner_of(metadata: Mapping[str, Any], registration: str = "") -> Owner | None:
+    """Return the recorded owner of a super object, or None when the record is not complete.
+
+    What was made for another registration than that of the cluster it is looked at in is a
+    stranger's, too.
+    """
     annotations = metadata.get("annotations") or {}
     vc_uid, uid = annotations.get(marks.VC_UID), annotations.get(marks.UID)
-    if not vc_uid or not uid:
+    if not vc_uid or not uid or annotations.get(marks.SUPER_CLUSTER, "") != registration:
         return None
     return Owner(vc_uid, uid, annotations.get(marks.NAMESPACE, ""))
 
@@ -49,6 +61,7 @@ def labels(tenant: Tenant, tenant_namespace: str) -> dict[str, str]:
         marks.VC_NAME: tenant.name,
         marks.VC_NAMESPACE: tenant.namespace,
         marks.VC_UID: tenant.uid,
+        **_registered(tenant),
     }
     return {**found, marks.NAMESPACE: tenant_namespace} if tenant_namespace else found
 
@@ -62,4 +75,9 @@ def annotations(tenant: Tenant, tenant_namespace: str, tenant_uid: str) -> dict[
         marks.VC_UID: tenant.uid,
         marks.NAMESPACE: tenant_namespace,
         marks.UID: tenant_uid,
+        **_registered(tenant),
     }
+
+
+def _registered(tenant: Tenant) -> dict[str, str]:
+    return {marks.SUPER_CLUSTER: tenant.registration} if tenant.registration else {}

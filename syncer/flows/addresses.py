@@ -20,7 +20,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 async def reconcile(key: Key, session: Session) -> Verdict:
     """Reserve or free one address."""
-    below = session.super_cluster.addresses.get("", key.name)
+    below = session.link.home.addresses.get("", key.name)
     reserved = session.stores[ADDRESS].get("", key.name)
     if session.is_behind(key, reserved, None):
         return Again(BEHIND_SECONDS)

@@ -32,7 +32,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     tenant_x = store.get("", key.name)
     if session.is_behind(key, tenant_x, None):
         return Again(BEHIND_SECONDS)
-    super_x = session.super_cluster.classes[key.kind].get("", key.name)
+    super_x = session.link.home.classes[key.kind].get("", key.name)
     if super_x is not None and mirrors.is_selected(mirror, session.view.policy.sync, super_x):
         wanted = mirrors.body(mirror, super_x.decode())
         return await show(mirror.shape, key, wanted, tenant_x, session)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Verdict, Wait
-from syncer import decide, denials, downward, kinds, policy
+from syncer import denials, downward, kinds, policy
 from syncer.downward import Pair
 from syncer.expectations import Side
 from syncer.flows import pod_placement, tokens
@@ -47,7 +47,7 @@ from syncer.special import (
 from syncer.special.pod_build import Built, PodFacts
 from syncer.special.pod_scheduling import Placement
 from syncer.special.token_specs import TokenSpec
-from tenancy import names, ownership
+from tenancy import names
 from tenancy.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 
 STRANGER_SECONDS = 60.0
@@ -300,8 +300,7 @@ async def _refuse_strangers(pair: Pair, spec: Object, session: Session) -> None:
             )
         except errors.NotFound:
             continue
-        owner = ownership.owner_of(live["metadata"])
-        if owner is None or owner.vc_uid != session.tenant.uid:
+        if not session.tenant.owns(live["metadata"]):
             message = (
                 f"a reference to {ref.kind} {ref.name}: the name is taken by an object that belongs"
                 " to somebody else; choose another name (rule name-taken)"
@@ -313,8 +312,7 @@ async def _refuse_strangers(pair: Pair, spec: Object, session: Session) -> None:
 
 
 def _is_ours(entry: Entry | None, session: Session) -> bool:
-    side = decide.super_side(entry)
-    return side is not None and side.vc_uid == session.tenant.uid
+    return entry is not None and session.tenant.owns({"annotations": entry.annotations})
 
 
 def _is_below(kind: Kind, key: Key, session: Session) -> bool:

@@ -97,12 +97,12 @@ async def _apart(kind: Kind, pair: Pair, session: Session) -> Verdict:
     """There is no tenant pod, or another one's twin, or a stranger, has its name below."""
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
-        decide.super_side(pair.super_x, tenant_namespace(pair.key)),
+        session.super_side(pair.super_x, tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
     )
     match decision.verdict, decision.grounds:
         case Decided.DELETE, Grounds() as grounds:
-            forced = session.deletions.was_forced(pair.key, _recorded(pair))
+            forced = session.deletions.was_forced(pair.key, _recorded(pair, session))
             grace = 0 if forced else None
             return await downward.delete(kind, pair, grounds, session, grace_seconds=grace)
         case Decided.FOREIGN, _:
@@ -113,9 +113,9 @@ async def _apart(kind: Kind, pair: Pair, session: Session) -> Verdict:
     return Done()
 
 
-def _recorded(pair: Pair) -> str:
+def _recorded(pair: Pair, session: Session) -> str:
     """Return the UID of the tenant pod that a super pod records."""
-    side = decide.super_side(pair.super_x)
+    side = session.super_side(pair.super_x)
     return side.uid if side is not None else ""
 
 
@@ -288,7 +288,7 @@ async def _prove_gone(both: Both) -> None:
         )
     except errors.NotFound:
         return
-    if decide.is_owned(live["metadata"], both.session.tenant.uid, both.tenant_x.uid):
+    if decide.is_owned(live["metadata"], both.session.tenant, both.tenant_x.uid):
         await strays.put_labels_back(both.kind, live["metadata"], both.session)
         raise Wait("the twin lives, the cache is behind", BEHIND_SECONDS)
 

@@ -54,7 +54,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     if entry is None:
         return await _make(key, session)
     session.reminders.tokens.pop(key, None)
-    token = token_specs.spec_of_secret(entry.annotations)
+    token = token_specs.spec_of_secret(entry.annotations, session.tenant.registration)
     if token is None or entry.deleting or not session.is_twin(entry, token.account_uid):
         return Done()
     # An older account's Secret may outlive the account.

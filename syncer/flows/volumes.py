@@ -38,7 +38,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 async def reconcile(key: Key, session: Session) -> Verdict:
     """Bring one volume in step."""
     tenant_x = session.stores[key.kind].get("", key.name)
-    twin = session.super_cluster.volumes.get("", names.volume(session.tenant.uid, key.name))
+    twin = session.link.home.volumes.get("", names.volume(session.tenant.uid, key.name))
     if session.is_behind(key, tenant_x, twin):
         return Again(BEHIND_SECONDS)
     own = tenant_x if tenant_x is not None and not mirrors.is_ours(tenant_x) else None
@@ -54,7 +54,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
 
 async def _up(key: Key, tenant_x: Entry | None, session: Session) -> Verdict:
     """Show the volume of this name that a claim of the tenant is bound to."""
-    super_x = session.super_cluster.volumes.get("", key.name)
+    super_x = session.link.home.volumes.get("", key.name)
     claim = volumes.claim_below(super_x, session.view) if super_x is not None else None
     if super_x is None or claim is None:
         if tenant_x is None or not mirrors.is_ours(tenant_x):
@@ -104,7 +104,7 @@ async def _down(pair: Pair, session: Session) -> Verdict:
     claim = _claim_of(own, session) if own is not None else None
     decision = decide.decide(
         decide.tenant_side(own),
-        decide.super_side(twin),
+        session.super_side(twin),
         vc_uid=session.tenant.uid,
         wanted=claim is not None,
     )

@@ -61,7 +61,7 @@ def told(
     `name` is the tenant object's; `clean` takes names out of texts that are not the tenant's. None
     when the object is not the one that the Event is about, or the container is not the tenant's.
     """
-    owner = ownership.owner_of(twin)
+    owner = ownership.owner_of(twin, view.tenant.registration)
     uid = regards(event)[3]
     if owner is None or owner.vc_uid != view.tenant.uid or (uid and uid != twin["uid"]):
         return None

@@ -151,10 +151,10 @@ def _digest(data: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-def spec_of_secret(annotations: Mapping[str, str]) -> TokenSpec | None:
+def spec_of_secret(annotations: Mapping[str, str], registration: str = "") -> TokenSpec | None:
     """Return what a token Secret says of itself, or None when it is none of ours."""
     seconds = annotations.get(marks.TOKEN_SECONDS, "")
-    owner = ownership.owner_of({"annotations": annotations})
+    owner = ownership.owner_of({"annotations": annotations}, registration)
     if owner is None or not seconds.isdigit() or marks.ACCOUNT not in annotations:
         return None
     pod, _, pod_uid = annotations.get(marks.TOKEN_POD, "").partition("/")

@@ -18,7 +18,7 @@ import structlog
 
 from kubeio import Object, errors, secret_config
 from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio.endpoint import Endpoint, digest_of
 from kubeio.worker import Again, Done
 from kubeio.worker import Verdict as Outcome
 from tenancy import conditions, marks, super_clusters
@@ -31,7 +31,7 @@ from vcmanager.targets import census, judgement, probe
 from vcmanager.targets.judgement import Verdict
 from vcmanager.targets.neighbours import Neighbours, status_of
 from vcmanager.targets.probe import Sight
-from vcmanager.targets.watch import Look, digest_of
+from vcmanager.targets.watch import Look
 
 ALIVE_SECONDS = 30.0
 """How often a cluster that is well is asked whether it answers."""

@@ -7,14 +7,13 @@ all of it costs nothing while there is no target: the watch begins with the firs
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio.endpoint import Endpoint, digest_of
 from kubeio.reflector import Reflector
 from kubeio.store import Entry, Store
 from kubeio.wire import Fence
@@ -133,16 +132,3 @@ class Targets:
         known = self._clients.pop(name, None)
         if known is not None:
             await known[1].__aexit__(None, None, None)
-
-
-def digest_of(endpoint: Endpoint) -> str:
-    """Return what tells two endpoints apart, without any secret in it."""
-    parts = (
-        endpoint.server.encode(),
-        endpoint.tls_server_name.encode(),
-        endpoint.ca,
-        endpoint.client_cert,
-        endpoint.client_key,
-        endpoint.token.encode(),
-    )
-    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()

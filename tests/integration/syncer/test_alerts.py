@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from syncer import session as sessions
+from syncer import link as links
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
@@ -82,7 +82,7 @@ async def test_a_virtual_cluster_that_is_not_followed(own: World):
     }
     await own.below.create(VIRTUAL_CLUSTERS, body)
     try:
-        store = own.running[-1].super_cluster.virtual_clusters
+        store = own.running[-1].home.virtual_clusters
         await eventually(lambda: store.get("default", "nowhere"))
         assert troubles(scraped()) == ["VirtualClusterTenantNotEngaged"]
     finally:
@@ -92,14 +92,14 @@ async def test_a_virtual_cluster_that_is_not_followed(own: World):
 
 
 async def test_a_tenant_that_is_silent(own: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sessions, "UNREACHABLE_SECONDS", 0.5)
-    monkeypatch.setattr(sessions, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(links, "UNREACHABLE_SECONDS", 0.5)
+    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.1)
     own.tenant_plane.kill_apiserver()
-    await eventually(lambda: own.session.problem, within=60)
+    await eventually(lambda: own.session.link.problem, within=60)
     found = firing(scraped())["VirtualClusterTenantInTrouble"]
     assert [alert.labels["condition"] for alert in found] == ["unreachable"]
     await own.tenant_plane.start()
-    await eventually(lambda: not own.session.problem, within=60)
+    await eventually(lambda: not own.session.link.problem, within=60)
     assert "VirtualClusterTenantInTrouble" not in firing(scraped())
 
 

@@ -9,7 +9,7 @@ import pytest
 from kubeio import Object
 from kubeio.errors import NotFound
 from syncer import breaker
-from syncer import session as sessions
+from syncer import link as links
 from tenancy import marks, names, ownership
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -219,11 +219,11 @@ async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_i
     synced: World, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(breaker, "REFUSING_SECONDS", 0.5)
-    monkeypatch.setattr(sessions, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.2)
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
-    await asyncio.sleep(sessions._LOOK_SECONDS)
+    await asyncio.sleep(links._LOOK_SECONDS)
 
     async def is_denied(number: int) -> bool:
         await synced.report(space, "web", message=f"round {number}")

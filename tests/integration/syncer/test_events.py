@@ -151,7 +151,7 @@ async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: World):
     agent["metadata"]["labels"] = {"app.kubernetes.io/name": marks.AGENT}
     agent["spec"]["serviceAccountName"] = "default"
     await eventually(lambda: synced.below.create(PODS, agent, namespace=HOME))
-    caches = synced.running[-1].super_cluster
+    caches = synced.running[-1].home
     agent_name = agent["metadata"]["name"]
     await eventually(
         lambda: (

@@ -20,8 +20,8 @@ from syncer import leaves, verdicts
 from syncer.access import SUPER_ACCESS
 from syncer.kinds import KINDS
 from syncer.leaves import Only, Refuse, Walk
+from syncer.link import OPTIONAL, WATCHED
 from syncer.rejections import REASON
-from syncer.session import OPTIONAL, WATCHED
 from tests.integration.syncer.negative_list import CASES
 from tests.integration.syncer.negative_list.cases import (
     Case,

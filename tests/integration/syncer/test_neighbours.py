@@ -80,17 +80,17 @@ async def test_a_tenant_joins_and_leaves_while_the_syncer_runs(world: World):
     """Another VirtualCluster of the same control plane: engaged, told, and let go of."""
     async with world.syncer() as syncer:
         joined = await declare(world.below, world.tenant_plane)
-        await eventually(lambda: joined.uid in syncer.tenants.sessions, within=30)
-        await eventually(lambda: syncer.tenants.sessions[joined.uid].is_ready, within=30)
+        await eventually(lambda: joined.uid in syncer.tenants.links, within=30)
+        await eventually(lambda: syncer.tenants.links[joined.uid].is_ready, within=30)
         await world.below.delete(VIRTUAL_CLUSTERS, joined.name, namespace=joined.namespace)
-        await eventually(lambda: joined.uid not in syncer.tenants.sessions)
+        await eventually(lambda: joined.uid not in syncer.tenants.links)
         assert world.is_engaged()
 
 
 async def test_a_new_kubeconfig_is_taken_without_losing_anything(world: World):
     from tenancy.resources import SECRETS  # noqa: PLC0415 - only here
 
-    async with world.syncer() as syncer:
+    async with world.syncer():
         space = await world.namespace()
         await world.above.create(PODS, pod("web"), namespace=space)
         await eventually(lambda: world.twin(PODS, space, "web"))
@@ -104,7 +104,7 @@ async def test_a_new_kubeconfig_is_taken_without_losing_anything(world: World):
             namespace=world.tenant.root,
         )
         await eventually(
-            lambda: world.is_engaged() and syncer.tenants.sessions[world.tenant.uid] is not first,
+            lambda: world.is_engaged() and world.session is not first,
             within=30,
         )
         await world.idle()

@@ -130,7 +130,7 @@ async def test_a_host_that_somebody_else_has_is_refused_until_it_is_free(synced:
     space, host = await synced.namespace(), f"{fresh_name('shop')}.example"
     other = {"metadata": {"name": fresh_name("shop")}, "spec": {"rules": [rule(host)]}}
     await synced.below.create(INGRESSES, other, namespace="default")
-    store = synced.session.super_cluster.other_ingresses
+    store = synced.session.link.home.other_ingresses
     await eventually(lambda: store.get("default", other["metadata"]["name"]))
     await synced.above.create(INGRESSES, ingress(rules=[rule(host)]), namespace=space)
     event = await told(synced, space)

@@ -61,7 +61,7 @@ async def furnish(world: World) -> tuple[str, str]:
     await world.start_pod(space, "web", node)
     await eventually(lambda: world.twin(SERVICES, space, "web"))
     await world.idle()
-    world.session.look_at_store()
+    world.session.link.look_at_store()
     await eventually(lambda: not world.session.brake.is_count_due)
     await world.idle()
     await asyncio.sleep(2 * LINGER)

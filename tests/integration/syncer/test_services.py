@@ -164,7 +164,7 @@ async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: W
         SERVICES, {"metadata": {"name": "late"}, "spec": squatter}, namespace="default"
     )
     await synced.above.create(SERVICES, service("web", clusterIP=address), namespace=space)
-    await eventually(lambda: session.super_cluster.addresses.get("", address))
+    await eventually(lambda: session.link.home.addresses.get("", address))
     session.is_ready = True
     session.add(session.key("Service", space, "web"))
     found = await eventually(lambda: synced.events(space))

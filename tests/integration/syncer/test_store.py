@@ -55,7 +55,7 @@ async def furnish(world: World) -> str:
     await world.above.create(PODS, pod("web"), namespace=space)
     await world.start_pod(space, "web", node)
     await eventually(lambda: world.twin(SERVICES, space, "web"))
-    world.session.look_at_store()
+    world.session.link.look_at_store()
     await eventually(lambda: not world.session.brake.is_count_due)
     await world.idle()
     return space
@@ -187,8 +187,8 @@ async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(ow
 
 async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch):
     """REL-15: its API server is stopped for some seconds."""
-    monkeypatch.setattr("syncer.session.UNREACHABLE_SECONDS", 1.0)
-    monkeypatch.setattr("syncer.session._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.link.UNREACHABLE_SECONDS", 1.0)
+    monkeypatch.setattr("syncer.link._LOOK_SECONDS", 0.2)
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
@@ -231,7 +231,7 @@ async def test_a_deleted_virtual_cluster_is_let_go_of(own: World):
         await asyncio.sleep(0.5)
         written = own.writes("super", since)
         assert [write for write in written if write.namespace.startswith(own.tenant.root)] == []
-        assert own.tenant.uid not in own.running[-1].tenants.sessions
+        assert own.tenant.uid not in own.running[-1].tenants.links
         free = {"metadata": {"finalizers": None}}
         await own.below.patch(VIRTUAL_CLUSTERS, name, free, namespace=space)
         await gone(lambda: own.below.get(VIRTUAL_CLUSTERS, name, namespace=space))

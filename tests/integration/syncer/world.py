@@ -17,6 +17,7 @@ import msgspec
 from kubeio import Object
 from kubeio.client import Client
 from kubeio.errors import NotFound
+from syncer import keys
 from syncer.app import Options, Syncer
 from syncer.session import Session
 from tenancy import conditions, marks, names
@@ -84,11 +85,11 @@ class World:
     @property
     def session(self) -> Session:
         """The tenant's session in the syncer that runs now."""
-        return self.running[-1].tenants.sessions[self.tenant.uid]
+        return self.running[-1].tenants.sessions[keys.HOME][self.tenant.uid]
 
     def is_engaged(self) -> bool:
         """Tell whether the syncer that runs now works for the tenant."""
-        session = self.running[-1].tenants.sessions.get(self.tenant.uid)
+        session = self.running[-1].tenants.sessions[keys.HOME].get(self.tenant.uid)
         return session is not None and session.is_ready
 
     async def twin(self, resource: Resource, namespace: str, name: str) -> Object:
@@ -119,7 +120,7 @@ class World:
 
     async def settled_namespace(self, name: str) -> None:
         """Wait until a namespace is below, and what controllers put into it is on both sides."""
-        store = self.running[-1].super_cluster.stores["ServiceAccount"]
+        store = self.running[-1].home.stores["ServiceAccount"]
         await eventually(lambda: store.list(self.super_namespace(name)))
         await eventually(lambda: self.above.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=name))
         await eventually(lambda: self.above.get(SERVICE_ACCOUNTS, "default", namespace=name))

@@ -22,6 +22,7 @@ from syncer import brake, decide, downward, kinds, strays, translate, upward
 from syncer.decide import Decision, Verdict
 from syncer.deletion import Deletions
 from syncer.flows import mirrors, pods, tokens, volumes
+from syncer.link import Link
 from syncer.patrol import Patrol
 from syncer.scrubber import Scrubber
 from syncer.session import Session
@@ -63,7 +64,7 @@ def no_brake(stack: contextlib.ExitStack) -> None:
 
 def absence_needs_no_proof(stack: contextlib.ExitStack) -> None:
     """Caches are used before they are complete, and what they lack is gone."""
-    _put(stack, Session, "_first_lists", _nothing)
+    _put(stack, Link, "_first_lists", _nothing)
     _put(stack, Deletions, "_needs_proof", lambda *_: False)
 
 
@@ -167,7 +168,7 @@ def what_lost_its_labels_is_gone(stack: contextlib.ExitStack) -> None:
 
 def caches_outlive_their_store(stack: contextlib.ExitStack) -> None:
     """While deletes are held, watches go on from where they stood in another store."""
-    _put(stack, Session, "_list_anew", lambda _: None)
+    _put(stack, Link, "_list_anew", lambda _: None)
 
 
 def who_was_frozen_goes_on(stack: contextlib.ExitStack) -> None:

@@ -55,7 +55,8 @@ class Replica:
         """The sessions of the process that holds the Lease."""
         if self.is_dead or self.syncer is None or self.lease is None or not self.lease.is_held:
             return []
-        return list(self.syncer.tenants.sessions.values())
+        found = self.syncer.tenants.sessions.values()
+        return [session for sessions in found for session in sessions.values()]
 
     def start(self) -> None:
         """Start a process, unless one runs."""

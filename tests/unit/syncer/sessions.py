@@ -1,4 +1,4 @@
-"""A session of one tenant without any network: real caches, and clients that only write down."""
+"""A tenant and its session without any network: real caches, and clients that only write down."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from kubeio.store import Entry, Store, parse
 from syncer.brake import Sight
 from syncer.breaker import Refusals
 from syncer.fuse import WRITES
+from syncer.home import Home
 from syncer.keys import Key, group_of
+from syncer.link import Link
 from syncer.session import Session
 from syncer.special import namespaces
-from syncer.supercluster import SuperCluster
 from tenancy import marks, ownership
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, TenantPolicySpec
@@ -115,30 +116,36 @@ def put(store: Store, body: dict[str, Any]) -> Entry:
 
 
 class World:
-    """One session, its two clusters, and short ways to fill the caches."""
+    """One link with one session, its two clusters, and short ways to fill the caches."""
 
     def __init__(self, policy: TenantPolicySpec = BASELINE) -> None:
         self.above, self.below = Api(), Api()
         self.declarations = 0
         queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
-        self.super_cluster = SuperCluster(self.below, namespace="vc-manager")  # type: ignore[arg-type]
-        self.session = Session(
+        self.super_cluster = Home(self.below, namespace="vc-manager")  # type: ignore[arg-type]
+        self.link = Link(
             CLUSTER,
             Endpoint(server="https://tenant.example:6443"),
-            tenant_slice=ipaddress.ip_network("10.96.8.0/22"),
-            super_cluster=self.super_cluster,
+            home=self.super_cluster,
             queue=queue,
             turns=asyncio.Semaphore(),
+        )
+        self.session = Session(
+            self.link,
+            self.super_cluster,
+            tenant_slice=ipaddress.ip_network("10.96.8.0/22"),
             policy=policy,
         )
-        session = self.session
+        session, link = self.session, self.link
+        link.sessions.append(session)
+        link.client = self.above  # type: ignore[assignment]
         session.tenant_client = self.above  # type: ignore[assignment]
         session.notices._client = self.above  # type: ignore[assignment]
         session.deletions._tenant_client = self.above  # type: ignore[assignment]
         session.brake._tenant_client = self.above  # type: ignore[assignment]
         session.brake._sight = Sight(uid=STORE_UID, revision=1, epoch=1, epoch_revision=10**9)
         session.brake._first_uid = STORE_UID
-        session.is_ready = True
+        session.is_ready = link.is_ready = True
 
     def key(self, kind: str, namespace: str, name: str) -> Key:
         """Return a key of the tenant."""

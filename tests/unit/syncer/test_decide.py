@@ -22,6 +22,7 @@ from syncer.decide import (
     tenant_side,
 )
 from tenancy import marks
+from tenancy.ownership import Tenant
 from tests.unit.syncer.sides import VC, Sides
 
 UIDS = ("uid-a", "uid-b")
@@ -219,11 +220,27 @@ def test_the_rules_one_by_one(tenant_x, super_x, options, expected):
 
 def test_ownership_is_both_uids():
     record = {marks.VC_UID: VC, marks.UID: "uid-a"}
-    assert is_owned({"annotations": record}, VC, "uid-a")
-    assert not is_owned({"annotations": record}, VC, "uid-b")
-    assert not is_owned({"annotations": record}, "vc-2", "uid-a")
-    assert not is_owned({"annotations": {marks.UID: "uid-a"}}, VC, "uid-a")
-    assert not is_owned({}, "", "")
+    own = Tenant(name="vc", namespace="default", uid=VC, root="root")
+    assert is_owned({"annotations": record}, own, "uid-a")
+    assert not is_owned({"annotations": record}, own, "uid-b")
+    assert not is_owned({"annotations": record}, replace(own, uid="vc-2"), "uid-a")
+    assert not is_owned({"annotations": {marks.UID: "uid-a"}}, own, "uid-a")
+    assert not is_owned({}, replace(own, uid=""), "")
+
+
+def test_what_was_made_for_another_registration_is_a_strangers():
+    own = Tenant(name="vc", namespace="default", uid=VC, root="root")
+    far = replace(own, registration="r1")
+    record = {marks.VC_UID: VC, marks.UID: "uid-a", marks.SUPER_CLUSTER: "r1"}
+    entry = parse(orjson.dumps({"metadata": {"name": "n", "uid": "s", "annotations": record}}))
+    assert super_side(entry, registration="r1") == SuperSide(VC, "uid-a", deleting=False)
+    for other in ("", "r2"):
+        assert super_side(entry, registration=other) == SuperSide("", "", deleting=False)
+    assert is_owned({"annotations": record}, far, "uid-a")
+    assert not is_owned({"annotations": record}, far, "uid-b")
+    assert not is_owned({"annotations": record}, replace(far, uid="vc-2"), "uid-a")
+    assert not is_owned({"annotations": record}, own, "uid-a")
+    assert not is_owned({"annotations": record}, replace(own, registration="r2"), "uid-a")
 
 
 def test_a_namespace_aimed_at_anothers_name_does_not_take_its_place():

@@ -16,9 +16,11 @@ from syncer import differences
 from syncer.engine import Engine
 from syncer.expectations import Side
 from syncer.flows import pods
+from syncer.home_wiring import HomeWiring
+from syncer.keys import HOME
 from syncer.kinds import BY_NAME
 from syncer.special import pod_build
-from syncer.wiring import SuperWiring, wire_tenant
+from syncer.wiring import wire_tenant
 from tenancy import marks
 from tests.unit.syncer.sessions import CONTAINERS, TENANT, World, put
 
@@ -31,7 +33,7 @@ def world():
     found = World()
     found.ready()
     wire_tenant(found.session)
-    SuperWiring(found.super_cluster, {found.session.tenant.uid: found.session}).subscribe()
+    HomeWiring(found.super_cluster, {found.session.tenant.uid: found.session}).subscribe()
     return found
 
 
@@ -186,7 +188,7 @@ async def work(world: World) -> bool:
     key = world.key("Pod", "web", "p")
     world.session.queue.add(key)
     assert world.session.queue.take() == key
-    await Engine({world.session.tenant.uid: world.session}).reconcile(key)
+    await Engine({HOME: {TENANT.uid: world.session}}).reconcile(key)
     world.session.queue.done(key)
     return woken(world)
 
@@ -253,7 +255,7 @@ async def test_what_others_do_while_a_write_is_under_way_wakes_when_that_is_done
     key = world.key("Pod", "web", "p")
     world.session.queue.add(key)
     world.session.queue.take()
-    await Engine({world.session.tenant.uid: world.session}).reconcile(key)
+    await Engine({HOME: {TENANT.uid: world.session}}).reconcile(key)
     world.session.expectations.forget()  # whatever echo is still to come wakes in its own time
     world.session.queue.done(key)
     is_wanted = woken(world)

@@ -90,21 +90,21 @@ def test_an_expectation_knows_its_own(expectations):
     assert expectations.seen(Side.SUPER, KEY, None)
 
 
-class Session:
+class Link:
     def __init__(self, *, ready=True, problem="", refusing="", held=False):
         self.is_ready, self.problem, self.refusing = ready, problem, refusing
         self.holds_deletes = held
 
 
 def test_tenants_are_counted_by_what_is_true_of_them():
-    sessions = {
-        "a": Session(),
-        "b": Session(problem="silent"),
-        "c": Session(refusing="pods/status"),
-        "d": Session(held=True),
-        "e": Session(ready=False),
+    links = {
+        "a": Link(),
+        "b": Link(problem="silent"),
+        "c": Link(refusing="pods/status"),
+        "d": Link(held=True),
+        "e": Link(ready=False),
     }
-    counts = TenantCounts(sessions, lambda: 7)
+    counts = TenantCounts(links, lambda: 7)
     found = {
         condition: REGISTRY.get_sample_value("vc_tenants", {"condition": condition})
         for condition in ("declared", "engaged", "unreachable", "refusing", "deletes_held")

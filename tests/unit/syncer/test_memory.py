@@ -412,8 +412,9 @@ def test_a_malformed_pod_is_on_no_node():
     assert index.nodes() == ()
 
 
-def test_queues_are_fair_between_tenants():
+def test_queues_are_fair_between_tenants_and_between_the_super_clusters_of_each():
     assert group_of(KEY) == "vc"
+    assert group_of(KEY._replace(super_cluster="c2")) == "vc@c2"
 
 
 # --- what one key has to tell another -------------------------------------------------------------

@@ -13,12 +13,14 @@ from syncer import kinds, ripples
 from syncer.deletion import Target
 from syncer.engine import Engine
 from syncer.flows.disruption_budgets import UNHEALTHY_SECONDS
+from syncer.home_wiring import HomeWiring
+from syncer.keys import HOME
 from syncer.patrol import differs
 from syncer.ranges import SuperRanges, networks
 from syncer.references import Ref, References, user_of
 from syncer.reminders import LINGER_SECONDS
 from syncer.special.endpoint_slices import MANAGED_BY, SELECTOR_CONTROLLER, SERVICE_NAME
-from syncer.wiring import SuperWiring, wire_tenant
+from syncer.wiring import wire_tenant
 from tests.unit.syncer.sessions import TENANT, World, put
 from tests.unit.syncer.special.views import policy
 
@@ -90,7 +92,7 @@ def test_a_pod_and_an_ingress_of_one_name_are_two_users():
 
 def test_a_pod_below_wakes_the_budgets_of_its_namespace_once():
     world = World()
-    SuperWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     world.tenant_has("PodDisruptionBudget", "b")
     world.tenant_has("PodDisruptionBudget", "c", namespace="db")
     made = world.super_has("Pod", "p")
@@ -145,7 +147,7 @@ def test_a_node_without_any_address_says_nothing():
 
 def test_new_ranges_wake_what_must_leave_them_out():
     world = World()
-    SuperWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     world.tenant_has("NetworkPolicy", "p", spec=PLAIN)
     put(world.super_cluster.nodes, node("a", "192.0.2.7", "10.244.0.0/24"))
     assert queued(world, "NetworkPolicy") == ["p"]
@@ -156,7 +158,7 @@ def test_new_ranges_wake_what_must_leave_them_out():
 
 async def reconcile(world: World, kind: str, name: str = "x") -> object:
     """Work on one key as the engine does."""
-    engine = Engine({TENANT.uid: world.session})
+    engine = Engine({HOME: {TENANT.uid: world.session}})
     return await engine.reconcile(world.key(kind, "web", name))
 
 
@@ -338,7 +340,7 @@ def test_a_budget_is_looked_at_when_what_it_counts_changes(change, is_queued):
 
 def test_a_budget_is_looked_at_when_another_one_selects_something_else():
     world = World()
-    SuperWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     for name in ("x", "y"):
         world.tenant_has("PodDisruptionBudget", name)
     world.super_has("PodDisruptionBudget", "x", spec={"selector": {}})

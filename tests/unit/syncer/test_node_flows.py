@@ -15,7 +15,8 @@ from syncer import kinds, parking, patrol
 from syncer.flows import nodes
 from syncer.flows import pods as flow
 from syncer.fuse import REPEATS, WRITES
-from syncer.wiring import SuperWiring, wire_tenant
+from syncer.home_wiring import HomeWiring
+from syncer.wiring import wire_tenant
 from tenancy import marks
 from tenancy.policies import parse_tenant_policy
 from tests.unit.syncer.sessions import CONTAINERS, World, is_counted, put
@@ -68,7 +69,7 @@ async def test_a_node_that_is_put_back_each_time_is_parked_and_told():
         await nodes.reconcile(key, world.session)
     assert len(world.above.writes("Node")) == 2 * REPEATS
     assert set(world.told()) == {parking.REASON}
-    assert "Node /n" in parking.sentence(world.session)
+    assert "Node /n" in parking.sentence(world.link)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +361,7 @@ HIDDEN = "cloud.example/rack"
 def engaged(world: World) -> World:
     """Have the caches tell the session what happens, on both sides."""
     wire_tenant(world.session)
-    SuperWiring(world.super_cluster, {"vc-uid": world.session}).subscribe()
+    HomeWiring(world.super_cluster, {"vc-uid": world.session}).subscribe()
     world.ready()
     return world
 

@@ -320,7 +320,7 @@ async def test_a_status_that_the_tenants_api_does_not_take_is_told_once_and_left
     assert len(world.above.writes("Pod")) == REPEATS
     assert world.told() == [parking.REASON]
     assert "status.newer" in world.above.bodies[-1]["message"]
-    assert "Pod web/p status.newer" in parking.sentence(world.session)
+    assert "Pod web/p status.newer" in parking.sentence(world.link)
 
 
 @pytest.mark.parametrize("kind", ["PersistentVolumeClaim", "Service"])

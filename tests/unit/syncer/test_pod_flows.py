@@ -8,7 +8,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.worker import Wait
-from syncer import denials, downward, kinds, wiring
+from syncer import denials, downward, home_wiring, kinds
 from syncer.flows import pods
 from tenancy import marks
 from tenancy.policies import Access, TenantPolicySpec
@@ -188,7 +188,7 @@ async def test_a_bound_pod_whose_twin_was_seen_to_go_is_lost_before_it_said_anyt
     world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     key = world.key("Pod", "web", "p")
     twin = world.super_has("Pod", "p", spec=spec, status={})
-    wiring.SuperWiring(world.super_cluster, {"vc-uid": world.session}).subscribe()
+    home_wiring.HomeWiring(world.super_cluster, {"vc-uid": world.session}).subscribe()
     world.super_cluster.stores["Pod"].discard(twin, live=True)
     await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
     assert world.above.bodies[-1]["status"]["reason"] == "SuperPodLost"

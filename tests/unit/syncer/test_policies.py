@@ -8,7 +8,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.worker import Again, Wait
-from syncer import kinds, rejections, translate, wiring
+from syncer import home_wiring, kinds, rejections, translate
 from syncer.flows import nodes as node_flow
 from syncer.flows import pods
 from syncer.keys import NODE
@@ -174,7 +174,7 @@ async def test_every_node_is_shown_from_the_start_where_the_policy_exposes_all(e
     world = World(policy(nodes={"expose": expose}))
     super_x = super_node()
     super_x["metadata"]["resourceVersion"] = "7"
-    wired = wiring.SuperWiring(world.super_cluster, {TENANT.uid: world.session})
+    wired = home_wiring.HomeWiring(world.super_cluster, {TENANT.uid: world.session})
     wired.subscribe()
     put(world.super_cluster.nodes, {"kind": "Node", **super_x})
     key = world.key(NODE, "", "n1")

@@ -13,8 +13,8 @@ from kubeio.worker import Wait
 from syncer import downward, kinds, parking, wiring
 from syncer.flows import claims, mirrors, pods, volumes
 from syncer.fuse import REPEATS
+from syncer.home_wiring import HomeWiring
 from syncer.keys import VOLUME
-from syncer.wiring import SuperWiring
 from tenancy import marks, names, ownership
 from tenancy.policies import Storage, TenantPolicySpec, TenantVolumes
 from tests.unit.syncer.sessions import TENANT, World, put
@@ -237,7 +237,7 @@ async def test_a_class_that_is_put_back_each_time_is_parked_and_told():
     assert world.above.writes("StorageClass") == [("replace", "StorageClass", "gold")] * REPEATS
     assert world.told() == [parking.REASON]
     assert "metadata.annotations.hook" in world.above.bodies[-1]["message"]
-    assert "StorageClass /gold" in parking.sentence(world.session)
+    assert "StorageClass /gold" in parking.sentence(world.link)
 
 
 async def test_a_shown_volume_that_is_put_back_still_tells_its_phase():
@@ -404,13 +404,13 @@ async def test_what_went_down_as_a_volume_counts_for_the_brake():
         "annotations": {**marked, marks.STORE_REVISION: "77"},
     }
     below(world, VOLUME, names.volume(TENANT.uid, "mine"), metadata=metadata)
-    assert 77 in world.session._stamps()
+    assert 77 in world.link._stamps()
 
 
 def test_a_super_volume_wakes_the_tenant_of_its_claim():
     world = World()
     world.ready()
-    SuperWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     space = world.session.view.super_namespace("web")
     reference = {"claimRef": {"namespace": space, "name": "c", "uid": "x"}}
     below(world, VOLUME, "pvc-1", spec=reference)

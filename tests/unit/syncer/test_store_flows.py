@@ -21,7 +21,7 @@ def doubted(uid: str) -> World:
     world.declared()
     world.above.objects["Namespace", "kube-system"] = {"metadata": {"uid": uid}}
     world.session.brake._record = Record(uid=STORE_UID, revision=1)
-    world.session.doubt_store()
+    world.link.doubt_store()
     return world
 
 
@@ -35,15 +35,15 @@ def said(world: World, kind: str) -> dict[str, Any]:
 async def test_a_store_that_is_another_one_ends_the_session():
     world = doubted("another-uid")
     await store.reconcile(world.key("Store", "", ""), world.session)
-    assert world.session._restart.is_set()
+    assert world.link._restart.is_set()
     assert said(world, marks.DELETES_HELD)["status"] == "True"
 
 
 async def test_a_store_that_is_the_same_does_not():
     world = doubted(STORE_UID)
     await store.reconcile(world.key("Store", "", ""), world.session)
-    assert not world.session._restart.is_set()
-    assert not world.session.store_in_doubt
+    assert not world.link._restart.is_set()
+    assert not world.link.store_in_doubt
     assert said(world, marks.SYNCED)["status"] == "True"
 
 
@@ -52,8 +52,8 @@ async def test_a_store_that_has_come_back_ends_the_session_as_well():
     world = doubted(STORE_UID)
     world.session.brake.problem = "its revision is below 7000, seen before, so it is an older copy"
     await store.reconcile(world.key("Store", "", ""), world.session)
-    assert not world.session.holds_deletes
-    assert world.session._restart.is_set()
+    assert not world.link.holds_deletes
+    assert world.link._restart.is_set()
     assert said(world, marks.DELETES_HELD)["status"] == "False"
 
 
@@ -65,9 +65,9 @@ async def test_what_is_cached_of_a_store_that_went_back_is_listed_anew():
     world = doubted(STORE_UID)
     world.session.brake._record = Record(uid=STORE_UID, revision=7000)
     await store.reconcile(world.key("Store", "", ""), world.session)
-    assert world.session.holds_deletes
-    assert not world.session._restart.is_set()
-    assert all(is_stale(reflector) for reflector in world.session._reflectors)
+    assert world.link.holds_deletes
+    assert not world.link._restart.is_set()
+    assert all(is_stale(reflector) for reflector in world.link._reflectors)
 
 
 def is_stale(reflector: Reflector | OptionalReflector) -> bool:
@@ -82,4 +82,4 @@ async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
     with pytest.raises(errors.Forbidden):
         await store.reconcile(world.key("Store", "", ""), world.session)
     assert said(world, marks.SYNCED)["reason"] == "Engaged"
-    assert world.session.store_in_doubt  # it was not looked at
+    assert world.link.store_in_doubt  # it was not looked at

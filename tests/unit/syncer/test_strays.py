@@ -12,10 +12,10 @@ from kubeio.worker import Wait
 from syncer.engine import Engine
 from syncer.expectations import Side
 from syncer.flows import tokens
-from syncer.keys import TOKEN, Key
+from syncer.home_wiring import HomeWiring
+from syncer.keys import HOME, TOKEN, Key
 from syncer.references import ACCOUNT_TOKEN, Ref
 from syncer.special.token_specs import TokenSpec
-from syncer.wiring import SuperWiring
 from tenancy import ownership
 from tests.unit.syncer.sessions import CONTAINERS, TENANT, TOKEN_MARKS, World
 
@@ -30,7 +30,7 @@ BODIES: dict[str, dict[str, Any]] = {
 def wired() -> World:
     """Return a world whose super cluster's events reach the session."""
     world = World()
-    SuperWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     return world
 
 
@@ -43,7 +43,7 @@ def stripped(world: World, entry: Entry, kind: str, *, live: bool = True) -> Non
 
 
 async def run(world: World, key: Key) -> None:
-    await Engine({TENANT.uid: world.session}).reconcile(key)
+    await Engine({HOME: {TENANT.uid: world.session}}).reconcile(key)
 
 
 @pytest.mark.parametrize("live", [True, False])

@@ -8,7 +8,7 @@ from kubeio.store import parse
 from syncer import conditions, kinds
 from syncer.access import SUPER_ACCESS, TENANT_ACCESS
 from syncer.kinds import KINDS, Flow, Life
-from syncer.session import WATCHED
+from syncer.link import WATCHED
 from syncer.supercluster import OWNED
 from tenancy import marks
 

@@ -14,7 +14,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.queue import FairQueue
-from syncer import session as sessions
+from syncer import link as links
 from syncer import tenants
 from syncer.keys import Key, group_of
 from syncer.tenants import Plan, Tenants
@@ -208,13 +208,13 @@ async def test_a_policy_that_cannot_be_read_allows_nothing(name):
 
 
 async def test_first_lists_that_a_tenant_refuses_end_the_session_with_the_reason(monkeypatch):
-    monkeypatch.setattr(sessions, "UNREACHABLE_SECONDS", 0.02)
-    session = World().session
+    monkeypatch.setattr(links, "UNREACHABLE_SECONDS", 0.02)
+    link = World().link
     with pytest.raises(TimeoutError):  # slow is no reason
-        await asyncio.wait_for(session._first_lists(), 0.2)
-    session._reflectors[3].problem = "403"
+        await asyncio.wait_for(link._first_lists(), 0.2)
+    link._reflectors[3].problem = "403"
     with pytest.raises(errors.Unavailable, match="403"):
-        await session._first_lists()
+        await link._first_lists()
 
 
 class Watch:
@@ -239,14 +239,14 @@ class Watch:
 
 async def test_few_tenants_open_their_watches_together_and_a_slow_one_loses_its_turn(monkeypatch):
     """REL-78: a hundred at once would keep the loop from renewing the lease."""
-    monkeypatch.setattr(sessions, "TURN_SECONDS", 0.2)
+    monkeypatch.setattr(links, "TURN_SECONDS", 0.2)
     turns, watches = asyncio.Semaphore(1), [Watch(), Watch(), Watch()]
     async with asyncio.TaskGroup() as group:
         opening = []
         for watch in watches:
-            session = World().session
-            session._turns, session._reflectors = turns, (watch,)
-            opening.append(group.create_task(session._watch(group)))
+            link = World().link
+            link._turns, link._reflectors = turns, (watch,)
+            opening.append(group.create_task(link._watch(group)))
         await asyncio.sleep(0.05)
         assert [watch.is_open for watch in watches] == [True, False, False]
         watches[0].listed.set()
@@ -260,41 +260,42 @@ async def test_few_tenants_open_their_watches_together_and_a_slow_one_loses_its_
 
 
 async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_told(monkeypatch):
-    monkeypatch.setattr(sessions, "UNREACHABLE_SECONDS", 0.1)
-    monkeypatch.setattr(sessions, "_LOOK_SECONDS", 0.01)
-    session = World().session
-    task = asyncio.ensure_future(session._watch_health())
+    monkeypatch.setattr(links, "UNREACHABLE_SECONDS", 0.1)
+    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.01)
+    link = World().link
+    task = asyncio.ensure_future(link._watch_health())
     await asyncio.sleep(0.05)
-    assert not session.store_in_doubt
-    session._reflectors[2].restarts += 1
-    session._reflectors[2].problem = "403"
+    assert not link.store_in_doubt
+    link._reflectors[2].restarts += 1
+    link._reflectors[2].problem = "403"
     await asyncio.sleep(0.05)
-    assert session.store_in_doubt
+    assert link.store_in_doubt
     await asyncio.sleep(0.2)
-    assert session.problem == "403"
-    session._reflectors[2].problem = ""
+    assert link.problem == "403"
+    link._reflectors[2].problem = ""
     await asyncio.sleep(0.05)
-    assert not session.problem
+    assert not link.problem
     task.cancel()
 
 
 async def test_what_a_tenant_refused_is_tried_by_a_few_and_by_all_once_it_takes_writes(monkeypatch):
-    session = World().session
-    refusals, queue = session.tenant_client.refused_writes, session.queue
+    world = World()
+    link, session = world.link, world.session
+    refusals, queue = link.client.refused_writes, link.queue
     monkeypatch.setattr(refusals, "problem", lambda: "writes of pods are refused: no")
     keys = [session.key("Pod", "web", f"p{number}") for number in range(5)]
     for key in keys:
         for _ in range(8):
             queue.retry(key)
-    session._notice_refusals()
-    assert session.refusing
+    link._notice_refusals()
+    assert link.refusing
     tried = {key for key in iter(queue.take, None) if key.kind == "Pod"}
     assert len(tried) == 2
     for key in tried:
         queue.done(key)
         queue.retry(key)
     monkeypatch.setattr(refusals, "problem", lambda: "")
-    session._notice_refusals()
-    assert not session.refusing
+    link._notice_refusals()
+    assert not link.refusing
     assert {key for key in iter(queue.take, None) if key.kind == "Pod"} == set(keys)
     assert [queue.failures(key) for key in keys] == [0] * 5

@@ -24,7 +24,7 @@ from tests.unit.syncer.sessions import CLUSTER, World
 def test_runs_and_shared_watches_have_the_same_turns():
     client = Client(Endpoint(server="https://super.example:6443"))
     syncer = Syncer(client, Options(namespace="vc", port=0, identity="one", version="0"))
-    assert syncer.queue.turns is syncer.super_cluster.turns
+    assert syncer.queue.turns is syncer.home.turns
 
 
 async def test_what_all_tenants_share_is_read_for_longer_than_what_is_one_tenants():
@@ -36,7 +36,7 @@ async def test_what_all_tenants_share_is_read_for_longer_than_what_is_one_tenant
     def all_over(reflectors: Any) -> set[bool]:
         return {r._is_turn_over() for r in reflectors if not isinstance(r, OptionalReflector)}
 
-    shared, own = world.super_cluster.reflectors, world.session._reflectors
+    shared, own = world.super_cluster.reflectors, world.link._reflectors
     assert all_over(own) | all_over(shared) == {False}
     now = TURN_SECONDS
     assert all_over(own) == {True}

@@ -1,5 +1,7 @@
 """Ownership is two UIDs; half a record is no record."""
 
+from dataclasses import replace
+
 import pytest
 
 from tenancy import marks, ownership
@@ -23,6 +25,26 @@ def test_a_record_without_a_namespace_is_that_of_something_that_is_in_none():
     annotations = ownership.annotations(TENANT, "", "volume-uid")
     del annotations[marks.NAMESPACE]
     assert ownership.owner_of({"annotations": annotations}) == ("vc-uid", "volume-uid", "")
+
+
+def test_what_is_in_another_super_cluster_says_so_and_is_a_strangers_elsewhere():
+    far = replace(TENANT, registration="r1")
+    record = ownership.annotations(far, "web", "pod-uid")
+    assert record == {
+        **ownership.annotations(TENANT, "web", "pod-uid"), marks.SUPER_CLUSTER: "r1",
+    }  # fmt: skip
+    assert ownership.labels(far, "web")[marks.SUPER_CLUSTER] == "r1"
+    assert marks.SUPER_CLUSTER not in ownership.labels(TENANT, "web")
+    metadata = {"annotations": record}
+    assert ownership.owner_of(metadata, "r1") == ownership.Owner("vc-uid", "pod-uid", "web")
+    assert ownership.owner_of(metadata) is None
+    assert ownership.owner_of(metadata, "r2") is None
+    at_home = {"annotations": ownership.annotations(TENANT, "web", "pod-uid")}
+    assert ownership.owner_of(at_home, "r1") is None
+    assert (far.owns(metadata), TENANT.owns(metadata)) == (True, False)
+    assert (far.owns(at_home), TENANT.owns(at_home)) == (False, True)
+    assert not replace(TENANT, uid="another").owns(at_home)
+    assert not TENANT.owns({})
 
 
 def test_labels_find_one_tenant_and_one_of_its_namespaces():

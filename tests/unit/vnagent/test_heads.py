@@ -3,6 +3,7 @@
 import itertools
 import string
 
+import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -363,3 +364,68 @@ def test_an_answer_of_ours_is_plain_text():
         b"Connection: close\r\n\r\ngone\n"
     )
     assert heads.write_answer(499, b"").startswith(b"HTTP/1.1 499 Other\r\n")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"HTTP/1.0 200 OK\r\n\r\n",
+        b"HTTP/1.1 20 OK\r\n\r\n",
+        b"HTTP/1.1 600 OK\r\n\r\n",
+        b"HTTP/1.1 200 O\x00K\r\n\r\n",
+        b"HTTP/1.1 200 OK\nA: b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n: b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: \x0bb\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * heads.MAX_HEADER_LINES + b"\r\n",
+    ],
+)
+def test_answers_are_read_strictly(block):
+    """SEC-08: a head that two readers could read in two ways goes to nobody."""
+    with pytest.raises(heads.ResponseProblemError):
+        heads.parse_response(block)
+
+
+def test_an_answer_is_read_as_h11_reads_it():
+    """Names in lower case, values without the blanks around them, whatever order and case."""
+    block = (
+        b"HTTP/1.1 101 Switching Protocols\r\nUPGRADE:SPDY/3.1\r\nX-A: \t b c\t \r\nx-a:\r\n"
+        b"X-Caf\x21: \xc3\xa9\r\n\r\n"
+    )
+    client = h11.Connection(h11.CLIENT)
+    propose = [(b"Host", b"a"), (b"Connection", b"Upgrade"), (b"Upgrade", b"any")]
+    client.send(h11.Request(method=b"GET", target=b"/", headers=propose))
+    client.send(h11.EndOfMessage())
+    client.receive_data(block)
+    event = client.next_event()
+    assert isinstance(event, h11.InformationalResponse)
+    found = heads.parse_response(block)
+    assert found.status == event.status_code
+    assert found.headers == tuple((bytes(name), bytes(value)) for name, value in event.headers)
+
+
+@pytest.mark.parametrize("lengths", [(b"5", b"5"), (b"5", b"6"), (b"-1",), (b"",), (b"5, 5",)])
+def test_a_length_that_two_readers_could_take_for_two_is_refused(lengths):
+    """SEC-08: what follows would be another answer to somebody."""
+    answer = heads.ResponseHead(200, tuple((b"content-length", each) for each in lengths))
+    with pytest.raises(heads.ResponseProblemError):
+        heads.write_stream(answer)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "header"),
+    [
+        ("GET", "/a b", b"c"),
+        ("GET", "/a\r\nX: y", b"c"),
+        ("GET", "a", b"c"),
+        ("GET /x HTTP/1.1\r\nX: y\r\n\r\nGET", "/a", b"c"),
+        ("GET", "/a", b"c\r\nX: y"),
+        ("GET", "/a", b"c\nX: y"),
+    ],
+)
+def test_what_would_be_two_requests_is_not_written(method, target, header):
+    """SEC-08: nothing of what is sent on is a second line."""
+    with pytest.raises(ValueError, match="one line"):
+        heads.write_request(method, target, "10.0.0.1:10250", [(b"Accept", header)], b"tok")

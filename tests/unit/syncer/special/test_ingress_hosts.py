@@ -9,10 +9,10 @@ import pytest
 
 from kubeio.store import Store, parse
 from syncer import ripples
+from syncer.home_wiring import HomeWiring
 from syncer.rejections import RefusedError, RejectedError
 from syncer.special import ingress_hosts, ingresses
 from syncer.view import TenantView
-from syncer.wiring import SuperWiring
 from tenancy import marks, ownership
 from tenancy.ownership import Tenant
 from tests.unit.syncer.sessions import World, put
@@ -212,7 +212,7 @@ def test_a_host_that_comes_or_goes_below_wakes_who_wants_it(changed, woken):
 
 def test_the_caches_of_the_super_cluster_tell_of_hosts():
     world = World()
-    SuperWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     world.tenant_has("Ingress", "i", spec={"rules": [{"host": "shop.example"}]})
     for store in (world.super_cluster.other_ingresses, world.super_cluster.stores["Ingress"]):
         body = {"metadata": {"name": "x", "namespace": "shop", "uid": "x"}}

@@ -10,12 +10,12 @@ import pytest
 import trustme
 
 from kubeio import errors
-from kubeio.endpoint import Endpoint
+from kubeio.endpoint import Endpoint, digest_of
 from kubeio.worker import Again, Done
 from tests.unit.vcmanager.factories import Recorder, fake_means
 from vcmanager.keys import Key
 from vcmanager.targets import probe, reconcile
-from vcmanager.targets.watch import Targets, digest_of
+from vcmanager.targets.watch import Targets
 
 KEY = Key("SuperCluster", "", "c2")
 

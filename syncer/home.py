@@ -1,0 +1,114 @@
+"""The home cluster: the super cluster that runs the tenants' control planes.
+
+Owns what there is in no other: who the tenants are, the credentials for them, their policies, and
+what is offered them as a whole (addresses, classes, volumes, hosts). Must not know sessions.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+from kubeio.client import Client
+from kubeio.optional import OptionalReflector
+from kubeio.store import Entry, Store
+from kubeio.turns import Turns
+from syncer.keys import HOME
+from syncer.mirrors import MIRRORS, Mirror
+from syncer.special import ingress_hosts
+from syncer.supercluster import BY_TENANT, OWNED, SuperCluster, tenant_of
+from syncer.view import DOMAIN
+from tenancy import marks
+from tenancy.resources import (
+    INGRESSES,
+    IP_ADDRESSES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    SECRETS,
+    TENANT_POLICIES,
+    VIRTUAL_CLUSTERS,
+)
+
+BY_NODE = "node"
+"""Index of agent pods by their node."""
+
+_OTHERS = f"!{marks.CONTROLLED}"
+_CREDENTIALS = f"{marks.CREDENTIAL}={marks.CREDENTIAL_SYNCER}"
+_AGENTS = f"app.kubernetes.io/name={marks.AGENT}"
+
+
+def _node_of(entry: Entry) -> Iterable[str]:
+    node = (entry.decode().get("spec") or {}).get("nodeName")
+    return (node,) if node else ()
+
+
+class Home(SuperCluster):
+    """The home cluster."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        domain: str = DOMAIN,
+        turns: Turns | None = None,
+    ) -> None:
+        """`namespace` is where the product's own components run, `domain` the cluster's own."""
+        super().__init__(client, name=HOME, owned=OWNED, domain=domain, turns=turns)
+        self.namespace = namespace
+        self.other_ingresses = Store({ingress_hosts.BY_HOST: ingress_hosts.hosts_named})
+        self.addresses = Store()
+        self.agents = Store({BY_NODE: _node_of})
+        self.virtual_clusters = Store()
+        self.credentials = Store()
+        self.policies = Store()
+        self.volumes = Store({BY_TENANT: tenant_of})
+        self.classes: Mapping[str, Store] = {mirror.resource.kind: Store() for mirror in MIRRORS}
+        follow = self._follow
+        self.reflectors = (
+            *self.reflectors,
+            follow(INGRESSES, self.other_ingresses, label_selector=_OTHERS),
+            follow(IP_ADDRESSES, self.addresses),
+            follow(PODS, self.agents, namespace=namespace, label_selector=_AGENTS),
+            follow(VIRTUAL_CLUSTERS, self.virtual_clusters),
+            follow(SECRETS, self.credentials, label_selector=_CREDENTIALS),
+            follow(TENANT_POLICIES, self.policies),
+            follow(PERSISTENT_VOLUMES, self.volumes),
+            *(
+                self._follow_optional(mirror)
+                if mirror.optional
+                else follow(mirror.resource, self.classes[mirror.resource.kind])
+                for mirror in MIRRORS
+            ),
+        )
+
+    def _follow_optional(self, mirror: Mirror) -> OptionalReflector:
+        return OptionalReflector(
+            self.client,
+            mirror.resource,
+            self.classes[mirror.resource.kind],
+            side="super",
+            is_turn_over=self._is_over,
+        )
+
+    @property
+    def read_by_builders(self) -> Mapping[str, Store]:
+        """Return the caches that builders may look into."""
+        read = (INGRESSES.kind, PERSISTENT_VOLUME_CLAIMS.kind)
+        return {
+            **super().read_by_builders,
+            **self.classes,
+            **{kind: self.stores[kind] for kind in read},
+            PERSISTENT_VOLUMES.kind: self.volumes,
+            ingress_hosts.OTHERS: self.other_ingresses,
+        }
+
+    def written_for(self, tenant: str) -> Iterable[Entry]:
+        """Yield every cached super object that was made for a tenant."""
+        return chain(super().written_for(tenant), self.volumes.index(BY_TENANT, tenant))
+
+    def agent_address(self, node: str) -> str:
+        """Return the address of the agent pod on a node, empty when there is none."""
+        for entry in self.agents.index(BY_NODE, node):
+            if not entry.deleting:
+                return str((entry.decode().get("status") or {}).get("podIP") or "")
+        return ""

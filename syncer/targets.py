@@ -1,0 +1,286 @@
+"""Which other super clusters are followed: a client and caches for each, started and ended.
+
+Owns one keeper per SuperCluster. A target is followed while its SuperCluster lives, vc-manager has
+found out who it is, and its Secret describes how to reach it; another Secret or address means a new
+client, and disturbs nobody else. Must not know what tenants have there. Hazard: what answers may be
+another cluster than the one meant, so nothing is listed before the anchor has held.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from kubeio import errors, secret_config
+from kubeio.backoff import Backoff
+from kubeio.endpoint import Endpoint, digest_of
+from kubeio.reflector import Reflector
+from kubeio.store import Entry, Store
+from kubeio.worker import Wait
+from syncer.anchor import Anchor
+from syncer.breaker import DEADLINE_SECONDS, GuardedClient
+from syncer.home import Home
+from syncer.rejections import STUMBLES
+from syncer.supercluster import SuperCluster
+from tenancy import super_clusters
+from tenancy.resources import SECRETS, SUPER_CLUSTERS
+from tenancy.specs import SpecProblemError
+from tenancy.super_clusters import HOME, SecretRef
+
+CONNECTIONS = 16
+"""For the requests of all tenants to one target."""
+LOOK_SECONDS = 10.0
+"""How often a target is asked whether it is well."""
+STEADY_SECONDS = 60.0
+"""A target that was followed for so long was no failure; shorter times follow ever slower."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plan:
+    """What a target's client is made of; the target is followed anew when its plan changes."""
+
+    name: str
+    registration: str
+    """UID of the SuperCluster."""
+    identity: str
+    """UID of its kube-system, as vc-manager found it."""
+    endpoint: Endpoint
+
+    def digest(self) -> str:
+        """Return what tells two plans apart, without any secret in it."""
+        return f"{self.registration}/{self.identity}/{digest_of(self.endpoint)}"
+
+
+class Target:
+    """One other super cluster."""
+
+    def __init__(self, plan: Plan, home: Home) -> None:
+        """Make nothing happen yet."""
+        self.name = plan.name
+        self.registration = plan.registration
+        self.client = GuardedClient(
+            plan.endpoint,
+            whose=f"the super cluster {plan.name}'s",
+            connections=CONNECTIONS,
+            user_agent=home.client.user_agent,
+            fence=home.client.fence,
+        )
+        self.cluster = SuperCluster(
+            self.client, name=plan.name, registration=plan.registration, turns=home.turns
+        )
+        self.anchor = Anchor(self.client, name=plan.name, identity=plan.identity)
+        self.is_ready = False
+        """Whether its caches are complete."""
+        self.problem = ""
+        """Why it is away; empty while it answers."""
+
+    async def run(self) -> None:
+        """Follow it until cancelled; raises KubeError or Wait when that cannot begin."""
+        async with self.client, asyncio.TaskGroup() as group:
+            await self.anchor.verify(0.0)
+            group.create_task(self.cluster.run(), name=f"target-{self.name}")
+            await self.cluster.wait_synced()
+            self.is_ready = True
+            _log.info("target.followed", target=self.name)
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                await self._look()
+
+    async def _look(self) -> None:
+        """Find out whether it is away."""
+        problem = ""
+        try:
+            await self.client.raw("GET", "/readyz", deadline=DEADLINE_SECONDS)
+        except errors.KubeError as found:
+            problem = str(found)
+        if bool(problem) != bool(self.problem):
+            _log.warning("target.away" if problem else "target.back", target=self.name)
+        self.problem = problem
+
+
+class Targets:
+    """All of them."""
+
+    def __init__(self, home: Home) -> None:
+        self.followed: dict[str, Target] = {}
+        """By name, from the first try to follow them on."""
+        self._home = home
+        self._declared = Store()
+        self._secrets = Store()
+        self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Keep targets until cancelled."""
+        reflector = Reflector(
+            self._home.client,
+            SUPER_CLUSTERS,
+            self._declared,
+            side="super",
+            is_turn_over=self._home.turns.is_over,
+        )
+        self._declared.subscribe(self._cluster_changed)
+        self._secrets.subscribe(self._secret_changed)
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            await reflector.run()
+
+    def _cluster_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        entry = new or old
+        if entry is not None and entry.name != HOME:
+            self._watch_secrets()
+            self._touch(entry.name)
+
+    def _watch_secrets(self) -> None:
+        """Begin to watch the Secrets of the components' namespace, with the first target."""
+        assert self._group is not None  # noqa: S101 - handlers are subscribed by run
+        if self._watching is None:
+            reflector = Reflector(
+                self._home.client,
+                SECRETS,
+                self._secrets,
+                namespace=self._home.namespace,
+                metadata_only=True,
+                side="super",
+                is_turn_over=self._home.turns.is_over,
+            )
+            self._watching = self._group.create_task(reflector.run(), name="target-secrets")
+
+    def _secret_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        entry = new or old
+        if entry is None:
+            return
+        for declared in self._declared.list():
+            ref = (declared.decode().get("spec") or {}).get("secretRef") or {}
+            if ref.get("name") == entry.name:
+                self._touch(declared.name)
+
+    def _touch(self, name: str) -> None:
+        """Have a target's keeper look again, and see that it has one."""
+        assert self._group is not None  # noqa: S101 - handlers are subscribed by run
+        self._changed.setdefault(name, asyncio.Event()).set()
+        keeper = self._keepers.get(name)
+        if keeper is None or keeper.done():
+            self._keepers[name] = self._group.create_task(self._keep(name), name=f"target-{name}")
+
+    async def _keep(self, name: str) -> None:
+        """Keep one target followed for as long as its SuperCluster is there."""
+        backoff = Backoff(base=1.0, ceiling=30.0)
+        changed = self._changed[name]
+        while self._declared.get("", name) is not None:
+            changed.clear()
+            try:
+                plan = await self._plan(name)
+                problem = await self._follow(plan, changed, backoff)
+            except (errors.KubeError, Wait, SpecProblemError, *STUMBLES) as found:
+                problem = str(found)
+            if problem:
+                _log.warning("target.not_followed", target=name, problem=problem)
+            await _first(changed, backoff.next() if problem else None)
+        self._changed.pop(name, None)
+        self._keepers.pop(name, None)
+
+    async def _plan(self, name: str) -> Plan | None:
+        """Return what a target's client is made of, or None while there can be none.
+
+        Raises CredentialsProblem, SpecProblemError, or KubeError when the Secret cannot be read.
+        """
+        entry = self._declared.get("", name)
+        if entry is None or entry.deleting:
+            return None
+        body = entry.decode()
+        spec, status = super_clusters.parse_spec(body), super_clusters.parse_status(body)
+        if spec.secret_ref is None or not status.identity:
+            return None  # its status wakes this keeper
+        data = await self._data(spec.secret_ref)
+        endpoint = secret_config.endpoint(
+            data,
+            name=f"SuperCluster {name}",
+            key=spec.secret_ref.key,
+            context=spec.secret_ref.context,
+            server=spec.server,
+            tls_server_name=spec.tls_server_name,
+        )
+        return Plan(name=name, registration=entry.uid, identity=status.identity, endpoint=endpoint)
+
+    async def _data(self, ref: SecretRef) -> Mapping[str, bytes]:
+        secret = await self._home.client.get(SECRETS, ref.name, namespace=self._home.namespace)
+        return {key: _decoded(value) for key, value in (secret.get("data") or {}).items()}
+
+    async def _follow(self, plan: Plan | None, changed: asyncio.Event, backoff: Backoff) -> str:
+        """Follow a target until its plan changes; returns why it failed, empty when it did not."""
+        if plan is None:
+            return ""
+        began = asyncio.get_running_loop().time()
+        target = self.followed[plan.name] = Target(plan, self._home)
+        running = asyncio.ensure_future(target.run())
+        watching = asyncio.ensure_future(self._until_changed(plan, changed))
+        try:
+            await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (running, watching):
+                task.cancel()
+            await asyncio.wait((running, watching))
+            self.followed.pop(plan.name, None)
+            _log.info("target.left", target=plan.name)
+        if asyncio.get_running_loop().time() - began >= STEADY_SECONDS:
+            backoff.reset()
+        return _why(running)
+
+    async def _until_changed(self, plan: Plan, changed: asyncio.Event) -> None:
+        """Return when the target's plan is another one, or there is none any more.
+
+        A credential that was taken away, or made useless, is not used any longer.
+        """
+        while True:
+            seconds: float | None = None
+            try:
+                found = await self._plan(plan.name)
+            except errors.Unavailable:
+                seconds = LOOK_SECONDS  # that is the home cluster's trouble and not the target's
+            except (errors.KubeError, SpecProblemError, *STUMBLES):
+                break  # the keeper says what is wrong
+            else:
+                if found is None or found.digest() != plan.digest():
+                    break
+            await _first(changed, seconds)
+            changed.clear()
+        changed.set()
+
+
+def _decoded(value: Any) -> bytes:
+    """Return a Secret's value; what is no base64 the API server would not have taken."""
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        return b""
+
+
+def _why(running: "asyncio.Future[None]") -> str:
+    """Return why a target was followed no longer, empty when that was ended."""
+    if running.cancelled():
+        return ""
+    problem: BaseException | None = running.exception()
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    if problem is None:
+        return ""
+    if not isinstance(problem, errors.KubeError | Wait):
+        _log.error("target.crashed", exc_info=problem)
+    return str(problem) or type(problem).__name__
+
+
+async def _first(changed: asyncio.Event, seconds: float | None) -> None:
+    """Wait for a change or for some time, whichever comes first."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await changed.wait()

@@ -1,0 +1,144 @@
+"""A second super cluster: real servers behind an address of this machine that is not loopback.
+
+`kubectl vc target join` and vc-manager are not here: the tests write what they would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kubeio import Object
+from kubeio.client import Client
+from kubeio.errors import NotFound
+from syncer.access import TARGET_ACCESS
+from syncer.targets import Target
+from tenancy.resources import NAMESPACES, NODES, SECRETS, SUPER_CLUSTERS
+from tests.integration.syncer.rights import grant
+from tests.integration.syncer.world import HOME, SYNCER, World
+from tests.support.controlplane import ACCOUNTS, ControlPlane
+from tests.support.names import fresh_name
+
+NODE = "there-1"
+
+
+def _own_address() -> str:
+    """Return an address of this machine that others could reach, empty when it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        try:
+            found.connect(("192.0.2.1", 9))
+        except OSError:
+            return ""
+        address = found.getsockname()[0]
+    return "" if address.startswith("127.") else address
+
+
+OWN = _own_address()
+needs_address = pytest.mark.skipif(not OWN, reason="this machine has no address but loopback")
+
+
+def plane_of(folder: Path) -> ControlPlane:
+    """Return another cluster, not started yet."""
+    return ControlPlane(
+        folder,
+        name="second",
+        service_range="10.98.0.0/16",
+        audit=True,
+        controllers=("namespace-controller", ACCOUNTS),
+        api_args={"bind-address": "0.0.0.0"},  # noqa: S104 - to be reached by another address
+    )
+
+
+def running(folder: Path) -> Iterator[ControlPlane]:
+    """Run another cluster, in which the syncer may do what the role for targets says."""
+    plane = plane_of(folder)
+
+    async def start() -> None:
+        await plane.start()
+        async with Client(plane.endpoint) as client:
+            await grant(client, TARGET_ACCESS)
+
+    asyncio.run(start())
+    yield plane
+    asyncio.run(plane.stop())
+
+
+@dataclass(kw_only=True)
+class Far:
+    """A target of the home cluster, and the hands of everybody there."""
+
+    world: World
+    plane: ControlPlane
+    there: Client
+    name: str
+
+    @property
+    def server(self) -> str:
+        """Where it is reached from elsewhere."""
+        return self.plane.server.replace("127.0.0.1", OWN)
+
+    async def secret(self, user: str = SYNCER, *, plane: ControlPlane | None = None) -> None:
+        """Write the Secret."""
+        content = (plane or self.plane).kubeconfig(user, group="").decode()
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": self.name, "namespace": HOME},
+            "stringData": {"kubeconfig": content.replace("127.0.0.1", OWN)},
+        }
+        await self.world.below.apply(SECRETS, body, field_manager="test")
+
+    async def declare(self, **spec: object) -> Object:
+        """Create the SuperCluster, and say of it what vc-manager says."""
+        body = {
+            "apiVersion": SUPER_CLUSTERS.api_version,
+            "kind": "SuperCluster",
+            "metadata": {"name": self.name},
+            "spec": {"secretRef": {"name": self.name}, "tlsServerName": "kubernetes", **spec},
+        }
+        made = await self.world.below.create(SUPER_CLUSTERS, body)
+        system = await self.there.get(NAMESPACES, "kube-system")
+        await self.judge(identity=system["metadata"]["uid"])
+        return made
+
+    async def judge(self, **status: object) -> None:
+        """Write into its status what vc-manager found."""
+        await self.world.below.patch(
+            SUPER_CLUSTERS, self.name, {"status": status}, subresource="status"
+        )
+
+    def target(self) -> Target | None:
+        """Return it as the syncer that runs now follows it."""
+        found = self.world.running[-1].targets.followed.get(self.name)
+        return found if found is not None and found.is_ready else None
+
+
+@contextlib.asynccontextmanager
+async def far_of(world: World, plane: ControlPlane) -> AsyncIterator[Far]:
+    """Have a target for the length of a block; it is declared by whoever needs it."""
+    async with Client(plane.endpoint) as there:
+        found = Far(world=world, plane=plane, there=there, name=fresh_name("c"))
+        try:
+            yield found
+        finally:
+            with contextlib.suppress(NotFound):
+                await world.below.delete(SUPER_CLUSTERS, found.name)
+
+
+async def has_node(there: Client, name: str = NODE) -> None:
+    """Register a node there that can take pods."""
+    node = {"metadata": {"name": name}, "spec": {"podCIDR": "10.77.0.0/24"}}
+    await there.create(NODES, node)
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    status = {
+        "capacity": room,
+        "allocatable": room,
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    await there.patch(NODES, name, {"status": status}, subresource="status")

@@ -1,0 +1,299 @@
+"""Which other super clusters are followed, with which credential, and whether they are the same."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from kubeio.worker import Wait
+from syncer import access, targets
+from syncer.anchor import Anchor
+from syncer.breaker import FAILURES, Breaker
+from syncer.home import Home
+from syncer.supercluster import AT_TARGETS, SuperCluster
+from syncer.targets import Target, Targets
+from tests.unit.syncer.sessions import Api, put
+
+IDENTITY = "kube-system-of-c2"
+SERVER = "https://192.0.2.7:6443"
+
+
+class Followed:
+    """A target that only writes down that it is followed."""
+
+    made: list[Followed]
+    fails: Exception | None = None
+
+    def __init__(self, plan: targets.Plan, _: Home) -> None:
+        self.plan = plan
+        self.is_ended = False
+        Followed.made.append(self)
+
+    async def run(self) -> None:
+        if Followed.fails is not None:
+            raise Followed.fails
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.is_ended = True
+
+
+class Watch:
+    """A reflector whose events the test makes."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+class Yard:
+    """A home cluster with a keeper of targets."""
+
+    def __init__(self, keeper: Targets, api: Api) -> None:
+        self.keeper, self.api, self.revision = keeper, api, 1
+
+    async def secret(self, **data: str) -> None:
+        """Write the Secret: a token, unless told otherwise."""
+        usual = {"server": SERVER, "ca.crt": "ca", "token": "t"}
+        encoded = {k: base64.b64encode(v.encode()).decode() for k, v in (usual | data).items()}
+        self.api.objects["Secret", "target-c2"] = {"data": encoded}
+        self.revision += 1
+        metadata = {"name": "target-c2", "uid": "s", "resourceVersion": str(self.revision)}
+        put(self.keeper._secrets, {"kind": "Secret", "metadata": metadata})
+        await asyncio.sleep(0.02)
+
+    async def declare(self, *, uid: str = "r1", identity: str = IDENTITY, **spec: Any) -> None:
+        """Write the SuperCluster."""
+        self.revision += 1
+        metadata = {"name": "c2", "uid": uid, "resourceVersion": str(self.revision)}
+        put(
+            self.keeper._declared,
+            {
+                "kind": "SuperCluster",
+                "metadata": metadata,
+                "spec": {"secretRef": {"name": "target-c2"}, **spec},
+                "status": {"identity": identity} if identity else {},
+            },
+        )
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Yard]:
+    Followed.made, Followed.fails = [], None
+    monkeypatch.setattr(targets, "Target", Followed)
+    monkeypatch.setattr(targets, "Reflector", Watch)
+    api = Api()
+    keeper = Targets(Home(api, namespace="vc-manager"))  # type: ignore[arg-type]
+    task = asyncio.ensure_future(keeper.run())
+    await asyncio.sleep(0)
+    yield Yard(keeper, api)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_nothing_is_asked_of_secrets_before_there_is_a_target(yard: Yard):
+    assert yard.keeper._watching is None
+    await yard.declare()
+    assert yard.keeper._watching is not None
+
+
+async def test_a_target_is_followed_once_it_is_known_who_it_is(yard: Yard):
+    await yard.secret()
+    await yard.declare(identity="")
+    assert Followed.made == []
+    await yard.declare()
+    (made,) = Followed.made
+    assert (made.plan.identity, made.plan.registration) == (IDENTITY, "r1")
+    assert (made.plan.endpoint.server, made.plan.endpoint.token) == (SERVER, "t")
+    assert yard.keeper.followed["c2"] is made  # type: ignore[comparison-overlap]
+    assert '"t"' not in repr(made.plan)
+
+
+async def test_the_home_cluster_is_no_target(yard: Yard):
+    metadata = {"name": "home", "uid": "h", "resourceVersion": "1"}
+    put(yard.keeper._declared, {"kind": "SuperCluster", "metadata": metadata, "spec": {}})
+    await asyncio.sleep(0.02)
+    assert not yard.keeper._keepers
+
+
+@pytest.mark.parametrize("same", [{"labels": {"zone": "b"}}, {"network": {"reachable": True}}])
+async def test_what_is_said_of_a_target_takes_no_new_client(yard: Yard, same: Any):
+    await yard.secret()
+    await yard.declare()
+    await yard.declare(**same)
+    await yard.secret()
+    assert len(Followed.made) == 1
+    assert not Followed.made[0].is_ended
+
+
+async def test_another_credential_address_or_registration_is_followed_anew_at_once(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    await yard.secret(token="u")
+    await yard.declare(server="https://192.0.2.8:6443")
+    await yard.declare(server="https://192.0.2.8:6443", uid="r2")
+    await yard.declare(server="https://192.0.2.8:6443", uid="r2", identity="another")
+    assert [each.is_ended for each in Followed.made] == [True, True, True, True, False]
+    last = Followed.made[-1].plan
+    assert (last.endpoint.token, last.endpoint.server) == ("u", "https://192.0.2.8:6443")
+    assert (last.registration, last.identity) == ("r2", "another")
+
+
+async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    del yard.api.objects["Secret", "target-c2"]
+    yard.keeper._touch("c2")
+    await asyncio.sleep(0.02)
+    assert Followed.made[0].is_ended
+    assert yard.keeper.followed == {}
+
+
+async def test_a_home_cluster_that_does_not_answer_changes_nothing(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    yard.api.refusals["get Secret"] = errors.Unavailable("silent")
+    yard.keeper._touch("c2")
+    await asyncio.sleep(0.02)
+    assert not Followed.made[0].is_ended
+
+
+async def test_a_target_that_goes_is_left_and_may_come_again(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    yard.keeper._declared.discard(yard.keeper._declared.list()[0], live=True)
+    await asyncio.sleep(0.02)
+    assert Followed.made[0].is_ended
+    assert (yard.keeper._keepers, yard.keeper._changed) == ({}, {})
+    await yard.declare(uid="r2")
+    assert [each.is_ended for each in Followed.made] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [errors.Unavailable("no route"), Wait("another cluster answers"), TypeError("a surprise")],
+)
+async def test_one_that_cannot_be_followed_is_tried_later_and_troubles_nobody(
+    yard: Yard, fault: Exception
+):
+    Followed.fails = fault
+    await yard.secret()
+    await yard.declare()
+    await asyncio.sleep(0.05)
+    assert len(Followed.made) == 1, "not in a circle"
+    Followed.fails = None
+    await yard.secret(token="u")  # a change is no reason to wait
+    assert len(Followed.made) == 2
+    assert not Followed.made[1].is_ended
+
+
+@pytest.mark.parametrize("spec", [{"server": "https://127.0.0.1:6443"}, {"server": 7}])
+async def test_one_that_is_declared_wrong_is_not_followed(yard: Yard, spec: Any):
+    await yard.secret()
+    await yard.declare(**spec)
+    assert Followed.made == []
+    await yard.declare()
+    assert len(Followed.made) == 1
+
+
+# --- the target itself ----------------------------------------------------------------------------
+
+
+def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
+    plurals = {resource.plural for resource in AT_TARGETS}
+    assert plurals == {
+        "configmaps",
+        "namespaces",
+        "networkpolicies",
+        "poddisruptionbudgets",
+        "pods",
+        "secrets",
+        "serviceaccounts",
+    }
+    watched = {
+        each.resource.plural
+        for each in SuperCluster(Api(), name="c2").reflectors  # type: ignore[arg-type]
+    }
+    assert watched == plurals | {"nodes", "servicecidrs", "events"}
+    granted = {name for row in access.TARGET_ACCESS for name in row.resources}
+    assert watched <= granted
+
+
+async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: Any):
+    plan = targets.Plan(
+        name="c2",
+        registration="r1",
+        identity=IDENTITY,
+        endpoint=targets.Endpoint(server=SERVER, token="t"),
+    )
+    target = Target(plan, Home(Api(), namespace="vc-manager"))  # type: ignore[arg-type]
+    answers: list[Exception | None] = [errors.Unavailable("no route"), None]
+
+    async def raw(*_: Any, **__: Any) -> bytes:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+        return b"ok"
+
+    monkeypatch.setattr(target.client, "raw", raw)
+    await target._look()
+    assert "no route" in target.problem
+    await target._look()
+    assert target.problem == ""
+
+
+def test_a_breaker_says_who_is_silent():
+    found = Breaker(lambda: 0.0, whose="the super cluster c2's")
+    for _ in range(FAILURES):
+        found.failed()
+    with pytest.raises(Wait, match="the super cluster c2's API does not answer"):
+        found.check()
+
+
+# --- the anchor -----------------------------------------------------------------------------------
+
+
+def anchored(uid: str | None, clock: Any) -> tuple[Anchor, Api]:
+    """Return the anchor of a target that has this kube-system."""
+    api = Api()
+    if uid is not None:
+        api.objects["Namespace", "kube-system"] = {"metadata": {"uid": uid}}
+    made = Anchor(api, name="c2", identity=IDENTITY, clock=clock)  # type: ignore[arg-type]
+    return made, api
+
+
+async def test_the_anchor_holds_only_when_it_was_looked_at_after_what_it_is_to_prove():
+    now = 10.0
+    anchor, api = anchored(IDENTITY, lambda: now)
+    await anchor.verify(9.0)
+    await anchor.verify(10.0)
+    assert len(api.asked) == 1, "one look proves all that was read before it"
+    now = 11.0
+    await anchor.verify(10.5)
+    assert len(api.asked) == 2
+
+
+@pytest.mark.parametrize("uid", ["another", None])
+async def test_another_cluster_proves_nothing(uid: str | None):
+    anchor, _ = anchored(uid, lambda: 10.0)
+    with pytest.raises(Wait, match="another cluster answers for c2"):
+        await anchor.verify(9.0)
+    with pytest.raises(Wait):
+        await anchor.verify(9.0)
+
+
+async def test_a_cluster_that_does_not_answer_proves_nothing():
+    anchor, api = anchored(IDENTITY, lambda: 10.0)
+    api.refusals["get Namespace"] = errors.Unavailable("silent")
+    with pytest.raises(errors.Unavailable):
+        await anchor.verify(9.0)
