@@ -10,6 +10,7 @@ other, again and again. Prints a table, writes JSON to `bench/results/agent.json
 
 import argparse
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -141,6 +142,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     ):
         prepare(stage)
         results["logs"] = logs(stage, rounds=asked.rounds, streams=asked.streams)
+        os.sync()  # or the logs go to the disk while commands are timed
         results |= uvloop.run(_calls(stage, asked))
     results["noise"]["after"] = rig.noise()
     return results

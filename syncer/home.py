@@ -11,6 +11,7 @@ from kubeio.client import Client
 from kubeio.optional import OptionalReflector
 from kubeio.store import Entry, Store
 from kubeio.turns import Turns
+from syncer.agents import BY_NODE, Agents, node_of
 from syncer.keys import HOME
 from syncer.mirrors import MIRRORS, Mirror
 from syncer.special import ingress_hosts
@@ -28,17 +29,9 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
 )
 
-BY_NODE = "node"
-"""Index of agent pods by their node."""
-
 _OTHERS = f"!{marks.CONTROLLED}"
 _CREDENTIALS = f"{marks.CREDENTIAL}={marks.CREDENTIAL_SYNCER}"
 _AGENTS = f"app.kubernetes.io/name={marks.AGENT}"
-
-
-def _node_of(entry: Entry) -> Iterable[str]:
-    node = (entry.decode().get("spec") or {}).get("nodeName")
-    return (node,) if node else ()
 
 
 class Home(SuperCluster):
@@ -57,7 +50,8 @@ class Home(SuperCluster):
         self.namespace = namespace
         self.other_ingresses = Store({ingress_hosts.BY_HOST: ingress_hosts.hosts_named})
         self.addresses = Store()
-        self.agents = Store({BY_NODE: _node_of})
+        self.agent_pods = Store({BY_NODE: node_of})
+        self.agents = Agents(self.agent_pods, namespace)
         self.virtual_clusters = Store()
         self.credentials = Store()
         self.policies = Store()
@@ -68,7 +62,7 @@ class Home(SuperCluster):
             *self.reflectors,
             follow(INGRESSES, self.other_ingresses, label_selector=_OTHERS),
             follow(IP_ADDRESSES, self.addresses),
-            follow(PODS, self.agents, namespace=namespace, label_selector=_AGENTS),
+            follow(PODS, self.agent_pods, namespace=namespace, label_selector=_AGENTS),
             follow(VIRTUAL_CLUSTERS, self.virtual_clusters),
             follow(SECRETS, self.credentials, label_selector=_CREDENTIALS),
             follow(TENANT_POLICIES, self.policies),
@@ -105,10 +99,3 @@ class Home(SuperCluster):
     def written_for(self, tenant: str) -> Iterable[Entry]:
         """Yield every cached super object that was made for a tenant."""
         return chain(super().written_for(tenant), self.volumes.index(BY_TENANT, tenant))
-
-    def agent_address(self, node: str) -> str:
-        """Return the address of the agent pod on a node, empty when there is none."""
-        for entry in self.agents.index(BY_NODE, node):
-            if not entry.deleting:
-                return str((entry.decode().get("status") or {}).get("podIP") or "")
-        return ""

@@ -48,7 +48,7 @@ class Scrubber:
     def clean(self, text: str, *, node: str = "") -> str:
         """Return a text without names that are not the tenant's; `node` is one that it may know."""
         text = text[:_MAX_TEXT]
-        agents = {entry.name for entry in self._home.agents.list()}
+        agents = {entry.name for entry in self._home.agent_pods.list()}
         text = _LABEL.sub(lambda found: self._label(found.group(), agents), text)
         return _NODE.sub(lambda found: self._node(found.group(), node), text)
 

@@ -106,6 +106,15 @@ SYNCER = "vc-syncer"
 AGENT = "vn-agent"
 """Account and DaemonSet of the node agent."""
 
+AGENT_STRAIGHT = "UpstreamKubelet"
+AGENT_AROUND = "UpstreamApiServer"
+AGENT_CONFIGURED = "UpstreamConfigured"
+AGENT_WAYS = (AGENT_STRAIGHT, AGENT_AROUND, AGENT_CONFIGURED)
+"""Reasons of the Events by which an agent tells, on its own pod, how it reaches its node's pods:
+straight; by the API server, as the kubelet's certificate does not verify; so by configuration."""
+KUBELET_DIRECT = f"{DOMAIN}/KubeletDirect"
+"""Condition of a virtual node: whether its agent asks the kubelet itself, and if not, why."""
+
 AGENT_PORT = 10550
 AGENT_SERVING_SIGNER = f"{DOMAIN}/vn-agent-serving"
 """signerName of the CSRs by which an agent pod asks for its serving certificate."""

@@ -55,7 +55,7 @@ ACCESS = (
         ("create",),
         "Says on its own pod which way it goes, and why.",
         namespaced=True,
-        when=("agent.upstream", ("auto",)),
+        when=AROUND,
     ),
     Access(
         "",

@@ -109,7 +109,7 @@ class Agent:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._upstream.kubelet.keep_warm())
             tasks.create_task(self._upstream.keep_choosing())
-            if self._settings.upstream is Wish.AUTO:  # what is configured is no news
+            if self._settings.upstream is not Wish.KUBELET:  # the usual way is no news
                 tasks.create_task(self._notices.keep())
             tasks.create_task(watch(self._files(), self._file_changed))
             tasks.create_task(self._bulletin.follow())

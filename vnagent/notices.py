@@ -18,7 +18,7 @@ import orjson
 import structlog
 
 from tenancy import marks
-from vnagent.choice import Choice, Mode
+from vnagent.choice import Choice, Mode, Why
 from vnagent.heads import ResponseProblemError
 from vnagent.origin import Origin
 from vnagent.tls import TrustProblemError
@@ -34,11 +34,16 @@ _AROUND = (
     " `kubectl top`, are not to be had on this node."
 )
 _STRAIGHT = "The certificate of the node's kubelet verifies. Tenants' calls go straight to it."
-_TEXTS: Mapping[Mode, tuple[str, str, str]] = {
-    Mode.APISERVER: ("UpstreamApiServer", "Warning", _AROUND),
-    Mode.KUBELET: ("UpstreamKubelet", "Normal", _STRAIGHT),
+_CONFIGURED = (
+    "By agent.upstream, tenants' logs, exec, attach and port-forward go through the API server; run"
+    " and figures of pods, so also `kubectl top`, are not to be had on this node."
+)
+_TEXTS: Mapping[str, tuple[str, str]] = {
+    marks.AGENT_AROUND: ("Warning", _AROUND),
+    marks.AGENT_CONFIGURED: ("Normal", _CONFIGURED),
+    marks.AGENT_STRAIGHT: ("Normal", _STRAIGHT),
 }
-"""Reason, type and message."""
+"""By reason: type and message."""
 
 _log = structlog.get_logger(__name__)
 
@@ -53,9 +58,16 @@ class Subject:
     node: str
 
 
-def manifest(subject: Subject, mode: Mode, now: datetime) -> dict[str, Any]:
-    """Return the Event that tells of a mode."""
-    reason, kind, message = _TEXTS[mode]
+def reason_of(choice: Choice) -> str:
+    """Return the reason of the Event that tells of a way."""
+    if choice.mode is Mode.KUBELET:
+        return marks.AGENT_STRAIGHT
+    return marks.AGENT_CONFIGURED if choice.why is Why.CONFIGURED else marks.AGENT_AROUND
+
+
+def manifest(subject: Subject, reason: str, now: datetime) -> dict[str, Any]:
+    """Return the Event that tells of a way."""
+    kind, message = _TEXTS[reason]
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     pod = {"apiVersion": "v1", "kind": "Pod", "name": subject.name, "namespace": subject.namespace}
     return {
@@ -82,14 +94,13 @@ class Notices:
     def __init__(self, api: Origin, subject: Subject) -> None:
         self._api = api
         self._subject = subject
-        self._mode = Mode.KUBELET
-        self._told = Mode.KUBELET
+        self._way = self._told = marks.AGENT_STRAIGHT
         """What nobody was told of is the usual way."""
         self._changed = asyncio.Event()
 
     def hear(self, choice: Choice) -> None:
         """Take in the present way."""
-        self._mode = choice.mode
+        self._way = reason_of(choice)
         self._changed.set()
 
     async def keep(self) -> None:
@@ -100,17 +111,17 @@ class Notices:
                 async with asyncio.timeout(patience):
                     await self._changed.wait()
             self._changed.clear()
-            patience, mode = AGAIN_SECONDS, self._mode
-            if Mode.APISERVER not in (mode, self._told):
+            patience, way = AGAIN_SECONDS, self._way
+            if way == self._told == marks.AGENT_STRAIGHT:
                 continue
-            if await self._post(mode):
-                self._told = mode
+            if await self._post(way):
+                self._told = way
             else:
                 patience = RETRY_SECONDS
             await asyncio.sleep(SPACING_SECONDS)
 
-    async def _post(self, mode: Mode) -> bool:
-        found = manifest(self._subject, mode, datetime.now(UTC))
+    async def _post(self, way: str) -> bool:
+        found = manifest(self._subject, way, datetime.now(UTC))
         path = f"/api/v1/namespaces/{self._subject.namespace}/events"
         try:
             answer = await self._api.ask("POST", path, orjson.dumps(found))

@@ -91,7 +91,9 @@ class Tap:
         ]
 
     def hear(self, lines: bytes) -> None:
-        """Take in what the server says."""
+        """Take in what the server says; on a broken connection nothing follows what was lost."""
+        if self._problem is not None:
+            return
         if self._held is not None:
             self._held.append(lines)
         elif lines and self.is_open:
@@ -116,10 +118,11 @@ class Tap:
         self._wake()
 
     def cut(self) -> None:
-        """Break the connection; what the client has not read yet is lost."""
+        """Break the connection; what the client has not read yet is lost, kept or not."""
         if self.is_open:
             self._problem = errors.Unavailable(f"{self._where}: the connection broke")
             self._pieces.clear()
+            self._held = None
             self._leave()
             self._wake()
 

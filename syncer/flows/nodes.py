@@ -132,7 +132,7 @@ async def _show(key: Key, super_node: Object, shown: Entry | None, session: Sess
     view, made = session.view.policy.nodes.view, session.reminders.made_nodes
     made.discard(key.name)
     wanted = nodes.node(super_node, view, virtual)
-    status = nodes.status(super_node, session.link.home.agent_address(key.name), view)
+    status = nodes.status(super_node, session.link.home.agents.on(key.name), view)
     for field in nodes.MIRRORED:
         if session.reminders.is_left_out(field):
             status.pop(field, None)

@@ -14,6 +14,7 @@ from typing import Any
 
 from kubeio import Object
 from syncer import policy
+from syncer.agents import Agent
 from syncer.special.shapes import mapping, mappings
 from tenancy import marks
 from tenancy.policies import NodeView
@@ -33,6 +34,25 @@ _INFO = (
     "operatingSystem",
     "osImage",
 )
+_AROUND = (
+    "logs, exec, attach and port-forward go through the super cluster's API server; run and figures"
+    " of pods, so also `kubectl top`, are not to be had on this node"
+)
+_NO_AGENT = (
+    "Unknown",
+    "NoAgent",
+    "no node agent runs on this node: logs, exec, attach and port-forward do not work here",
+)
+_WAYS: Mapping[str, tuple[str, str, str]] = {
+    "": ("True", "Kubelet", "calls for pods on this node go straight to its kubelet"),
+    marks.AGENT_AROUND: (
+        "False",
+        "KubeletUntrusted",
+        f"the certificate of the node's kubelet does not verify: {_AROUND}",
+    ),
+    marks.AGENT_CONFIGURED: ("False", "Configured", f"by configuration, {_AROUND}"),
+}
+"""By how the node's agent goes to its pods: status, reason and message of a condition."""
 _INFO_HIDDEN = ("bootID", "kubeProxyVersion", "machineID", "systemUUID")
 """Fields that the API wants present; what would identify the machine is empty."""
 
@@ -115,7 +135,7 @@ def _digest(super_node: Mapping[str, Any], labels: Collection[str]) -> str:
 
 
 def status(
-    super_node: Mapping[str, Any], agent_address: str, view: NodeView = "Standard"
+    super_node: Mapping[str, Any], agent: Agent | None, view: NodeView = "Standard"
 ) -> Object:
     """Return the status of the virtual node."""
     there = super_node.get("status") or {}
@@ -125,16 +145,19 @@ def status(
         for address in there.get("addresses") or ()
         if address.get("type") == "InternalIP" and view != "Minimal"
     ]
-    if agent_address:
-        addresses.append({"type": marks.AGENT_ADDRESS, "address": agent_address})
+    if agent is not None and agent.address:
+        addresses.append({"type": marks.AGENT_ADDRESS, "address": agent.address})
     found: Object = {
         # The API leaves an empty list out, so that one here would never be found as wanted.
         **({"addresses": addresses} if addresses else {}),
         "allocatable": dict(there.get("allocatable") or {}),
         "capacity": dict(there.get("capacity") or {}),
         "conditions": [
-            {key: condition[key] for key in _CONDITIONS if condition.get(key)}
-            for condition in there.get("conditions") or ()
+            *(
+                {key: condition[key] for key in _CONDITIONS if condition.get(key)}
+                for condition in there.get("conditions") or ()
+            ),
+            _directness(super_node, agent),
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": marks.AGENT_PORT}},
         "nodeInfo": {
@@ -146,6 +169,20 @@ def status(
         if there.get(field):
             found[field] = there[field]
     return found
+
+
+def _directness(super_node: Mapping[str, Any], agent: Agent | None) -> Object:
+    """Return the condition that says how kubelet calls reach the node, and why so."""
+    status, reason, message = _WAYS[agent.way] if agent is not None else _NO_AGENT
+    found = {
+        "type": marks.KUBELET_DIRECT,
+        "status": status,
+        "reason": reason,
+        "message": message,
+    }
+    # The API wants a time; of an agent that is away nobody has noted when it went.
+    since = agent.since if agent is not None else super_node["metadata"].get("creationTimestamp")
+    return {**found, "lastTransitionTime": since} if since else found
 
 
 def is_node_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:

@@ -237,7 +237,7 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
     [
         ("auto", True, True, True),
         ("kubelet", True, False, False),
-        ("apiserver", False, True, False),
+        ("apiserver", False, True, True),
     ],
 )
 def test_the_agent_has_the_rights_of_its_way_and_no_others(upstream, straight, around, told):

@@ -17,7 +17,7 @@ SMALL = {
 
 @pytest.mark.parametrize("name", SMALL)
 def test_it_holds(name):
-    """SEC-01, SEC-02, SEC-03, SEC-07, SEC-10, SEC-14, REL-86 in small; a seed that fails is printed."""
+    """SEC-01, SEC-02, SEC-03, SEC-07, SEC-10, SEC-14, REL-86 in small, with its seed."""
     program, count = SMALL[name]
     seed = secrets.randbits(32)
     print(f"seed {seed}")

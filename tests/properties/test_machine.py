@@ -19,6 +19,8 @@ SEEDS = ("--seeds", "60", "--from", "1", "--minutes", "3")
 MANY = ("--seeds", "1000", "--from", "1000", "--minutes", "2")
 """The same each time, so that a change is found by who made it; others are tried by hand."""
 _PARTS = 4
+EXPLAINED = ROOT / "tests" / "properties" / "machine" / "explained"
+"""Scripts that failed because of the judge or the model, cut down; `docs/machine.md` says why."""
 
 
 def machine(*arguments: str) -> str:
@@ -38,6 +40,11 @@ def test_nothing_is_broken(tmp_path):
 @pytest.mark.parametrize("first", range(_PARTS))
 def test_what_is_broken_on_purpose_is_found(first):
     machine("--witness", *tuple(MUTANTS)[first::_PARTS])
+
+
+@pytest.mark.parametrize("script", sorted(EXPLAINED.iterdir()), ids=lambda path: path.stem)
+def test_what_was_explained_fails_no_more(script):
+    machine("--replay", str(script))
 
 
 @pytest.mark.thorough

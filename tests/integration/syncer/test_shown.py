@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kubeio import Object
 from kubeio.client import Client
 from kubeio.errors import Unauthorized
 from tenancy import marks, names
@@ -18,6 +19,7 @@ from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import HOME, World, Write
 from tests.support.controlplane import Mark
 from tests.support.eventually import eventually
+from vnagent.notices import Subject, manifest
 
 pytestmark = pytest.mark.thorough
 
@@ -132,6 +134,35 @@ async def test_the_agents_address_follows_its_pod(synced: World):
             {"type": marks.AGENT_ADDRESS, "address": "10.244.9.9"} in body["status"]["addresses"]
         ),
     )
+
+
+async def test_a_condition_of_the_node_says_which_way_its_agent_goes(synced: World):
+    """What the agent tells on its own pod, in the words that it uses for it."""
+    _, node = await running_pod(synced)
+
+    async def reads(status: str, reason: str) -> None:
+        def says(body: Object) -> bool:
+            found = {each["type"]: each for each in body["status"]["conditions"]}
+            shown = found.get(marks.KUBELET_DIRECT) or {}
+            return (shown.get("status"), shown.get("reason")) == (status, reason)
+
+        await eventually(lambda: synced.above.get(NODES, node), until=says)
+
+    await reads("Unknown", "NoAgent")
+    agent = pod(f"agent-{node}")
+    agent["metadata"]["labels"] = {"app.kubernetes.io/name": "vn-agent"}
+    agent["spec"]["nodeName"] = node
+    agent["spec"]["serviceAccountName"] = "default"
+    made = await eventually(lambda: synced.below.create(PODS, agent, namespace=HOME))
+    await reads("True", "Kubelet")
+    uid = made["metadata"]["uid"]
+    subject = Subject(name=f"agent-{node}", namespace=HOME, uid=uid, node=node)
+    now = datetime.now(UTC)
+    await synced.below.create(EVENTS, manifest(subject, marks.AGENT_AROUND, now))
+    await reads("False", "KubeletUntrusted")
+    later = now + timedelta(seconds=10)
+    await synced.below.create(EVENTS, manifest(subject, marks.AGENT_STRAIGHT, later))
+    await reads("True", "Kubelet")
 
 
 async def test_events_about_a_pod_are_told_once_without_super_names(synced: World):

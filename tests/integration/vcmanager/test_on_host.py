@@ -258,7 +258,7 @@ async def etcd_answers(tenant: HostTenant, certificate: bytes, key: bytes, folde
 async def test_the_certificates_work_and_open_only_what_they_are_for(
     tenant: HostTenant, tmp_path: Path
 ):
-    """One walk, because the programs take seconds to start."""
+    """SEC-23, SEC-24: one walk, because the programs take seconds to start."""
     async with (
         Client(await tenant.endpoint("admin")) as admin,
         Client(await tenant.endpoint("manager")) as manager,

@@ -70,6 +70,7 @@ def _seeds(asked: argparse.Namespace, first: int) -> int:
             faults=found.befallen,
             restores=found.restores,
             starts=found.starts,
+            blind=found.blind,
             virtual=int(found.seconds),
         )
         if total["seeds"] % _TWICE == 1:
@@ -89,7 +90,7 @@ def _seeds(asked: argparse.Namespace, first: int) -> int:
         f" {asked.seeds - tried:,} not tried; {total['twice']} run twice\n"
         f"{total['requests']:,} requests, {total['faults']:,} faults,"
         f" {total['restores']:,} restores, {total['starts']:,} starts of a process,"
-        f" {total['virtual'] / 3600:.1f} virtual hours\n"
+        f" {total['virtual'] / 3600:.1f} virtual hours, {total['blind']} watches went blind\n"
         f"{took:.0f} s, {time.process_time() - worked:.0f} of them of the processor, on"
         f" {platform.machine()} with {os.cpu_count()} processors,"
         f" Python {platform.python_version()}"
@@ -100,6 +101,7 @@ def _seeds(asked: argparse.Namespace, first: int) -> int:
 def _tell(found: Outcome, folder: Path) -> None:
     print(f"seed {found.seed} failed: {found.breaks[0].rule}: {found.breaks[0].text}", flush=True)
     least = shrunk(found)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"machine-{found.seed}.json"
     path.write_text(json.dumps({"seed": found.seed, "script": steps.written(least.script)}))
     for step in least.script:

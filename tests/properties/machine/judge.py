@@ -291,7 +291,7 @@ class Judge:
             is_misplaced = twin["spec"].get("nodeName") != pod["spec"].get("nodeName")
             if "deletionTimestamp" not in twin["metadata"] and not is_misplaced:
                 self.broke("I2", f"a delete of the tenant pod {target.name}, whose twin runs")
-        elif body.get("gracePeriodSeconds") == 0:
+        elif body.get("gracePeriodSeconds") == 0 and not self.world.sight.is_news(twin):
             self.broke("I2", f"the tenant pod {target.name} is let go while its twin is there")
 
     # After every step.

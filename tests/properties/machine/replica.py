@@ -136,7 +136,14 @@ class Line:
 
     def opened(self, tap: Tap) -> None:
         """Take note of a watch."""
-        self._replica.world.faults.opened(self._side, tap)
+        world = self._replica.world
+        world.faults.opened(self._side, tap)
+        world.sight.opened(
+            self._side,
+            self._replica.identity,
+            tap.asked,
+            is_noticed=any(each.side == self._side and world.holds(each) for each in world.tenants),
+        )
 
 
 def wires(world: World) -> object:

@@ -99,7 +99,7 @@ def _orphans(world: World, tenant: TenantSide) -> list[Break]:
     found = []
     for resource, body in world.owned(tenant):
         metadata = body["metadata"]
-        if world.is_out_of_sight(metadata):
+        if world.sight.is_out_of_sight(metadata):
             continue
         if marks.TOKEN_SECONDS in metadata["annotations"]:
             found += tokens.problems(world, tenant, body)
@@ -126,7 +126,7 @@ def _missing(world: World, tenant: TenantSide, resource: Resource, body: Object)
     is_wanted = _is_wanted(world, tenant, resource, body)
     if twin is None:
         return [Break("I1", f"{title} has no twin")] if is_wanted else []
-    if not is_wanted and world.is_out_of_sight(twin["metadata"]):
+    if not is_wanted and world.sight.is_out_of_sight(twin["metadata"]):
         return []
     found = _differences(world, tenant, body, twin)
     problems = [Break("I1", f"{title}: {text}") for text in found]

@@ -53,6 +53,8 @@ class Outcome:
     befallen: int = 0
     restores: int = 0
     starts: int = 0
+    blind: int = 0
+    """Watches that went on in another store than theirs."""
     seconds: float = 0.0
     """Virtual ones."""
 
@@ -116,6 +118,7 @@ async def _run(loop: VirtualLoop, outcome: Outcome) -> None:
             outcome.befallen = world.faults.befallen
             outcome.restores = sum(tenant.restores for tenant in world.tenants)
             outcome.starts = sum(replica.starts for replica in world.replicas)
+            outcome.blind = world.sight.went_blind
             outcome.seconds = loop.time()
 
 
@@ -153,6 +156,7 @@ async def _rest(world: World, chance: random.Random) -> None:
         if world.judge.breaks:
             return
         await _confirm(world)
+        _begin_anew(world)
         if not rest.problems(world) and await _is_quiet(world):
             return
     found = rest.problems(world)
@@ -191,6 +195,13 @@ async def _confirm(world: World) -> None:
     for tenant in held:
         if world.holds(tenant):
             world.confirm(tenant)
+
+
+def _begin_anew(world: World) -> None:
+    """Have a process started again whose watch went on in another store: else nothing tells it."""
+    for replica in world.replicas:
+        if not replica.is_dead and world.sight.is_blind(replica):
+            replica.stop()
 
 
 async def _is_quiet(world: World) -> bool:

@@ -58,7 +58,7 @@ def edit_below(world: World, numbers: Sequence[int]) -> None:
         metadata = found["metadata"]
         match numbers[1] % 4:
             case 0:
-                world.strips(found)
+                world.sight.strips(found)
                 return {**found, "metadata": {**metadata, "labels": {"app": "admin"}}}
             case 1:
                 labels = {**(metadata.get("labels") or {}), "app": "admin"}
@@ -85,7 +85,7 @@ def strip_other_below(world: World, numbers: Sequence[int]) -> None:
         return
 
     def edited(found: Object) -> Object:
-        world.strips(found)
+        world.sight.strips(found)
         labels = found["metadata"].get("labels") or {}
         kept = {key: value for key, value in labels.items() if "/" not in key}
         return {**found, "metadata": {**found["metadata"], "labels": kept}}
@@ -168,10 +168,10 @@ def remake_below(world: World, numbers: Sequence[int]) -> None:
         for key, value in body["metadata"].items()
         if key in ("name", "labels", "annotations", "ownerReferences")
     }
+    played_back = {**body, "metadata": metadata}
     with contextlib.suppress(RefusedError):
-        world.make(
-            world.below, collection.resource, stored.namespace, {**body, "metadata": metadata}
-        )
+        made = world.make(world.below, collection.resource, stored.namespace, played_back)
+        world.sight.plays_back(body, made.decode())
 
 
 def end_space_below(world: World, numbers: Sequence[int]) -> None:

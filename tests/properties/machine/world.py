@@ -20,7 +20,6 @@ from bench.memapi.kubelet import Kubelet
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object, Stored
 from kubeio.endpoint import Endpoint
-from syncer.session import Session
 from syncer.tenants import KUBECONFIG
 from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant
@@ -40,6 +39,7 @@ from tests.properties.machine.manager import Manager
 from tests.properties.machine.network import Faults
 from tests.properties.machine.providers import Budgets, Storage, serve_ingresses
 from tests.properties.machine.replica import Replica
+from tests.properties.machine.sight import Sight
 from tests.properties.machine.tenant import TenantSide
 
 SUPER = "super"
@@ -73,8 +73,7 @@ class World:
         self.replicas = [Replica(self, f"syncer-{number}") for number in range(replicas)]
         self.manager = Manager(self)
         self.trace: list[str] = []
-        self.stripped: dict[str, list[Session]] = {}
-        """Twins that lost their labels, by UID, with the sessions that had them in sight."""
+        self.sight = Sight(self.below, self.replicas)
 
     def _cluster(self, name: str, slice_: str) -> Cluster:
         made = clusters.fresh(
@@ -237,38 +236,13 @@ class World:
         stored = self.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name)
         return stored is not None and marks.CONFIRM_DELETES.encode() in stored.body
 
-    def strips(self, body: Object) -> None:
-        """Take note that a twin loses its labels, and of who sees that."""
-        metadata = body["metadata"]
-        place = (metadata.get("namespace", ""), metadata["name"])
-        self.stripped[metadata["uid"]] = [
-            session
-            for session in self._sessions()
-            if (entry := session.super_store(body["kind"]).get(*place)) is not None
-            and entry.uid == metadata["uid"]
-        ]
-
-    def is_out_of_sight(self, metadata: Object) -> bool:
-        """Tell whether whoever saw a twin lose its labels works no more: then nobody knows of it.
-
-        It is the known limit of the caches (`syncer.strays`).
-        """
-        space = self.below.of(NAMESPACES).get("", metadata.get("namespace", ""))
-        if space is not None and self.is_out_of_sight(space.decode()["metadata"]):
-            return True
-        seen = self.stripped.get(metadata["uid"])
-        return seen is not None and not any(session in seen for session in self._sessions())
-
-    def _sessions(self) -> list[Session]:
-        return [session for replica in self.replicas for session in replica.sessions]
-
     def restore(self, tenant: TenantSide, state: State, bump: int) -> None:
         """Put an older store behind the tenant's address."""
         if tenant.newer is None:
             tenant.lost, tenant.newer = dict(tenant.alive), tenant.cluster.save()
         tenant.restores += 1
         before = tenant.alive
-        tenant.cluster.restore(state, bump=bump)
+        self._put_store(tenant, state, bump)
         tenant.look()
         tenant.revived |= {
             uid: self.loop.time()
@@ -278,10 +252,16 @@ class World:
         tenant.before = {u: found for u, found in tenant.lost.items() if u not in tenant.alive}
         self._resume(tenant)
 
+    def _put_store(self, tenant: TenantSide, state: State, bump: int = 0) -> None:
+        if self.holds(tenant):
+            self.sight.noticed(tenant.side)
+        tenant.cluster.restore(state, bump=bump)
+        self.sight.restored(tenant.side, tenant.cluster.revision)
+
     def bring_back(self, tenant: TenantSide) -> None:
         """Put the newest store back."""
         if tenant.newer is not None:
-            tenant.cluster.restore(tenant.newer)
+            self._put_store(tenant, tenant.newer)
             tenant.settle()
             tenant.look()
             self._resume(tenant)
@@ -292,6 +272,7 @@ class World:
         assert system is not None
         uid = system.decode()["metadata"]["uid"]
         tenant.settle()
+        self.sight.noticed(tenant.side)
 
         def confirmed(found: Object) -> Object:
             annotations = found["metadata"].get("annotations") or {}

@@ -109,6 +109,22 @@ async def test_what_a_watch_is_kept_from_comes_in_whatever_order(cluster):
         await tap.read()
 
 
+async def test_nothing_comes_behind_what_a_cut_has_lost(cluster):
+    """A watch that told of a later change and not of an earlier one would hide that for ever."""
+    tap = await watched(cluster, Network(), f"&resourceVersion={cluster.revision}")
+    await ask(cluster, config_map("read-by-nobody"))
+    await asyncio.sleep(0.01)
+    tap.hold()
+    await ask(cluster, config_map("kept"))
+    await asyncio.sleep(0.01)
+    await ask(cluster, config_map("on-its-way"))
+    tap.cut()
+    tap.release()
+    await asyncio.sleep(0.01)
+    with pytest.raises(errors.Unavailable):
+        await tap.read()
+
+
 async def test_a_store_that_goes_back_ends_watches_and_is_silent_toward_the_future(cluster):
     before = cluster.save()
     await ask(cluster, config_map("x"))

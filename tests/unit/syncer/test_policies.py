@@ -9,6 +9,7 @@ import pytest
 from kubeio import errors
 from kubeio.worker import Again, Wait
 from syncer import home_wiring, kinds, rejections, translate
+from syncer.agents import Agent
 from syncer.flows import nodes as node_flow
 from syncer.flows import pods
 from syncer.keys import NODE
@@ -125,7 +126,7 @@ def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
 def shown(view: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return (
         nodes.node(super_node(), view),  # type: ignore[arg-type]
-        nodes.status(super_node(), "10.2.0.5", view),  # type: ignore[arg-type]
+        nodes.status(super_node(), Agent("10.2.0.5"), view),  # type: ignore[arg-type]
     )
 
 
@@ -147,7 +148,7 @@ def test_a_full_view_shows_every_label():
 
 
 def test_a_node_without_addresses_can_still_be_bound_to():
-    status = nodes.status(super_node(), "", "Minimal")
+    status = nodes.status(super_node(), None, "Minimal")
     assert "addresses" not in status  # as the API hands it out
     assert nodes.is_complete({"status": status})
     assert not nodes.is_complete({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}})

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 import pytest
 import trustme
 
+from tenancy import marks
 from tests.support.eventually import eventually
 from tests.unit.vnagent.stage import FakeKubelet, saying
 from vnagent import notices
 from vnagent.channel import ReceiveBuffer
-from vnagent.choice import Mode, Sight, Wish, after, at_start
+from vnagent.choice import Sight, Wish, after, at_start
 from vnagent.notices import Notices, Subject, manifest
 from vnagent.origin import Address, Origin
 from vnagent.reload import WatchedFile
@@ -57,7 +58,7 @@ def soon(monkeypatch):
 
 def test_an_event_is_on_the_agents_own_pod():
     """As `kubectl describe pod` looks for it: by name, namespace and UID."""
-    found = manifest(SUBJECT, Mode.APISERVER, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    found = manifest(SUBJECT, marks.AGENT_AROUND, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     assert found["involvedObject"] == {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -71,7 +72,7 @@ def test_an_event_is_on_the_agents_own_pod():
     assert found["firstTimestamp"] == found["lastTimestamp"] == "2026-01-02T03:04:05Z"
     assert "agent.kubelet.ca" in found["message"]
     assert len(found["message"]) <= 1024
-    assert manifest(SUBJECT, Mode.KUBELET, datetime.now(UTC))["type"] == "Normal"
+    assert manifest(SUBJECT, marks.AGENT_STRAIGHT, datetime.now(UTC))["type"] == "Normal"
 
 
 async def test_the_usual_way_is_no_news(tmp_path):
@@ -90,6 +91,17 @@ async def test_the_usual_way_is_no_news(tmp_path):
         await asyncio.sleep(0.05)
         assert len(api.heads) == 2
     assert api.heads[0].startswith(b"POST /api/v1/namespaces/vc-manager/events HTTP/1.1\r\n")
+
+
+async def test_what_is_configured_is_told_as_such(tmp_path):
+    """Nobody is told of a certificate that was never looked at."""
+    api = FakeKubelet(answer=saying(CREATED))
+    async with telling(tmp_path, api) as found:
+        found.hear(at_start(Wish.APISERVER))
+        await eventually(lambda: told(api) == ["UpstreamConfigured"])
+    said = json.loads(api.heads[0].partition(b"\r\n\r\n")[2])
+    assert said["type"] == "Normal"
+    assert "certificate" not in said["message"]
 
 
 async def test_what_still_holds_is_told_again(tmp_path, monkeypatch):

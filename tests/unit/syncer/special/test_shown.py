@@ -10,6 +10,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.store import Store, parse
+from syncer.agents import Agent
 from syncer.rejections import RejectedError
 from syncer.special import addresses, events, node_additions, nodes, services
 from syncer.special.node_additions import Added, Taint
@@ -181,7 +182,7 @@ def super_node() -> dict[str, Any]:
 
 
 def test_a_virtual_node_shows_what_a_tenant_may_see():
-    shown, status = nodes.node(super_node()), nodes.status(super_node(), "10.2.0.5")
+    shown, status = nodes.node(super_node()), nodes.status(super_node(), Agent("10.2.0.5"))
     assert shown["metadata"]["labels"] == {
         "kubernetes.io/hostname": "n1",
         "disk": "ssd",
@@ -203,16 +204,40 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
 
 def test_a_node_without_its_agent_is_as_ready_as_before():
     """REL-93: what is synced does not need agents; calls alone have nowhere to go."""
-    with_agent, without = (nodes.status(super_node(), each) for each in ("10.2.0.5", ""))
+    with_agent, without = (nodes.status(super_node(), each) for each in (Agent("10.2.0.5"), None))
     agent = {"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"}
     assert without == {
         **with_agent,
         "addresses": [each for each in with_agent["addresses"] if each != agent],
+        "conditions": [*with_agent["conditions"][:-1], without["conditions"][-1]],
     }
+    found = without["conditions"][-1]
+    assert (found["type"], found["status"]) == (marks.KUBELET_DIRECT, "Unknown")
+
+
+@pytest.mark.parametrize(
+    ("way", "status", "reason"),
+    [
+        ("", "True", "Kubelet"),
+        (marks.AGENT_AROUND, "False", "KubeletUntrusted"),
+        (marks.AGENT_CONFIGURED, "False", "Configured"),
+    ],
+)
+def test_a_condition_names_the_way_to_a_nodes_pods_and_why(way, status, reason):
+    """V-09: what does not work on a node, its tenant reads there."""
+    agent = Agent("10.2.0.5", way, "2026-01-02T03:04:05Z")
+    found = nodes.status(super_node(), agent)["conditions"][-1]
+    assert (found["type"], found["status"], found["reason"]) == (
+        marks.KUBELET_DIRECT,
+        status,
+        reason,
+    )
+    assert found["lastTransitionTime"] == "2026-01-02T03:04:05Z"
+    assert ("kubectl top" in found["message"]) == (status == "False")
 
 
 def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
-    wanted, status = nodes.node(super_node()), nodes.status(super_node(), "10.2.0.5")
+    wanted, status = nodes.node(super_node()), nodes.status(super_node(), Agent("10.2.0.5"))
     virtual = {
         **wanted,
         "metadata": {
@@ -221,13 +246,13 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
         },
         "status": {
             **status,
-            "conditions": [{**status["conditions"][0], "lastHeartbeatTime": None}],
+            "conditions": [{**each, "lastHeartbeatTime": None} for each in status["conditions"]],
         },
     }
     assert nodes.is_node_shown(virtual, wanted)
     outline = wanted["metadata"]["annotations"][marks.DIGEST]
     assert nodes.is_status_shown(virtual, status, outline)
-    changed = nodes.status(super_node(), "10.2.0.6")
+    changed = nodes.status(super_node(), Agent("10.2.0.6"))
     assert not nodes.is_status_shown(virtual, changed, outline)
     added = copy.deepcopy(virtual)
     added["status"]["conditions"].append({"type": "Own", "status": "True"})
@@ -236,8 +261,8 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
     gone = super_node()
     gone["status"]["conditions"] = []
     fewer = nodes.node(gone)["metadata"]["annotations"][marks.DIGEST]
-    assert not nodes.is_status_shown(virtual, nodes.status(gone, "10.2.0.5"), fewer)
-    hidden = nodes.status(super_node(), "", "Minimal")
+    assert not nodes.is_status_shown(virtual, nodes.status(gone, Agent("10.2.0.5")), fewer)
+    hidden = nodes.status(super_node(), None, "Minimal")
     assert not nodes.is_status_shown(virtual, hidden, outline)  # its addresses are to go
     narrow = nodes.node(super_node(), "Minimal")["metadata"]["annotations"][marks.DIGEST]
     assert narrow != outline  # and so are labels
