@@ -197,6 +197,7 @@ class Cluster:
         self.keeps_events = keeps_events
         self.chance = chance or random.Random()  # noqa: S311 - names, no secrets
         self.revision = 1000
+        self.restores = 0
         self.requests: Counter[str] = Counter()
         """Requests by verb and resource."""
         self.clock = clock
@@ -243,7 +244,11 @@ class Cluster:
         )
 
     def restore(self, state: State, *, bump: int = 0) -> None:
-        """Begin anew from a backup, with all watches ended and its revision raised by `bump`."""
+        """Begin anew from a backup, with all watches ended and its revision raised by `bump`.
+
+        Its API servers are stopped for that: what is on its way to them does not arrive.
+        """
+        self.restores += 1
         self.cut()
         self.revision = state.revision + bump
         for path, collection in self.collections.items():

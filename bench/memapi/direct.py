@@ -4,11 +4,12 @@ Owns the form that `kubeio.wire` asks for, and what a network does to a request 
 lose it on its way there or back, hold it up, have something else answered. Must not know why; a
 `Network` says for each request what becomes of it, and for each watch what becomes of its lines.
 Hazard: a request that is held up longer than its client waits still takes effect when it arrives,
-as it does in earnest.
+as it does in earnest; but not at a server that was stopped meanwhile.
 """
 
 import asyncio
 import contextvars
+import functools
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -189,21 +190,27 @@ class DirectWire:
             self._fence()
         fate = self._network.fate(request)
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_later(
-            fate.before, self._arrive, request, fate, answered, context=_SERVER
-        )
+        arrive = functools.partial(self._arrive, request, fate, answered, self._process)
+        asyncio.get_running_loop().call_later(fate.before, arrive, context=_SERVER)
         try:
             async with asyncio.timeout(left):
                 return await answered
         except TimeoutError as problem:
             raise wire.too_late(request.where, left) from problem
 
-    def _arrive(self, request: Request, fate: Fate, answered: "asyncio.Future[Answer]") -> None:
+    @property
+    def _process(self) -> int:
+        """Which process of the server there is; after a restore it is another."""
+        return self._api.cluster.restores
+
+    def _arrive(
+        self, request: Request, fate: Fate, answered: "asyncio.Future[Answer]", process: int
+    ) -> None:
         """Carry a request out, whether its client still waits or not."""
         broken = errors.Unavailable(f"{request.where}: the connection broke")
         if fate.is_swallowed:
             return
-        if fate.is_lost:
+        if fate.is_lost or process != self._process:
             self._settle(answered, broken, fate.after)
             return
         outcome: Answer | Exception | None = None
@@ -234,12 +241,12 @@ class DirectWire:
 
     async def stream(self, request: Request, *, connect: float, silence: float) -> "Tap | _Refused":
         """Open a watch."""
-        fate = self._network.fate(request)
+        fate, process = self._network.fate(request), self._process
         if fate.is_swallowed or fate.before > connect:
             await asyncio.sleep(connect)
             raise wire.no_connection(request.where)
         await asyncio.sleep(fate.before)
-        if fate.is_lost or fate.is_unanswered:
+        if fate.is_lost or fate.is_unanswered or process != self._process:
             raise errors.Unavailable(f"{request.where}: the connection broke")
         if fate.refusal is not None:
             return _Refused(fate.refusal.code, fate.retry_after, fate.refusal.encoded())

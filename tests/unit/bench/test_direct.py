@@ -74,6 +74,20 @@ async def test_a_write_that_is_held_up_arrives_after_its_client_has_left(cluster
     assert has(cluster, "x")
 
 
+async def test_nothing_arrives_at_a_server_that_began_anew_meanwhile(cluster):
+    """A store is restored while its API servers stand still; connections to them are gone then."""
+    wire = DirectWire(Api(cluster), Network(Fate(before=0.02), Fate(before=0.02)))
+    writing = asyncio.ensure_future(wire.exchange(config_map("x"), left=5.0))
+    target = request("GET", f"{CONFIG_MAPS.path(SPACE)}?watch=1")
+    watching = asyncio.ensure_future(wire.stream(target, connect=1.0, silence=5.0))
+    await asyncio.sleep(0)
+    cluster.restore(cluster.save())
+    for each in (writing, watching):
+        with pytest.raises(errors.Unavailable):
+            await each
+    assert not has(cluster, "x")
+
+
 @pytest.mark.parametrize("takes_effect", [False, True])
 async def test_a_504_may_have_worked(cluster, takes_effect):
     refusal = RefusedError(504, "Timeout", "too late")
