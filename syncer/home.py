@@ -81,6 +81,7 @@ class Home(SuperCluster):
             mirror.resource,
             self.classes[mirror.resource.kind],
             side="super",
+            turns=self.turns,
             is_turn_over=self._is_over,
         )
 

@@ -112,7 +112,13 @@ class SuperCluster:
     def _follow(self, resource: Resource, store: Store, **options: Any) -> Reflector:
         """Return what keeps a cache up to date; all of them together have one portion of a turn."""
         return Reflector(
-            self.client, resource, store, side="super", is_turn_over=self._is_over, **options
+            self.client,
+            resource,
+            store,
+            side="super",
+            turns=self.turns,
+            is_turn_over=self._is_over,
+            **options,
         )
 
     @property

@@ -126,7 +126,7 @@ class Targets:
             SUPER_CLUSTERS,
             self._declared,
             side="super",
-            is_turn_over=self._home.turns.is_over,
+            turns=self._home.turns,
         )
         self._declared.subscribe(self._cluster_changed)
         self._secrets.subscribe(self._secret_changed)
@@ -151,7 +151,7 @@ class Targets:
                 namespace=self._home.namespace,
                 metadata_only=True,
                 side="super",
-                is_turn_over=self._home.turns.is_over,
+                turns=self._home.turns,
             )
             self._watching = self._group.create_task(reflector.run(), name="target-secrets")
 
