@@ -93,7 +93,9 @@ class SuperCluster:
         self.service_cidrs = Store()
         self.ranges = SuperRanges(self.nodes, self.service_cidrs)
         self.events = Store(keeps=False)  # each is told as it comes, and never looked up
-        self._is_over = self.turns.portion(PORTION_SECONDS)
+        # Other clusters wait for their turn as tenants do: one that floods us is to keep nobody.
+        is_home = not registration
+        self._is_over = self.turns.portion(PORTION_SECONDS) if is_home else self.turns.is_over
         self.reflectors: tuple[Reflector | OptionalReflector, ...] = (
             *(
                 self._follow(
