@@ -7,7 +7,7 @@ for it; and it goes on naming it until nothing is left.
 """
 
 import asyncio
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping
 
 import structlog
 
@@ -67,8 +67,9 @@ class Outposts:
         seats = self._link.seats
         granted = {grant.name: grant for grant in cluster.spec.targets}
         named = {target.name for target in cluster.status.targets}
-        kept = {name for name in named if name in granted or not self._is_empty(name)}
-        wanted = (kept | set(granted)) - {HOME}
+        declared = {entry.name for entry in self._link.home.super_clusters.list()}
+        kept = {name for name in named if not self._is_over(name, granted, declared)}
+        wanted = (kept | (set(granted) & declared)) - {HOME}
         seats.known = frozenset(named | wanted)
         if wanted != named and not await self._say(wanted):
             wanted &= named  # nothing is made where nobody would look for it
@@ -81,7 +82,7 @@ class Outposts:
             target = self._targets.ready(name)
             if target is not None:
                 self._begin(target)
-        return wanted >= set(granted) - {HOME}
+        return wanted >= (set(granted) & declared) - {HOME}
 
     def _cluster(self) -> VirtualCluster | None:
         tenant = self._link.tenant
@@ -92,6 +93,13 @@ class Outposts:
             return parse_virtual_cluster(entry.decode())
         except (SpecProblemError, NameProblemError):
             return None
+
+    def _is_over(self, name: str, granted: Collection[str], declared: Collection[str]) -> bool:
+        """Tell whether a target need not be named any more."""
+        if name in declared:
+            return name not in granted and self._is_empty(name)
+        # Nobody knows how to reach it; as long as pods are seated there they are made nowhere else.
+        return self._link.is_ready and not self._link.seats.is_any_at(name)
 
     def _is_empty(self, name: str) -> bool:
         """Tell whether nothing of the tenant is left in a target; one that is away may have all."""

@@ -8,6 +8,8 @@ record says meanwhile.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kubeio.store import Entry
@@ -32,6 +34,22 @@ class _Taken(NamedTuple):
     owner: str
 
 
+@dataclass(slots=True)
+class Trial:
+    """What is remembered of the tries of one pod; times by the loop's clock."""
+
+    tried: set[str] = field(default_factory=set)
+    """Where no node was found for it."""
+    is_refused: bool = False
+    """Whether it may not even be made where it is seated: a quota is used up."""
+    unsure_at: float | None = None
+    """When a create was sent whose answer never came."""
+    scaling_at: float | None = None
+    """When an autoscaler said that it makes room."""
+    rests_until: float = 0.0
+    """Until when it is left where it is, as all were tried."""
+
+
 class Seats:
     """The seats of one tenant's pods."""
 
@@ -50,6 +68,8 @@ class Seats:
         self._peers: Counter[_Taken] = Counter()
         self._leaving: dict[str, str] = {}
         self._promised: dict[str, Inventory] = {}
+        self._trials: dict[str, Trial] = {}
+        self._heard: list[Callable[[Entry], None]] = []
 
     def of(self, pod: Entry) -> str:
         """Return where a pod is seated; NOWHERE: it is to be placed."""
@@ -87,6 +107,26 @@ class Seats:
         """Count what a pod asks as taken where it was just seated."""
         inventory.promise(uid, requests)
         self._promised[uid] = inventory
+
+    def move(self, pod: Entry, name: str) -> None:
+        """Give a pod the seat that was chosen for it, and have its sessions hear of that."""
+        self.take(pod, name)
+        for heard in list(self._heard):
+            heard(pod)
+
+    def subscribe(self, heard: Callable[[Entry], None]) -> Callable[[], None]:
+        """Call `heard` with each pod that is moved; returns what ends that."""
+        self._heard.append(heard)
+        return partial(self._heard.remove, heard)
+
+    def trial(self, uid: str) -> Trial:
+        """Return what is remembered of the tries of a pod."""
+        return self._trials.setdefault(uid, Trial())
+
+    def gone(self, uid: str) -> None:
+        """A pod is gone, and all that is remembered of it."""
+        self.forget(uid)
+        self._trials.pop(uid, None)
 
     def leave(self, pod: Entry) -> None:
         """Close a seat: no create begins, until another one is taken."""

@@ -14,6 +14,7 @@ from kubeio import Object
 from kubeio.store import Entry, Handler, Store
 from syncer import downward, kinds, mirrors, ripples, tidings
 from syncer.expectations import News, Side, revision_of
+from syncer.flows import seat_trials
 from syncer.keys import ADDRESS, EVENT, NODE, PLACEMENT, TOKEN, VOLUME, Key
 from syncer.pod_index import Changes
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, is_reserved_name, refs_of
@@ -40,12 +41,21 @@ def wire_tenant(session: Session) -> Callable[[], None]:
         store.subscribe(handler)
     if session.target is None:
         _wire_home(session)
-    return partial(_unwire, wired)
+    unsubscribe = session.link.seats.subscribe(partial(_seat_changed, session))
+    return partial(_unwire, wired, unsubscribe)
 
 
-def _unwire(wired: list[tuple[Store, Handler]]) -> None:
+def _unwire(wired: list[tuple[Store, Handler]], unsubscribe: Callable[[], None]) -> None:
+    unsubscribe()
     for store, handler in wired:
         store.unsubscribe(handler)
+
+
+def _seat_changed(session: Session, pod: Entry) -> None:
+    """Take in, or drop, a pod whose seat is another: its own events may all have come before."""
+    entry = session.stores["Pod"].get(*pod.key)
+    if entry is not None and entry.uid == pod.uid:
+        _pod_moved_between(session, entry, entry, low=False)
 
 
 def take_in(session: Session) -> None:
@@ -147,7 +157,7 @@ def _pod_moved_between(
     if entry is None:
         return
     if session.target is None and old is not None and (new is None or new.uid != old.uid):
-        seats.forget(old.uid)
+        seats.gone(old.uid)
     namespace = entry.namespace
     was_taken_in, was_in = session.pods.has(*entry.key), session.pods.is_in(namespace)
     seat = seats.of(new) if new is not None else NOWHERE
@@ -318,6 +328,8 @@ class SuperWiring:
         event = new.decode()
         if events.regards(event)[0] not in events.KINDS or not session.event_budget.take():
             return
+        if session.link.seats.is_split:
+            seat_trials.heard(event, owner.namespace, session)
         key = session.key(EVENT, owner.namespace, new.name)
         if session.reminders.queue_event(key, event):
             session.add(key, low=True)

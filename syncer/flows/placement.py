@@ -16,22 +16,20 @@ from kubeio.worker import Again, Done, Verdict, Wait
 from syncer import decide, downward, kinds
 from syncer.downward import Pair
 from syncer.expectations import BEHIND_SECONDS
-from syncer.flows import pod_placement
-from syncer.keys import HOME, PLACEMENT, Key
+from syncer.flows import candidates, pod_placement, seat_trials
+from syncer.keys import PLACEMENT, Key
 from syncer.kinds import Kind
 from syncer.seats import NOWHERE
 from syncer.session import Session
 from syncer.special import placement, pods, target_nodes
-from syncer.special.placement import Candidate, Nowhere
-from syncer.special.shapes import mapping, mappings
+from syncer.special.placement import Nowhere
+from syncer.special.shapes import mapping
 from tenancy import marks
 from tenancy.resources import PODS
-from tenancy.specs import TargetGrant
 
 LOOK_AGAIN_SECONDS = 30.0
 """How often a pod that goes nowhere is looked at."""
 _DIGITS = 8  # bytes: sixteen hex digits
-_EVERYWHERE = TargetGrant(name=HOME)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -50,24 +48,41 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         return Done()
     seat = seats.of(tenant_x)
     if seat != NOWHERE:
-        if seats.is_recorded(tenant_x, seat) or mapping(pod.get("spec")).get("nodeName"):
-            return Done()
-        await _record(tenant_x, seat, session)  # a pod of before there was a choice
-        return Done()
-    space = session.stores["Namespace"].get("", key.namespace)
-    ask = placement.ask_of(pod, space.labels if space is not None else {})
-    found = placement.choose(ask, _candidates(tenant_x, session))
+        return await _seated(key, tenant_x, pod, seat, session)
+    if seats.left(tenant_x):
+        verdict = await seat_trials.leave(key, tenant_x, seats.left(tenant_x), session)
+        if verdict is not None:
+            return verdict
+    return await _place(key, tenant_x, pod, session)
+
+
+async def _seated(key: Key, tenant_x: Entry, pod: Object, seat: str, session: Session) -> Verdict:
+    if mapping(pod.get("spec")).get("nodeName"):
+        return Done()  # bound pods never move
+    if session.link.seats.is_recorded(tenant_x, seat):
+        return await seat_trials.look(key, tenant_x, pod, seat, session)
+    await _record(tenant_x, seat, session)  # a pod of before there was a choice
+    return Done()
+
+
+async def _place(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Verdict:
+    seats = session.link.seats
+    ask = candidates.ask_of(tenant_x, pod, session)
+    offered = candidates.of(tenant_x, session)
+    found = placement.choose(ask, offered, seats.trial(tenant_x.uid).tried)
+    if isinstance(found, Nowhere) and seats.trial(tenant_x.uid).tried:
+        found = placement.choose(ask, offered)  # all were tried: the best has to do
     if isinstance(found, Nowhere):
         kind = kinds.BY_NAME[PODS.kind]
-        pair = downward.look(kind, _pod_key(key, session), session)
+        pair = downward.look(kind, candidates.pod_key(key, session), session)
         await pod_placement.hold(kind, pair, pod, found.message, session)
         return Again(LOOK_AGAIN_SECONDS)
     await _record(tenant_x, found.name, session)
-    seats.take(tenant_x, found.name)
-    there = _session_at(found.name, session)
+    seats.move(tenant_x, found.name)
+    there = candidates.session_at(found.name, session)
     if there is not None:
         seats.promise(tenant_x.uid, there.super_cluster.inventory, ask.requests)
-        there.add(_pod_key(key, there))
+        there.add(candidates.pod_key(key, there))
     _log.info("tenant.placed", target=found.name)
     return Done()
 
@@ -94,71 +109,6 @@ async def _record(tenant_x: Entry, name: str, session: Session) -> None:
         raise Wait("the pod has changed meanwhile", BEHIND_SECONDS) from problem
 
 
-def _pod_key(key: Key, session: Session) -> Key:
-    return session.key(PODS.kind, key.namespace, key.name)
-
-
-def _session_at(name: str, session: Session) -> Session | None:
-    found = (each for each in session.link.sessions if each.name == name)
-    return next((each for each in found if isinstance(each, Session)), None)
-
-
-def _candidates(tenant_x: Entry, session: Session) -> list[Candidate]:
-    granted = session.link.seats.granted or {HOME: _EVERYWHERE}
-    return [_candidate(grant, tenant_x, session) for grant in granted.values()]
-
-
-def _candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> Candidate:
-    there = _session_at(grant.name, session)
-    made = Candidate(
-        name=grant.name,
-        weight=grant.weight,
-        namespaces=grant.namespace_selector,
-        rooms=(),
-        free={},
-        is_home=grant.name == HOME,
-        peers=session.link.seats.peers(tenant_x, grant.name),
-    )
-    if there is None:
-        return made._replace(refuses="is not reached yet")
-    inventory, view = there.super_cluster.inventory, session.view.policy.nodes.view
-    if there.target is None:
-        return made._replace(rooms=inventory.rooms(view), free=inventory.free())
-    shown = session.stores["Node"].get("", target_nodes.name_of(grant.name))
-    node = shown.decode() if shown is not None else {}
-    resolver = there.view.resolver()
-    return made._replace(
-        rooms=inventory.rooms(view, target_nodes.name_of(grant.name)),
-        free=inventory.free(),
-        labels=labels_there(there),
-        taints=mappings(mapping(node.get("spec")).get("taints")),
-        resolves=bool(resolver.server) or resolver.allows_node_dns,
-        refuses=_refusal(there, node),
-    )
-
-
-def _refusal(there: Session, node: Object) -> str:
-    assert there.target is not None  # noqa: S101 - asked only then
-    if there.target.problem:
-        return "does not answer"
-    if not there.is_ready:
-        return "is not reached yet"
-    if mapping(node.get("spec")).get("unschedulable"):
-        return "is unschedulable"
-    return "" if there.link.cluster.status.endpoint else "cannot reach this cluster's API"
-
-
-def labels_there(session: Session) -> dict[str, str]:
-    """Return the labels of the node that stands for a target, its tenant's own among them."""
-    assert session.target is not None  # noqa: S101 - asked only then
-    shown = session.stores["Node"].get("", target_nodes.name_of(session.name))
-    own = dict(shown.labels) if shown is not None else {}
-    below = (
-        node["metadata"].get("labels") or {} for node in session.super_cluster.inventory.bodies()
-    )
-    return {**own, **target_nodes.labels_of(session.name, session.target.spec.labels, below)}
-
-
 # --- what each super cluster's key asks -----------------------------------------------------------
 
 
@@ -169,7 +119,7 @@ async def elsewhere(kind: Kind, pair: Pair, session: Session) -> Verdict | None:
     seat = seats.of(tenant_x)
     if seat == session.name:
         return None
-    if seat == NOWHERE and session.target is None:
+    if seat == NOWHERE and session.target is None and not seats.left(tenant_x):
         if tenant_x.deleting:
             return None  # nothing of it is anywhere, and somebody has to let it go
         session.add(session.key(PLACEMENT, pair.key.namespace, pair.key.name))
@@ -181,9 +131,20 @@ async def elsewhere(kind: Kind, pair: Pair, session: Session) -> Verdict | None:
     )
     if decision.grounds is None:
         return Done()
-    _log.warning("super.stale", seat=seat or "none")
-    await session.deletions.delete(downward.target(kind, pair, decision.grounds))
+    is_leaving = seats.left(tenant_x) == session.name
+    if is_leaving and _is_bound(pair):
+        return Done()  # the pod's own key finds that out, and it stays
+    _log.warning("super.stale", seat=seat or "none", leaving=is_leaving)
+    # One that leaves may be bound in this very moment: it goes as it was seen, or not at all.
+    await session.deletions.delete(
+        downward.target(kind, pair, decision.grounds), as_seen=is_leaving
+    )
     return Done()
+
+
+def _is_bound(pair: Pair) -> bool:
+    twin = pair.super_x.decode() if pair.super_x is not None else {}
+    return bool(mapping(twin.get("spec")).get("nodeName"))
 
 
 def check(tenant_x: Entry, session: Session) -> None:
@@ -194,9 +155,7 @@ def check(tenant_x: Entry, session: Session) -> None:
     if not seats.offers(session.name):
         raise Wait("this cluster is not granted any more", LOOK_AGAIN_SECONDS)
     if not seats.is_recorded(tenant_x, session.name):
-        home = session.link.sessions[0]
-        if isinstance(home, Session):
-            home.add(home.key(PLACEMENT, tenant_x.namespace, tenant_x.name))
+        candidates.place_soon(tenant_x, session)
         raise Wait("the record of the pod's seat is on its way")
 
 
@@ -205,5 +164,5 @@ def consumed(pod: Object, session: Session) -> Object:
     if session.target is None:
         return pod
     return target_nodes.consumed(
-        pod, session.name, labels_there(session), session.target.spec.taints
+        pod, session.name, candidates.labels_there(session), session.target.spec.taints
     )

@@ -26,6 +26,7 @@ from syncer.flows import (
     pod_changes,
     pod_creation,
     pod_placement,
+    seat_trials,
     target_nodes,
 )
 from syncer.keys import Key, tenant_namespace
@@ -149,7 +150,11 @@ async def _create(both: Both) -> Verdict:
     if pods.is_held(both.pod):
         return Done()
     placement.check(both.tenant_x, both.session)
-    return await pod_creation.create(both.kind, both.pair, both.pod, both.session)
+    try:
+        return await pod_creation.create(both.kind, both.pair, both.pod, both.session)
+    except errors.KubeError as problem:
+        seat_trials.failed(problem, both.tenant_x, both.session)
+        raise
 
 
 async def _wait(_: Both) -> Verdict:
@@ -168,6 +173,8 @@ async def _follow(both: Both) -> Verdict:
         or await pod_placement.is_made_anew(both.pair, both.pod, twin, session)
     ):
         return Done()
+    if waits:
+        seat_trials.watch(both.tenant_x, twin, session)
     if not both.side.deleting:
         is_bound_now = bool(node) and not both.side.node
         if is_bound_now:

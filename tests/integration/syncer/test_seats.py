@@ -162,7 +162,7 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
             VIRTUAL_CLUSTERS, far.world.tenant.name, namespace=far.world.tenant.namespace
         )
     )["status"]
-    assert status["targets"] == [{"name": far.name}]
+    assert {"name": far.name} in status["targets"]
 
 
 async def test_ten_replicas_are_split_evenly(far: Far):
@@ -257,3 +257,45 @@ async def test_a_pod_that_ran_at_home_before_the_grant_stays_there(far: Far):
     await world.idle()
     assert await world.has_twin(PODS, space, "old")
     assert not await far.has_twin(space, "old")
+
+
+async def test_where_no_node_is_found_the_next_cluster_is_tried(far: Far):
+    """One twin at a time: the old one is gone before the new one is made."""
+    world = far.world
+    await world.super_node()
+    await far.granted({"name": "home", "weight": 1000}, {"name": far.name, "weight": 1})
+    space = await world.namespace()
+    await world.above.create(PODS, pod("web"), namespace=space)
+    await eventually(lambda: world.twin(PODS, space, "web"))
+    since = world.mark("super")
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    await world.report(space, "web", conditions=[condition])
+    await eventually(lambda: far.twin(space, "web"))
+    assert not await world.has_twin(PODS, space, "web")
+    deleted = [
+        w for w in world.writes("super", since) if (w.verb, w.resource) == ("delete", "pods")
+    ]
+    assert len(deleted) == 1
+    await far.start_pod(space, "web")
+    seen = await eventually(
+        lambda: world.above.get(PODS, "web", namespace=space),
+        until=lambda found: found["status"]["phase"] == "Running",
+    )
+    assert seen["spec"]["nodeName"] == far.node
+
+
+async def test_a_target_that_nobody_declared_is_told(far: Far):
+    await far.grant({"name": "home"}, {"name": "nowhere"})
+    told = await eventually(
+        lambda: far.world.condition(marks.TARGETS_GRANTED),
+        until=lambda found: found and found["status"] == "False",
+    )
+    assert told is not None
+    assert told["reason"] == "NoSuchTarget"
+    assert "There is no SuperCluster nowhere" in told["message"]

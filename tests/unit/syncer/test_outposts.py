@@ -41,6 +41,11 @@ class Yard:
         slice_ = ipaddress.ip_network("10.96.8.0/22")
         return Session(self.world.link, target.cluster, tenant_slice=slice_, target=target)
 
+    def joined(self, name: str = "c2") -> None:
+        """Declare a SuperCluster."""
+        metadata = {"name": name, "uid": f"{name}-uid", "resourceVersion": "1"}
+        put(self.world.super_cluster.super_clusters, {"metadata": metadata, "spec": {}})
+
     def ready(self, name: str = "c2") -> Any:
         """Have a target whose caches are complete."""
         cluster = SuperCluster(Api(), name=name, registration="r1")  # type: ignore[arg-type]
@@ -82,6 +87,7 @@ class Yard:
 @pytest.fixture
 async def yard() -> AsyncIterator[Yard]:
     made = Yard()
+    made.joined()
     await made.declare()
     task = asyncio.ensure_future(made.outposts.run())
     await asyncio.sleep(0.01)
@@ -198,8 +204,20 @@ async def test_what_is_named_and_not_declared_is_told(yard: Yard):
     found = told[marks.TARGETS_GRANTED]
     assert (found["status"], found["reason"]) == ("False", NO_SUCH_TARGET)
     assert "There is no SuperCluster c9" in found["message"]
-    metadata = {"name": "c9", "uid": "x", "resourceVersion": "1"}
-    put(yard.world.super_cluster.super_clusters, {"metadata": metadata, "spec": {}})
+    assert yard.said() == [], "nothing can be there"
+    yard.joined("c9")
     await store.reconcile(yard.world.key("Store", "", ""), yard.world.session)
     conditions = yard.world.below.bodies[-1]["status"]["conditions"]
     assert conditions[-1]["status"] == "True"
+
+
+async def test_one_that_is_not_declared_any_more_is_named_while_pods_are_seated_there(yard: Yard):
+    body = {"metadata": {"name": "p", "namespace": "web", "uid": "u"}, "spec": {}}
+    pod = put(yard.world.link.stores["Pod"], body)
+    yard.world.link.seats.take(pod, "gone")
+    await yard.declare("home", named=("gone",))
+    assert yard.said() == []
+    yard.world.link.seats.gone("u")
+    yard.outposts.changed.set()
+    await asyncio.sleep(0.02)
+    assert yard.said() == [[]]

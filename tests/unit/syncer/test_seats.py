@@ -12,7 +12,7 @@ from kubeio import errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Wait
 from syncer import downward, kinds, wiring
-from syncer.flows import placement
+from syncer.flows import candidates, placement
 from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, PLACEMENT, Key
 from syncer.seats import NOWHERE
@@ -104,7 +104,7 @@ class Split(World):
 
 @pytest.fixture
 def split(monkeypatch: pytest.MonkeyPatch) -> Split:
-    monkeypatch.setattr(placement, "_refusal", lambda *_: "")
+    monkeypatch.setattr(candidates, "_refusal", lambda *_: "")
     return Split()
 
 
