@@ -26,6 +26,7 @@ from tenancy.resources import (
     PERSISTENT_VOLUMES,
     PODS,
     SECRETS,
+    SUPER_CLUSTERS,
     TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
 )
@@ -57,6 +58,7 @@ class Home(SuperCluster):
         self.virtual_clusters = Store()
         self.credentials = Store()
         self.policies = Store()
+        self.super_clusters = Store()
         self.volumes = Store({BY_TENANT: tenant_of})
         self.classes: Mapping[str, Store] = {mirror.resource.kind: Store() for mirror in MIRRORS}
         follow = self._follow
@@ -75,6 +77,7 @@ class Home(SuperCluster):
             follow(VIRTUAL_CLUSTERS, self.virtual_clusters),
             follow(SECRETS, self.credentials, label_selector=_CREDENTIALS),
             follow(TENANT_POLICIES, self.policies),
+            follow(SUPER_CLUSTERS, self.super_clusters),
             follow(PERSISTENT_VOLUMES, self.volumes),
             *(
                 self._follow_optional(mirror)

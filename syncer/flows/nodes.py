@@ -82,6 +82,8 @@ async def reconcile(key: Key, session: Session) -> Verdict:
 async def _reconcile(key: Key, session: Session) -> Verdict:
     below = session.super_cluster.nodes.get("", key.name)
     shown = session.stores[NODE].get("", key.name)
+    if below is None and shown is not None and marks.SUPER_CLUSTER in shown.annotations:
+        return Done()  # it stands for a target, whose own key looks after it
     if session.is_behind(key, shown, None):
         return Again(BEHIND_SECONDS)
     if below is None:
