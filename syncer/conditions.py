@@ -118,7 +118,9 @@ async def say_targets(super_client: Client, entry: Entry, names: Sequence[str]) 
 async def say(super_client: Client, entry: Entry, wanted: Sequence[Condition]) -> None:
     """Write the conditions of a VirtualCluster, if they say something new."""
     live = (entry.decode().get("status") or {}).get("conditions") or []
-    if is_said(live, wanted):
+    kinds = {condition["type"] for condition in wanted}
+    is_over = marks.TARGETS_GRANTED not in kinds and conditions.find(live, marks.TARGETS_GRANTED)
+    if is_said(live, wanted) and not is_over:
         return
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,

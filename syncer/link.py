@@ -240,10 +240,10 @@ class Link:
 
     async def drained(self) -> None:
         """Have all sessions stop taking work, and wait until nothing is in hand."""
-        self.is_ready = False
-        for session in self.sessions:
+        self.is_ready, ending = False, list(self.sessions)
+        for session in ending:
             session.is_ready = False
-        for session in self.sessions:
+        for session in ending:
             await session.drained()
 
     async def run(self) -> None:

@@ -16,6 +16,7 @@ from kubeio.store import Entry
 from syncer import conditions, wiring
 from syncer.home import Home
 from syncer.link import Link
+from syncer.rejections import STUMBLES
 from syncer.session import Session
 from syncer.targets import Target, Targets
 from tenancy.names import NameProblemError
@@ -52,7 +53,12 @@ class Outposts:
         try:
             while True:
                 self.changed.clear()
-                seconds = None if await self._look() else RETRY_SECONDS
+                try:
+                    is_done = await self._look()
+                except STUMBLES as problem:  # or the tenant would have no more of them, unheard
+                    _log.error("tenant.targets_stumbled", exc_info=problem)
+                    is_done = False
+                seconds = None if is_done else RETRY_SECONDS
                 await _first(self.changed, seconds)
         finally:
             unsubscribe()
@@ -130,6 +136,7 @@ class Outposts:
         self._link.sessions.append(session)
         wiring.take_in(session)
         if self._link.is_ready:
+            self._link.brake.recall(session.stamps())
             session.start()
         _log.info("tenant.target_begun", tenant=session.tenant.root, target=target.name)
 

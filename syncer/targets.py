@@ -28,10 +28,10 @@ from syncer.breaker import DEADLINE_SECONDS, GuardedClient
 from syncer.home import Home
 from syncer.rejections import STUMBLES
 from syncer.supercluster import SuperCluster
-from tenancy import super_clusters
+from tenancy import conditions, super_clusters
 from tenancy.resources import SECRETS
 from tenancy.specs import SpecProblemError
-from tenancy.super_clusters import HOME, SecretRef, SuperClusterSpec
+from tenancy.super_clusters import HOME, SecretRef, SuperClusterSpec, SuperClusterStatus
 
 CONNECTIONS = 16
 """For the requests of all tenants to one target."""
@@ -55,6 +55,8 @@ class Plan:
     endpoint: Endpoint
     spec: SuperClusterSpec
     version: str
+    refusal: str
+    """Why nothing new is to be placed there, as vc-manager found; half a sentence."""
 
     def digest(self) -> str:
         """Return what tells two plans apart, without any secret in it."""
@@ -69,6 +71,7 @@ class Target:
         self._changed = changed
         self.spec = plan.spec
         self.version = plan.version
+        self.refusal = plan.refusal
         self.name = plan.name
         self.registration = plan.registration
         self.client = GuardedClient(
@@ -102,8 +105,9 @@ class Target:
 
     def says(self, plan: Plan) -> None:
         """Take in what is said of it now, where that takes no new client."""
-        if (self.spec, self.version) != (plan.spec, plan.version):
-            self.spec, self.version = plan.spec, plan.version
+        said = (plan.spec, plan.version, plan.refusal)
+        if (self.spec, self.version, self.refusal) != said:
+            self.spec, self.version, self.refusal = said
             self._changed()
 
     async def _look(self) -> None:
@@ -246,6 +250,7 @@ class Targets:
             endpoint=endpoint,
             spec=spec,
             version=status.version,
+            refusal=_refusal(status),
         )
 
     async def _data(self, ref: SecretRef) -> Mapping[str, bytes]:
@@ -294,6 +299,14 @@ class Targets:
             await _first(changed, seconds)
             changed.clear()
         changed.set()
+
+
+def _refusal(status: SuperClusterStatus) -> str:
+    """Return why a cluster is not one that pods are placed in; it has to be said to be ready."""
+    ready = conditions.find(status.conditions, super_clusters.READY) or {}
+    if ready.get("status") == "True":
+        return ""
+    return f"is not ready ({ready.get('reason') or 'nobody has looked yet'})"
 
 
 def _decoded(value: Any) -> bytes:

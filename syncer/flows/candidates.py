@@ -58,6 +58,8 @@ def _refusal(there: Session, node: Object) -> str:
         return "does not answer"
     if not there.is_ready:
         return "is not reached yet"
+    if there.target.refusal:
+        return there.target.refusal
     if mapping(node.get("spec")).get("unschedulable"):
         return "is unschedulable"
     return "" if there.link.cluster.status.endpoint else "cannot reach this cluster's API"
@@ -68,9 +70,7 @@ def labels_there(session: Session) -> dict[str, str]:
     assert session.target is not None  # noqa: S101 - asked only then
     shown = session.stores["Node"].get("", target_nodes.name_of(session.name))
     own = dict(shown.labels) if shown is not None else {}
-    below = (
-        node["metadata"].get("labels") or {} for node in session.super_cluster.inventory.bodies()
-    )
+    below = (node.labels for node in session.super_cluster.nodes.list())
     return {**own, **target_nodes.labels_of(session.name, session.target.spec.labels, below)}
 
 

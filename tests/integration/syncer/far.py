@@ -123,7 +123,15 @@ class Far:
         return made
 
     async def judge(self, **status: object) -> None:
-        """Write into its status what vc-manager found."""
+        """Write into its status what vc-manager found: that it is ready, and more."""
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Ready",
+            "message": "It is.",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        status = {"conditions": [ready], **status}
         await self.world.below.patch(
             SUPER_CLUSTERS, self.name, {"status": status}, subresource="status"
         )

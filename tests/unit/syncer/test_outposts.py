@@ -14,6 +14,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.store import parse
+from syncer import conditions
 from syncer.conditions import NO_SUCH_TARGET
 from syncer.flows import store
 from syncer.outposts import Outposts
@@ -110,6 +111,7 @@ async def test_a_session_begins_once_the_status_names_its_target_and_that_is_rea
     assert yard.there == ["c2", "home"]
     session = yard.sessions["c2"][TENANT.uid]
     assert session.is_ready
+    assert yard.world.link.brake._newest == 0
     assert session.tenant.registration == "r1"
 
 
@@ -223,3 +225,39 @@ async def test_one_that_is_not_declared_any_more_is_named_while_pods_are_seated_
     yard.outposts.changed.set()
     await asyncio.sleep(0.02)
     assert yard.said() == [[]]
+
+
+async def test_what_is_there_already_counts_for_the_brake(yard: Yard):
+    """Or a restored store would pass for the one that it was carried down from."""
+    target = yard.ready()
+    brake = yard.world.link.brake
+    for number, stamp in enumerate(("0", "1", "99999")):
+        put(target.cluster.stores["ConfigMap"], stamped(f"c{number}", stamp))
+    await yard.declare("c2", named=("c2",))
+    assert brake._newest == 1
+
+
+def stamped(name: str, revision: str) -> dict[str, Any]:
+    """Return a super object that was written from a revision of the tenant."""
+    tenant = ownership.Tenant(
+        name=TENANT.name, namespace=TENANT.namespace, uid=TENANT.uid, root=TENANT.root,
+        registration="r1",
+    )  # fmt: skip
+    annotations = {**ownership.annotations(tenant, "web", name), marks.STORE_REVISION: revision}
+    labels = ownership.labels(tenant, "web")
+    metadata = {"name": name, "namespace": "x", "uid": name, "resourceVersion": "1"}
+    return {"metadata": {**metadata, "labels": labels, "annotations": annotations}}
+
+
+async def test_the_condition_goes_with_the_last_grant(yard: Yard):
+    await yard.declare("c2", named=("c2",))
+    granted = {"type": marks.TARGETS_GRANTED, "status": "True", "reason": "Granted", "message": "m"}
+    said = [granted]
+    entry = put(
+        yard.world.super_cluster.virtual_clusters,
+        {**BODY, "metadata": {**BODY["metadata"], "resourceVersion": "999"},  # type: ignore[dict-item]
+         "status": {"conditions": said}},
+    )  # fmt: skip
+    before = len(yard.world.below.bodies)
+    await conditions.say(yard.world.below, entry, [])  # type: ignore[arg-type]
+    assert len(yard.world.below.bodies) == before + 1

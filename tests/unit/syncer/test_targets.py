@@ -65,6 +65,7 @@ class Yard:
 
     def __init__(self, keeper: Targets, api: Api) -> None:
         self.keeper, self.api, self.revision = keeper, api, 1
+        self.conditions: list[dict[str, str]] = []
 
     async def secret(self, **data: str) -> None:
         """Write the Secret: a token, unless told otherwise."""
@@ -86,7 +87,7 @@ class Yard:
                 "kind": "SuperCluster",
                 "metadata": metadata,
                 "spec": {"secretRef": {"name": "target-c2"}, **spec},
-                "status": {"identity": identity} if identity else {},
+                "status": {"identity": identity, "conditions": self.conditions} if identity else {},
             },
         )
         await asyncio.sleep(0.02)
@@ -248,6 +249,7 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
         endpoint=targets.Endpoint(server=SERVER, token="t"),
         spec=SuperClusterSpec(),
         version="v1.36.4",
+        refusal="",
     )
     told: list[str] = []
     home = Home(Api(), namespace="vc-manager")  # type: ignore[arg-type]
@@ -269,6 +271,24 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
     target.says(replace(plan, version="v1.37.0"))
     target.says(replace(plan, version="v1.37.0"))
     assert (target.version, len(told)) == ("v1.37.0", 3)
+
+
+@pytest.mark.parametrize(
+    ("found", "refusal"),
+    [
+        ([], "is not ready (nobody has looked yet)"),
+        ([{"type": "Ready", "status": "False", "reason": "NetworksOverlap"}],
+         "is not ready (NetworksOverlap)"),
+        ([{"type": "Ready", "status": "True", "reason": "Ready"}], ""),
+    ],
+)  # fmt: skip
+async def test_pods_are_placed_in_one_that_is_said_to_be_ready(
+    yard: Yard, found: Any, refusal: str
+):
+    await yard.secret()
+    yard.conditions = found
+    await yard.declare()
+    assert Followed.made[0].plan.refusal == refusal
 
 
 def test_a_breaker_says_who_is_silent():
