@@ -197,6 +197,10 @@ class Store:
             for entry in self.list():
                 handler(None, entry, False)
 
+    def unsubscribe(self, handler: Handler) -> None:
+        """Call a handler no more."""
+        self._handlers = [each for each in self._handlers if each is not handler]
+
     def put(self, entry: Entry, *, live: bool) -> None:
         """Take an entry in; nobody is told when it is the very version that is there."""
         if not self.keeps:

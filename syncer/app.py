@@ -25,7 +25,6 @@ from syncer.home import Home
 from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, Key, group_of
 from syncer.patrol import PERIOD_SECONDS, Patrol
-from syncer.targets import Targets
 from syncer.tenants import Tenants
 from syncer.view import DOMAIN
 from telemetry import garbage
@@ -79,7 +78,7 @@ class Syncer:
             turns=turns,
         )
         self.tenants = Tenants(self.home, self.queue)
-        self.targets = Targets(self.home)
+        self.targets = self.tenants.targets
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop, then finish what is in hand."""

@@ -198,6 +198,15 @@ class Brake:
         """Take note that something of this tenant revision went down."""
         self._newest = max(self._newest, revision_of(tenant_revision))
 
+    def recall(self, stamps: Iterable[int]) -> None:
+        """Take note of what super objects record that were not known when this began.
+
+        As then, those beyond the store's own revision are of an earlier one.
+        """
+        if self._sight is not None:
+            known = max(self._sight.revision, self._seen_revision())
+            self._newest = max([self._newest, *(stamp for stamp in stamps if stamp <= known)])
+
     @property
     def is_count_due(self) -> bool:
         """Tell whether the store's epoch is older than what went down from it, or not mirrored."""

@@ -1,8 +1,8 @@
-"""What the syncer says about a VirtualCluster: the conditions Synced and DeletesHeld.
+"""What the syncer says about a VirtualCluster: Synced, DeletesHeld and TargetsGranted.
 
 Owns their words and their writing, by server-side apply on the status with a field manager of our
-own. Must not know how a session works. Hazard: both conditions are applied together, as applying
-one alone would give up the other.
+own. Must not know how a session works. Hazard: all conditions are applied together, as applying
+one alone would give up the others.
 """
 
 import contextlib
@@ -25,6 +25,8 @@ POLICY_MISSING = "PolicyMissing"
 POLICY_UNREADABLE = "PolicyUnreadable"
 REFUSING = "TenantRefusesWrites"
 """The tenant's API answers and takes nothing: a webhook, or rights that were taken away."""
+NO_SUCH_TARGET = "NoSuchTarget"
+GRANTED = "Granted"
 STORE_CHANGED = "StoreChanged"
 STORE_INTACT = "StoreIntact"
 
@@ -55,11 +57,26 @@ def deletes_held(*, message: str, generation: int) -> Condition:
     )
 
 
+def targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
+    """Return the condition TargetsGranted; `missing` are named and not declared."""
+    return conditions.condition(
+        marks.TARGETS_GRANTED,
+        "False" if missing else "True",
+        NO_SUCH_TARGET if missing else GRANTED,
+        f"There is no SuperCluster {', '.join(missing)}, which spec.targets names; join it with"
+        " `kubectl vc target join`, or take it out."[:_MAX_MESSAGE]
+        if missing
+        else "Each super cluster that spec.targets names is declared.",
+        now=_now(),
+        generation=generation,
+    )
+
+
 def held_before(entry: Entry) -> list[Condition]:
-    """Return DeletesHeld as it stands, for a write that has nothing new to say about it."""
+    """Return the others as they stand, for a write that has nothing new to say about them."""
     live = (entry.decode().get("status") or {}).get("conditions") or ()
-    found = conditions.find(live, marks.DELETES_HELD)
-    return [] if found is None else [dict(found)]
+    found = (conditions.find(live, kind) for kind in (marks.DELETES_HELD, marks.TARGETS_GRANTED))
+    return [dict(each) for each in found if each is not None]
 
 
 def _now() -> str:
@@ -82,10 +99,28 @@ def is_said(live: Sequence[Mapping[str, Any]], wanted: Sequence[Condition]) -> b
     return True
 
 
+async def say_targets(super_client: Client, entry: Entry, names: Sequence[str]) -> None:
+    """Write in which other super clusters there may be something of a tenant, one list as a whole.
+
+    Under a name of its own, as the conditions are applied without it.
+    """
+    body = {
+        "apiVersion": VIRTUAL_CLUSTERS.api_version,
+        "kind": VIRTUAL_CLUSTERS.kind,
+        "metadata": {"name": entry.name, "namespace": entry.namespace, "uid": entry.uid},
+        "status": {"targets": [{"name": name} for name in names]},
+    }
+    await super_client.apply(
+        VIRTUAL_CLUSTERS, body, field_manager=f"{marks.SYNCER}-targets", subresource="status"
+    )
+
+
 async def say(super_client: Client, entry: Entry, wanted: Sequence[Condition]) -> None:
     """Write the conditions of a VirtualCluster, if they say something new."""
     live = (entry.decode().get("status") or {}).get("conditions") or []
-    if is_said(live, wanted):
+    kinds = {condition["type"] for condition in wanted}
+    is_over = marks.TARGETS_GRANTED not in kinds and conditions.find(live, marks.TARGETS_GRANTED)
+    if is_said(live, wanted) and not is_over:
         return
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,

@@ -62,7 +62,11 @@ def look(kind: Kind, key: Key, session: Session) -> Pair:
         super_x = session.super_store(name).get(below, kind.super_name(key.name))
     else:
         super_x = session.super_store(name).get("", session.view.super_namespace(key.name))
-    wanted = tenant_x is not None and kind.wants(tenant_x, session.view)
+    wanted = (
+        tenant_x is not None
+        and kind.wants(tenant_x, session.view)
+        and (session.target is None or session.concerns(name, tenant_x))
+    )
     return Pair(key=key, tenant_x=tenant_x, super_x=super_x, wanted=wanted)
 
 

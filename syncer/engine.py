@@ -16,13 +16,15 @@ from syncer.flows import (
     mirrors,
     namespaces,
     nodes,
+    placement,
     pods,
     services,
     store,
+    target_nodes,
     tokens,
     volumes,
 )
-from syncer.keys import ADDRESS, EVENT, HOME, NODE, STORE, TOKEN, VOLUME, Key
+from syncer.keys import ADDRESS, EVENT, HOME, NODE, PLACEMENT, STORE, TOKEN, VOLUME, Key
 from syncer.kinds import Kind, Life
 from syncer.mirrors import MIRRORS
 from syncer.session import Session, Sessions
@@ -40,9 +42,15 @@ _BY_KEY: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
     ADDRESS: addresses.reconcile,
     EVENT: events.reconcile,
     NODE: nodes.reconcile,
+    PLACEMENT: placement.reconcile,
     STORE: store.reconcile,
     VOLUME: volumes.reconcile,
     **{mirror.resource.kind: mirrors.reconcile for mirror in MIRRORS},
+}
+_BY_KEY_AT_TARGETS: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
+    TOKEN: tokens.reconcile,
+    EVENT: events.reconcile,
+    NODE: target_nodes.reconcile,
 }
 _NO_SESSIONS: Mapping[str, Session] = {}
 
@@ -63,7 +71,8 @@ class Engine:
             return Again(pause)
         session.began()
         try:
-            run = _BY_KEY.get(key.kind)
+            by_key = _BY_KEY if session.target is None else _BY_KEY_AT_TARGETS
+            run = by_key.get(key.kind)
             if run is not None:
                 verdict = await run(key, session)
             else:

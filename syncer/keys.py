@@ -33,6 +33,8 @@ NODE = "Node"
 """One virtual node."""
 VOLUME = "PersistentVolume"
 """One volume: shown in the tenant under its own name, or the tenant's and carried down."""
+PLACEMENT = "Placement"
+"""One tenant pod that is to be seated in one of several super clusters; the name is the pod's."""
 STORE = "Store"
 """The identity of the tenant's store; one per tenant, without a name."""
 

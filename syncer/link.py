@@ -21,7 +21,7 @@ from kubeio.endpoint import Endpoint
 from kubeio.optional import OptionalReflector
 from kubeio.queue import FairQueue
 from kubeio.reflector import Reflector
-from kubeio.store import IndexFunction, Store
+from kubeio.store import Entry, IndexFunction, Store
 from syncer.brake import SETTLE_SECONDS, SYSTEM_NAMESPACE, Brake
 from syncer.breaker import DEADLINE_SECONDS, TenantClient
 from syncer.fuse import Fuse, Part
@@ -30,6 +30,7 @@ from syncer.keys import HOME, STORE, Key
 from syncer.kinds import KINDS, reduction_of
 from syncer.mirrors import MIRRORS
 from syncer.notices import Notices
+from syncer.seats import Seats
 from syncer.special import claims, ingress_hosts
 from tenancy import marks, names, ownership
 from tenancy.resources import (
@@ -76,6 +77,8 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 class Follower(Protocol):
     """What a link asks of each of its sessions."""
 
+    name: str
+    """Of its super cluster."""
     fuse: Fuse
     group: str
     """Name of its share of the queue."""
@@ -86,6 +89,9 @@ class Follower(Protocol):
 
     async def drained(self) -> None:
         """Stop taking work and wait until nothing is in hand."""
+
+    def has_twin(self, pod: Entry) -> bool:
+        """Tell whether the twin of a tenant pod is there."""
 
     def is_served(self, kind: str) -> None:
         """Take note that the tenant has begun to serve a mirrored kind."""
@@ -105,8 +111,11 @@ class Link:
         home: Home,
         queue: FairQueue[Key],
         turns: asyncio.Semaphore,
+        is_split: bool = False,
     ) -> None:
-        """`turns` is shared by all tenants and has FIRST_LISTS_AT_ONCE places."""
+        """`is_split`: pods may be elsewhere than at home.
+
+        `turns` is shared by all tenants and has FIRST_LISTS_AT_ONCE places."""
         self.cluster = cluster
         self.tenant = cluster.tenant
         self.home = home
@@ -119,6 +128,7 @@ class Link:
             for resource in (*(resource for resource, _, _ in WATCHED), *OPTIONAL)
         }
         self.sessions: list[Follower] = []
+        self.seats = Seats(is_split=is_split, has_twin=self._twin_at)
         self._reflectors: tuple[Reflector | OptionalReflector, ...] = (
             *(
                 Reflector(
@@ -129,7 +139,7 @@ class Link:
                     field_selector=fields,
                     reduce=reduction_of(resource.kind),
                     side="tenant",
-                    is_turn_over=home.turns.is_over,
+                    turns=home.turns,
                 )
                 for resource, labels, fields in WATCHED
             ),
@@ -139,7 +149,7 @@ class Link:
                     resource,
                     self.stores[resource.kind],
                     side="tenant",
-                    is_turn_over=home.turns.is_over,
+                    turns=home.turns,
                     on_served=partial(self._served, resource.kind),
                 )
                 for resource in OPTIONAL
@@ -169,6 +179,10 @@ class Link:
     def holds_deletes(self) -> bool:
         """Whether deletes downward wait for a word of the super admin."""
         return self.brake.is_held
+
+    def _twin_at(self, pod: Entry) -> str:
+        """Return the super cluster whose cache shows a pod's twin, empty when none does."""
+        return next((each.name for each in self.sessions if each.has_twin(pod)), "")
 
     def parked(self) -> Mapping[Part, str]:
         """Return what is parked, each with the paths that differ."""
@@ -226,10 +240,10 @@ class Link:
 
     async def drained(self) -> None:
         """Have all sessions stop taking work, and wait until nothing is in hand."""
-        self.is_ready = False
-        for session in self.sessions:
+        self.is_ready, ending = False, list(self.sessions)
+        for session in ending:
             session.is_ready = False
-        for session in self.sessions:
+        for session in ending:
             await session.drained()
 
     async def run(self) -> None:

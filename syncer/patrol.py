@@ -12,9 +12,9 @@ from kubeio import Object
 from syncer import decide, downward, kinds
 from syncer.decide import Verdict as Decided
 from syncer.downward import Pair
-from syncer.flows import pod_placement
+from syncer.flows import placement, pod_placement
 from syncer.flows import pods as flow
-from syncer.keys import ADDRESS, NODE, TOKEN, VOLUME, Key, tenant_namespace
+from syncer.keys import ADDRESS, NODE, PLACEMENT, TOKEN, VOLUME, Key, tenant_namespace
 from syncer.kinds import Kind, Life
 from syncer.mirrors import BY_KIND
 from syncer.rejections import STUMBLES, RefusedError, RejectedError
@@ -73,7 +73,7 @@ def _may_differ(key: Key, session: Session) -> bool:
 
 def differs(key: Key, session: Session) -> bool:
     """Tell whether a key has work; keys with timers and the few shown kinds always look."""
-    if key.kind in (TOKEN, NODE, ADDRESS, VOLUME) or key.kind in BY_KIND:
+    if key.kind in (TOKEN, NODE, ADDRESS, VOLUME, PLACEMENT) or key.kind in BY_KIND:
         return True  # they read caches only and write when something differs
     kind = kinds.BY_NAME.get(key.kind)
     if kind is None:
@@ -114,8 +114,9 @@ def _bodies_differ(kind: Kind, pair: Pair, session: Session) -> bool:
 
 
 def _pods_differ(pod: Object, twin: Object, session: Session) -> bool:
-    if pod_life.step(pods.pod_side(pod), pods.twin_side(twin)) is not Step.FOLLOW:
+    if pod_life.step(pods.pod_side(pod), flow.twin_side(twin, session)) is not Step.FOLLOW:
         return True
+    pod = placement.consumed(pod, session)
     return (
         _is_placed_otherwise(pod, twin, session)
         or _is_changed_below(pod, twin, session)

@@ -16,6 +16,7 @@ from syncer.references import Ref, References, needs_of
 
 class _Owner(msgspec.Struct):
     kind: str = ""
+    uid: str = ""
     controller: bool = False
 
 
@@ -49,18 +50,33 @@ class PodIndex:
         self.references = References()
         self._node_of: dict[tuple[str, str], str] = {}
         self._on_node: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        self._names: defaultdict[str, set[str]] = defaultdict(set)
 
     def set(self, old: Entry | None, new: Entry) -> Changes:
         """Take in what a pod is now."""
         refs: Collection[Ref] = ()
+        if old is None:
+            self._names[new.namespace].add(new.name)
         if old is None or old.uid != new.uid or old.generation != new.generation:
             refs = self.references.set(new.namespace, new.name, needs_of(new.decode()))
         return Changes(refs, self._move(new.key, _node(new)))
 
     def drop(self, old: Entry) -> Changes:
         """Take in that a pod is gone."""
+        names = self._names[old.namespace]
+        names.discard(old.name)
+        if not names:
+            del self._names[old.namespace]
         refs = self.references.set(old.namespace, old.name, ())
         return Changes(refs, self._move(old.key, ""))
+
+    def has(self, namespace: str, name: str) -> bool:
+        """Tell whether a pod was taken in."""
+        return name in self._names.get(namespace, ())
+
+    def is_in(self, namespace: str) -> bool:
+        """Tell whether any pod of a namespace was taken in."""
+        return namespace in self._names
 
     def is_on_node(self, node: str) -> bool:
         """Tell whether any pod object names a node; pods of DaemonSets do not count."""
@@ -93,12 +109,31 @@ class PodIndex:
         return tuple(name for name in (before, node) if name)
 
 
+def node_of(entry: Entry) -> str:
+    """Return the node that a pod names."""
+    pod = _read(entry)
+    return pod.spec.node if pod is not None else ""
+
+
+def controller_of(entry: Entry) -> str:
+    """Return the UID of a pod's controller, empty when it has none."""
+    pod = _read(entry)
+    owners = (pod.metadata.owners or ()) if pod is not None else ()
+    return next((owner.uid for owner in owners if owner.controller), "")
+
+
+def _read(entry: Entry) -> _Pod | None:
+    try:
+        return _POD.decode(entry.body)
+    except msgspec.ValidationError:
+        return None  # a hostile API said so; the verdict table rejects such a pod
+
+
 def _node(entry: Entry) -> str:
     """Return the node that a pod keeps shown."""
-    try:
-        pod = _POD.decode(entry.body)
-    except msgspec.ValidationError:
-        return ""  # a hostile API said so; the verdict table rejects such a pod
+    pod = _read(entry)
+    if pod is None:
+        return ""
     owners = pod.metadata.owners or ()
     is_daemon = any(owner.controller and owner.kind == "DaemonSet" for owner in owners)
     return "" if is_daemon else pod.spec.node

@@ -88,6 +88,14 @@ def super_node_changed(
             node_changed(session, entry.name, low=low)
 
 
+def space_needed(session: Session, namespace: str, *, low: bool) -> None:
+    """Queue what a target has of a namespace while a pod of it is seated there."""
+    session.add(session.key("Namespace", "", namespace), low=low)
+    for kind in ("NetworkPolicy", BUDGET):
+        for entry in session.stores[kind].list(namespace):
+            session.add(session.key(kind, namespace, entry.name), low=low)
+
+
 def token_gone(session: Session, namespace: str, super_secret: Entry) -> None:
     """Queue the pods that mount a token which is no longer there."""
     token = token_specs.spec_of_secret(super_secret.annotations, session.tenant.registration)

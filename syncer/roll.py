@@ -5,14 +5,15 @@ or decide. Hazard: a key that is missing here is not looked at again after a res
 patrol, and what was left of it below stays for good.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from kubeio.store import Entry
 from syncer.home import Home
 from syncer.keys import ADDRESS, NODE, STORE, VOLUME, Key
 from syncer.kinds import BY_NAME
 from syncer.mirrors import MIRRORS
 from syncer.pod_index import PodIndex
-from syncer.special import claims, volumes
+from syncer.special import claims, target_nodes, volumes
 from syncer.special.addresses import is_in_slice
 from syncer.supercluster import BY_TENANT, SuperCluster
 from syncer.view import TenantView
@@ -23,8 +24,16 @@ class Roll:
     """Counts through what a tenant has on either side."""
 
     def __init__(
-        self, view: TenantView, pods: PodIndex, super_cluster: SuperCluster, home: Home
+        self,
+        view: TenantView,
+        pods: PodIndex,
+        super_cluster: SuperCluster,
+        home: Home,
+        *,
+        concerns: Callable[[str, Entry], bool],
     ) -> None:
+        """`concerns` tells whether an object of the tenant is needed in a target."""
+        self._concerns = concerns
         self._view = view
         self._pods = pods
         self._below = super_cluster
@@ -33,22 +42,30 @@ class Roll:
     def keys(self) -> Iterator[Key]:
         """Yield every key that may have work."""
         view, below = self._view, self._below
+        is_home = below is self._home
         for kind in below.stores:
             for entry in view.stores[kind].list() if kind in BY_NAME else ():
-                yield self._key(kind, entry.namespace, entry.name)
+                if is_home or self._concerns(kind, entry):
+                    yield self._key(kind, entry.namespace, entry.name)
         for kind, entry in below.owned_by(view.tenant.uid):
             key = below.key_of(kind, entry)
             if key is not None:
                 yield key
-        if below is self._home:
+        if is_home:
             yield from self._of_home()
+        else:
+            yield self._key(NODE, "", target_nodes.name_of(below.name))
 
     def _of_home(self) -> Iterator[Key]:
         """Yield what there is in the home cluster alone."""
         view, below = self._view, self._home
         is_exposed = view.policy.nodes.expose == "all"
         exposed = (entry.name for entry in below.nodes.list() if is_exposed)
-        shown = (entry.name for entry in view.stores[NODE].list())
+        shown = (
+            entry.name
+            for entry in view.stores[NODE].list()
+            if marks.SUPER_CLUSTER not in entry.annotations
+        )
         for name in {*self._pods.nodes(), *shown, *exposed}:
             yield self._key(NODE, "", name)
         for store in (view.stores["IPAddress"], below.addresses):

@@ -8,27 +8,30 @@ what flows use of that stands here as well. Hazard: nothing is worked on before 
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from kubeio.store import Entry, Store
 from kubeio.worker import Wait
-from syncer import decide
+from syncer import decide, seats
 from syncer.decide import SuperSide
 from syncer.deletion import Deletions
 from syncer.expectations import Expectations, Side, revision_of
 from syncer.figures import Figures
 from syncer.fuse import Fuse
-from syncer.keys import Key, group_of
+from syncer.keys import PLACEMENT, Key, group_of
 from syncer.link import Link
 from syncer.node_index import NodeIndex
 from syncer.pod_index import PodIndex
 from syncer.reminders import Reminders
 from syncer.roll import Roll
 from syncer.scrubber import Scrubber
+from syncer.special import target_nodes
 from syncer.special.events import Budget
 from syncer.special.namespaces import is_at_level
 from syncer.supercluster import SuperCluster
-from syncer.view import Slice, TenantView
+from syncer.targets import Target
+from syncer.view import Away, Slice, TenantView
 from tenancy import marks
 from tenancy.policies import BASELINE, TenantPolicySpec
 
@@ -43,8 +46,12 @@ class Session:
         *,
         tenant_slice: Slice,
         policy: TenantPolicySpec = BASELINE,
+        target: Target | None = None,
     ) -> None:
+        """`target` is where the super cluster came from; None for the home cluster."""
         self.link = link
+        self.name = super_cluster.name
+        self.target = target
         self.tenant = replace(link.tenant, registration=super_cluster.registration)
         self.queue = link.queue
         self.tenant_client = link.client
@@ -56,7 +63,8 @@ class Session:
         self.group = group_of(self.key("", "", ""))
         """Name of its share of the queue."""
         self.pods = PodIndex()
-        self.nodes = NodeIndex(self.stores["Node"], super_cluster.nodes, policy.nodes.view)
+        shown = self.stores["Node"] if target is None else Store()  # there they are not shown
+        self.nodes = NodeIndex(shown, super_cluster.nodes, policy.nodes.view)
         self.view = TenantView(
             tenant=self.tenant,
             spec=link.cluster.spec,
@@ -67,8 +75,11 @@ class Session:
             below=super_cluster.read_by_builders,
             super_domain=super_cluster.domain,
             ranges=super_cluster.ranges.current,
+            away=None if target is None else partial(self._away, link.cluster.status.endpoint),
         )
-        self._roll = Roll(self.view, self.pods, super_cluster, link.home)
+        self._roll = Roll(
+            self.view, self.pods, super_cluster, link.home, concerns=self.concerns_here
+        )
         self.figures = Figures(self.queue.age)
         self.expectations = Expectations(answered=self.figures.answered)
         self.fuse = Fuse()
@@ -104,6 +115,25 @@ class Session:
         """Return what deciding needs of a super object, as `decide.super_side` does."""
         return decide.super_side(entry, namespace, registration=self.tenant.registration)
 
+    def has_twin(self, pod: Entry) -> bool:
+        """Tell whether the twin of a tenant pod is there, as far as the cache tells."""
+        below = self.view.super_namespace(pod.namespace)
+        return self.is_twin(self.super_store("Pod").get(below, pod.name), pod.uid)
+
+    def shown_node(self, node: str) -> str:
+        """Return what the tenant calls the node of a super pod."""
+        return node if self.target is None else target_nodes.name_of(self.name)
+
+    def concerns(self, kind: str, entry: Entry) -> bool:
+        """Tell whether an object of the tenant is needed in this super cluster."""
+        return self.target is None or seats.concerns(kind, entry, self)
+
+    def concerns_here(self, kind: str, entry: Entry) -> bool:
+        """As `concerns`, of pods as well."""
+        if kind == "Pod":
+            return self.pods.has(*entry.key)
+        return self.concerns(kind, entry)
+
     def is_behind(self, key: Key, tenant_x: Entry | None, super_x: Entry | None) -> bool:
         """Tell whether a cache has yet to show one of our writes for a key."""
         awaited = self.expectations
@@ -126,7 +156,10 @@ class Session:
             and is_at_level(super_x.labels, self.view.policy)
         ):
             return super_x
-        self.wait_for(self.key("Namespace", "", key.namespace), key)
+        space = self.key("Namespace", "", key.namespace)
+        self.wait_for(space, key)
+        if self.target is not None:  # there only what is needed is there
+            self.queue.add(space, first=True)
         raise Wait("the super namespace is not there yet")
 
     @property
@@ -159,6 +192,11 @@ class Session:
         if self.is_ready:
             self.queue.add(key, low=low)
 
+    def _away(self, endpoint: str) -> Away:
+        """Return what pods in a target have instead of the tenant's own addresses."""
+        assert self.target is not None  # noqa: S101 - asked only then
+        return Away(endpoint=endpoint, resolvers=self.target.spec.network.resolvers)
+
     # Working.
 
     def start(self) -> None:
@@ -189,7 +227,14 @@ class Session:
 
     def all_keys(self) -> Iterable[Key]:
         """Yield every key that may have work."""
-        return chain(self._roll.keys(), self.reminders.out_of_sight())
+        return chain(self._roll.keys(), self.reminders.out_of_sight(), self._unseated())
+
+    def _unseated(self) -> Iterable[Key]:
+        """Yield the keys of the pods that are to be placed."""
+        if self.target is None and self.link.seats.is_split:
+            for entry in self.stores["Pod"].list():
+                if self.link.seats.of(entry) == seats.NOWHERE:
+                    yield self.key(PLACEMENT, *entry.key)
 
     def is_served(self, kind: str) -> None:
         """Take note that the tenant has begun to serve a mirrored kind."""

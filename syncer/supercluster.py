@@ -15,6 +15,7 @@ from kubeio.optional import OptionalReflector
 from kubeio.reflector import Reflector
 from kubeio.store import Entry, Store
 from kubeio.turns import Turns
+from syncer.inventory import Inventory
 from syncer.keys import TOKEN, Key
 from syncer.kinds import BY_NAME, KINDS, reduction_of
 from syncer.ranges import SuperRanges
@@ -93,7 +94,10 @@ class SuperCluster:
         self.service_cidrs = Store()
         self.ranges = SuperRanges(self.nodes, self.service_cidrs)
         self.events = Store(keeps=False)  # each is told as it comes, and never looked up
-        self._is_over = self.turns.portion(PORTION_SECONDS)
+        self._inventory: Inventory | None = None
+        # Other clusters wait for their turn as tenants do: one that floods us is to keep nobody.
+        is_home = not registration
+        self._is_over = self.turns.portion(PORTION_SECONDS) if is_home else self.turns.is_over
         self.reflectors: tuple[Reflector | OptionalReflector, ...] = (
             *(
                 self._follow(
@@ -112,7 +116,13 @@ class SuperCluster:
     def _follow(self, resource: Resource, store: Store, **options: Any) -> Reflector:
         """Return what keeps a cache up to date; all of them together have one portion of a turn."""
         return Reflector(
-            self.client, resource, store, side="super", is_turn_over=self._is_over, **options
+            self.client,
+            resource,
+            store,
+            side="super",
+            turns=self.turns,
+            is_turn_over=self._is_over,
+            **options,
         )
 
     @property
@@ -120,6 +130,13 @@ class SuperCluster:
         """Return the caches that builders may look into."""
         read = (NAMESPACES.kind, PODS.kind, POD_DISRUPTION_BUDGETS.kind)
         return {**{kind: self.stores[kind] for kind in read}, NODES.kind: self.nodes}
+
+    @property
+    def inventory(self) -> Inventory:
+        """What its nodes have left; counted from the first time on that anybody asks."""
+        if self._inventory is None:
+            self._inventory = Inventory(self.nodes, self.stores[PODS.kind])
+        return self._inventory
 
     async def run(self) -> None:
         """Follow all collections until cancelled."""

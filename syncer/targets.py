@@ -10,8 +10,9 @@ import asyncio
 import base64
 import binascii
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -27,10 +28,10 @@ from syncer.breaker import DEADLINE_SECONDS, GuardedClient
 from syncer.home import Home
 from syncer.rejections import STUMBLES
 from syncer.supercluster import SuperCluster
-from tenancy import super_clusters
-from tenancy.resources import SECRETS, SUPER_CLUSTERS
+from tenancy import conditions, super_clusters
+from tenancy.resources import SECRETS
 from tenancy.specs import SpecProblemError
-from tenancy.super_clusters import HOME, SecretRef
+from tenancy.super_clusters import HOME, SecretRef, SuperClusterSpec, SuperClusterStatus
 
 CONNECTIONS = 16
 """For the requests of all tenants to one target."""
@@ -52,6 +53,10 @@ class Plan:
     identity: str
     """UID of its kube-system, as vc-manager found it."""
     endpoint: Endpoint
+    spec: SuperClusterSpec
+    version: str
+    refusal: str
+    """Why nothing new is to be placed there, as vc-manager found; half a sentence."""
 
     def digest(self) -> str:
         """Return what tells two plans apart, without any secret in it."""
@@ -61,8 +66,12 @@ class Plan:
 class Target:
     """One other super cluster."""
 
-    def __init__(self, plan: Plan, home: Home) -> None:
-        """Make nothing happen yet."""
+    def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
+        """Make nothing happen yet; `changed` is called when anything below is another."""
+        self._changed = changed
+        self.spec = plan.spec
+        self.version = plan.version
+        self.refusal = plan.refusal
         self.name = plan.name
         self.registration = plan.registration
         self.client = GuardedClient(
@@ -88,10 +97,18 @@ class Target:
             group.create_task(self.cluster.run(), name=f"target-{self.name}")
             await self.cluster.wait_synced()
             self.is_ready = True
+            self._changed()
             _log.info("target.followed", target=self.name)
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
                 await self._look()
+
+    def says(self, plan: Plan) -> None:
+        """Take in what is said of it now, where that takes no new client."""
+        said = (plan.spec, plan.version, plan.refusal)
+        if (self.spec, self.version, self.refusal) != said:
+            self.spec, self.version, self.refusal = said
+            self._changed()
 
     async def _look(self) -> None:
         """Find out whether it is away."""
@@ -102,43 +119,59 @@ class Target:
             problem = str(found)
         if bool(problem) != bool(self.problem):
             _log.warning("target.away" if problem else "target.back", target=self.name)
-        self.problem = problem
+            self.problem = problem
+            self._changed()
 
 
 class Targets:
     """All of them."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, wire: Callable[[SuperCluster], None]) -> None:
+        """`wire` is called with the caches of each target before they are filled."""
         self.followed: dict[str, Target] = {}
         """By name, from the first try to follow them on."""
         self._home = home
-        self._declared = Store()
+        self._wire = wire
+        self._heard: list[Callable[[], None]] = []
+        self._declared = home.super_clusters
         self._secrets = Store()
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._group: asyncio.TaskGroup | None = None
         self._watching: asyncio.Task[None] | None = None
 
+    def ready(self, name: str) -> Target | None:
+        """Return a target whose caches are complete."""
+        found = self.followed.get(name)
+        return found if found is not None and found.is_ready else None
+
+    def subscribe(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Call `heard` whenever a target is ready, is left, is away or back, or says otherwise.
+
+        Returns what ends that.
+        """
+        self._heard.append(heard)
+        return partial(self._heard.remove, heard)
+
+    def _tell(self) -> None:
+        for heard in list(self._heard):
+            heard()
+
     async def run(self) -> None:
-        """Keep targets until cancelled."""
-        reflector = Reflector(
-            self._home.client,
-            SUPER_CLUSTERS,
-            self._declared,
-            side="super",
-            is_turn_over=self._home.turns.is_over,
-        )
-        self._declared.subscribe(self._cluster_changed)
+        """Keep targets until cancelled; the home cluster's caches are complete."""
         self._secrets.subscribe(self._secret_changed)
         async with asyncio.TaskGroup() as group:
             self._group = group
-            await reflector.run()
+            self._declared.subscribe(self._cluster_changed, replay=True)
+            await asyncio.Event().wait()
 
     def _cluster_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         entry = new or old
         if entry is not None and entry.name != HOME:
             self._watch_secrets()
             self._touch(entry.name)
+            if old is None or new is None:
+                self._tell()
 
     def _watch_secrets(self) -> None:
         """Begin to watch the Secrets of the components' namespace, with the first target."""
@@ -151,7 +184,7 @@ class Targets:
                 namespace=self._home.namespace,
                 metadata_only=True,
                 side="super",
-                is_turn_over=self._home.turns.is_over,
+                turns=self._home.turns,
             )
             self._watching = self._group.create_task(reflector.run(), name="target-secrets")
 
@@ -210,7 +243,15 @@ class Targets:
             server=spec.server,
             tls_server_name=spec.tls_server_name,
         )
-        return Plan(name=name, registration=entry.uid, identity=status.identity, endpoint=endpoint)
+        return Plan(
+            name=name,
+            registration=entry.uid,
+            identity=status.identity,
+            endpoint=endpoint,
+            spec=spec,
+            version=status.version,
+            refusal=_refusal(status),
+        )
 
     async def _data(self, ref: SecretRef) -> Mapping[str, bytes]:
         secret = await self._home.client.get(SECRETS, ref.name, namespace=self._home.namespace)
@@ -221,9 +262,10 @@ class Targets:
         if plan is None:
             return ""
         began = asyncio.get_running_loop().time()
-        target = self.followed[plan.name] = Target(plan, self._home)
+        target = self.followed[plan.name] = Target(plan, self._home, changed=self._tell)
+        self._wire(target.cluster)
         running = asyncio.ensure_future(target.run())
-        watching = asyncio.ensure_future(self._until_changed(plan, changed))
+        watching = asyncio.ensure_future(self._until_changed(target, plan, changed))
         try:
             await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -231,12 +273,13 @@ class Targets:
                 task.cancel()
             await asyncio.wait((running, watching))
             self.followed.pop(plan.name, None)
+            self._tell()
             _log.info("target.left", target=plan.name)
         if asyncio.get_running_loop().time() - began >= STEADY_SECONDS:
             backoff.reset()
         return _why(running)
 
-    async def _until_changed(self, plan: Plan, changed: asyncio.Event) -> None:
+    async def _until_changed(self, target: Target, plan: Plan, changed: asyncio.Event) -> None:
         """Return when the target's plan is another one, or there is none any more.
 
         A credential that was taken away, or made useless, is not used any longer.
@@ -252,9 +295,18 @@ class Targets:
             else:
                 if found is None or found.digest() != plan.digest():
                     break
+                target.says(found)
             await _first(changed, seconds)
             changed.clear()
         changed.set()
+
+
+def _refusal(status: SuperClusterStatus) -> str:
+    """Return why a cluster is not one that pods are placed in; it has to be said to be ready."""
+    ready = conditions.find(status.conditions, super_clusters.READY) or {}
+    if ready.get("status") == "True":
+        return ""
+    return f"is not ready ({ready.get('reason') or 'nobody has looked yet'})"
 
 
 def _decoded(value: Any) -> bytes:

@@ -29,8 +29,11 @@ from syncer.figures import TenantCounts
 from syncer.home import Home
 from syncer.keys import HOME, Key
 from syncer.link import FIRST_LISTS_AT_ONCE, Link
+from syncer.outposts import Outposts
 from syncer.rejections import STUMBLES
 from syncer.session import Session
+from syncer.supercluster import SuperCluster
+from syncer.targets import Targets
 from tenancy import marks
 from tenancy.names import NameProblemError
 from tenancy.policies import BASELINE, TenantPolicySpec
@@ -60,13 +63,21 @@ class Plan:
         parts = (self.kubeconfig, self.slice.encode(), spec.cluster_domain.encode())
         policy = msgspec.json.encode(self.policy, order="deterministic")
         provided = (spec.dns.encode(), spec.metrics.encode())
-        return hashlib.sha256(b"\0".join((*parts, *provided, policy))).hexdigest()
+        split = (str(self.is_split).encode(), self.cluster.status.endpoint.encode())
+        seated = split if self.is_split else ()
+        return hashlib.sha256(b"\0".join((*parts, *provided, policy, *seated))).hexdigest()
+
+    @property
+    def is_split(self) -> bool:
+        """Whether pods may be elsewhere than at home."""
+        return bool(self.cluster.spec.targets or self.cluster.status.targets)
 
 
 class Tenants:
     """All tenants."""
 
     def __init__(self, home: Home, queue: FairQueue[Key]) -> None:
+        self.targets = Targets(home, wire=self._wire)
         self.links: dict[str, Link] = {}
         """Engaged tenants by the UID of their VirtualCluster."""
         self.sessions: dict[str, dict[str, Session]] = {HOME: {}}
@@ -75,9 +86,14 @@ class Tenants:
         self._queue = queue
         self._turns = asyncio.Semaphore(FIRST_LISTS_AT_ONCE)
         self._counts = TenantCounts(self.links, self._count)
+        self._outposts: dict[str, Outposts] = {}
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._group: asyncio.TaskGroup | None = None
+
+    def _wire(self, target: SuperCluster) -> None:
+        """Have what happens in a target reach the sessions that there are in it."""
+        wiring.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
 
     async def run(self) -> None:
         """Keep tenants until cancelled; the super cluster's caches are complete."""
@@ -95,6 +111,9 @@ class Tenants:
         link = self.links.get(new.uid) if new is not None else None
         if link is not None:
             link.look_at_store()
+        outposts = self._outposts.get(new.uid) if new is not None else None
+        if outposts is not None:
+            outposts.changed.set()
 
     def _credential_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
@@ -191,6 +210,7 @@ class Tenants:
                 home=self._home,
                 queue=self._queue,
                 turns=self._turns,
+                is_split=plan.is_split,
             )
             session = Session(
                 link,
@@ -202,6 +222,9 @@ class Tenants:
             return str(problem)
         wiring.wire_tenant(session)
         link.sessions.append(session)
+        tasks = (
+            [asyncio.ensure_future(self._run_outposts(uid, link, plan))] if plan.is_split else []
+        )
         self.links[uid], self.sessions[HOME][uid] = link, session
         running = asyncio.ensure_future(link.run())
         watching = asyncio.ensure_future(self._until_changed(uid, plan.digest()))
@@ -209,14 +232,34 @@ class Tenants:
             await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
             await link.drained()
         finally:
-            for task in (running, watching):
+            for task in (running, watching, *tasks):
                 task.cancel()
-            await asyncio.wait((running, watching))
+            await asyncio.wait((running, watching, *tasks))
             self.links.pop(uid, None)
             self.sessions[HOME].pop(uid, None)
             self._queue.drop_group(session.group)
             _log.info("tenant.left", tenant=plan.cluster.tenant.root)
         return _why(running)
+
+    async def _run_outposts(self, uid: str, link: Link, plan: Plan) -> None:
+        """Keep a tenant's sessions in other super clusters."""
+        outposts = Outposts(
+            link,
+            self.targets,
+            self.sessions,
+            lambda target: Session(
+                link,
+                target.cluster,
+                tenant_slice=ipaddress.ip_network(plan.slice),
+                policy=plan.policy,
+                target=target,
+            ),
+        )
+        self._outposts[uid] = outposts
+        try:
+            await outposts.run()
+        finally:
+            self._outposts.pop(uid, None)
 
     async def _until_changed(self, uid: str, digest: str) -> None:
         """Return when the tenant's plan is another one, or there is none any more."""

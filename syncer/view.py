@@ -8,13 +8,13 @@ view out only once they are ready.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeio.store import Entry, Store
 from syncer import mirrors, ranges
 from syncer.ranges import Ranges
 from syncer.references import Ref, References
-from syncer.special import outlines
+from syncer.special import outlines, pod_env
 from syncer.special.pod_dns import Resolver
 from syncer.special.pod_env import MASTER
 from tenancy import marks, names
@@ -30,6 +30,15 @@ DOMAIN = "cluster.local"
 """Cluster domain of a super cluster of which nothing else is said."""
 DNS_OFFSET = 10
 """The tenant's DNS service has the tenth address of its slice."""
+
+
+class Away(NamedTuple):
+    """What pods have in a target, where the tenant's own addresses lead nowhere."""
+
+    endpoint: str
+    """URL of the tenant's API, as the world reaches it."""
+    resolvers: tuple[str, ...]
+    """Addresses of what resolves names there; none: the nodes' own, where the policy lets them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +59,8 @@ class TenantView:
     """The super cluster's cluster domain."""
     ranges: Callable[[], Ranges] = ranges.unknown
     """The addresses of the super cluster itself, as they are now."""
+    away: Callable[[], Away] | None = None
+    """What is different in a target; None at home."""
 
     def super_namespace(self, tenant_namespace: str) -> str:
         """Return where a tenant namespace is mapped to."""
@@ -85,6 +96,14 @@ class TenantView:
 
     def resolver(self) -> Resolver:
         """Return what the tenant's pods resolve names with."""
+        if self.away is not None:
+            servers = self.away().resolvers
+            return Resolver(
+                server=servers[0] if servers else "",
+                others=servers[1:],
+                domain=self.spec.cluster_domain,
+                allows_node_dns=self.policy.network.node_dns == "Allow",
+            )
         service = self.stores["Service"].get(*DNS_SERVICE)
         server = str(self.slice[DNS_OFFSET]) if self.spec.dns == "managed" else ""
         if service is not None:
@@ -97,6 +116,11 @@ class TenantView:
 
     def services(self, namespace: str) -> Iterable[Mapping[str, Any]]:
         """Return the Services whose variables a pod of a namespace may get."""
+        if self.away is not None:
+            master = self.stores["Service"].get(*MASTER)
+            return (
+                [] if master is None else pod_env.reached_at(master.decode(), self.away().endpoint)
+            )
         found = [entry.decode() for entry in self.stores["Service"].list(namespace)]
         master = self.stores["Service"].get(*MASTER)
         if namespace != MASTER[0] and master is not None:

@@ -6,19 +6,21 @@ transition is a bug, as events are merged; the exception is the end of a tenant 
 noted as proof for a delete and replaced by live reads when it was missed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.store import Entry, Handler, Store
 from syncer import downward, kinds, mirrors, ripples, tidings
 from syncer.expectations import News, Side, revision_of
-from syncer.keys import ADDRESS, EVENT, NODE, TOKEN, VOLUME, Key
+from syncer.flows import seat_trials
+from syncer.keys import ADDRESS, EVENT, NODE, PLACEMENT, TOKEN, VOLUME, Key
 from syncer.pod_index import Changes
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, is_reserved_name, refs_of
+from syncer.seats import NOWHERE
 from syncer.session import Session
-from syncer.special import claims, events, pods, volumes
+from syncer.special import claims, events, pods, target_nodes, volumes
 from syncer.special.disruption_budgets import BUDGET
 from syncer.supercluster import SuperCluster
 from tenancy import marks, ownership
@@ -26,13 +28,44 @@ from tenancy import marks, ownership
 # --- the tenant's side ----------------------------------------------------------------------------
 
 
-def wire_tenant(session: Session) -> None:
-    """Subscribe a session to its tenant's caches."""
-    for kind in kinds.BY_NAME:
-        if kind in session.super_cluster.stores:
-            session.stores[kind].subscribe(partial(_tenant_changed, session, kind))
-    if session.super_cluster is not session.link.home:
-        return
+def wire_tenant(session: Session) -> Callable[[], None]:
+    """Subscribe a session to its tenant's caches; returns what ends that in a target."""
+    wired: list[tuple[Store, Handler]] = [
+        (session.stores[kind], partial(_tenant_changed, session, kind))
+        for kind in kinds.BY_NAME
+        if kind in session.super_cluster.stores
+    ]
+    if session.target is not None:
+        wired.append((session.stores[NODE], partial(_shown_changed, session, NODE)))
+    for store, handler in wired:
+        store.subscribe(handler)
+    if session.target is None:
+        _wire_home(session)
+    unsubscribe = session.link.seats.subscribe(partial(_seat_changed, session))
+    return partial(_unwire, wired, unsubscribe)
+
+
+def _unwire(wired: list[tuple[Store, Handler]], unsubscribe: Callable[[], None]) -> None:
+    unsubscribe()
+    for store, handler in wired:
+        store.unsubscribe(handler)
+
+
+def _seat_changed(session: Session, pod: Entry) -> None:
+    """Take in, or drop, a pod whose seat is another: its own events may all have come before."""
+    entry = session.stores["Pod"].get(*pod.key)
+    if entry is not None and entry.uid == pod.uid:
+        _pod_moved_between(session, entry, entry, low=False)
+
+
+def take_in(session: Session) -> None:
+    """Take in the pods that are seated in a target already, when the session there begins."""
+    for entry in session.stores["Pod"].list():
+        _pod_moved(session, None, entry, low=True)
+
+
+def _wire_home(session: Session) -> None:
+    """Subscribe to what is shown of the home cluster."""
     for kind in (NODE, ADDRESS, VOLUME, *mirrors.BY_KIND):
         session.stores[kind].subscribe(partial(_shown_changed, session, kind))
     session.stores[VOLUME].subscribe(partial(_own_volume_changed, session))
@@ -62,10 +95,19 @@ def _tenant_changed(
         session.fuse.forget(key)
     elif news is News.FOREIGN and new is not None:
         session.figures.suspect(Side.TENANT, key, revision_of(new.resource_version))
+    if kind == "Pod" and session.link.seats.is_split and _is_elsewhere(session, key, new):
+        return
     if not (live and kind == "Pod"):
         session.add(key, low=not live)
     elif not tidings.is_over(session, key, news, new):
         tidings.wake(session, Side.TENANT, key, news, new)
+
+
+def _is_elsewhere(session: Session, key: Key, new: Entry | None) -> bool:
+    """Tell whether a pod has nothing here, nor is to have anything."""
+    if new is None or session.link.seats.of(new) in (session.name, NOWHERE):
+        return False
+    return downward.look(kinds.BY_NAME[key.kind], key, session).super_x is None
 
 
 def _is_rewritten(old: Entry | None, new: Entry | None) -> bool:
@@ -101,6 +143,37 @@ def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -
 
 
 def _pod_moved(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
+    if session.link.seats.is_split:
+        _pod_moved_between(session, old, new, low=low)
+    else:
+        _pod_taken_in(session, old, new, low=low)
+
+
+def _pod_moved_between(
+    session: Session, old: Entry | None, new: Entry | None, *, low: bool
+) -> None:
+    """As `_pod_taken_in`, for a pod that may be seated elsewhere."""
+    entry, seats = new or old, session.link.seats
+    if entry is None:
+        return
+    if session.target is None and old is not None and (new is None or new.uid != old.uid):
+        seats.gone(old.uid)
+    namespace = entry.namespace
+    was_taken_in, was_in = session.pods.has(*entry.key), session.pods.is_in(namespace)
+    seat = seats.of(new) if new is not None else NOWHERE
+    _pod_taken_in(
+        session,
+        (old or entry) if was_taken_in else None,
+        new if seat == session.name else None,
+        low=low,
+    )
+    if session.target is not None and was_in != session.pods.is_in(namespace):
+        ripples.space_needed(session, namespace, low=low)
+    if session.target is None and new is not None and seat == NOWHERE:
+        session.add(session.key(PLACEMENT, *new.key), low=low)
+
+
+def _pod_taken_in(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
     if new is not None:
         changes = session.pods.set(old, new)
     else:
@@ -140,7 +213,7 @@ def _shown_changed(
     live: bool,
 ) -> None:
     entry = new or old
-    if entry is None:
+    if entry is None or not _is_shown_from(session, kind, entry):
         return
     key = session.key(kind, "", entry.name)
     if session.expectations.seen(Side.TENANT, key, new) is News.FOREIGN:
@@ -149,6 +222,13 @@ def _shown_changed(
         ripples.node_changed(session, entry.name, low=not live)
     session.wake(key)
     session.add(key, low=not live)
+
+
+def _is_shown_from(session: Session, kind: str, entry: Entry) -> bool:
+    """Tell whether it is this super cluster of which something is shown."""
+    if session.target is not None:
+        return entry.name == target_nodes.name_of(session.name)
+    return kind != NODE or marks.SUPER_CLUSTER not in entry.annotations
 
 
 def _own_volume_changed(session: Session, old: Entry | None, new: Entry | None, live: bool) -> None:
@@ -215,6 +295,8 @@ class SuperWiring:
                     session.reminders.lost_sight_of(key, old.key)  # perhaps only of its labels
             if kind == "Pod":
                 ripples.super_pod_changed(session, key.namespace, old, new)
+                if session.target is not None and new is None:
+                    ripples.space_needed(session, key.namespace, low=not live)
             elif kind == BUDGET:
                 ripples.super_budget_changed(session, key.namespace, old, new)
             session.wake(key)
@@ -246,6 +328,8 @@ class SuperWiring:
         event = new.decode()
         if events.regards(event)[0] not in events.KINDS or not session.event_budget.take():
             return
+        if session.link.seats.is_split:
+            seat_trials.heard(event, owner.namespace, session)
         key = session.key(EVENT, owner.namespace, new.name)
         if session.reminders.queue_event(key, event):
             session.add(key, low=True)

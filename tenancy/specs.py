@@ -29,6 +29,17 @@ class PolicyRef(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+class TargetGrant(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A super cluster that a tenant's pods may run in."""
+
+    name: str
+    """Of a SuperCluster."""
+    weight: int = 100
+    """How much of what is equally good goes there."""
+    namespace_selector: dict[str, Any] | None = None
+    """Of the tenant's namespaces; None: all."""
+
+
 class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`VirtualCluster.spec`."""
 
@@ -43,6 +54,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     policy_ref: PolicyRef | None = None
     transparent_meta_prefixes: tuple[str, ...] = ()
     opaque_meta_prefixes: tuple[str, ...] = ()
+    targets: tuple[TargetGrant, ...] = ()
+    """Super clusters that the tenant's pods may run in; empty: the home cluster alone."""
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -88,6 +101,12 @@ class ClusterVersionSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
         return self.etcd is not None or self.api_server is not None
 
 
+class TargetStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of one super cluster that a tenant may have something in."""
+
+    name: str
+
+
 class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What other components read of `VirtualCluster.status`."""
 
@@ -98,6 +117,8 @@ class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     service_cidr: str = ""
     version: str = ""
     observed_generation: int = 0
+    targets: tuple[TargetStatus, ...] = ()
+    """Other super clusters in which there may be something of the tenant."""
     conditions: tuple[dict[str, Any], ...] = ()
 
 

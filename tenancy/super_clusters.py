@@ -59,6 +59,8 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     pod_cidrs: tuple[str, ...] = msgspec.field(default=(), name="podCIDRs")
     service_cidrs: tuple[str, ...] = msgspec.field(default=(), name="serviceCIDRs")
+    resolvers: tuple[str, ...] = ()
+    """Addresses of what resolves names for tenants' pods there."""
     reachable: bool = False
     """Whether its pods and the home cluster's reach each other by their addresses."""
 

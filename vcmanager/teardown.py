@@ -26,6 +26,7 @@ from vcmanager import protection
 from vcmanager.held import Held
 from vcmanager.means import Means
 from vcmanager.phases import root_namespace
+from vcmanager.targets import ending
 
 DISENGAGED = "Disengaged"
 """Reason of the condition Synced when the syncer has let go of a tenant."""
@@ -43,6 +44,7 @@ async def act(means: Means, body: Object, tenant: Tenant | None) -> None:
         return
     if tenant is not None:
         await _let_go(means, body)
+        await ending.act(means, body, tenant)
         await _delete_super_namespaces(means, tenant)
         await _delete_root(means, tenant)
         await _wait_for_volumes(means, tenant)

@@ -8,6 +8,7 @@ running there.
 """
 
 import asyncio
+from datetime import UTC, datetime
 
 import structlog
 
@@ -81,6 +82,8 @@ async def reconcile(key: Key, session: Session) -> Verdict:
 async def _reconcile(key: Key, session: Session) -> Verdict:
     below = session.super_cluster.nodes.get("", key.name)
     shown = session.stores[NODE].get("", key.name)
+    if below is None and shown is not None and marks.SUPER_CLUSTER in shown.annotations:
+        return Done()  # it stands for a target, whose own key looks after it
     if session.is_behind(key, shown, None):
         return Again(BEHIND_SECONDS)
     if below is None:
@@ -132,7 +135,8 @@ async def _show(key: Key, super_node: Object, shown: Entry | None, session: Sess
     view, made = session.view.policy.nodes.view, session.reminders.made_nodes
     made.discard(key.name)
     wanted = nodes.node(super_node, view, virtual)
-    status = nodes.status(super_node, session.link.home.agents.on(key.name), view)
+    agent = session.link.home.agents.on(key.name)
+    status = nodes.status(super_node, agent, view, virtual, now=datetime.now(UTC))
     for field in nodes.MIRRORED:
         if session.reminders.is_left_out(field):
             status.pop(field, None)

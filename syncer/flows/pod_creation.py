@@ -38,6 +38,7 @@ from syncer.rejections import (
 from syncer.session import Session
 from syncer.special import (
     configuration,
+    placement,
     pod_build,
     pod_env,
     pod_scheduling,
@@ -47,7 +48,7 @@ from syncer.special import (
 from syncer.special.pod_build import Built, PodFacts
 from syncer.special.pod_scheduling import Placement
 from syncer.special.token_specs import TokenSpec
-from tenancy import names
+from tenancy import marks, names
 from tenancy.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 
 STRANGER_SECONDS = 60.0
@@ -64,6 +65,7 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
         return downward.DONE
     super_namespace = await _ready_namespace(pair, session)
     try:
+        _refuse_homely(pod, session)
         wanted_tokens = await _tokens(pod, session)
         built = _build(pod, super_namespace, wanted_tokens, session)
     except RejectedError as rejected:
@@ -80,7 +82,18 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
     await _tell_adjusted(pair.tenant_x, built, session)
     await _wait_for_own_claims(pair, pod, session)
     await wait_for_needs(pair, pod["spec"], wanted_tokens, session)
+    if session.link.seats.is_split:
+        record = session.link.seats.record_of(pair.tenant_x)
+        built.pod["metadata"]["annotations"][marks.SEAT] = record
     return await downward.post(kind, pair, built.pod, session)
+
+
+def _refuse_homely(pod: Object, session: Session) -> None:
+    """Raise RejectedError for what is not carried to a target, whoever seated the pod there."""
+    why = placement.ask_of(pod, {}).homely if session.target is not None else ""
+    if why:
+        text = f"runs in {session.name}, which {why}; let it run elsewhere"
+        raise RejectedError(Problem("target", "the pod", text))
 
 
 def _build(

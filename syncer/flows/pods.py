@@ -5,6 +5,7 @@ namespace, its configuration and its tokens. Must not know how any of these is w
 twin missing from the cache is read live before the tenant pod is let go or called lost.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
@@ -19,12 +20,20 @@ from syncer.decide import Verdict as Decided
 from syncer.deletion import Target
 from syncer.downward import Pair
 from syncer.expectations import BEHIND_SECONDS, Side
-from syncer.flows import nodes, pod_changes, pod_creation, pod_placement
+from syncer.flows import (
+    nodes,
+    placement,
+    pod_changes,
+    pod_creation,
+    pod_placement,
+    seat_trials,
+    target_nodes,
+)
 from syncer.keys import Key, tenant_namespace
 from syncer.kinds import Kind
 from syncer.session import Session
 from syncer.special import pod_life, pod_status, pods
-from syncer.special.pod_life import PodSide, Step
+from syncer.special.pod_life import PodSide, Step, TwinSide
 from syncer.upward import Seen
 from tenancy import marks
 from tenancy.resources import PODS
@@ -59,6 +68,10 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
     tenant_x, super_x = pair.tenant_x, pair.super_x
     if session.is_behind(key, tenant_x, super_x):
         return Again(BEHIND_SECONDS)
+    if tenant_x is not None and session.link.seats.is_split:
+        verdict = await placement.elsewhere(kind, pair, session)
+        if verdict is not None:
+            return verdict
     if tenant_x is None or not _is_own_or_none(pair, session):
         return await _apart(kind, pair, session)
     pod = tenant_x.decode()
@@ -69,18 +82,24 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
         had_twin=session.reminders.had_bound_twin(tenant_x.uid),
         was_taken=session.reminders.saw_twin_deleted(tenant_x.uid),
     )
-    step = pod_life.step(side, pods.twin_side(twin) if twin is not None else None)
+    step = pod_life.step(side, twin_side(twin, session) if twin is not None else None)
     both = Both(
         kind=kind,
         pair=pair,
         session=session,
         tenant_x=tenant_x,
-        pod=pod,
+        pod=placement.consumed(pod, session),
         side=side,
         super_x=super_x if is_own else None,
         twin=twin,
     )
     return await _STEPS[step](both)
+
+
+def twin_side(twin: Object, session: Session) -> TwinSide:
+    """Return what a super pod says about its life, its node by the name that the tenant knows."""
+    side = pods.twin_side(twin)
+    return side._replace(node=session.shown_node(side.node)) if side.node else side
 
 
 def _is_own_or_none(pair: Pair, session: Session) -> bool:
@@ -130,7 +149,12 @@ async def _nothing(both: Both) -> Verdict:
 async def _create(both: Both) -> Verdict:
     if pods.is_held(both.pod):
         return Done()
-    return await pod_creation.create(both.kind, both.pair, both.pod, both.session)
+    placement.check(both.tenant_x, both.session)
+    try:
+        return await pod_creation.create(both.kind, both.pair, both.pod, both.session)
+    except errors.KubeError as problem:
+        seat_trials.failed(problem, both.tenant_x, both.session)
+        raise
 
 
 async def _wait(_: Both) -> Verdict:
@@ -149,6 +173,8 @@ async def _follow(both: Both) -> Verdict:
         or await pod_placement.is_made_anew(both.pair, both.pod, twin, session)
     ):
         return Done()
+    if waits:
+        seat_trials.watch(both.tenant_x, twin, session)
     if not both.side.deleting:
         is_bound_now = bool(node) and not both.side.node
         if is_bound_now:
@@ -166,7 +192,10 @@ async def _follow(both: Both) -> Verdict:
 
 async def _bind(both: Both, node: str) -> None:
     """Bind the tenant pod, after the node that it will name is there."""
-    await nodes.present(node, both.key, both.session)
+    if both.session.target is None:
+        await nodes.present(node, both.key, both.session)
+    else:
+        await target_nodes.present(both.key, both.session)
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -175,7 +204,7 @@ async def _bind(both: Both, node: str) -> None:
             "namespace": both.key.namespace,
             "uid": both.tenant_x.uid,
         },
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": both.session.shown_node(node)},
     }
     await both.session.tenant_client.create(
         PODS, binding, name=both.key.name, subresource="binding", field_manager=marks.SYNCER
@@ -191,7 +220,8 @@ def _bound(pod: Object, node: str) -> Object:
 
 def status_patch(pod: Object, twin: Object, session: Session) -> Object | None:
     """Return the merge patch of a tenant pod's status, or None when it says what the twin says."""
-    node = twin["spec"].get("nodeName") or ""
+    # Where the real nodes are not shown, none of their names is known to the tenant.
+    node = (twin["spec"].get("nodeName") or "") if session.target is None else ""
     return pod_status.status_patch(
         pod,
         session.scrubber.status(twin, node=node),
@@ -287,6 +317,8 @@ async def _prove_gone(both: Both) -> None:
             metadata_only=True,
         )
     except errors.NotFound:
+        if both.session.target is not None:
+            await both.session.target.anchor.verify(time.monotonic())  # after it was read
         return
     if decide.is_owned(live["metadata"], both.session.tenant, both.tenant_x.uid):
         await strays.put_labels_back(both.kind, live["metadata"], both.session)

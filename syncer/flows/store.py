@@ -12,10 +12,11 @@ from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict
 from syncer import conditions, parking
 from syncer.brake import LOOK_AGAIN_SECONDS
-from syncer.keys import Key
+from syncer.keys import HOME, Key
 from syncer.link import Link
 from syncer.session import Session
 from tenancy import marks
+from tenancy.conditions import Condition
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -108,5 +109,15 @@ async def _say(link: Link) -> None:
         [
             conditions.synced(reason=reason, message=message, generation=entry.generation),
             conditions.deletes_held(message=held, generation=entry.generation),
+            *_granted(link, entry.generation),
         ],
     )
+
+
+def _granted(link: Link, generation: int) -> list[Condition]:
+    """Return what is said of the super clusters that a tenant is granted, if any are named."""
+    declared = {entry.name for entry in link.home.super_clusters.list()} | {HOME}
+    missing = sorted(set(link.seats.granted) - declared)
+    if not link.seats.granted:
+        return []
+    return [conditions.targets_granted(missing=missing, generation=generation)]

@@ -282,7 +282,7 @@ def _reserved_keys(metadata: Mapping[str, Any]) -> list[Problem]:
         Problem("reserved-key", f"metadata.{field}[{key}]", "is reserved and left out; remove it")
         for field in ("labels", "annotations")
         for key in sorted(metadata.get(field) or {})
-        if marks.is_reserved(key)
+        if marks.is_reserved(key) and key != marks.SEAT  # that is our own word
     ]
 
 

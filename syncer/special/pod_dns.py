@@ -24,6 +24,8 @@ class Resolver(NamedTuple):
     allows_node_dns: bool
     """Policy Default may use the node's own resolver: where the tenant runs its own DNS, or by
     policy."""
+    others: tuple[str, ...] = ()
+    """Further addresses, where it is not the tenant's own."""
 
 
 def resolution(spec: Mapping[str, Any], namespace: str, resolver: Resolver) -> dict[str, Any]:
@@ -38,10 +40,16 @@ def resolution(spec: Mapping[str, Any], namespace: str, resolver: Resolver) -> d
         found: dict[str, Any] = {"dnsPolicy": "Default"}
         return {**found, "dnsConfig": _copied(own)} if own else found
     if policy == "Default":
-        return {"dnsPolicy": "None", "dnsConfig": _merged(own, [resolver.server], [], [])}
+        return {
+            "dnsPolicy": "None",
+            "dnsConfig": _merged(own, [resolver.server, *resolver.others], [], []),
+        }
     searches = [f"{namespace}.svc.{resolver.domain}", f"svc.{resolver.domain}", resolver.domain]
     options = [{"name": "ndots", "value": "5"}]
-    return {"dnsPolicy": "None", "dnsConfig": _merged(own, [resolver.server], searches, options)}
+    return {
+        "dnsPolicy": "None",
+        "dnsConfig": _merged(own, [resolver.server, *resolver.others], searches, options),
+    }
 
 
 def _merged(

@@ -7,6 +7,7 @@ kubelet adds KUBERNETES_* of the super cluster to every container that does not 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from syncer import translate
 from tenancy import marks
@@ -18,6 +19,7 @@ Variables = dict[str, str]
 MASTER = ("default", "kubernetes")
 """The Service whose variables every container gets, service links or not."""
 
+_NO_HOST = "kubernetes.invalid"
 _RECORDED = {"metadata.namespace": marks.NAMESPACE, "metadata.uid": marks.UID}
 
 LABELS_TEXT = f"mirror.{marks.DOMAIN}/labels"
@@ -40,6 +42,20 @@ def service_variables(services: Iterable[Service], namespace: str, *, links: boo
     for name in sorted(found):
         variables.update(_of_service(name, found[name]["spec"]))
     return variables
+
+
+def reached_at(master: Service, endpoint: str) -> list[Service]:
+    """Return the Service of the tenant's API as those see it who reach it by its URL.
+
+    Without one it has a name that leads nowhere, or the kubelet would write its own cluster's.
+    """
+    try:
+        url = urlsplit(endpoint)
+        host, port = url.hostname or _NO_HOST, url.port or 443
+    except ValueError:
+        host, port = _NO_HOST, 443
+    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+    return [{**master, "spec": {"clusterIP": host, "ports": ports}}]
 
 
 def _has_address(service: Service) -> bool:

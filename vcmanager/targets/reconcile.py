@@ -238,7 +238,7 @@ async def _endpoint(this: _Pass) -> Endpoint | None:
     try:
         secret = await means.super_client.get(SECRETS, ref.name, namespace=means.namespace)
         return secret_config.endpoint(
-            _decoded(secret.get("data") or {}),
+            decoded(secret.get("data") or {}),
             name=f"SuperCluster {this.name}",
             key=ref.key,
             context=ref.context,
@@ -259,7 +259,7 @@ async def _endpoint(this: _Pass) -> Endpoint | None:
     return None
 
 
-def _decoded(data: Mapping[str, Any]) -> dict[str, bytes]:
+def decoded(data: Mapping[str, Any]) -> dict[str, bytes]:
     """Return a Secret's values; what is no base64 the API server would not have taken."""
     found = {}
     for key, value in data.items():

@@ -19,10 +19,20 @@ from kubeio.client import Client
 from kubeio.errors import NotFound
 from syncer.access import TARGET_ACCESS
 from syncer.targets import Target
-from tenancy.resources import NAMESPACES, NODES, SECRETS, SUPER_CLUSTERS
+from tenancy.resources import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    SECRETS,
+    SUPER_CLUSTERS,
+    VIRTUAL_CLUSTERS,
+    Resource,
+)
+from tests.integration.syncer.objects import running_status
 from tests.integration.syncer.rights import grant
 from tests.integration.syncer.world import HOME, SYNCER, World
 from tests.support.controlplane import ACCOUNTS, ControlPlane
+from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 NODE = "there-1"
@@ -100,7 +110,12 @@ class Far:
             "apiVersion": SUPER_CLUSTERS.api_version,
             "kind": "SuperCluster",
             "metadata": {"name": self.name},
-            "spec": {"secretRef": {"name": self.name}, "tlsServerName": "kubernetes", **spec},
+            "spec": {
+                "secretRef": {"name": self.name},
+                "tlsServerName": "kubernetes",
+                "network": {"resolvers": ["10.98.0.10"]},
+                **spec,
+            },
         }
         made = await self.world.below.create(SUPER_CLUSTERS, body)
         system = await self.there.get(NAMESPACES, "kube-system")
@@ -108,10 +123,83 @@ class Far:
         return made
 
     async def judge(self, **status: object) -> None:
-        """Write into its status what vc-manager found."""
+        """Write into its status what vc-manager found: that it is ready, and more."""
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Ready",
+            "message": "It is.",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        status = {"conditions": [ready], **status}
         await self.world.below.patch(
             SUPER_CLUSTERS, self.name, {"status": status}, subresource="status"
         )
+
+    @property
+    def node(self) -> str:
+        """The node that stands for it in the tenant."""
+        return f"target-{self.name}"
+
+    async def grant(self, *targets: dict[str, object]) -> None:
+        """Grant the tenant super clusters, and give its API an address that all can reach."""
+        tenant = self.world.tenant
+        await self.world.below.patch(
+            VIRTUAL_CLUSTERS,
+            tenant.name,
+            {"spec": {"targets": list(targets) or None}},
+            namespace=tenant.namespace,
+        )
+        await self.world.below.patch(
+            VIRTUAL_CLUSTERS,
+            tenant.name,
+            {"status": {"endpoint": "https://192.0.2.8:6443"}},
+            namespace=tenant.namespace,
+            subresource="status",
+        )
+
+    async def granted(self, *targets: dict[str, object]) -> None:
+        """Declare it, grant it beside home unless told otherwise, and wait for its node."""
+        await self.secret()
+        await self.declare()
+        await self.grant(*(targets or ({"name": "home"}, {"name": self.name})))
+        await eventually(lambda: self.world.above.get(NODES, self.node))
+
+    async def twin(self, namespace: str, name: str, kind: Resource = PODS) -> Object:
+        """Return the twin there; raises NotFound."""
+        return await self.there.get(kind, name, namespace=self.world.super_namespace(namespace))
+
+    async def has_twin(self, namespace: str, name: str, kind: Resource = PODS) -> bool:
+        """Tell whether there is a twin there."""
+        try:
+            await self.twin(namespace, name, kind)
+        except NotFound:
+            return False
+        return True
+
+    async def start_pod(self, namespace: str, name: str) -> None:
+        """Bind the twin there and let it run, as a scheduler and a kubelet do."""
+        below = self.world.super_namespace(namespace)
+        await eventually(lambda: self.twin(namespace, name))
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": below},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+        }
+        await self.there.create(PODS, binding, namespace=below, name=name, subresource="binding")
+        await self.there.patch(
+            PODS, name, {"status": running_status(name)}, namespace=below, subresource="status"
+        )
+
+    async def remove_pod(self, namespace: str, name: str) -> None:
+        """Let a twin that is being deleted go, as its kubelet does."""
+        below = self.world.super_namespace(namespace)
+        await eventually(
+            lambda: self.twin(namespace, name),
+            until=lambda found: "deletionTimestamp" in found["metadata"],
+        )
+        await self.there.delete(PODS, name, namespace=below, grace_seconds=0)
 
     def target(self) -> Target | None:
         """Return it as the syncer that runs now follows it."""
@@ -127,6 +215,7 @@ async def far_of(world: World, plane: ControlPlane) -> AsyncIterator[Far]:
         try:
             yield found
         finally:
+            await found.grant()
             with contextlib.suppress(NotFound):
                 await world.below.delete(SUPER_CLUSTERS, found.name)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from syncer.breaker import FAILURES, Breaker
 from syncer.home import Home
 from syncer.supercluster import AT_TARGETS, SuperCluster
 from syncer.targets import Target, Targets
+from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import Api, put
 
 IDENTITY = "kube-system-of-c2"
@@ -30,10 +32,14 @@ class Followed:
     made: list[Followed]
     fails: Exception | None = None
 
-    def __init__(self, plan: targets.Plan, _: Home) -> None:
-        self.plan = plan
+    def __init__(self, plan: targets.Plan, home: Home, *, changed: Callable[[], None]) -> None:
+        self.plan, self.changed, self.cluster = plan, changed, home
+        self.said: list[targets.Plan] = []
         self.is_ended = False
         Followed.made.append(self)
+
+    def says(self, plan: targets.Plan) -> None:
+        self.said.append(plan)
 
     async def run(self) -> None:
         if Followed.fails is not None:
@@ -59,6 +65,7 @@ class Yard:
 
     def __init__(self, keeper: Targets, api: Api) -> None:
         self.keeper, self.api, self.revision = keeper, api, 1
+        self.conditions: list[dict[str, str]] = []
 
     async def secret(self, **data: str) -> None:
         """Write the Secret: a token, unless told otherwise."""
@@ -80,7 +87,7 @@ class Yard:
                 "kind": "SuperCluster",
                 "metadata": metadata,
                 "spec": {"secretRef": {"name": "target-c2"}, **spec},
-                "status": {"identity": identity} if identity else {},
+                "status": {"identity": identity, "conditions": self.conditions} if identity else {},
             },
         )
         await asyncio.sleep(0.02)
@@ -92,7 +99,7 @@ async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Yard]:
     monkeypatch.setattr(targets, "Target", Followed)
     monkeypatch.setattr(targets, "Reflector", Watch)
     api = Api()
-    keeper = Targets(Home(api, namespace="vc-manager"))  # type: ignore[arg-type]
+    keeper = Targets(Home(api, namespace="vc-manager"), wire=lambda _: None)  # type: ignore[arg-type]
     task = asyncio.ensure_future(keeper.run())
     await asyncio.sleep(0)
     yield Yard(keeper, api)
@@ -134,6 +141,11 @@ async def test_what_is_said_of_a_target_takes_no_new_client(yard: Yard, same: An
     await yard.secret()
     assert len(Followed.made) == 1
     assert not Followed.made[0].is_ended
+    spec = Followed.made[0].said[-1].spec
+    assert (spec.labels, spec.network.reachable) == (
+        same.get("labels", {}),
+        bool(same.get("network")),
+    )
 
 
 async def test_another_credential_address_or_registration_is_followed_anew_at_once(yard: Yard):
@@ -235,8 +247,13 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
         registration="r1",
         identity=IDENTITY,
         endpoint=targets.Endpoint(server=SERVER, token="t"),
+        spec=SuperClusterSpec(),
+        version="v1.36.4",
+        refusal="",
     )
-    target = Target(plan, Home(Api(), namespace="vc-manager"))  # type: ignore[arg-type]
+    told: list[str] = []
+    home = Home(Api(), namespace="vc-manager")  # type: ignore[arg-type]
+    target = Target(plan, home, changed=lambda: told.append(target.problem))
     answers: list[Exception | None] = [errors.Unavailable("no route"), None]
 
     async def raw(*_: Any, **__: Any) -> bytes:
@@ -250,6 +267,28 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
     assert "no route" in target.problem
     await target._look()
     assert target.problem == ""
+    assert [bool(each) for each in told] == [True, False]
+    target.says(replace(plan, version="v1.37.0"))
+    target.says(replace(plan, version="v1.37.0"))
+    assert (target.version, len(told)) == ("v1.37.0", 3)
+
+
+@pytest.mark.parametrize(
+    ("found", "refusal"),
+    [
+        ([], "is not ready (nobody has looked yet)"),
+        ([{"type": "Ready", "status": "False", "reason": "NetworksOverlap"}],
+         "is not ready (NetworksOverlap)"),
+        ([{"type": "Ready", "status": "True", "reason": "Ready"}], ""),
+    ],
+)  # fmt: skip
+async def test_pods_are_placed_in_one_that_is_said_to_be_ready(
+    yard: Yard, found: Any, refusal: str
+):
+    await yard.secret()
+    yard.conditions = found
+    await yard.declare()
+    assert Followed.made[0].plan.refusal == refusal
 
 
 def test_a_breaker_says_who_is_silent():

@@ -1,0 +1,125 @@
+"""What the nodes of one super cluster have left, as far as our own pods tell.
+
+Owns the sums, kept up to date by what the caches tell. Must not know tenants or grants. Hazards:
+pods of others are not seen, so what is left here may be taken; and what was just promised counts
+as taken, or ten pods of one moment would all see the same free room.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from kubeio.store import Entry, Store
+from syncer.special import nodes
+from syncer.special.placement import COUNTED, Amounts, Room, amount, requests_of
+from syncer.special.pod_status import TERMINAL
+from syncer.special.shapes import mapping, mappings
+from syncer.special.target_nodes import takes_pods
+from tenancy import marks
+from tenancy.policies import NodeView
+
+_NOTHING = {name: Decimal(0) for name in (*COUNTED, "pods")}
+
+
+class Inventory:
+    """The room of one super cluster."""
+
+    def __init__(self, nodes_below: Store, pods_below: Store) -> None:
+        """Take in what the caches hold, and follow them from now on."""
+        self._nodes = nodes_below
+        self._gives: dict[str, Amounts] = {}
+        """What each node that takes pods has to give."""
+        self._used: dict[str, dict[str, Decimal]] = {}
+        """What our pods take of each node; those that wait for one stand under an empty name."""
+        self._pods: dict[tuple[str, str], tuple[str, Amounts]] = {}
+        self._promised: dict[str, Amounts] = {}
+        """By the UID of the tenant pod, until its twin is seen."""
+        self._rooms: dict[NodeView, list[Room]] = {}
+        nodes_below.subscribe(self._node_changed, replay=True)
+        pods_below.subscribe(self._pod_changed, replay=True)
+
+    def rooms(self, view: NodeView, name: str = "") -> Sequence[Room]:
+        """Return the nodes that take pods, with the labels that a tenant may ask for.
+
+        `name` is what the tenant calls each of them; empty: as they are called.
+        """
+        known = self._rooms.get(view)
+        if known is None:
+            known = self._rooms[view] = [
+                self._room(entry.decode(), view)
+                for entry in self._nodes.list()
+                if entry.name in self._gives
+            ]
+        free = [room._replace(free=self._left(room.name)) for room in known]
+        return [room._replace(name=name) for room in free] if name else free
+
+    def free(self) -> Amounts:
+        """Return what is left in all of them together, less what is promised."""
+        total = dict(_NOTHING)
+        for gives in self._gives.values():
+            _add(total, gives)
+        for used in self._used.values():
+            _add(total, used, -1)
+        for promised in self._promised.values():
+            _add(total, promised, -1)
+        return total
+
+    def promise(self, uid: str, requests: Amounts) -> None:
+        """Count what a pod asks as taken, before anything of it is there."""
+        self._promised[uid] = requests
+
+    def release(self, uid: str) -> None:
+        """Forget a promise: the pod is not coming."""
+        self._promised.pop(uid, None)
+
+    def bodies(self) -> list[Mapping[str, Any]]:
+        """Return the nodes as they are."""
+        return [entry.decode() for entry in self._nodes.list()]
+
+    def _left(self, name: str) -> Amounts:
+        left = dict(self._gives[name])
+        _add(left, self._used.get(name, _NOTHING), -1)
+        return left
+
+    def _room(self, node: Mapping[str, Any], view: NodeView) -> Room:
+        metadata = node["metadata"]
+        return Room(
+            name=metadata["name"],
+            labels=nodes.shown_labels(mapping(metadata.get("labels")), view),
+            taints=mappings(mapping(node.get("spec")).get("taints")),
+            free=_NOTHING,
+        )
+
+    def _node_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        self._rooms.clear()
+        if old is not None:
+            self._gives.pop(old.name, None)
+        if new is not None:
+            node = new.decode()
+            if takes_pods(node):
+                given = mapping(mapping(node.get("status")).get("allocatable"))
+                self._gives[new.name] = {name: amount(given.get(name)) for name in _NOTHING}
+
+    def _pod_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        entry = new or old
+        if entry is None:
+            return
+        before = self._pods.pop(entry.key, None)
+        if before is not None:
+            _add(self._used[before[0]], before[1], -1)
+        if new is None:
+            return
+        self._promised.pop(new.annotations.get(marks.UID, ""), None)
+        pod = new.decode()
+        if mapping(pod.get("status")).get("phase") in TERMINAL:
+            return
+        spec = mapping(pod.get("spec"))
+        node = spec.get("nodeName") or ""
+        requests = requests_of(spec)
+        self._pods[new.key] = (node, requests)
+        _add(self._used.setdefault(node, dict(_NOTHING)), requests)
+
+
+def _add(total: dict[str, Decimal], amounts: Amounts, times: int = 1) -> None:
+    for name, value in amounts.items():
+        total[name] = total.get(name, Decimal(0)) + times * value

@@ -1,0 +1,169 @@
+"""A tenant's sessions in other super clusters than the home cluster: begun, kept and ended.
+
+Owns, for one link, which targets it has sessions in: those that it is granted and those that its
+status names, as long as they are followed. Must not know what a session does. Hazard: the status
+names a target before anything of the tenant is made there, or nobody would know later where to look
+for it; and it goes on naming it until nothing is left.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, MutableMapping
+
+import structlog
+
+from kubeio import errors
+from kubeio.store import Entry
+from syncer import conditions, wiring
+from syncer.home import Home
+from syncer.link import Link
+from syncer.rejections import STUMBLES
+from syncer.session import Session
+from syncer.targets import Target, Targets
+from tenancy.names import NameProblemError
+from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
+from tenancy.super_clusters import HOME
+
+RETRY_SECONDS = 10.0
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class Outposts:
+    """Those of one link."""
+
+    def __init__(
+        self,
+        link: Link,
+        targets: Targets,
+        sessions: MutableMapping[str, dict[str, Session]],
+        made: Callable[[Target], Session],
+    ) -> None:
+        """`sessions` are those of all tenants; `made` returns a new one of this tenant."""
+        self._link = link
+        self._targets = targets
+        self._sessions = sessions
+        self._made = made
+        self._own: dict[str, Session] = {}
+        self._unwire: dict[str, Callable[[], None]] = {}
+        self.changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Keep them until cancelled, and end them then."""
+        unsubscribe = self._targets.subscribe(self.changed.set)
+        try:
+            while True:
+                self.changed.clear()
+                try:
+                    is_done = await self._look()
+                except STUMBLES as problem:  # or the tenant would have no more of them, unheard
+                    _log.error("tenant.targets_stumbled", exc_info=problem)
+                    is_done = False
+                seconds = None if is_done else RETRY_SECONDS
+                await _first(self.changed, seconds)
+        finally:
+            unsubscribe()
+            for name in list(self._own):
+                self._forget(name)
+
+    async def _look(self) -> bool:
+        """Begin and end what is to be; tells whether all of it was done."""
+        cluster = self._cluster()
+        if cluster is None:
+            return True
+        seats = self._link.seats
+        granted = {grant.name: grant for grant in cluster.spec.targets}
+        named = {target.name for target in cluster.status.targets}
+        declared = {entry.name for entry in self._link.home.super_clusters.list()}
+        kept = {name for name in named if not self._is_over(name, granted, declared)}
+        wanted = (kept | (set(granted) & declared)) - {HOME}
+        seats.known = frozenset(named | wanted)
+        if wanted != named and not await self._say(wanted):
+            wanted &= named  # nothing is made where nobody would look for it
+        seats.granted = granted
+        self._link.look_at_store()  # which says what of them is not declared
+        for name, session in list(self._own.items()):
+            if name not in wanted or self._targets.ready(name) is not session.target:
+                await self._end(name)
+        for name in sorted(wanted - set(self._own)):
+            target = self._targets.ready(name)
+            if target is not None:
+                self._begin(target)
+        return wanted >= (set(granted) & declared) - {HOME}
+
+    def _cluster(self) -> VirtualCluster | None:
+        tenant = self._link.tenant
+        entry = _entry(self._link.home, tenant.namespace, tenant.name)
+        if entry is None or entry.uid != tenant.uid or entry.deleting:
+            return None
+        try:
+            return parse_virtual_cluster(entry.decode())
+        except (SpecProblemError, NameProblemError):
+            return None
+
+    def _is_over(self, name: str, granted: Collection[str], declared: Collection[str]) -> bool:
+        """Tell whether a target need not be named any more."""
+        if name in declared:
+            return name not in granted and self._is_empty(name)
+        # Nobody knows how to reach it; as long as pods are seated there they are made nowhere else.
+        return self._link.is_ready and not self._link.seats.is_any_at(name)
+
+    def _is_empty(self, name: str) -> bool:
+        """Tell whether nothing of the tenant is left in a target; one that is away may have all."""
+        session = self._own.get(name)
+        if session is None or session.target is None or session.target.problem:
+            return False
+        is_left = any(True for _ in session.super_cluster.owned_by(self._link.tenant.uid))
+        return not is_left and not self._link.seats.is_any_at(name)
+
+    async def _say(self, names: set[str]) -> bool:
+        """Write where something of the tenant may be; tells whether that worked."""
+        tenant = self._link.tenant
+        entry = _entry(self._link.home, tenant.namespace, tenant.name)
+        if entry is None:
+            return False
+        try:
+            await conditions.say_targets(self._link.home.client, entry, sorted(names))
+        except errors.KubeError as problem:
+            _log.warning("tenant.targets_not_told", tenant=tenant.root, problem=str(problem))
+            return False
+        return True
+
+    def _begin(self, target: Target) -> None:
+        session = self._made(target)
+        self._own[target.name] = session
+        self._unwire[target.name] = wiring.wire_tenant(session)
+        self._sessions.setdefault(target.name, {})[session.tenant.uid] = session
+        self._link.sessions.append(session)
+        wiring.take_in(session)
+        if self._link.is_ready:
+            self._link.brake.recall(session.stamps())
+            session.start()
+        _log.info("tenant.target_begun", tenant=session.tenant.root, target=target.name)
+
+    async def _end(self, name: str) -> None:
+        session = self._own[name]
+        self._forget(name)
+        await session.drained()
+        _log.info("tenant.target_ended", tenant=session.tenant.root, target=name)
+
+    def _forget(self, name: str) -> None:
+        session = self._own.pop(name)
+        session.is_ready = False
+        self._unwire.pop(name)()
+        if session in self._link.sessions:
+            self._link.sessions.remove(session)
+        self._sessions[name].pop(session.tenant.uid, None)
+        self._link.queue.drop_group(session.group)
+
+
+def _entry(home: Home, namespace: str, name: str) -> Entry | None:
+    return home.virtual_clusters.get(namespace, name)
+
+
+async def _first(changed: asyncio.Event, seconds: float | None) -> None:
+    """Wait for a change or for some time, whichever comes first."""
+    try:
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,195 @@
+"""In which super cluster each pod of a tenant is seated, and what else is needed there.
+
+Owns the seats of one tenant, in memory: what is there is the fact, and the record on a pod only
+the intent. Must not choose or write. Hazards: a tenant may write any record; and a seat in two
+places would be two pods, so one that is taken is moved by `leave` and `take` alone, whatever a
+record says meanwhile.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kubeio.store import Entry
+from syncer.inventory import Inventory
+from syncer.keys import HOME
+from syncer.pod_index import controller_of, node_of
+from syncer.special import disruption_budgets, label_selectors, target_nodes
+from syncer.special.disruption_budgets import BUDGET
+from syncer.special.placement import Amounts
+from tenancy import marks
+from tenancy.specs import TargetGrant
+
+if TYPE_CHECKING:
+    from syncer.session import Session
+
+NOWHERE = ""
+"""The seat of a pod that has not been placed yet."""
+
+
+class _Taken(NamedTuple):
+    name: str
+    owner: str
+
+
+@dataclass(slots=True)
+class Trial:
+    """What is remembered of the tries of one pod; times by the loop's clock."""
+
+    tried: set[str] = field(default_factory=set)
+    """Where no node was found for it."""
+    is_refused: bool = False
+    """Whether it may not even be made where it is seated: a quota is used up."""
+    unsure_at: float | None = None
+    """When a create was sent whose answer never came."""
+    scaling_at: float | None = None
+    """When an autoscaler said that it makes room."""
+    rests_until: float = 0.0
+    """Until when it is left where it is, as all were tried."""
+
+
+class Seats:
+    """The seats of one tenant's pods."""
+
+    def __init__(self, *, is_split: bool = False, has_twin: Callable[[Entry], str]) -> None:
+        """`is_split`: pods may be elsewhere than at home; without, nobody asks.
+
+        `has_twin` returns the super cluster whose cache shows a pod's twin, or an empty text.
+        """
+        self.is_split = is_split
+        self.granted: Mapping[str, TargetGrant] = {}
+        """What the tenant is granted, by name; empty: home alone."""
+        self.known: Collection[str] = ()
+        """Targets in which there may be something of the tenant, as its status says."""
+        self._has_twin = has_twin
+        self._taken: dict[str, _Taken] = {}
+        self._peers: Counter[_Taken] = Counter()
+        self._leaving: dict[str, str] = {}
+        self._promised: dict[str, Inventory] = {}
+        self._trials: dict[str, Trial] = {}
+        self._heard: list[Callable[[Entry], None]] = []
+
+    def of(self, pod: Entry) -> str:
+        """Return where a pod is seated; NOWHERE: it is to be placed."""
+        if not self.is_split:
+            return HOME
+        taken = self._taken.get(pod.uid)
+        if taken is not None:
+            return taken.name
+        if pod.uid in self._leaving:
+            return NOWHERE
+        found = self._seen(pod)
+        if found:
+            self.take(pod, found)
+        return found
+
+    def offers(self, name: str) -> bool:
+        """Tell whether pods may be made in a super cluster; home takes part alone or by name."""
+        return name in self.granted if self.granted else name == HOME
+
+    def is_recorded(self, pod: Entry, name: str) -> bool:
+        """Tell whether a pod says itself that it is seated there; the answer to that is in, too."""
+        return self.record_of(pod).partition("/")[0] == name
+
+    def record_of(self, pod: Entry) -> str:
+        """Return the record of a pod, whoever wrote it."""
+        return pod.annotations.get(marks.SEAT, "")
+
+    def take(self, pod: Entry, name: str) -> None:
+        """Give a pod a seat."""
+        self.forget(pod.uid)
+        taken = self._taken[pod.uid] = _Taken(name, controller_of(pod))
+        self._peers[taken] += 1
+
+    def promise(self, uid: str, inventory: Inventory, requests: Amounts) -> None:
+        """Count what a pod asks as taken where it was just seated."""
+        inventory.promise(uid, requests)
+        self._promised[uid] = inventory
+
+    def move(self, pod: Entry, name: str) -> None:
+        """Give a pod the seat that was chosen for it, and have its sessions hear of that."""
+        self.take(pod, name)
+        for heard in list(self._heard):
+            heard(pod)
+
+    def subscribe(self, heard: Callable[[Entry], None]) -> Callable[[], None]:
+        """Call `heard` with each pod that is moved; returns what ends that."""
+        self._heard.append(heard)
+        return partial(self._heard.remove, heard)
+
+    def trial(self, uid: str) -> Trial:
+        """Return what is remembered of the tries of a pod."""
+        return self._trials.setdefault(uid, Trial())
+
+    def gone(self, uid: str) -> None:
+        """A pod is gone, and all that is remembered of it."""
+        self.forget(uid)
+        self._trials.pop(uid, None)
+
+    def leave(self, pod: Entry) -> None:
+        """Close a seat: no create begins, until another one is taken."""
+        taken = self._taken.get(pod.uid)
+        if taken is not None:
+            self.forget(pod.uid)
+            self._leaving[pod.uid] = taken.name
+
+    def left(self, pod: Entry) -> str:
+        """Return the seat that a pod is on its way out of; empty: none."""
+        return self._leaving.get(pod.uid, "")
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone, or gets another seat."""
+        self._leaving.pop(uid, None)
+        promised = self._promised.pop(uid, None)
+        if promised is not None:
+            promised.release(uid)
+        taken = self._taken.pop(uid, None)
+        if taken is not None:
+            self._peers[taken] -= 1
+            if not self._peers[taken]:
+                del self._peers[taken]
+
+    def peers(self, pod: Entry, name: str) -> int:
+        """Count the pods of the same controller that are seated in a super cluster."""
+        owner = controller_of(pod)
+        return self._peers[_Taken(name, owner)] if owner else 0
+
+    def is_any_at(self, name: str) -> bool:
+        """Tell whether any pod is seated in a super cluster, or on its way out of it."""
+        return name in self._leaving.values() or any(
+            taken.name == name for taken in self._taken.values()
+        )
+
+    def _seen(self, pod: Entry) -> str:
+        """Return where a pod was seated before we began; a bound pod never moves."""
+        node = node_of(pod)
+        if node:
+            target = target_nodes.target_of(node)
+            return target if self._may_be(target) else HOME
+        return self._has_twin(pod) or self._recorded(pod)
+
+    def _recorded(self, pod: Entry) -> str:
+        """Return what a record says, if that can be: it may be of a try that had no answer."""
+        name, slash, _ = self.record_of(pod).partition("/")
+        return name if slash and (name == HOME or self._may_be(name)) else NOWHERE
+
+    def _may_be(self, target: str) -> bool:
+        return target in self.granted or target in self.known
+
+
+def concerns(kind: str, entry: Entry, session: "Session") -> bool:
+    """Tell whether an object of the tenant is needed in a target; at home all take part."""
+    if kind == "Namespace":
+        below = session.view.super_namespace(entry.name)
+        return session.pods.is_in(entry.name) or bool(session.super_store("Pod").list(below))
+    if kind in ("ConfigMap", "Secret"):
+        return session.view.is_referenced(kind, entry.namespace, entry.name)
+    if kind == BUDGET:
+        selector = disruption_budgets.selector_of(entry.decode())
+        return selector is not None and any(
+            label_selectors.matches(selector, pod.labels)
+            for pod in session.view.super_pods(entry.namespace)
+        )
+    return session.pods.is_in(entry.namespace)

@@ -1,0 +1,252 @@
+"""The one node that stands for a whole target in a tenant, and what pods say about it.
+
+Pure. Owns what a tenant sees of a target, and which part of a PodSpec is meant for this node: that
+was heeded when the pod was placed and goes no further down, as no node there knows of it. Must not
+know how a pod is placed. Hazard: a term of affinity that is dropped where it should be kept would
+send a pod to any node; one that is emptied holds for every node, and then there is none at all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from kubeio import Object
+from syncer.special import nodes
+from syncer.special.node_choice import PREFERRED, REQUIRED
+from syncer.special.placement import COUNTED, amount, expression_holds
+from syncer.special.shapes import mapping, mappings
+from tenancy import marks
+from tenancy.super_clusters import Taint
+
+PROVIDER = "virtual-kubelet.io/provider"
+_PROVIDER_NAME = "virtual-cluster"
+_MOST_LABELS = 64
+_UNITS = {"cpu": (Decimal(1000), "m"), "pods": (Decimal(1), "")}
+_BYTES = (Decimal(1), "")
+_PLACES = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+
+
+def name_of(target: str) -> str:
+    """Return the name of the node that stands for a target."""
+    return f"target-{target}"
+
+
+def target_of(node: str) -> str:
+    """Return the target that a node of a tenant stands for, empty when it stands for none."""
+    before, found, target = node.partition("target-")
+    return target if found and not before else ""
+
+
+def labels_of(
+    target: str, own: Mapping[str, str], below: Iterable[Mapping[str, str]]
+) -> dict[str, str]:
+    """Return its labels: ours, the SuperCluster's, and region and zone where all nodes agree.
+
+    `below` are the labels of its real nodes.
+    """
+    found = list(below)
+    agreed = {
+        key: next(iter(values))
+        for key in _PLACES
+        if len(values := {labels.get(key, "") for labels in found}) == 1 and values != {""}
+    }
+    given = dict(list(own.items())[:_MOST_LABELS])
+    return {
+        **agreed,
+        **{key: value for key, value in given.items() if not marks.is_reserved(key)},
+        "type": "virtual-kubelet",
+        PROVIDER: given.get(PROVIDER, _PROVIDER_NAME),
+        "kubernetes.io/role": "agent",
+        "node-role.kubernetes.io/agent": "",
+        "kubernetes.io/hostname": name_of(target),
+        "node.kubernetes.io/exclude-from-external-load-balancers": "true",
+        marks.TARGET: target,
+    }
+
+
+def node(
+    target: str,
+    registration: str,
+    labels: Mapping[str, str],
+    taints: Sequence[Taint],
+    *,
+    shut: bool = False,
+) -> Object:
+    """Return metadata and spec of the node, as they are applied; `shut`: the target is away."""
+    away = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+    listed = [
+        {
+            "key": taint.key,
+            **({"value": taint.value} if taint.value else {}),
+            "effect": taint.effect,
+        }
+        for taint in taints
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name_of(target),
+            "labels": {**labels, marks.VIRTUAL_NODE: "true"},
+            "annotations": {marks.UID: registration, marks.SUPER_CLUSTER: registration},
+        },
+        "spec": {"taints": [*listed, *([away] if shut else [])]},
+    }
+
+
+def status(below: Iterable[Mapping[str, Any]], *, version: str, problem: str, since: str) -> Object:
+    """Return its status: all that its ready nodes have together; `since` is when that began.
+
+    `problem` says why the target is away; empty while it answers.
+    """
+    capacity = _summed(below, "capacity")
+    ready = {
+        "type": "Ready",
+        "status": "Unknown" if problem else "True",
+        "reason": "TargetUnreachable" if problem else "TargetReady",
+        "message": "The cluster behind this node does not answer."
+        if problem
+        else "The cluster behind this node answers.",
+        "lastTransitionTime": since,
+    }
+    info = {
+        "architecture": "",
+        "bootID": "",
+        "containerRuntimeVersion": "",
+        "kernelVersion": "",
+        "kubeProxyVersion": "",
+        "kubeletVersion": version,
+        "machineID": "",
+        "operatingSystem": "linux",
+        "osImage": "",
+        "systemUUID": "",
+    }
+    return {
+        "allocatable": _summed(below, "allocatable"),
+        "capacity": capacity,
+        "conditions": [ready],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": marks.AGENT_PORT}},
+        "nodeInfo": info,
+    }
+
+
+def takes_pods(real: Mapping[str, Any]) -> bool:
+    """Tell whether a real node is ready and open."""
+    conditions = mappings(mapping(real.get("status")).get("conditions"))
+    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    return is_ready and not mapping(real.get("spec")).get("unschedulable")
+
+
+def is_of_a_target(virtual_node: Mapping[str, Any]) -> bool:
+    """Tell whether a tenant's node stands for a target: the home cluster's key leaves it alone."""
+    annotations = mapping(mapping(virtual_node.get("metadata")).get("annotations"))
+    return bool(annotations.get(marks.SUPER_CLUSTER))
+
+
+def is_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
+    """Tell whether metadata and spec are as wanted; what the tenant added stays."""
+    return nodes.is_node_shown(virtual_node, wanted)
+
+
+def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
+    """Tell whether the status is as wanted, but for when it began."""
+    there = mapping(virtual_node.get("status"))
+    conditions = {each.get("type"): each for each in mappings(there.get("conditions"))}
+    for condition in wanted["conditions"]:
+        found = conditions.get(condition["type"]) or {}
+        if any(found.get(key) != condition[key] for key in ("status", "reason", "message")):
+            return False
+    return (
+        all(
+            there.get(field) == wanted[field]
+            for field in ("allocatable", "capacity", "daemonEndpoints")
+        )
+        and mapping(there.get("nodeInfo")).get("kubeletVersion")
+        == (wanted["nodeInfo"]["kubeletVersion"])
+    )
+
+
+def _summed(below: Iterable[Mapping[str, Any]], field: str) -> dict[str, str]:
+    sums: dict[str, Decimal] = {}
+    for real in below:
+        if takes_pods(real):
+            given = mapping(mapping(real.get("status")).get(field))
+            for name in (*COUNTED, "pods"):
+                sums[name] = sums.get(name, Decimal(0)) + amount(given.get(name))
+    found = {}
+    for name, total in sorted(sums.items()):
+        times, unit = _UNITS.get(name, _BYTES)
+        found[name] = f"{int(total * times)}{unit}"
+    return found
+
+
+# --- what pods say about it -----------------------------------------------------------------------
+
+
+def consumed(
+    pod: Mapping[str, Any], target: str, labels: Mapping[str, str], taints: Sequence[Taint]
+) -> Object:
+    """Return a tenant pod without what it says about the node that stands for a target."""
+    spec = dict(mapping(pod.get("spec")))
+    spec.pop("nodeName", None)
+    selector = spec.get("nodeSelector")
+    if isinstance(selector, dict):
+        _set(spec, "nodeSelector", {k: v for k, v in selector.items() if k not in labels})
+    affinity = spec.get("affinity")
+    if isinstance(affinity, dict) and isinstance(affinity.get("nodeAffinity"), dict):
+        rest = dict(affinity)
+        _set(rest, "nodeAffinity", _affinity(affinity["nodeAffinity"], name_of(target), labels))
+        _set(spec, "affinity", rest)
+    keys = {taint.key for taint in taints}
+    tolerations = spec.get("tolerations")
+    if isinstance(tolerations, list) and keys:
+        kept = [t for t in tolerations if not (isinstance(t, dict) and t.get("key") in keys)]
+        _set(spec, "tolerations", kept)
+    return {**pod, "spec": spec}
+
+
+def _affinity(found: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    rest = dict(found)
+    required = found.get(REQUIRED)
+    if isinstance(required, dict) and isinstance(required.get("nodeSelectorTerms"), list):
+        terms = [_term(term, name, labels) for term in mappings(required["nodeSelectorTerms"])]
+        left = [term for term in terms if term is not None]
+        if any(not term for term in left):
+            rest.pop(REQUIRED)  # one of them holds for every node there
+        else:
+            rest[REQUIRED] = {**required, "nodeSelectorTerms": left}
+    if isinstance(found.get(PREFERRED), list):
+        preferred = []
+        for item in mappings(found[PREFERRED]):
+            term = _term(mapping(item.get("preference")), name, labels)
+            if term:
+                preferred.append({**item, "preference": term})
+        _set(rest, PREFERRED, preferred)
+    return rest
+
+
+def _term(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return what of a term is left for the nodes there; None: it does not hold there.
+
+    An empty one holds for every node there. One that was empty before holds for none.
+    """
+    expressions, fields = term.get("matchExpressions"), term.get("matchFields")
+    if not expressions and not fields:
+        return None
+    left = []
+    for item in mappings(expressions):
+        if item.get("key") not in labels:
+            left.append(item)
+        elif not expression_holds(item, labels):
+            return None
+    for item in mappings(fields):
+        if not expression_holds(item, {"metadata.name": name}):
+            return None
+    return {"matchExpressions": left} if left else {}
+
+
+def _set(fields: dict[str, Any], field: str, value: Any) -> None:
+    """Write a field, or take it away when it says nothing."""
+    fields.pop(field, None)
+    if value:
+        fields[field] = value

@@ -1,0 +1,301 @@
+"""A tenant's pods run in two super clusters, chosen by what they ask for: two real API servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from kubeio.client import Client
+from tenancy import marks
+from tenancy.ownership import Tenant
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer import far as fars
+from tests.integration.syncer.far import Far, far_of, needs_address
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.planes import begin_tenant, declare, tenant_plane
+from tests.integration.syncer.world import SYNCER, World, names_of_others
+from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
+
+pytestmark = needs_address
+
+SLICE_OF_ITS_OWN = "10.96.12.0/22"
+THERE = {"type": "virtual-kubelet"}
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    for plane in fars.running(tmp_path_factory.mktemp("second")):
+
+        async def furnish(plane: ControlPlane = plane) -> None:
+            async with Client(plane.endpoint) as client:
+                await fars.has_node(client)
+
+        asyncio.run(furnish())
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A tenant whose API server taints no new nodes, as the product's do not."""
+    args = {"disable-admission-plugins": "TaintNodesByCondition"}
+    plane = tenant_plane(tmp_path_factory.mktemp("split"), "split", SLICE_OF_ITS_OWN, api_args=args)
+    asyncio.run(begin_tenant(plane))
+    yield plane
+    asyncio.run(plane.stop())
+
+
+@pytest.fixture(scope="module")
+def tenant(super_plane: ControlPlane, own_plane: ControlPlane) -> Iterator[Tenant]:
+    async def make() -> Tenant:
+        async with Client(super_plane.endpoint) as below:
+            return await declare(below, own_plane, service_cidr=SLICE_OF_ITS_OWN)
+
+    async def forget(tenant: Tenant) -> None:
+        async with Client(super_plane.endpoint) as below:
+            await below.delete(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
+
+    made = asyncio.run(make())
+    yield made
+    asyncio.run(forget(made))  # or every later syncer would call for it
+
+
+@pytest.fixture
+async def far(
+    super_plane: ControlPlane, own_plane: ControlPlane, tenant: Tenant, second: ControlPlane
+) -> AsyncIterator[Far]:
+    async with Client(super_plane.endpoint) as below, Client(own_plane.endpoint) as above:
+        world = World(
+            super_plane=super_plane,
+            tenant_plane=own_plane,
+            tenant=tenant,
+            below=below,
+            above=above,
+            others=await names_of_others(below, above, tenant),
+        )
+        async with world.syncer(), far_of(world, second) as found:
+            yield found
+
+
+def writes_there(far: Far, since: Any) -> list[tuple[str, str]]:
+    """Return verb and path of what the syncer wrote there."""
+    events = far.plane.audit_events(since)
+    verbs = {"create", "update", "patch", "delete"}
+    return [
+        (e["verb"], e["requestURI"])
+        for e in events
+        if e["user"].get("username") == SYNCER and e["verb"] in verbs
+    ]
+
+
+async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: Far):
+    world = far.world
+    await far.granted()
+    space = await world.namespace()
+    await world.above.create(
+        CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"a": "b"}}, namespace=space
+    )
+    volume = {"name": "c", "configMap": {"name": "c"}}
+    posted = await world.above.create(
+        PODS, pod("web", nodeSelector=THERE, volumes=[volume]), namespace=space
+    )
+    twin = await eventually(lambda: far.twin(space, "web"))
+    assert (await far.twin(space, "c", CONFIG_MAPS))["data"] == {"a": "b"}
+    assert not await world.has_twin(PODS, space, "web")
+    assert not await world.has_twin(CONFIG_MAPS, space, "c")
+    assert "nodeSelector" not in twin["spec"], "nobody there knows of it"
+    registration = (far.target() or pytest.fail("not followed")).registration
+    assert twin["metadata"]["labels"][marks.SUPER_CLUSTER] == registration
+    assert twin["metadata"]["annotations"][marks.SEAT].startswith(f"{far.name}/")
+    env = {each["name"]: each.get("value") for each in twin["spec"]["containers"][0]["env"]}
+    assert (env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"]) == ("192.0.2.8", "6443")
+    assert twin["spec"]["dnsConfig"]["nameservers"] == ["10.98.0.10"]
+
+    await far.start_pod(space, "web")
+    seen = await eventually(
+        lambda: world.above.get(PODS, "web", namespace=space),
+        until=lambda found: found["status"]["phase"] == "Running",
+    )
+    assert seen["spec"] == {**posted["spec"], "nodeName": far.node}
+    assert seen["status"]["podIP"] == "10.244.0.9"
+    assert seen["metadata"]["annotations"][marks.SEAT].startswith(f"{far.name}/")
+
+    await world.above.delete(PODS, "web", namespace=space)
+    await far.remove_pod(space, "web")
+    await eventually(lambda: _is_gone(world, space, "web"))
+    below = world.super_namespace(space)
+    await eventually(lambda: _has_no_namespace(far, below), within=60)
+    await world.below.get(NAMESPACES, below)
+
+
+async def _is_gone(world: World, space: str, name: str) -> bool:
+    found = await world.above.list(PODS, namespace=space)
+    return name not in [each["metadata"]["name"] for each in found["items"]]
+
+
+async def _has_no_namespace(far: Far, below: str) -> bool:
+    found = await far.there.list(NAMESPACES)
+    there = [e for e in found["items"] if e["metadata"]["name"] == below]
+    return not there or "deletionTimestamp" in there[0]["metadata"]
+
+
+async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
+    await far.granted()
+    node = await far.world.above.get(NODES, far.node)
+    labels = node["metadata"]["labels"]
+    assert (labels["type"], labels[marks.TARGET]) == ("virtual-kubelet", far.name)
+    ready = await eventually(
+        lambda: far.world.above.get(NODES, far.node),
+        until=lambda found: found["status"].get("capacity"),
+    )
+    assert (ready["status"]["allocatable"]["cpu"], ready["status"]["allocatable"]["pods"]) == (
+        "4",
+        "110",
+    )
+    (condition,) = ready["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Ready", "True")
+    status = (
+        await far.world.below.get(
+            VIRTUAL_CLUSTERS, far.world.tenant.name, namespace=far.world.tenant.namespace
+        )
+    )["status"]
+    assert {"name": far.name} in status["targets"]
+
+
+async def test_ten_replicas_are_split_evenly(far: Far):
+    world = far.world
+    await world.super_node()
+    await far.granted()
+    space = await world.namespace()
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r-uid"}
+    for number in range(10):
+        body = pod(f"r-{number}")
+        body["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        await world.above.create(PODS, body, namespace=space)
+
+    async def split() -> tuple[int, int]:
+        below = world.super_namespace(space)
+        here = (await world.below.list(PODS, namespace=below))["items"]
+        there = (await far.there.list(PODS, namespace=below))["items"]
+        names = [each["metadata"]["name"] for each in (*here, *there)]
+        assert len(names) == len(set(names)), "a pod is in one of them only"
+        return len(here), len(there)
+
+    found = await eventually(split, until=lambda each: sum(each) == 10)
+    assert abs(found[0] - found[1]) <= 2, found
+
+
+async def test_a_taint_keeps_off_whom_it_does_not_concern_and_is_named(far: Far):
+    world = far.world
+    await far.secret()
+    await far.declare(taints=[{"key": "eci", "effect": "NoSchedule"}])
+    await far.grant({"name": far.name})
+    await eventually(lambda: world.above.get(NODES, far.node))
+    space = await world.namespace()
+    await world.above.create(PODS, pod("out"), namespace=space)
+    tolerating = [{"key": "eci", "operator": "Exists", "effect": "NoSchedule"}]
+    await world.above.create(PODS, pod("in", tolerations=tolerating), namespace=space)
+    await eventually(lambda: far.twin(space, "in"))
+    seen = await eventually(
+        lambda: world.above.get(PODS, "out", namespace=space),
+        until=lambda found: found["status"].get("conditions"),
+    )
+    (condition,) = seen["status"]["conditions"]
+    assert (condition["reason"], condition["status"]) == ("Unschedulable", "False")
+    assert "had untolerated taint {eci:NoSchedule}" in condition["message"]
+    assert not await far.has_twin(space, "out")
+    assert not await world.has_twin(PODS, space, "out")
+
+
+async def test_a_forged_record_moves_nothing(far: Far):
+    world = far.world
+    await far.granted()
+    space = await world.namespace()
+    await world.above.create(PODS, pod("web", nodeSelector=THERE), namespace=space)
+    await eventually(lambda: far.twin(space, "web"))
+    forged = {"metadata": {"annotations": {marks.SEAT: "home/0123456789abcdef"}}}
+    await world.above.patch(PODS, "web", forged, namespace=space)
+    await world.idle()
+    assert await far.has_twin(space, "web")
+    assert not await world.has_twin(PODS, space, "web")
+
+
+async def test_a_restart_writes_nothing_there(far: Far):
+    world = far.world
+    await far.granted()
+    space = await world.namespace()
+    await world.above.create(PODS, pod("web", nodeSelector=THERE), namespace=space)
+    await far.start_pod(space, "web")
+    await eventually(
+        lambda: world.above.get(PODS, "web", namespace=space),
+        until=lambda found: found["status"]["phase"] == "Running",
+    )
+    await world.idle()
+    running = world.running[-1]
+    since, before = far.plane.audit_mark(), world.mark("tenant")
+    async with world.syncer() as another:
+        assert another is not running
+        await eventually(far.target)
+        await eventually(lambda: another.tenants.sessions.get(far.name))
+        await world.idle()
+    assert writes_there(far, since) == []
+    assert [w for w in world.writes("tenant", before) if w.resource.startswith("pods")] == []
+
+
+async def test_a_pod_that_ran_at_home_before_the_grant_stays_there(far: Far):
+    world = far.world
+    node = await world.super_node()
+    space = await world.namespace()
+    await world.above.create(PODS, pod("old"), namespace=space)
+    await world.start_pod(space, "old", node)
+    await far.granted({"name": far.name})
+    await world.above.create(PODS, pod("new"), namespace=space)
+    await eventually(lambda: far.twin(space, "new"))
+    await world.idle()
+    assert await world.has_twin(PODS, space, "old")
+    assert not await far.has_twin(space, "old")
+
+
+async def test_where_no_node_is_found_the_next_cluster_is_tried(far: Far):
+    """One twin at a time: the old one is gone before the new one is made."""
+    world = far.world
+    await world.super_node()
+    await far.granted({"name": "home", "weight": 1000}, {"name": far.name, "weight": 1})
+    space = await world.namespace()
+    await world.above.create(PODS, pod("web"), namespace=space)
+    await eventually(lambda: world.twin(PODS, space, "web"))
+    since = world.mark("super")
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    await world.report(space, "web", conditions=[condition])
+    await eventually(lambda: far.twin(space, "web"))
+    assert not await world.has_twin(PODS, space, "web")
+    deleted = [
+        w for w in world.writes("super", since) if (w.verb, w.resource) == ("delete", "pods")
+    ]
+    assert len(deleted) == 1
+    await far.start_pod(space, "web")
+    seen = await eventually(
+        lambda: world.above.get(PODS, "web", namespace=space),
+        until=lambda found: found["status"]["phase"] == "Running",
+    )
+    assert seen["spec"]["nodeName"] == far.node
+
+
+async def test_a_target_that_nobody_declared_is_told(far: Far):
+    await far.grant({"name": "home"}, {"name": "nowhere"})
+    told = await eventually(
+        lambda: far.world.condition(marks.TARGETS_GRANTED),
+        until=lambda found: found and found["status"] == "False",
+    )
+    assert told is not None
+    assert told["reason"] == "NoSuchTarget"
+    assert "There is no SuperCluster nowhere" in told["message"]

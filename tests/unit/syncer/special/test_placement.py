@@ -1,0 +1,251 @@
+"""Which super cluster a pod goes to: what excludes, what cannot be foreseen, and what is better."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from syncer.special.placement import (
+    Ask,
+    Candidate,
+    Nowhere,
+    Room,
+    Seat,
+    ask_of,
+    choose,
+    requests_of,
+)
+
+BIG = {"cpu": Decimal(8), "memory": Decimal(2) ** 34, "pods": Decimal(110)}
+SMALL = {"cpu": Decimal(1), "memory": Decimal(2) ** 30, "pods": Decimal(110)}
+ECI = {"key": "eci", "value": "yes", "effect": "NoSchedule"}
+
+
+def room(name: str = "n", free: Any = BIG, taints: Any = (), **labels: str) -> Room:
+    return Room(name, {"kubernetes.io/os": "linux", **labels}, taints, free)
+
+
+def home(*rooms: Room, **more: Any) -> Candidate:
+    found = {"name": "home", "weight": 100, "namespaces": None, "free": BIG, "is_home": True}
+    return Candidate(rooms=rooms or (room(),), **{**found, **more})
+
+
+def far(*rooms: Room, name: str = "c2", **more: Any) -> Candidate:
+    labels = {"type": "virtual-kubelet", "tenancy.x-k8s.io/target": name}
+    found = {"weight": 100, "namespaces": None, "free": BIG, "labels": labels}
+    return Candidate(name=name, rooms=rooms or (room(),), **{**found, **more})
+
+
+def asked(**spec: Any) -> Ask:
+    return ask_of({"spec": spec}, {"team": "a"})
+
+
+def said(found: Seat | Nowhere) -> str:
+    assert isinstance(found, Nowhere)
+    return found.message
+
+
+def affinity(*terms: Any) -> Any:
+    required = {"nodeSelectorTerms": list(terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def expression(key: str, operator: str, *values: str) -> Any:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def test_a_selector_of_the_node_that_stands_for_a_cluster_leads_there():
+    ask = asked(nodeSelector={"type": "virtual-kubelet"})
+    assert choose(ask, [home(), far()]) == Seat("c2")
+    ask = asked(nodeSelector={"tenancy.x-k8s.io/target": "c3"})
+    assert choose(ask, [home(), far(), far(name="c3")]) == Seat("c3")
+
+
+def test_a_selector_of_real_nodes_leads_to_a_cluster_that_has_such():
+    ask = asked(nodeSelector={"disk": "fast"})
+    assert choose(ask, [home(), far(room(disk="fast"))]) == Seat("c2")
+    both = asked(nodeSelector={"disk": "fast", "type": "virtual-kubelet"})
+    assert choose(both, [home(room(disk="fast")), far(room(disk="fast"))]) == Seat("c2")
+    message = said(choose(both, [home(room(disk="fast")), far()]))
+    assert message.startswith("0/2 clusters are available: home has no node that matches")
+    assert "(disk, type)" in message
+
+
+def test_terms_of_affinity_are_alternatives_and_mix_both_kinds_of_labels():
+    to_c2 = expression("tenancy.x-k8s.io/target", "In", "c2")
+    fast = expression("disk", "In", "fast")
+    ask = asked(affinity=affinity(to_c2, fast))
+    assert choose(ask, [home(), far()]) == Seat("c2")
+    assert choose(ask, [home(room(disk="fast")), far(refuses="is away")]) == Seat("home")
+    nobody = asked(affinity=affinity({"matchExpressions": []}))
+    assert isinstance(choose(nobody, [home(), far()]), Nowhere), "an empty term holds nowhere"
+    named = asked(affinity=affinity({"matchFields": [
+        {"key": "metadata.name", "operator": "In", "values": ["n7"]}]}))  # fmt: skip
+    assert choose(named, [home(), far(room("n7"))]) == Seat("c2")
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "holds"),
+    [
+        ("In", ["1", "5"], True), ("In", ["4"], False),
+        ("NotIn", ["4"], True), ("NotIn", ["5"], False),
+        ("Exists", [], True), ("DoesNotExist", [], False),
+        ("Gt", ["4"], True), ("Gt", ["5"], False), ("Lt", ["6"], True), ("Lt", ["5"], False),
+        ("Gt", ["x"], False), ("Gt", [], False), ("Near", ["5"], False),
+    ],
+)  # fmt: skip
+def test_each_operator(operator: str, values: list[str], holds: bool):
+    ask = asked(affinity=affinity(expression("cores", operator, *values)))
+    assert (choose(ask, [home(room(cores="5"))]) == Seat("home")) is holds
+
+
+def test_what_no_node_anywhere_has_is_not_foreseen_and_excludes_nobody():
+    """An autoscaler may bring such a node: the cluster's own scheduler finds out."""
+    ask = asked(nodeSelector={"gpu": "yes"})
+    assert choose(ask, [home(peers=1), far()]) == Seat("c2")
+    assert choose(ask, [home(room(gpu="yes")), far()]) == Seat("home"), "now it is"
+
+
+def test_a_cluster_without_nodes_is_judged_by_what_stands_for_it():
+    empty = Candidate(
+        name="c2", weight=100, namespaces=None, rooms=(), free={}, labels={"zone": "z"}
+    )
+    assert choose(asked(nodeSelector={"zone": "z"}), [home(), empty]) == Seat("c2")
+    assert choose(asked(nodeSelector={"zone": "y"}), [empty]) != Seat("c2")
+    other = asked(nodeSelector={"tenancy.x-k8s.io/target": "c3"})
+    assert isinstance(choose(other, [empty]), Nowhere)
+    assert choose(asked(), [home(), empty]) == Seat("home"), "what is sure comes first"
+    assert choose(asked(), [empty]) == Seat("c2")
+
+
+def test_a_taint_keeps_off_who_does_not_tolerate_it_and_is_named():
+    tainted = far(taints=[ECI])
+    ask = asked(nodeSelector={"type": "virtual-kubelet"})
+    message = said(choose(ask, [tainted]))
+    assert "c2 had untolerated taint {eci=yes:NoSchedule}" in message
+    for toleration in (
+        {"key": "eci", "operator": "Exists"},
+        {"key": "eci", "operator": "Equal", "value": "yes", "effect": "NoSchedule"},
+        {"operator": "Exists"},
+        {"key": "eci", "value": "yes"},
+    ):
+        assert choose(asked(tolerations=[toleration]), [tainted]) == Seat("c2")
+    for toleration in (
+        {"key": "eci", "operator": "Equal", "value": "no"},
+        {"key": "eci", "operator": "Exists", "effect": "NoExecute"},
+        {"key": "other", "operator": "Exists"},
+        {"key": "", "operator": "Equal"},
+        "eci",
+    ):
+        assert isinstance(choose(asked(tolerations=[toleration]), [tainted]), Nowhere)
+    soft = {**ECI, "effect": "PreferNoSchedule"}
+    assert choose(asked(), [far(taints=[soft])]) == Seat("c2")
+
+
+def test_taints_of_real_nodes_count_with_the_tolerations_that_go_down():
+    shut = room(taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    ask = asked(tolerations=[{"key": "gpu", "operator": "Exists"}])
+    assert choose(ask, [home(shut, peers=0), far(peers=5)]) == Seat("c2")
+    assert choose(ask, [home(shut)]) == Seat("home"), "not sure, and no reason to say no"
+
+
+def test_a_namespace_that_a_grant_does_not_select_stays_away():
+    granted = far(namespaces={"matchLabels": {"team": "b"}})
+    assert "is not granted to this namespace" in said(choose(asked(), [granted]))
+    assert choose(asked(), [far(namespaces={"matchLabels": {"team": "a"}})]) == Seat("c2")
+    assert choose(asked(), [far(namespaces={})]) == Seat("c2")
+
+
+@pytest.mark.parametrize(
+    "volume", [{"persistentVolumeClaim": {"claimName": "c"}}, {"ephemeral": {"x": 1}}]
+)
+def test_a_pod_with_a_claim_stays_at_home(volume: Any):
+    ask = asked(volumes=[{"name": "v", **volume}])
+    assert choose(ask, [home(peers=9), far()]) == Seat("home")
+    assert "takes no pods with claims yet" in said(choose(ask, [far()]))
+
+
+def test_a_cluster_without_a_resolver_takes_who_needs_none():
+    silent = far(resolves=False)
+    assert "has no resolver for names" in said(choose(asked(), [silent]))
+    assert choose(asked(dnsPolicy="None"), [silent]) == Seat("c2")
+
+
+def test_a_runtime_class_is_of_the_home_cluster():
+    assert choose(asked(runtimeClassName="kata"), [home(peers=9), far()]) == Seat("home")
+
+
+def test_who_refuses_says_why_and_nobody_at_all_is_said_too():
+    assert "c2 is away" in said(choose(asked(), [far(refuses="is away")]))
+    assert "none is granted" in said(choose(asked(), []))
+    assert "home was tried" in said(choose(asked(), [home()], {"home"}))
+
+
+def test_ten_of_one_owner_are_spread_and_weights_count():
+    peers = {"home": 0, "c2": 0}
+    for _ in range(10):
+        found = choose(asked(), [home(peers=peers["home"]), far(peers=peers["c2"])])
+        peers[found.name] += 1  # type: ignore[union-attr]
+    assert peers == {"home": 5, "c2": 5}
+    peers = {"home": 0, "c2": 0}
+    for _ in range(10):
+        pair = [home(peers=peers["home"], weight=25), far(peers=peers["c2"], weight=100)]
+        peers[choose(asked(), pair).name] += 1  # type: ignore[union-attr]
+    assert peers == {"home": 2, "c2": 8}
+
+
+def test_of_equals_the_one_with_more_room_and_always_the_same_one():
+    assert choose(asked(), [home(free=SMALL), far()]) == Seat("c2")
+    assert choose(asked(), [home(), far(free=SMALL)]) == Seat("home")
+    pair = [far(name="b"), far(name="a")]
+    assert choose(asked(), pair) == choose(asked(), pair[::-1]) == Seat("a")
+
+
+def test_where_there_is_room_comes_before_everything():
+    ask = asked(containers=[{"resources": {"requests": {"cpu": "2"}}}])
+    tight = home(room(free=SMALL), free=SMALL)
+    assert choose(ask, [tight, far(peers=50)]) == Seat("c2")
+    assert choose(ask, [tight]) == Seat("home"), "an autoscaler may be there"
+    promised = home(free=SMALL)
+    assert choose(ask, [promised, far(peers=50)]) == Seat("c2"), "what is promised is taken"
+
+
+def test_requests_are_counted_as_a_scheduler_counts_them():
+    def container(cpu: str, **more: Any) -> Any:
+        return {"resources": {"requests": {"cpu": cpu}}, **more}
+
+    spec = {
+        "initContainers": [container("3"), container("1", restartPolicy="Always")],
+        "containers": [container("500m"), container("1")],
+        "overhead": {"cpu": "100m"},
+    }
+    assert requests_of(spec)["cpu"] == Decimal("3.1")
+    spec["containers"].append(container("2"))  # type: ignore[attr-defined]
+    assert requests_of(spec)["cpu"] == Decimal("4.6")
+    assert requests_of({"containers": [container("x"), container("-1"), {"resources": 5}]}) == {
+        "cpu": 0, "memory": 0, "ephemeral-storage": 0, "pods": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": ["x"], "affinity": "x", "tolerations": {}, "containers": 7},
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": 5}}},
+        {"nodeSelector": {"a": 5}},
+        {"volumes": [{"name": 1}, None], "initContainers": [None]},
+    ],
+)
+def test_what_is_malformed_is_for_others_to_refuse(spec: Any):
+    choose(ask_of({"spec": spec}, {}), [home(), far()])
+    choose(ask_of({}, {}), [home(), far()])
+
+
+def test_there_is_an_end_to_what_is_compared():
+    terms = [expression("k", "In", *(str(n) for n in range(100))) for _ in range(200)]
+    rooms = [room(str(number)) for number in range(100)]
+    ask = asked(affinity=affinity(*terms))
+    assert ask.size > 10_000
+    assert choose(ask, [home(*rooms)]) == Seat("home"), "not foreseen, and not looked at"

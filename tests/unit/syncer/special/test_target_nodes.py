@@ -1,0 +1,185 @@
+"""The node that stands for a target, and what of a pod is meant for it alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from syncer.special import target_nodes
+from syncer.special.target_nodes import consumed
+from tenancy import marks
+from tenancy.super_clusters import Taint
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+LABELS = target_nodes.labels_of("c2", {"tier": "gold"}, [{ZONE: "z1", "disk": "fast"}])
+ECI = Taint(key="eci", effect="NoSchedule", value="yes")
+NAME = "target-c2"
+
+
+def real(name: str = "n", *, ready: bool = True, shut: bool = False, **amounts: str) -> Any:
+    given = {"cpu": "4", "memory": "8Gi", "pods": "110", **amounts}
+    return {
+        "metadata": {"name": name},
+        "spec": {"unschedulable": shut},
+        "status": {
+            "capacity": given,
+            "allocatable": given,
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+        },
+    }
+
+
+def pod(**spec: Any) -> Any:
+    return {"metadata": {"name": "p"}, "spec": {"containers": [], **spec}}
+
+
+def left(**spec: Any) -> Any:
+    return consumed(pod(**spec), "c2", LABELS, [ECI])["spec"]
+
+
+def required(*terms: Any) -> Any:
+    listed = {"nodeSelectorTerms": list(terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": listed}}
+
+
+def terms_of(spec: Any) -> Any:
+    affinity = spec.get("affinity", {}).get("nodeAffinity", {})
+    found = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return found and found["nodeSelectorTerms"]
+
+
+def item(key: str, operator: str = "In", *values: str) -> Any:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def test_its_labels_are_ours_the_super_clusters_and_what_all_nodes_agree_on():
+    assert LABELS["tier"] == "gold"
+    assert LABELS[ZONE] == "z1"
+    assert "disk" not in LABELS
+    assert (LABELS["type"], LABELS[marks.TARGET]) == ("virtual-kubelet", "c2")
+    assert LABELS["kubernetes.io/hostname"] == NAME
+    assert LABELS["virtual-kubelet.io/provider"] == "virtual-cluster"
+    given = {"virtual-kubelet.io/provider": "eci", f"{marks.DOMAIN}/target": "c9", REGION: "own"}
+    mixed = target_nodes.labels_of("c2", given, [{ZONE: "z1", REGION: "r"}, {ZONE: "z2"}])
+    assert ZONE not in mixed
+    assert mixed["virtual-kubelet.io/provider"] == "eci"
+    assert mixed[marks.TARGET] == "c2", "what is ours is not to be given"
+    assert mixed[REGION] == "own"
+    assert ZONE not in target_nodes.labels_of("c2", {}, [])
+
+
+def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
+    made = target_nodes.node("c2", "r1", LABELS, [ECI])
+    assert made["metadata"]["name"] == NAME
+    assert made["metadata"]["annotations"] == {marks.UID: "r1", marks.SUPER_CLUSTER: "r1"}
+    assert made["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
+    assert made["spec"]["taints"] == [{"key": "eci", "value": "yes", "effect": "NoSchedule"}]
+    assert target_nodes.is_of_a_target(made)
+    assert not target_nodes.is_of_a_target({"metadata": {"annotations": {marks.UID: "n"}}})
+    assert not target_nodes.is_of_a_target({})
+    shut = target_nodes.node("c2", "r1", LABELS, [], shut=True)
+    assert shut["spec"]["taints"] == [
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+    ]
+
+
+def test_its_status_is_what_its_ready_nodes_have_together():
+    nodes = [real("a"), real("b", cpu="1500m"), real("c", ready=False), real("d", shut=True)]
+    status = target_nodes.status(nodes, version="v1.36.4", problem="", since="t")
+    assert status["allocatable"] == {
+        "cpu": "5500m", "ephemeral-storage": "0", "memory": "17179869184", "pods": "220",
+    }  # fmt: skip
+    (ready,) = status["conditions"]
+    assert (ready["status"], ready["reason"]) == ("True", "TargetReady")
+    assert status["nodeInfo"]["kubeletVersion"] == "v1.36.4"
+    away = target_nodes.status(nodes, version="v", problem="dial 10.0.0.7: no route", since="t")
+    (condition,) = away["conditions"]
+    assert (condition["status"], condition["reason"]) == ("Unknown", "TargetUnreachable")
+    assert "10.0.0.7" not in condition["message"], "addresses stay below"
+    shown = {"metadata": {}, "status": status}
+    later = target_nodes.status(nodes, version="v1.36.4", problem="", since="later")
+    assert target_nodes.is_status_shown(shown, later)
+    assert not target_nodes.is_status_shown(shown, away)
+    more = target_nodes.status([*nodes, real("e")], version="v1.36.4", problem="", since="t")
+    assert not target_nodes.is_status_shown(shown, more)
+    assert target_nodes.status([], version="", problem="", since="t")["capacity"] == {}
+
+
+def test_a_selector_loses_what_the_node_itself_answers():
+    spec = left(nodeSelector={"type": "virtual-kubelet", "disk": "fast", ZONE: "z1"})
+    assert spec["nodeSelector"] == {"disk": "fast"}
+    assert "nodeSelector" not in left(nodeSelector={marks.TARGET: "c2"})
+    assert "nodeName" not in left(nodeName=NAME)
+
+
+def test_terms_that_do_not_hold_there_are_dropped_and_the_rest_is_kept():
+    here, there = item(marks.TARGET, "In", "c2"), item(marks.TARGET, "In", "c3")
+    fast, slow = item("disk", "In", "fast"), item("disk", "In", "slow")
+    spec = left(affinity=required(
+        {"matchExpressions": [here, fast]}, {"matchExpressions": [there, slow]},
+    ))  # fmt: skip
+    assert terms_of(spec) == [{"matchExpressions": [fast]}]
+
+
+def test_a_term_that_is_wholly_answered_opens_every_node_there():
+    spec = left(affinity=required(
+        {"matchExpressions": [item(marks.TARGET, "Exists")]},
+        {"matchExpressions": [item("disk", "In", "fast")]},
+    ))  # fmt: skip
+    assert "affinity" not in spec
+
+
+def test_where_no_term_holds_none_is_left_and_no_node_will_do():
+    spec = left(affinity=required({"matchExpressions": [item(marks.TARGET, "In", "c3")]}))
+    assert terms_of(spec) == []
+    assert terms_of(left(affinity=required({}))) == [], "an empty term held nowhere before"
+
+
+@pytest.mark.parametrize(("name", "is_open"), [(NAME, True), ("n7", False)])
+def test_the_name_of_the_node_is_answered_too(name: str, is_open: bool):
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    spec = left(affinity=required({"matchFields": [field]}))
+    assert terms_of(spec) == (None if is_open else [])
+
+
+def test_preferences_keep_what_is_about_the_nodes_there_and_other_affinity_stays():
+    affinity = {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "preference": {"matchExpressions": [item(ZONE, "In", "z1")]}},
+                {"weight": 2, "preference": {"matchExpressions": [item("disk", "Exists")]}},
+                {"weight": 3, "preference": {"matchExpressions": [item(ZONE, "In", "z9")]}},
+            ]
+        },
+        "podAntiAffinity": {"x": 1},
+    }
+    found = left(affinity=affinity)["affinity"]
+    (kept,) = found["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert kept["weight"] == 2
+    assert found["podAntiAffinity"] == {"x": 1}
+
+
+def test_tolerations_of_the_nodes_own_taints_go_no_further():
+    eci, other = {"key": "eci", "operator": "Exists"}, {"key": "x", "operator": "Exists"}
+    assert left(tolerations=[eci, other])["tolerations"] == [other]
+    assert "tolerations" not in left(tolerations=[eci])
+    untouched = consumed(pod(tolerations=[eci]), "c2", LABELS, [])
+    assert untouched["spec"]["tolerations"] == [eci]
+
+
+def test_the_pod_itself_is_not_touched_and_what_is_malformed_stays():
+    given = pod(nodeSelector={"type": "virtual-kubelet"}, nodeName=NAME)
+    before = repr(given)
+    consumed(given, "c2", LABELS, [ECI])
+    assert repr(given) == before
+    for odd in ({"nodeSelector": "x"}, {"affinity": 5}, {"tolerations": {"key": "eci"}}):
+        assert left(**odd) == {"containers": [], **odd}
+    assert left(affinity={"nodeAffinity": 7}) == {"containers": [], "affinity": {"nodeAffinity": 7}}
+
+
+@pytest.mark.parametrize(
+    ("node", "target"), [(NAME, "c2"), ("worker-target-1", ""), ("n", ""), ("target-a-b", "a-b")]
+)
+def test_a_name_leads_back(node: str, target: str):
+    assert target_nodes.target_of(node) == target

@@ -1,0 +1,89 @@
+"""What the nodes of a super cluster have left, as far as our own pods tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kubeio.store import Entry, Store, parse
+from syncer.inventory import Inventory
+from tenancy import marks
+
+
+def node(name: str = "n", *, ready: bool = True, **spec: Any) -> Entry:
+    status = {
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
+        "conditions": [{"type": "Ready", "status": str(ready)}],
+    }
+    labels = {"disk": "fast", "hidden.example/rack": "7"}
+    metadata = {"name": name, "uid": name, "resourceVersion": str(id(spec)), "labels": labels}
+    return parse(orjson.dumps({"metadata": metadata, "spec": spec, "status": status}))
+
+
+def pod(name: str, cpu: str = "1", *, at: str = "n", version: str = "1", **status: str) -> Entry:
+    metadata = {
+        "name": name, "namespace": "x", "uid": name, "resourceVersion": version,
+        "annotations": {marks.UID: f"{name}-above"},
+    }  # fmt: skip
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    spec = {"containers": containers, **({"nodeName": at} if at else {})}
+    return parse(orjson.dumps({"metadata": metadata, "spec": spec, "status": status}))
+
+
+def made(*entries: Entry) -> tuple[Inventory, Store, Store]:
+    nodes, pods = Store(), Store()
+    for entry in entries:
+        nodes.put(entry, live=True)
+    return Inventory(nodes, pods), nodes, pods
+
+
+def cpu(inventory: Inventory) -> float:
+    return float(inventory.free()["cpu"])
+
+
+def test_nodes_that_take_pods_count_with_the_labels_that_are_shown():
+    inventory, nodes, _ = made(node(), node("shut", unschedulable=True), node("sick", ready=False))
+    (room,) = inventory.rooms("Standard")
+    assert (room.name, dict(room.labels)) == ("n", {"disk": "fast"})
+    assert inventory.rooms("Full")[0].labels["hidden.example/rack"] == "7"
+    assert inventory.rooms("Standard", "target-c2")[0].name == "target-c2"
+    assert cpu(inventory) == 4
+    nodes.put(node("more"), live=True)
+    assert len(inventory.rooms("Standard")) == 2
+    nodes.discard(nodes.get("", "n"), live=True)  # type: ignore[arg-type]
+    assert [each.name for each in inventory.rooms("Standard")] == ["more"]
+    assert len(inventory.bodies()) == 3
+
+
+def test_our_pods_take_what_they_ask_until_they_end():
+    inventory, _, pods = made(node())
+    pods.put(pod("a"), live=True)
+    pods.put(pod("b", at=""), live=True)
+    assert cpu(inventory) == 2, "one that waits will want its room, too"
+    assert inventory.rooms("Standard")[0].free["cpu"] == 3
+    assert inventory.rooms("Standard")[0].free["pods"] == 9
+    pods.put(pod("b", version="2"), live=True)
+    assert inventory.rooms("Standard")[0].free["cpu"] == 2
+    pods.put(pod("b", version="3", phase="Succeeded"), live=True)
+    assert cpu(inventory) == 3
+    pods.discard(pod("a"), live=True)
+    assert cpu(inventory) == 4
+
+
+def test_what_is_promised_is_taken_until_it_is_seen_or_given_up():
+    inventory, _, pods = made(node())
+    for name in ("a", "b"):
+        inventory.promise(f"{name}-above", {"cpu": 1})  # type: ignore[dict-item]
+    assert cpu(inventory) == 2
+    pods.put(pod("a"), live=True)
+    assert cpu(inventory) == 2, "counted once"
+    inventory.release("b-above")
+    assert cpu(inventory) == 3
+
+
+def test_what_was_there_before_counts():
+    nodes, pods = Store(), Store()
+    nodes.put(node(), live=True)
+    pods.put(pod("a"), live=True)
+    assert cpu(Inventory(nodes, pods)) == 3

@@ -1,0 +1,263 @@
+"""A tenant's sessions in other super clusters: in those that it is granted, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from kubeio import errors
+from kubeio.store import parse
+from syncer import conditions
+from syncer.conditions import NO_SUCH_TARGET
+from syncer.flows import store
+from syncer.outposts import Outposts
+from syncer.session import Session
+from syncer.supercluster import SuperCluster
+from syncer.targets import Target, Targets
+from tenancy import marks, ownership
+from tenancy.super_clusters import SuperClusterSpec
+from tests.unit.syncer.sessions import BODY, TENANT, Api, World, put
+
+
+class Yard:
+    """One tenant, and targets that the test makes ready."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.world.link.seats.is_split = True
+        self.targets = Targets(self.world.super_cluster, wire=lambda _: None)
+        self.sessions: dict[str, dict[str, Session]] = {"home": {TENANT.uid: self.world.session}}
+        self.outposts = Outposts(self.world.link, self.targets, self.sessions, self._made)
+        self.world.link.is_ready = True
+        root = {"metadata": {"name": TENANT.root, "resourceVersion": "7"}}
+        self.world.below.objects["Namespace", TENANT.root] = root
+        self.revision = 100
+
+    def _made(self, target: Target) -> Session:
+        slice_ = ipaddress.ip_network("10.96.8.0/22")
+        return Session(self.world.link, target.cluster, tenant_slice=slice_, target=target)
+
+    def joined(self, name: str = "c2") -> None:
+        """Declare a SuperCluster."""
+        metadata = {"name": name, "uid": f"{name}-uid", "resourceVersion": "1"}
+        put(self.world.super_cluster.super_clusters, {"metadata": metadata, "spec": {}})
+
+    def ready(self, name: str = "c2") -> Any:
+        """Have a target whose caches are complete."""
+        cluster = SuperCluster(Api(), name=name, registration="r1")  # type: ignore[arg-type]
+        target: Any = SimpleNamespace(
+            name=name, registration="r1", cluster=cluster, problem="", is_ready=True,
+            spec=SuperClusterSpec(),
+        )  # fmt: skip
+        self.targets.followed[name] = target
+        self.targets._tell()
+        return target
+
+    async def declare(self, *granted: str, named: tuple[str, ...] = ()) -> None:
+        """Write the VirtualCluster: what is granted, and what its status names."""
+        self.revision += 1
+        body = {
+            **BODY,
+            "metadata": {**BODY["metadata"], "resourceVersion": str(self.revision)},  # type: ignore[dict-item]
+            "spec": {**BODY["spec"], "targets": [{"name": name} for name in granted]},  # type: ignore[dict-item]
+            "status": {**BODY["status"], "targets": [{"name": name} for name in named]},  # type: ignore[dict-item]
+        }
+        put(self.world.super_cluster.virtual_clusters, body)
+        self.outposts.changed.set()
+        await asyncio.sleep(0.02)
+
+    def said(self) -> list[list[str]]:
+        """Return each list of targets that was written."""
+        bodies = [body["status"] for body in self.world.below.bodies if "status" in body]
+        return [[each["name"] for each in b["targets"]] for b in bodies if "targets" in b]
+
+    @property
+    def there(self) -> list[str]:
+        """Where the tenant has sessions."""
+        assert {each.name for each in self.world.link.sessions} == {
+            name for name, found in self.sessions.items() if found
+        }
+        return sorted(name for name, found in self.sessions.items() if found)
+
+
+@pytest.fixture
+async def yard() -> AsyncIterator[Yard]:
+    made = Yard()
+    made.joined()
+    await made.declare()
+    task = asyncio.ensure_future(made.outposts.run())
+    await asyncio.sleep(0.01)
+    yield made
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert made.there == ["home"], "nothing is left of it"
+    assert made.targets._heard == []
+
+
+async def test_a_session_begins_once_the_status_names_its_target_and_that_is_ready(yard: Yard):
+    await yard.declare("home", "c2")
+    assert yard.said() == [["c2"]]
+    assert yard.there == ["home"]
+    yard.ready()
+    await asyncio.sleep(0.01)
+    assert yard.there == ["c2", "home"]
+    session = yard.sessions["c2"][TENANT.uid]
+    assert session.is_ready
+    assert yard.world.link.brake._newest == 0
+    assert session.tenant.registration == "r1"
+
+
+async def test_nothing_begins_where_nobody_would_look_for_it(yard: Yard):
+    yard.ready()
+    yard.world.below.refusals["apply VirtualCluster"] = errors.Forbidden("no")
+    await yard.declare("c2")
+    assert yard.there == ["home"]
+    yard.world.below.refusals.clear()
+    yard.outposts.changed.set()
+    await asyncio.sleep(0.02)
+    assert yard.there == ["c2", "home"]
+
+
+async def test_a_link_that_is_not_ready_yet_starts_its_sessions_itself(yard: Yard):
+    yard.world.link.is_ready = False
+    yard.ready()
+    await yard.declare("c2")
+    assert not yard.sessions["c2"][TENANT.uid].is_ready
+    assert yard.sessions["c2"][TENANT.uid] in yard.world.link.sessions
+
+
+async def test_another_client_means_another_session(yard: Yard):
+    first = yard.ready()
+    await yard.declare("c2", named=("c2",))
+    before = yard.sessions["c2"][TENANT.uid]
+    assert before.target is first
+    second = yard.ready()
+    await asyncio.sleep(0.02)
+    after = yard.sessions["c2"][TENANT.uid]
+    assert after.target is second
+    assert not before.is_ready
+    handlers = yard.world.link.stores["Pod"]._handlers
+    assert sum(before in getattr(each, "args", ()) for each in handlers) == 0
+
+
+async def test_one_that_is_left_takes_its_sessions_along(yard: Yard):
+    yard.ready()
+    await yard.declare("c2", named=("c2",))
+    del yard.targets.followed["c2"]
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    assert yard.there == ["home"]
+
+
+async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: Yard):
+    target = yard.ready()
+    await yard.declare("c2", named=("c2",))
+    session = yard.sessions["c2"][TENANT.uid]
+    far = session.tenant
+    body = {
+        "metadata": {
+            "name": session.view.super_namespace("web"),
+            "uid": "s",
+            "resourceVersion": "1",
+            "labels": ownership.labels(far, "web"),
+            "annotations": ownership.annotations(far, "web", "w"),
+        }
+    }
+    left = put(target.cluster.stores["Namespace"], body)
+    await yard.declare("home", named=("c2",))
+    assert yard.there == ["c2", "home"]
+    assert not yard.world.link.seats.offers("c2")
+    assert "c2" in yard.world.link.seats.known
+    target.cluster.stores["Namespace"].discard(left, live=True)
+    target.problem = "silent"
+    yard.outposts.changed.set()
+    await asyncio.sleep(0.02)
+    assert yard.there == ["c2", "home"], "who does not answer may have anything"
+    target.problem = ""
+    yard.outposts.changed.set()
+    await asyncio.sleep(0.02)
+    assert yard.there == ["home"]
+    assert yard.said()[-1] == []
+
+
+async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: Yard):
+    await yard.declare("home", named=("c2",))
+    assert "c2" in yard.world.link.seats.known
+    record = {"annotations": {marks.SEAT: "c2/0"}, "name": "p", "namespace": "web", "uid": "u"}
+    pod = parse(orjson.dumps({"metadata": record, "spec": {}}))
+    assert yard.world.link.seats.of(pod) == "c2"
+    assert yard.said() == [], "and goes on being named"
+
+
+async def test_what_is_named_and_not_declared_is_told(yard: Yard):
+    await yard.declare("home", "c9")
+    await store.reconcile(yard.world.key("Store", "", ""), yard.world.session)
+    told = {
+        c["type"]: c
+        for b in yard.world.below.bodies
+        for c in b.get("status", {}).get("conditions", ())
+    }
+    found = told[marks.TARGETS_GRANTED]
+    assert (found["status"], found["reason"]) == ("False", NO_SUCH_TARGET)
+    assert "There is no SuperCluster c9" in found["message"]
+    assert yard.said() == [], "nothing can be there"
+    yard.joined("c9")
+    await store.reconcile(yard.world.key("Store", "", ""), yard.world.session)
+    conditions = yard.world.below.bodies[-1]["status"]["conditions"]
+    assert conditions[-1]["status"] == "True"
+
+
+async def test_one_that_is_not_declared_any_more_is_named_while_pods_are_seated_there(yard: Yard):
+    body = {"metadata": {"name": "p", "namespace": "web", "uid": "u"}, "spec": {}}
+    pod = put(yard.world.link.stores["Pod"], body)
+    yard.world.link.seats.take(pod, "gone")
+    await yard.declare("home", named=("gone",))
+    assert yard.said() == []
+    yard.world.link.seats.gone("u")
+    yard.outposts.changed.set()
+    await asyncio.sleep(0.02)
+    assert yard.said() == [[]]
+
+
+async def test_what_is_there_already_counts_for_the_brake(yard: Yard):
+    """Or a restored store would pass for the one that it was carried down from."""
+    target = yard.ready()
+    brake = yard.world.link.brake
+    for number, stamp in enumerate(("0", "1", "99999")):
+        put(target.cluster.stores["ConfigMap"], stamped(f"c{number}", stamp))
+    await yard.declare("c2", named=("c2",))
+    assert brake._newest == 1
+
+
+def stamped(name: str, revision: str) -> dict[str, Any]:
+    """Return a super object that was written from a revision of the tenant."""
+    tenant = ownership.Tenant(
+        name=TENANT.name, namespace=TENANT.namespace, uid=TENANT.uid, root=TENANT.root,
+        registration="r1",
+    )  # fmt: skip
+    annotations = {**ownership.annotations(tenant, "web", name), marks.STORE_REVISION: revision}
+    labels = ownership.labels(tenant, "web")
+    metadata = {"name": name, "namespace": "x", "uid": name, "resourceVersion": "1"}
+    return {"metadata": {**metadata, "labels": labels, "annotations": annotations}}
+
+
+async def test_the_condition_goes_with_the_last_grant(yard: Yard):
+    await yard.declare("c2", named=("c2",))
+    granted = {"type": marks.TARGETS_GRANTED, "status": "True", "reason": "Granted", "message": "m"}
+    said = [granted]
+    entry = put(
+        yard.world.super_cluster.virtual_clusters,
+        {**BODY, "metadata": {**BODY["metadata"], "resourceVersion": "999"},  # type: ignore[dict-item]
+         "status": {"conditions": said}},
+    )  # fmt: skip
+    before = len(yard.world.below.bodies)
+    await conditions.say(yard.world.below, entry, [])  # type: ignore[arg-type]
+    assert len(yard.world.below.bodies) == before + 1

@@ -1,0 +1,246 @@
+"""Another try for a pod: one seat is closed for certain before the next one opens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from kubeio.store import Entry
+from kubeio.worker import Again, Done, Wait
+from syncer.flows import candidates, seat_trials
+from syncer.flows import pods as pod_flow
+from syncer.keys import HOME, PLACEMENT
+from syncer.seats import NOWHERE
+from syncer.special import trials
+from tenancy import marks
+from tenancy.specs import TargetGrant
+from tests.unit.syncer.test_seats import POD, Split, key_of
+
+LONG_AGO = "2026-01-01T00:00:00Z"
+
+
+class Anchor:
+    """An anchor that holds, and notes that it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def verify(self, _: float) -> None:
+        self.asked += 1
+
+
+@pytest.fixture
+def split(monkeypatch: pytest.MonkeyPatch) -> Split:
+    monkeypatch.setattr(candidates, "_refusal", lambda *_: "")
+    made = Split()
+    made.far.target.anchor = Anchor()  # type: ignore[union-attr,assignment]
+    return made
+
+
+def refused(split: Split, since: str = LONG_AGO, **spec: Any) -> Entry:
+    """Seat a pod at c2, where its scheduler finds no node for its twin."""
+    pod = split.pod(record="c2/0")
+    twin = split.twin(split.far, **spec).decode()
+    condition = {
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "lastTransitionTime": since,
+    }  # fmt: skip
+    twin["status"] = {"conditions": [condition]}
+    twin["metadata"]["resourceVersion"] = "61"
+    from tests.unit.syncer.sessions import put  # noqa: PLC0415 - only here
+
+    put(split.far.super_store("Pod"), twin)
+    split.taken()
+    return pod
+
+
+def gone(split: Split) -> None:
+    """Have the twin at c2 go, as its event says."""
+    store = split.far.super_store("Pod")
+    store.discard(store.list()[0], live=True)
+
+
+async def test_a_pod_moves_on_once_the_old_twin_is_proved_gone(split: Split):
+    pod = refused(split)
+    assert isinstance(await split.place(), Again)
+    assert split.link.seats.of(pod) == NOWHERE
+    assert key_of(split.far) in split.taken()
+    for session in (split.session, split.far):
+        await pod_flow.reconcile(POD, key_of(session), session)
+    assert split.there.writes() == [("delete", "Pod", "p")]
+    assert split.below.writes() == []
+    assert isinstance(await split.place(), Again), "it is still in the cache"
+    assert split.above.writes() == []
+    gone(split)
+    assert await split.place() == Done()
+    assert split.there.asked[-1] == ("get", "Pod", "p"), "read live before it counts as gone"
+    assert split.far.target.anchor.asked == 1  # type: ignore[union-attr]
+    assert split.record().startswith("home/")
+    assert split.link.seats.of(pod) == HOME
+    assert split.session.pods.has("web", "p"), "with no further event of it"
+    assert not split.far.pods.has("web", "p")
+    assert split.far.key("Namespace", "", "web") in split.taken()
+
+
+async def test_the_seat_stays_closed_while_the_new_record_is_on_its_way(split: Split):
+    """The old record is still in the cache, and would open the old seat once more."""
+    pod = refused(split)
+    await split.place()
+    gone(split)
+    seen: list[str] = []
+    patch = split.above.patch
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        seen.append(split.link.seats.of(pod))
+        return await patch(*args, **options)
+
+    split.above.patch = slow  # type: ignore[method-assign]
+    await split.place()
+    assert seen == [NOWHERE]
+    assert split.link.seats.of(pod) == HOME, "whatever its record in the cache says"
+
+
+async def test_a_twin_that_is_bound_in_the_moment_stays(split: Split):
+    pod = refused(split)
+    await split.place()
+    split.twin(split.far, nodeName="n")
+    split.far.super_store("Pod").list()
+    await pod_flow.reconcile(POD, key_of(split.far), split.far)
+    assert split.there.writes() == []
+    assert await split.place() == Done()
+    assert split.link.seats.of(pod) == "c2"
+
+
+async def test_what_is_there_after_all_keeps_the_seat_closed(split: Split):
+    refused(split)
+    await split.place()
+    twin = split.far.super_store("Pod").list()[0].decode()
+    gone(split)
+    split.there.objects["Pod", "p"] = twin
+    with pytest.raises(Wait, match="there after all"):
+        await split.place()
+    assert split.above.writes() == []
+
+
+async def test_a_create_without_an_answer_keeps_its_seat_for_a_minute(
+    split: Split, monkeypatch: Any
+):
+    pod = refused(split)
+    await split.place()
+    gone(split)
+    now = split.session.now()
+    monkeypatch.setattr(split.session, "now", lambda: now)
+    seat_trials.failed(errors.Timeout("no answer"), pod, split.session)
+    verdict = await split.place()
+    assert isinstance(verdict, Again)
+    assert 0 < verdict.after <= trials.UNSURE_SECONDS
+    assert split.there.asked == []
+    now += trials.UNSURE_SECONDS
+    assert await split.place() == Done()
+    assert split.record().startswith("home/")
+
+
+async def test_a_pod_is_given_its_time_first(split: Split):
+    ago = datetime.now(UTC) - timedelta(seconds=10)
+    pod = refused(split, ago.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    verdict = await split.place()
+    assert isinstance(verdict, Again)
+    assert 15 < verdict.after <= 21
+    assert split.link.seats.of(pod) == "c2"
+
+
+async def test_who_makes_room_for_it_is_waited_for(split: Split):
+    pod = refused(split)
+    about = {"kind": "Pod", "namespace": "x", "name": "p", "uid": "p-below"}
+    seat_trials.heard({"reason": "TriggeredScaleUp", "involvedObject": about}, "web", split.far)
+    verdict = await split.place()
+    assert isinstance(verdict, Again)
+    assert verdict.after > 800
+    assert split.link.seats.of(pod) == "c2"
+
+
+async def test_a_quota_that_is_used_up_ends_a_try_at_once(split: Split):
+    pod = split.pod(record="c2/0")
+    split.taken()
+    problem = errors.Forbidden("no", said='pods "p" is forbidden: exceeded quota: q')
+    seat_trials.failed(problem, pod, split.far)
+    assert split.session.key(PLACEMENT, "web", "p") in split.taken()
+    await split.place()
+    assert await split.place() == Done()
+    assert split.record().startswith("home/")
+
+
+async def test_when_all_were_tried_it_stays_and_rests(split: Split):
+    pod = refused(split)
+    split.link.seats.granted = {"c2": TargetGrant(name="c2")}
+    verdict = await split.place()
+    assert isinstance(verdict, Again)
+    assert verdict.after == trials.REST_SECONDS
+    assert split.link.seats.of(pod) == "c2"
+    again = await split.place()
+    assert isinstance(again, Again)
+    assert again.after > trials.REST_SECONDS - 5
+
+
+async def test_a_target_that_is_away_keeps_what_it_may_have(split: Split):
+    pod = refused(split)
+    split.far.target.problem = "silent"  # type: ignore[union-attr]
+    assert await split.place() == Done()
+    assert split.link.seats.of(pod) == "c2"
+    split.far.target.problem = ""  # type: ignore[union-attr]
+    await split.place()
+    split.far.target.problem = "silent"  # type: ignore[union-attr]
+    gone(split)
+    assert await split.place() == Again(seat_trials.AWAY_SECONDS)
+    assert split.above.writes() == []
+
+
+async def test_a_seat_that_is_granted_no_more_is_left_by_who_waits(split: Split):
+    split.pod(record="c2/0")
+    split.link.seats.granted = {HOME: TargetGrant(name=HOME)}
+    split.link.seats.known = {"c2"}
+    await split.place()
+    assert await split.place() == Done()
+    assert split.record().startswith("home/")
+
+
+async def test_the_twin_that_waits_has_its_pod_looked_at(split: Split):
+    pod = refused(split)
+    twin = split.far.super_store("Pod").list()[0].decode()
+    seat_trials.watch(pod, twin, split.far)
+    assert split.session.key(PLACEMENT, "web", "p") in split.taken()
+    twin["spec"]["nodeName"] = "n"
+    seat_trials.watch(pod, twin, split.far)
+    assert split.taken() == set()
+
+
+def test_what_is_remembered_of_a_pod_goes_with_it(split: Split):
+    pod = refused(split)
+    split.link.seats.trial(pod.uid).tried.add("c2")
+    split.link.stores["Pod"].discard(pod, live=True)
+    assert not split.link.seats._trials
+    assert marks.SEAT in pod.annotations
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ({}, None),
+        ({"status": "True"}, None),
+        ({"reason": "SchedulingGated"}, None),
+        ({"lastTransitionTime": "soon"}, None),
+        ({"lastTransitionTime": "2026-01-01T00:00:20Z"}, 10.0),
+        ({"lastTransitionTime": "2026-01-01T00:00:00Z"}, -10.0),
+    ],
+)
+def test_the_time_that_is_left(condition: Any, left: float | None):
+    now = datetime.fromisoformat("2026-01-01T00:00:40+00:00")
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", **condition}
+    twin = {"spec": {}, "status": {"conditions": [said] if condition else []}}
+    assert trials.seconds_left(twin, now, scaling=None) == left
+    if left is not None:
+        assert trials.seconds_left(twin, now, scaling=100.0) == 800.0
+        assert trials.seconds_left({**twin, "spec": {"nodeName": "n"}}, now, scaling=None) is None
