@@ -30,8 +30,7 @@ class Yard:
     """One tenant, and targets that the test makes ready."""
 
     def __init__(self) -> None:
-        self.world = World()
-        self.world.link.seats.is_split = True
+        self.world = World(is_split=True)
         self.targets = Targets(self.world.super_cluster, wire=lambda _: None)
         self.sessions: dict[str, dict[str, Session]] = {"home": {TENANT.uid: self.world.session}}
         self.outposts = Outposts(self.world.link, self.targets, self.sessions, self._made)
