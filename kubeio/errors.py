@@ -159,10 +159,17 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 }
 
 
+_MOST_SAID = 4096
+"""Characters of a server's sentence that are kept: it goes into logs and conditions."""
+
+
 def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str = "") -> ApiError:
-    """Return the error for a `Status` object; `where` says which request, `told` is Retry-After."""
-    code = code or status.get("code") or 0
-    reason = status.get("reason") or ""
+    """Return the error for a `Status` object; `where` says which request, `told` is Retry-After.
+
+    A server may put anything into its fields: what is not of their type counts as not there.
+    """
+    said_code, reason = status.get("code"), _text(status.get("reason"))
+    code = code or (said_code if isinstance(said_code, int) else 0)
     details = status.get("details")
     details = details if isinstance(details, dict) else {}
     kind = _BY_STATUS.get(code, ServerProblem if code >= 500 else ApiError)
@@ -170,7 +177,7 @@ def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str =
         kind = AlreadyExists
     elif kind is Invalid and _is_about_another(details):
         kind = Conflict
-    message = status.get("message") or "no message"
+    message = _text(status.get("message")) or "no message"
     return kind(
         f"{where}: {message} ({code} {reason or 'no reason'})",
         status=code,
@@ -179,6 +186,10 @@ def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str =
         retry_after=_seconds(told, details),
         said=message,
     )
+
+
+def _text(value: object) -> str:
+    return value[:_MOST_SAID] if isinstance(value, str) else ""
 
 
 def _is_about_another(details: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from kubeio.backoff import Backoff
 from kubeio.client import Client
 from kubeio.reflector import Reflector
 from kubeio.store import Entry, Store
+from kubeio.turns import Turns
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 _CEILING_SECONDS = 300.0
@@ -37,6 +38,7 @@ class OptionalReflector:
         store: Store,
         *,
         side: str = "",
+        turns: Turns | None = None,
         is_turn_over: Callable[[], bool] | None = None,
         on_served: Callable[[], None] = _nothing,
     ) -> None:
@@ -45,7 +47,8 @@ class OptionalReflector:
         self.store = store
         self._client = client
         self._side = side
-        self._is_turn_over = is_turn_over
+        self._turns = turns or Turns()
+        self._is_turn_over = is_turn_over or self._turns.is_over
         self._on_served = on_served
         definitions = Store()
         self._definitions = definitions
@@ -56,7 +59,8 @@ class OptionalReflector:
             field_selector=f"metadata.name={definition_of(resource)}",
             metadata_only=True,
             side=side,
-            is_turn_over=is_turn_over,
+            turns=self._turns,
+            is_turn_over=self._is_turn_over,
         )
         self._inner: Reflector | None = None
         self._seen = 0
@@ -117,6 +121,7 @@ class OptionalReflector:
             self.resource,
             self.store,
             side=self._side,
+            turns=self._turns,
             is_turn_over=self._is_turn_over,
             backoff=Backoff(base=0.5, ceiling=_CEILING_SECONDS),
         )

@@ -19,7 +19,7 @@ from kubeio.backoff import Backoff
 from kubeio.client import Client
 from kubeio.store import Entry, Key, Store, parse
 from kubeio.transport import SILENCE
-from kubeio.turns import PATIENCE, Turns
+from kubeio.turns import Turns
 from telemetry import metrics
 from tenancy.resources import Resource
 
@@ -78,6 +78,7 @@ class Reflector:
         metadata_only: bool = False,
         reduce: Callable[[Entry], Entry] | None = None,
         side: str = "",
+        turns: Turns | None = None,
         is_turn_over: Callable[[], bool] | None = None,
         silence: float = SILENCE,
         has_bookmarks: bool = True,
@@ -88,7 +89,8 @@ class Reflector:
 
         `reduce` returns what of an entry is kept, where that is not all. `has_bookmarks` is False
         for Events, which API servers keep out of their watch cache: silence means nothing then.
-        After each object that was taken in others are let on the loop when `is_turn_over` says so.
+        A watch begins in a fresh one of `turns`, the loop's. After each object that was taken in
+        others are let on the loop when `is_turn_over` says so, without it when the turn is over.
         """
         self.store = store
         self.resource = resource
@@ -105,7 +107,8 @@ class Reflector:
         self._fields = field_selector
         self._metadata_only = metadata_only
         self._reduce = reduce
-        self._is_turn_over = is_turn_over or Turns().is_over
+        self._turns = turns or Turns()
+        self._is_turn_over = is_turn_over or self._turns.is_over
         self._silence = silence if has_bookmarks else _UNMARKED_SILENCE
         self._seconds = _WATCH_SECONDS if has_bookmarks else _UNMARKED_SECONDS
         self._backoff = backoff or Backoff(base=0.5, ceiling=30.0)
@@ -232,10 +235,7 @@ class Reflector:
         seconds = random.randint(*self._seconds)  # noqa: S311 - spreads reconnects, no secret
         started = loop.time()
         found: dict[Key, Entry] | None = {} if initial else None
-        for _ in range(PATIENCE):  # a start opens hundreds, each with a handshake
-            if not self._is_turn_over():
-                break
-            await asyncio.sleep(0)
+        await self._turns.fresh()  # a start opens hundreds, each with a handshake
         async with self._client.watch(
             self.resource,
             namespace=self._namespace,

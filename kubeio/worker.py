@@ -2,7 +2,8 @@
 
 Owns the vocabulary of results (Done, Again, Wait, errors) and the one place where every exception
 is caught, so that a poisonous key never ends the process. Knows nothing of what a reconcile does.
-Hazard: a cancelled reconcile may have written; the next one starts from what it observes.
+Hazards: a cancelled reconcile may have written; the next one starts from what it observes. And one
+that has an error where it was cancelled must not keep its worker, and with it the process.
 """
 
 import asyncio
@@ -92,6 +93,7 @@ class Worker(Generic[K]):
                 group.create_task(self._loop(), name=f"{self._name}-{number}")
 
     async def _loop(self) -> None:
+        task = asyncio.current_task()
         while True:
             try:
                 key = await self._queue.get()
@@ -101,6 +103,8 @@ class Worker(Generic[K]):
                 await self.work(key)
             finally:
                 self._queue.done(key)
+            if task is not None and task.cancelling():
+                raise asyncio.CancelledError  # the reconcile has made something else of it
 
     async def work(self, key: K) -> None:
         """Reconcile one key and settle what becomes of it."""

@@ -1,29 +1,23 @@
 """The node agents: where each one is, and which way it goes to the pods of its node.
 
 An agent tells its way in Events on its own pod, the least that it can be allowed to write (ADR
-0019); what none has told is the usual way. Must not know sessions. Hazard: agents come and go with
-their nodes, and their Events outlive them; so a way is kept by the pod's UID, and only for so many.
+0019), and again every half hour while it leads off the kubelet. So the last Event counts for as
+long as the server keeps it, and no Event is the usual way. Must not know sessions. Hazard: whoever
+has an agent's account can write these for any agent; a node's condition is all that hangs on them.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kubeio.store import Entry, Store
+from syncer.expectations import revision_of
 from tenancy import marks
 
 BY_NODE = "node"
 """Index of agent pods by their node."""
-_MANY = 16_384
-"""Ways that are kept: more than there are nodes in a cluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    way: str
-    since: str
-    last: str
-    """When it was last told, as the API writes times, so that they compare as text."""
+BY_POD = "pod"
+"""Index of agents' Events by the UID of the pod that they are about."""
+_ENDED = ("Failed", "Succeeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +25,8 @@ class Agent:
     """The agent of one node."""
 
     address: str
-    """Empty while its pod has none."""
-    way: str = ""
-    """Reason of the Event by which it told its way, empty when it goes straight to the kubelet."""
-    since: str = ""
-    """When that began, as the API writes times."""
+    way: str = marks.AGENT_STRAIGHT
+    """Reason of the Event by which it told its way."""
 
 
 def node_of(pod: Entry) -> Iterable[str]:
@@ -44,45 +35,40 @@ def node_of(pod: Entry) -> Iterable[str]:
     return (str(node),) if node else ()
 
 
+def pod_of(event: Entry) -> Iterable[str]:
+    """Yield the UID of the pod whose way an Event tells."""
+    found = event.decode()
+    uid = (found.get("involvedObject") or {}).get("uid")
+    return (str(uid),) if uid and found.get("reason") in marks.AGENT_WAYS else ()
+
+
 class Agents:
     """What is known of all agents."""
 
-    def __init__(self, pods: Store, namespace: str) -> None:
-        """`pods` are the agents', with the index BY_NODE, in `namespace`."""
+    def __init__(self, pods: Store, events: Store) -> None:
+        """`pods` has the index BY_NODE, `events` BY_POD."""
         self._pods = pods
-        self._namespace = namespace
-        self._ways: OrderedDict[str, _Told] = OrderedDict()
+        self._events = events
 
     def on(self, node: str) -> Agent | None:
-        """Return the agent of a node, None when there is none."""
+        """Return the agent that can be called on a node, None when there is none."""
         for pod in self._pods.index(BY_NODE, node):
-            if not pod.deleting:
-                status = pod.decode().get("status") or {}
-                told = self._ways.get(pod.uid)
-                since = told.since if told is not None else str(status.get("startTime") or "")
-                return Agent(str(status.get("podIP") or ""), told.way if told else "", since)
+            status = pod.decode().get("status") or {}
+            address = str(status.get("podIP") or "")
+            if address and not pod.deleting and status.get("phase") not in _ENDED:
+                return Agent(address, self._way(pod.uid))
         return None
 
-    def hear(self, event: Entry) -> str:
-        """Take an Event in; return the node whose agent has told another way, empty otherwise."""
-        if event.namespace != self._namespace:
-            return ""
-        found = event.decode()
-        way, told = str(found.get("reason") or ""), str(found.get("firstTimestamp") or "")
-        regards = found.get("involvedObject") or {}
-        uid = str(regards.get("uid") or "")
-        if way not in marks.AGENT_WAYS or not uid:
-            return ""
-        way = "" if way == marks.AGENT_STRAIGHT else way
-        known = self._ways.get(uid)
-        if known is not None and told <= known.last:  # a list has no order
-            return ""
-        is_news = way != (known.way if known is not None else "")
-        since = told if known is None or is_news else known.since
-        self._ways[uid] = _Told(way, since, told)
-        if not is_news:
-            return ""
-        while len(self._ways) > _MANY:
-            self._ways.popitem(last=False)
-        pod = self._pods.get(self._namespace, str(regards.get("name") or ""))
-        return next(iter(node_of(pod)), "") if pod is not None and pod.uid == uid else ""
+    def concerned(self, event: Entry) -> str:
+        """Return the node whose agent an Event is about, empty when it is none's."""
+        name = str((event.decode().get("involvedObject") or {}).get("name") or "")
+        pod = self._pods.get(event.namespace, name)
+        return next(iter(node_of(pod)), "") if pod is not None else ""
+
+    def _way(self, uid: str) -> str:
+        told = self._events.index(BY_POD, uid)
+        if not told:
+            return marks.AGENT_STRAIGHT
+        # The server's order: an agent's clock may be wrong.
+        last = max(told, key=lambda event: revision_of(event.resource_version))
+        return str(last.decode()["reason"])

@@ -13,8 +13,9 @@ written from, the ConfigMap has a revision of its own, and as long as it is the 
 is due. A restored backup that lacks any object we carried down then lacks a later count, too; and a
 restart that finds nothing new writes nothing. The very first engagement makes the ConfigMap.
 
-Hazard: the order of proof. A live 404 is worth something only if the store is found intact *after*
-it was read; `verify` therefore takes the time of the read.
+Hazards: the order of proof. A live 404 is worth something only if the store is found intact *after*
+it was read; `verify` therefore takes the time of the read. And a count that arrives late must not
+put an older one in place of a newer: both sides are written in the version that was read.
 """
 
 import asyncio
@@ -41,6 +42,7 @@ SETTLE_SECONDS = 15.0
 LOOK_AGAIN_SECONDS = 30.0
 """How often a store is looked at while its deletes are held."""
 
+_TRIES = 3  # the root namespace has other writers
 _MAX_DIGITS = 15  # of an epoch on record; longer ones were never counted
 MAX_LEAP = 10**9
 """How far an epoch may be ahead of the record. It is counted every few seconds at most, so that one
@@ -169,6 +171,7 @@ class Brake:
         self._reached = 0
         """Highest revision that is known to be of the store that was intact."""
         self._was_held = False
+        self._is_mirrored = True
         self.problem = ""
         """What is wrong with the store; empty: deletes may go down."""
 
@@ -206,11 +209,12 @@ class Brake:
 
     @property
     def is_count_due(self) -> bool:
-        """Tell whether the store's epoch is older than what went down from it."""
+        """Tell whether the store's epoch is older than what went down from it, or not mirrored."""
         sight = self._sight
         if sight is None or self.is_held:
             return False
-        return self._newest > sight.epoch_revision or self._record.epoch < sight.epoch
+        is_older = self._newest > sight.epoch_revision
+        return is_older or self._record.epoch < sight.epoch or not self._is_mirrored
 
     async def engage(self, *, twin_uid: str, stamps: Iterable[int]) -> None:
         """Read the record and look at the store for the first time.
@@ -303,41 +307,51 @@ class Brake:
         epoch = _counted(self._record, sight)
         if self._newest > sight.epoch_revision or not sight.epoch or epoch != sight.epoch:
             epoch += 1
-            written = await self._write_epoch(epoch, exists=bool(sight.epoch_revision))
+            written = await self._write_epoch(epoch, sight.epoch_revision)
         else:
             written = sight.epoch_revision  # counted before, only the mirror was lost
         self._record = Record(uid=sight.uid, revision=max(sight.revision, written), epoch=epoch)
         self._sight = Sight(
             uid=sight.uid, revision=self._record.revision, epoch=epoch, epoch_revision=written
         )
-        await self._super_client.patch(
-            NAMESPACES,
-            self._tenant.root,
-            {
-                "metadata": {
-                    "uid": self._root_uid,
-                    "annotations": {
-                        marks.STORE_UID: self._record.uid,
-                        marks.STORE_REVISION: str(self._record.revision),
-                        marks.STORE_EPOCH: str(epoch),
-                    },
-                }
-            },
-            field_manager=marks.SYNCER,
-        )
+        self._is_mirrored = False
+        await self._mirror()
+        self._is_mirrored = True
 
-    async def _write_epoch(self, epoch: int, *, exists: bool) -> int:
+    async def _mirror(self) -> None:
+        """Write the record on the root namespace; raises Conflict when others write there too."""
+        annotations = {
+            marks.STORE_UID: self._record.uid,
+            marks.STORE_REVISION: str(self._record.revision),
+            marks.STORE_EPOCH: str(self._record.epoch),
+        }
+        root = self._tenant.root
+        for left in reversed(range(_TRIES)):
+            found = await self._super_client.get(NAMESPACES, root, metadata_only=True)
+            version = found["metadata"]["resourceVersion"]
+            metadata = {"uid": self._root_uid, "resourceVersion": version}
+            body = {"metadata": {**metadata, "annotations": annotations}}
+            try:
+                await self._super_client.patch(NAMESPACES, root, body, field_manager=marks.SYNCER)
+            except errors.Conflict:
+                if not left:
+                    raise
+            else:
+                return
+
+    async def _write_epoch(self, epoch: int, revision: int) -> int:
+        """Write an epoch in the tenant, where the ConfigMap is at `revision`; 0: there is none."""
         body: Object = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": CONFIG_MAP, "namespace": SYSTEM_NAMESPACE},
             "data": {EPOCH: str(epoch)},
         }
-        if exists:
+        if revision:
             written = await self._tenant_client.patch(
                 CONFIG_MAPS,
                 CONFIG_MAP,
-                {"data": body["data"]},
+                {"metadata": {"resourceVersion": str(revision)}, "data": body["data"]},
                 namespace=SYSTEM_NAMESPACE,
                 field_manager=marks.SYNCER,
             )

@@ -11,7 +11,7 @@ from kubeio.client import Client
 from kubeio.optional import OptionalReflector
 from kubeio.store import Entry, Store
 from kubeio.turns import Turns
-from syncer.agents import BY_NODE, Agents, node_of
+from syncer.agents import BY_NODE, BY_POD, Agents, node_of, pod_of
 from syncer.keys import HOME
 from syncer.mirrors import MIRRORS, Mirror
 from syncer.special import ingress_hosts
@@ -19,6 +19,7 @@ from syncer.supercluster import BY_TENANT, OWNED, SuperCluster, tenant_of
 from syncer.view import DOMAIN
 from tenancy import marks
 from tenancy.resources import (
+    EVENTS,
     INGRESSES,
     IP_ADDRESSES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -52,7 +53,8 @@ class Home(SuperCluster):
         self.other_ingresses = Store({ingress_hosts.BY_HOST: ingress_hosts.hosts_named})
         self.addresses = Store()
         self.agent_pods = Store({BY_NODE: node_of})
-        self.agents = Agents(self.agent_pods, namespace)
+        self.agent_events = Store({BY_POD: pod_of})
+        self.agents = Agents(self.agent_pods, self.agent_events)
         self.virtual_clusters = Store()
         self.credentials = Store()
         self.policies = Store()
@@ -65,6 +67,13 @@ class Home(SuperCluster):
             follow(INGRESSES, self.other_ingresses, label_selector=_OTHERS),
             follow(IP_ADDRESSES, self.addresses),
             follow(PODS, self.agent_pods, namespace=namespace, label_selector=_AGENTS),
+            follow(
+                EVENTS,
+                self.agent_events,
+                namespace=namespace,
+                field_selector=f"source={marks.AGENT}",
+                has_bookmarks=False,
+            ),
             follow(VIRTUAL_CLUSTERS, self.virtual_clusters),
             follow(SECRETS, self.credentials, label_selector=_CREDENTIALS),
             follow(TENANT_POLICIES, self.policies),
@@ -84,6 +93,7 @@ class Home(SuperCluster):
             mirror.resource,
             self.classes[mirror.resource.kind],
             side="super",
+            turns=self.turns,
             is_turn_over=self._is_over,
         )
 

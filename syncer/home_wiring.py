@@ -33,7 +33,7 @@ class HomeWiring(SuperWiring):
         below = self._home
         below.nodes.subscribe(self._node_changed)
         below.agent_pods.subscribe(self._agent_changed)
-        below.events.subscribe(self._agent_told)
+        below.agent_events.subscribe(self._agent_told)
         below.addresses.subscribe(self._address_changed)
         below.volumes.subscribe(self._volume_changed)
         below.stores[claims.CLAIM].subscribe(self._super_claim_changed)
@@ -60,9 +60,9 @@ class HomeWiring(SuperWiring):
         for node in nodes - {""}:
             self._node_touched(node, low=not live)
 
-    def _agent_told(self, _: Entry | None, new: Entry | None, live: bool) -> None:
-        """Also from a list: an agent tells again only after half an hour."""
-        node = self._home.agents.hear(new) if new is not None else ""
+    def _agent_told(self, old: Entry | None, new: Entry | None, live: bool) -> None:
+        entry = new or old
+        node = self._home.agents.concerned(entry) if entry is not None else ""
         if node:
             self._node_touched(node, low=not live)
 

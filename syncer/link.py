@@ -139,7 +139,7 @@ class Link:
                     field_selector=fields,
                     reduce=reduction_of(resource.kind),
                     side="tenant",
-                    is_turn_over=home.turns.is_over,
+                    turns=home.turns,
                 )
                 for resource, labels, fields in WATCHED
             ),
@@ -149,7 +149,7 @@ class Link:
                     resource,
                     self.stores[resource.kind],
                     side="tenant",
-                    is_turn_over=home.turns.is_over,
+                    turns=home.turns,
                     on_served=partial(self._served, resource.kind),
                 )
                 for resource in OPTIONAL

@@ -95,7 +95,9 @@ class SuperCluster:
         self.ranges = SuperRanges(self.nodes, self.service_cidrs)
         self.events = Store(keeps=False)  # each is told as it comes, and never looked up
         self._inventory: Inventory | None = None
-        self._is_over = self.turns.portion(PORTION_SECONDS)
+        # Other clusters wait for their turn as tenants do: one that floods us is to keep nobody.
+        is_home = not registration
+        self._is_over = self.turns.portion(PORTION_SECONDS) if is_home else self.turns.is_over
         self.reflectors: tuple[Reflector | OptionalReflector, ...] = (
             *(
                 self._follow(
@@ -114,7 +116,13 @@ class SuperCluster:
     def _follow(self, resource: Resource, store: Store, **options: Any) -> Reflector:
         """Return what keeps a cache up to date; all of them together have one portion of a turn."""
         return Reflector(
-            self.client, resource, store, side="super", is_turn_over=self._is_over, **options
+            self.client,
+            resource,
+            store,
+            side="super",
+            turns=self.turns,
+            is_turn_over=self._is_over,
+            **options,
         )
 
     @property

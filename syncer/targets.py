@@ -196,7 +196,7 @@ class Targets:
                 namespace=self._home.namespace,
                 metadata_only=True,
                 side="super",
-                is_turn_over=self._home.turns.is_over,
+                turns=self._home.turns,
             )
             self._watching = self._group.create_task(reflector.run(), name="target-secrets")
 

@@ -1,7 +1,7 @@
 """The agent's metrics.
 
 Hazard: a label value made from a request grows without end; every label here is from a closed set,
-tenants beyond a number share one, and all of it together is at most 200 series (SEC-14). The port
+tenants beyond a number share one, and all of its own is at most 200 series (SEC-14). The port
 that shows them may ask nobody who he is, so a tenant is called by the six digits that its root
 namespace has of its UID, and never by a name.
 """

@@ -8,6 +8,7 @@ running there.
 """
 
 import asyncio
+from datetime import UTC, datetime
 
 import structlog
 
@@ -134,7 +135,8 @@ async def _show(key: Key, super_node: Object, shown: Entry | None, session: Sess
     view, made = session.view.policy.nodes.view, session.reminders.made_nodes
     made.discard(key.name)
     wanted = nodes.node(super_node, view, virtual)
-    status = nodes.status(super_node, session.link.home.agents.on(key.name), view)
+    agent = session.link.home.agents.on(key.name)
+    status = nodes.status(super_node, agent, view, virtual, now=datetime.now(UTC))
     for field in nodes.MIRRORED:
         if session.reminders.is_left_out(field):
             status.pop(field, None)

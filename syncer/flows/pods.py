@@ -326,6 +326,14 @@ async def _prove_gone(both: Both) -> None:
 
 
 async def _delete_tenant_pod(both: Both, *, grace_seconds: int | None) -> None:
+    """Delete the tenant pod; raises Wait when it has another twin than when that was decided.
+
+    Others were asked meanwhile, and somebody may have put one there: that one is followed.
+    """
+    twin = downward.look(both.kind, both.key, both.session).super_x
+    is_known = twin is None or (both.super_x is not None and both.super_x.uid == twin.uid)
+    if not is_known and both.session.is_twin(twin, both.tenant_x.uid):
+        raise Wait("the twin is another one by now", BEHIND_SECONDS)
     try:
         answer = await both.session.tenant_client.delete(
             PODS,

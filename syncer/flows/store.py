@@ -30,8 +30,10 @@ async def reconcile(_: Key, session: Session) -> Verdict:
         return Done()  # the tenant's return wakes this key
     try:
         goes_on = await _judge(link)
-    finally:
+    except Exception:  # not a cancellation: what is said then would wait, or be an error instead
         await _say(link)  # whatever the tenant's API refuses: how things are is known
+        raise
+    await _say(link)
     if not goes_on:
         link.restart()
         return Done()

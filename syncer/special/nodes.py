@@ -10,6 +10,7 @@ node would be written for every tenant every few minutes.
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from kubeio import Object
@@ -24,6 +25,7 @@ _AMOUNTS = ("allocatable", "capacity")
 MIRRORED = ("declaredFeatures", "features")
 """Fields that go up as they are, where the tenant's API knows them."""
 _DIGEST_LENGTH = 16
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _MAY_GO = ("addresses", "declaredFeatures", "features")
 """Fields that a node may have no more."""
 _INFO = (
@@ -44,7 +46,11 @@ _NO_AGENT = (
     "no node agent runs on this node: logs, exec, attach and port-forward do not work here",
 )
 _WAYS: Mapping[str, tuple[str, str, str]] = {
-    "": ("True", "Kubelet", "calls for pods on this node go straight to its kubelet"),
+    marks.AGENT_STRAIGHT: (
+        "True",
+        "Kubelet",
+        "calls for pods on this node go straight to its kubelet",
+    ),
     marks.AGENT_AROUND: (
         "False",
         "KubeletUntrusted",
@@ -128,16 +134,21 @@ def _digest(super_node: Mapping[str, Any], labels: Collection[str]) -> str:
     there = super_node.get("status") or {}
     names = [
         sorted(labels),
-        sorted(str(condition.get("type")) for condition in there.get("conditions") or ()),
+        sorted(str(condition.get("type")) for condition in shown_conditions(there)),
         *(sorted(there.get(field) or {}) for field in _AMOUNTS),
     ]
     return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
 def status(
-    super_node: Mapping[str, Any], agent: Agent | None, view: NodeView = "Standard"
+    super_node: Mapping[str, Any],
+    agent: Agent | None,
+    view: NodeView = "Standard",
+    virtual_node: Mapping[str, Any] | None = None,
+    *,
+    now: datetime,
 ) -> Object:
-    """Return the status of the virtual node."""
+    """Return the status of the virtual node, which may be there as `virtual_node`."""
     there = super_node.get("status") or {}
     info = there.get("nodeInfo") or {}
     addresses = [
@@ -145,7 +156,7 @@ def status(
         for address in there.get("addresses") or ()
         if address.get("type") == "InternalIP" and view != "Minimal"
     ]
-    if agent is not None and agent.address:
+    if agent is not None:
         addresses.append({"type": marks.AGENT_ADDRESS, "address": agent.address})
     found: Object = {
         # The API leaves an empty list out, so that one here would never be found as wanted.
@@ -155,9 +166,9 @@ def status(
         "conditions": [
             *(
                 {key: condition[key] for key in _CONDITIONS if condition.get(key)}
-                for condition in there.get("conditions") or ()
+                for condition in shown_conditions(there)
             ),
-            _directness(super_node, agent),
+            _directness(agent, virtual_node, now),
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": marks.AGENT_PORT}},
         "nodeInfo": {
@@ -171,18 +182,28 @@ def status(
     return found
 
 
-def _directness(super_node: Mapping[str, Any], agent: Agent | None) -> Object:
+def shown_conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the conditions of a super node that its tenant sees: ours are made here, once."""
+    found = mappings(status.get("conditions"))
+    return [each for each in found if not marks.is_reserved(str(each.get("type") or ""))]
+
+
+def _directness(
+    agent: Agent | None, virtual_node: Mapping[str, Any] | None, now: datetime
+) -> Object:
     """Return the condition that says how kubelet calls reach the node, and why so."""
     status, reason, message = _WAYS[agent.way] if agent is not None else _NO_AGENT
-    found = {
+    before: Mapping[str, Any] = {}
+    for each in mappings(mapping(mapping(virtual_node).get("status")).get("conditions")):
+        if each.get("type") == marks.KUBELET_DIRECT and each.get("status") == status:
+            before = each
+    return {
         "type": marks.KUBELET_DIRECT,
         "status": status,
         "reason": reason,
         "message": message,
+        "lastTransitionTime": before.get("lastTransitionTime") or now.strftime(_TIME),
     }
-    # The API wants a time; of an agent that is away nobody has noted when it went.
-    since = agent.since if agent is not None else super_node["metadata"].get("creationTimestamp")
-    return {**found, "lastTransitionTime": since} if since else found
 
 
 def is_node_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -15,13 +17,20 @@ from kubeio.errors import Unauthorized
 from tenancy import marks, names
 from tenancy.resources import EVENTS, NODES, PODS, SECRETS
 from tests.integration.syncer.objects import pod, running_status
+from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import HOME, World, Write
-from tests.support.controlplane import Mark
+from tests.support.controlplane import ControlPlane, Mark
 from tests.support.eventually import eventually
 from vnagent.notices import Subject, manifest
 
 pytestmark = pytest.mark.thorough
+
+
+@pytest.fixture
+async def own(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
+    async with own_world(super_plane, tmp_path) as world:
+        yield world
 
 
 async def running_pod(world: World) -> tuple[str, str]:
@@ -136,9 +145,8 @@ async def test_the_agents_address_follows_its_pod(synced: World):
     )
 
 
-async def test_a_condition_of_the_node_says_which_way_its_agent_goes(synced: World):
+async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: World):
     """What the agent tells on its own pod, in the words that it uses for it."""
-    _, node = await running_pod(synced)
 
     async def reads(status: str, reason: str) -> None:
         def says(body: Object) -> bool:
@@ -146,23 +154,38 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(synced: Wor
             shown = found.get(marks.KUBELET_DIRECT) or {}
             return (shown.get("status"), shown.get("reason")) == (status, reason)
 
-        await eventually(lambda: synced.above.get(NODES, node), until=says)
+        await eventually(lambda: own.above.get(NODES, node), until=says)
 
-    await reads("Unknown", "NoAgent")
-    agent = pod(f"agent-{node}")
-    agent["metadata"]["labels"] = {"app.kubernetes.io/name": "vn-agent"}
-    agent["spec"]["nodeName"] = node
-    agent["spec"]["serviceAccountName"] = "default"
-    made = await eventually(lambda: synced.below.create(PODS, agent, namespace=HOME))
-    await reads("True", "Kubelet")
-    uid = made["metadata"]["uid"]
-    subject = Subject(name=f"agent-{node}", namespace=HOME, uid=uid, node=node)
-    now = datetime.now(UTC)
-    await synced.below.create(EVENTS, manifest(subject, marks.AGENT_AROUND, now))
-    await reads("False", "KubeletUntrusted")
-    later = now + timedelta(seconds=10)
-    await synced.below.create(EVENTS, manifest(subject, marks.AGENT_STRAIGHT, later))
-    await reads("True", "Kubelet")
+    async with own.syncer():
+        _, node = await running_pod(own)
+        await reads("Unknown", "NoAgent")
+        agent = pod(f"agent-{node}")
+        agent["metadata"]["labels"] = {"app.kubernetes.io/name": "vn-agent"}
+        agent["spec"]["nodeName"] = node
+        agent["spec"]["serviceAccountName"] = "default"
+        made = await eventually(lambda: own.below.create(PODS, agent, namespace=HOME))
+        address = {"status": {"podIP": "10.244.9.8", "podIPs": [{"ip": "10.244.9.8"}]}}
+        await own.below.patch(PODS, f"agent-{node}", address, namespace=HOME, subresource="status")
+        await reads("True", "Kubelet")
+        uid = made["metadata"]["uid"]
+        subject = Subject(name=f"agent-{node}", namespace=HOME, uid=uid, node=node)
+        now = datetime.now(UTC)
+        told = manifest(subject, marks.AGENT_AROUND, now)
+        around = await own.below.create(EVENTS, told)
+        await reads("False", "KubeletUntrusted")
+    since = own.mark("tenant")
+    async with own.syncer():
+        await own.idle()
+        await reads("False", "KubeletUntrusted")
+        assert [write for write in own.writes("tenant", since) if write.name == node] == []
+        # By a clock that was set back.
+        told = manifest(subject, marks.AGENT_STRAIGHT, now - timedelta(seconds=10))
+        straight = await own.below.create(EVENTS, told)
+        await reads("True", "Kubelet")
+        await own.below.delete(EVENTS, straight["metadata"]["name"], namespace=HOME)
+        await reads("False", "KubeletUntrusted")
+        await own.below.delete(EVENTS, around["metadata"]["name"], namespace=HOME)
+        await reads("True", "Kubelet")
 
 
 async def test_events_about_a_pod_are_told_once_without_super_names(synced: World):

@@ -55,7 +55,8 @@ class Controllers:
     def _empty(self, name: str, uid: str) -> None:
         """Delete what is in a namespace, and look again until nothing is."""
         stored = self._spaces.get("", name)
-        if stored is None or stored.decode()["metadata"]["uid"] != uid:
+        metadata = stored.decode()["metadata"] if stored is not None else {}
+        if stored is None or metadata["uid"] != uid or "deletionTimestamp" not in metadata:
             self._ending.discard(uid)
             return
         left = 0

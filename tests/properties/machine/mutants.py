@@ -29,7 +29,13 @@ from syncer.session import Session
 from syncer.special import disruption_budgets, label_selectors, nodes, token_specs
 from syncer.supercluster import SuperCluster
 from syncer.tenants import Tenants
-from tenancy.resources import ENDPOINT_SLICES, INGRESSES, PERSISTENT_VOLUME_CLAIMS, Resource
+from tenancy.resources import (
+    ENDPOINT_SLICES,
+    INGRESSES,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    Resource,
+)
 
 Mutant = Callable[[contextlib.ExitStack], None]
 
@@ -60,6 +66,19 @@ def no_uid_in_deletes(stack: contextlib.ExitStack) -> None:
 def no_brake(stack: contextlib.ExitStack) -> None:
     """Every store is taken for the one that was there before."""
     _put(stack, brake, "judge", lambda *_: "")
+
+
+def late_counts_count(stack: contextlib.ExitStack) -> None:
+    """The record of a store that arrives late takes the place of a newer one."""
+    patch = Client.patch
+
+    async def mutant(self: Client, resource: Resource, name: str, body: Any, **options: Any) -> Any:
+        if resource is NAMESPACES and isinstance(body, dict):
+            metadata = {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}
+            body = {**body, "metadata": metadata}
+        return await patch(self, resource, name, body, **options)
+
+    _put(stack, Client, "patch", mutant)
 
 
 def absence_needs_no_proof(stack: contextlib.ExitStack) -> None:
@@ -274,6 +293,7 @@ MUTANTS: Mapping[str, Mutant] = {
     for mutant in (
         no_uid_in_deletes,
         no_brake,
+        late_counts_count,
         absence_needs_no_proof,
         stale_absence_is_proof,
         orphans_are_forgotten,

@@ -12,6 +12,7 @@ from kubeio.backoff import Backoff
 from kubeio.client import Client
 from kubeio.reflector import Reflector
 from kubeio.store import Store
+from kubeio.turns import Turns
 from tenancy.resources import PODS
 from tests.support.eventually import eventually
 from tests.support.faults import misbehaving
@@ -491,12 +492,13 @@ async def test_a_watch_is_opened_when_there_is_a_turn_for_it():
         await answer.event("BOOKMARK", _mark(9))
         await answer.hang()
 
-    def is_turn_over():
-        opened.append(len(script.watched))
-        return len(opened) < 4
+    class Busy(Turns):
+        def is_over(self):
+            opened.append(len(script.watched))
+            return len(opened) < 4
 
     script = Script(play)
-    async with _running(script, is_turn_over=is_turn_over) as run:
+    async with _running(script, turns=Busy()) as run:
         await run.reflector.wait_synced()
     assert opened[:5] == [0, 0, 0, 0, 1]
 
@@ -507,7 +509,11 @@ async def test_a_watch_is_opened_also_where_others_have_the_time_of_each_turn():
         await answer.event("BOOKMARK", _mark(9))
         await answer.hang()
 
-    async with asyncio.timeout(10), _running(Script(play), is_turn_over=lambda: True) as run:
+    class Taken(Turns):
+        def is_over(self):
+            return True
+
+    async with asyncio.timeout(10), _running(Script(play), turns=Taken()) as run:
         await run.reflector.wait_synced()
 
 
@@ -532,8 +538,8 @@ async def test_others_have_their_turn_between_two_objects_when_it_is_over():
         await answer.hang()
 
     ticking = asyncio.ensure_future(tick())
-    at, said = [], iter([False])  # the watch may begin
-    async with _running(Script(play), is_turn_over=lambda: next(said, True)) as run:
+    at = []
+    async with _running(Script(play), is_turn_over=lambda: True) as run:
         run.store.subscribe(lambda *_: at.append(turns))
         await run.reflector.wait_synced()
     ticking.cancel()

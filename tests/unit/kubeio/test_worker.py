@@ -231,6 +231,29 @@ async def test_closing_lets_what_is_in_hand_finish():
     assert finished == ["a"]
 
 
+@pytest.mark.parametrize("problem", [errors.Unavailable("away"), None])
+async def test_a_reconcile_that_makes_something_else_of_its_end_keeps_no_worker(problem):
+    """Seed 30007590: a process that had lost its Lease never ended, and nothing was synced."""
+    queue = FairQueue(group=lambda key: key)
+    begun = asyncio.Event()
+
+    async def reconcile(key):
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        if problem is not None:
+            raise problem
+        return Done()
+
+    queue.add("a")
+    running = asyncio.ensure_future(Worker(queue, reconcile, name="test", count=2).run())
+    await begun.wait()
+    running.cancel()
+    done, _ = await asyncio.wait((running,), timeout=5)
+    assert done
+    assert running.cancelled()
+
+
 async def test_cancelling_ends_the_workers_and_gives_the_key_back():
     queue = FairQueue(group=lambda key: key)
     begun = asyncio.Event()

@@ -3,114 +3,122 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import orjson
 import pytest
 
 from kubeio.store import Entry, Store, parse
-from syncer import agents
-from syncer.agents import BY_NODE, Agent, Agents, node_of
+from syncer.agents import BY_NODE, BY_POD, Agent, Agents, node_of, pod_of
 from tenancy import marks
 
 SPACE = "vc-manager"
-BEGAN = "2026-01-02T00:00:00Z"
 
 
-def pod(uid: str = "u1", **metadata: str) -> Entry:
-    body = {
-        "metadata": {"name": "vn-agent-x", "namespace": SPACE, "uid": uid, **metadata},
-        "spec": {"nodeName": "n1"},
-        "status": {"podIP": "10.2.0.5", "startTime": BEGAN},
+def entry(version: int, **body: Any) -> Entry:
+    body["metadata"] = {
+        "namespace": SPACE,
+        "name": "e",
+        "uid": "e",
+        "resourceVersion": str(version),
+        **body.get("metadata", {}),
     }
-    body["metadata"].setdefault("resourceVersion", "7")
     return parse(orjson.dumps(body))
 
 
-def told(way: str, minute: int, *, uid: str = "u1", namespace: str = SPACE) -> Entry:
-    body = {
-        "metadata": {"name": f"e{minute}", "namespace": namespace, "uid": f"e{minute}"},
-        "involvedObject": {"kind": "Pod", "namespace": SPACE, "name": "vn-agent-x", "uid": uid},
-        "reason": way,
-        "firstTimestamp": at(minute),
-    }
-    body["metadata"]["resourceVersion"] = "8"
-    return parse(orjson.dumps(body))
+def pod(version: int = 7, *, uid: str = "u1", status: Any = None, **metadata: str) -> Entry:
+    return entry(
+        version,
+        metadata={"name": "vn-agent-x", "uid": uid, **metadata},
+        spec={"nodeName": "n1"},
+        status={"podIP": "10.2.0.5", "phase": "Running"} if status is None else status,
+    )
 
 
-def at(minute: int) -> str:
-    return f"2026-01-02T03:{minute:02}:00Z"
+def told(way: str, version: int, *, uid: str = "u1") -> Entry:
+    return entry(
+        version,
+        metadata={"name": f"e{version}", "uid": f"e{version}"},
+        involvedObject={"kind": "Pod", "namespace": SPACE, "name": "vn-agent-x", "uid": uid},
+        reason=way,
+        # Of the agent's clock, which goes backwards here.
+        firstTimestamp=f"2026-01-02T03:{59 - version:02}:00Z",
+    )
+
+
+class Known:
+    """An empty cluster."""
+
+    def __init__(self) -> None:
+        self.pods = Store({BY_NODE: node_of})
+        self.events = Store({BY_POD: pod_of})
+        self.agents = Agents(self.pods, self.events)
 
 
 @pytest.fixture
-def pods() -> Store:
-    return Store({BY_NODE: node_of})
+def known() -> Known:
+    return Known()
 
 
-@pytest.fixture
-def found(pods: Store) -> Agents:
-    return Agents(pods, SPACE)
+def test_an_agent_that_has_told_nothing_goes_straight(known):
+    assert known.agents.on("n1") is None
+    known.pods.put(pod(), live=True)
+    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_STRAIGHT)
+    assert known.agents.on("n2") is None
 
 
-def test_an_agent_that_has_told_nothing_goes_straight(pods, found):
-    assert found.on("n1") is None
-    pods.put(pod(), live=True)
-    assert found.on("n1") == Agent("10.2.0.5", "", BEGAN)
-    pods.put(pod(deletionTimestamp=BEGAN, resourceVersion="9"), live=True)
-    assert found.on("n1") is None
-
-
-def test_what_an_agent_tells_counts_until_it_tells_otherwise(pods, found):
-    pods.put(pod(), live=True)
-    assert found.hear(told(marks.AGENT_AROUND, 1)) == "n1"
-    assert found.on("n1") == Agent("10.2.0.5", marks.AGENT_AROUND, at(1))
-    assert found.hear(told(marks.AGENT_AROUND, 31)) == ""  # told again
-    assert found.on("n1") == Agent("10.2.0.5", marks.AGENT_AROUND, at(1))
-    assert found.hear(told(marks.AGENT_STRAIGHT, 40)) == "n1"
-    assert found.on("n1") == Agent("10.2.0.5", "", at(40))
+@pytest.mark.parametrize(
+    "away",
+    [
+        pod(8, deletionTimestamp="2026-01-02T00:00:00Z"),
+        pod(8, status={}),
+        pod(8, status={"phase": "Pending"}),
+        pod(8, status={"podIP": "10.2.0.5", "phase": "Failed"}),
+    ],
+    ids=["on its way out", "new", "waits for its image", "evicted"],
+)
+def test_an_agent_that_cannot_be_called_is_none(known, away):
+    known.pods.put(away, live=True)
+    assert known.agents.on("n1") is None
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
-def test_the_last_word_counts_in_whatever_order_a_list_has_them(pods, found, order):
-    pods.put(pod(), live=True)
+def test_the_last_word_counts_in_whatever_order_a_list_has_them(known, order):
+    known.pods.put(pod(), live=True)
     words = [
-        told(marks.AGENT_AROUND, 1),
-        told(marks.AGENT_AROUND, 31),
-        told(marks.AGENT_STRAIGHT, 40),
-        told(marks.AGENT_CONFIGURED, 50),
+        told(marks.AGENT_AROUND, 9),
+        told(marks.AGENT_AROUND, 11),
+        told(marks.AGENT_STRAIGHT, 12),
+        told(marks.AGENT_CONFIGURED, 103),
     ]
     for number in order:
-        found.hear(words[number])
-    agent = found.on("n1")
-    assert agent is not None
-    assert (agent.way, agent.since) == (marks.AGENT_CONFIGURED, at(50))
+        known.events.put(words[number], live=False)
+    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_CONFIGURED)
 
 
-def test_what_is_told_before_the_pod_is_known_is_not_forgotten(pods, found):
-    assert found.hear(told(marks.AGENT_AROUND, 1)) == ""
-    pods.put(pod(), live=True)
-    agent = found.on("n1")
-    assert agent is not None
-    assert agent.way == marks.AGENT_AROUND
+def test_what_no_event_says_any_more_holds_no_more(known):
+    """API servers forget them after an hour; what still holds is told again before."""
+    known.pods.put(pod(), live=True)
+    word = told(marks.AGENT_AROUND, 9)
+    known.events.put(word, live=True)
+    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_AROUND)
+    known.events.discard(word, live=True)
+    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_STRAIGHT)
 
 
 @pytest.mark.parametrize(
     "event",
-    [
-        told(marks.AGENT_AROUND, 1, namespace="somewhere"),
-        told(marks.AGENT_AROUND, 1, uid="another"),
-        told(marks.AGENT_AROUND, 1, uid=""),
-        told("Pulled", 1),
-    ],
-    ids=["elsewhere", "of another pod", "of no pod", "of something else"],
+    [told(marks.AGENT_AROUND, 9, uid="another"), told("Pulled", 9), entry(9, reason="x")],
+    ids=["of another pod", "of something else", "of nothing"],
 )
-def test_what_is_not_an_agents_word_says_nothing(pods, found, event):
-    pods.put(pod(), live=True)
-    assert found.hear(event) == ""
-    assert found.on("n1") == Agent("10.2.0.5", "", BEGAN)
+def test_what_is_not_this_agents_word_says_nothing_of_it(known, event):
+    known.pods.put(pod(), live=True)
+    known.events.put(event, live=True)
+    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_STRAIGHT)
 
 
-def test_words_of_agents_that_are_gone_do_not_pile_up(found, monkeypatch):
-    monkeypatch.setattr(agents, "_MANY", 3)
-    for number in range(10):
-        found.hear(told(marks.AGENT_AROUND, 1, uid=f"u{number}"))
-    assert len(found._ways) == 3
+def test_an_event_concerns_the_node_of_its_agent(known):
+    assert known.agents.concerned(told(marks.AGENT_AROUND, 9)) == ""
+    known.pods.put(pod(), live=True)
+    assert known.agents.concerned(told(marks.AGENT_AROUND, 9)) == "n1"
+    assert known.agents.concerned(entry(9, reason="x")) == ""

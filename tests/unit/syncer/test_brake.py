@@ -163,7 +163,8 @@ def root_namespace(record: Record) -> dict[str, Any]:
         marks.STORE_REVISION: str(record.revision),
         marks.STORE_EPOCH: str(record.epoch),
     }
-    return {"metadata": {"uid": "root-uid", "annotations": annotations if record.uid else {}}}
+    metadata = {"uid": "root-uid", "resourceVersion": "7"}
+    return {"metadata": {**metadata, "annotations": annotations if record.uid else {}}}
 
 
 def watched(

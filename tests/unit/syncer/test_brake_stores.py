@@ -174,6 +174,61 @@ async def test_a_count_goes_up_on_both_sides_and_a_restart_finds_it_so(pair):
     assert [len(pair.writes(side)) for side in ("above", "below")] == before
 
 
+@pytest.mark.parametrize("side", ["above", "below"])
+async def test_a_count_that_arrives_late_puts_nothing_older_in_place_of_a_newer(pair, side):
+    """Seed 30004619: an older copy passed for intact, and what it lacked was deleted below."""
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    for _ in range(2):
+        found.wrote(str(pair.above.revision + 1))
+        await found.count_up()
+    late = [each for each in pair.wired[side].asked if each.method == "PATCH"][-2]
+    remembered, mark = pair.remembered(), pair.mark()
+    client = pair.tenant_client if side == "above" else pair.super_client
+    content = dict(late.headers)["Content-Type"]
+    with pytest.raises(errors.Conflict):
+        await client.raw("PATCH", late.target, body=orjson.loads(late.body), content=content)
+    assert (pair.remembered(), pair.mark()) == (remembered, mark)
+    assert remembered[marks.STORE_EPOCH] == mark["data"][brake.EPOCH] == "3"
+
+
+async def test_a_count_whose_mirror_was_refused_stays_due_until_it_is_there(pair):
+    found = pair.brake()
+    await found.engage(twin_uid="", stamps=())
+    found.wrote(str(pair.above.revision + 1))
+    pair.wired["below"].refuses = True
+    with pytest.raises(errors.ApiError):
+        await found.count_up()
+    assert found.is_count_due, "a restart would take a copy from before it for intact"
+    pair.wired["below"].refuses = False
+    await found.count_up()
+    assert pair.remembered()[marks.STORE_EPOCH] == pair.mark()["data"][brake.EPOCH] == "2"
+    assert not found.is_count_due
+
+
+async def test_others_may_write_the_root_namespace_while_it_is_marked(pair):
+    found, spaces = pair.brake(), pair.below.of(NAMESPACES)
+    await found.engage(twin_uid="", stamps=())
+    got, left = pair.super_client.get, [1, 1]
+
+    async def get(*args: Any, **options: Any) -> Any:
+        answer = await got(*args, **options)
+        if left and left.pop():
+            there = spaces.get("", TENANT.root).decode()
+            spaces.put({**there, "metadata": {**there["metadata"], "labels": {"n": str(left)}}})
+        return answer
+
+    pair.super_client.get = get
+    found.wrote(str(pair.above.revision + 1))
+    await found.count_up()
+    assert pair.remembered()[marks.STORE_EPOCH] == "2"
+    left[:] = [1, 1, 1]
+    found.wrote(str(pair.above.revision + 1))
+    with pytest.raises(errors.Conflict):
+        await found.count_up()
+    assert pair.remembered()[marks.STORE_EPOCH] == "2"
+
+
 async def test_a_root_namespace_that_was_made_anew_remembers_nothing_of_the_old_one(pair):
     found = pair.brake()
     await found.engage(twin_uid="", stamps=())

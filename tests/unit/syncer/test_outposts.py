@@ -35,6 +35,8 @@ class Yard:
         self.sessions: dict[str, dict[str, Session]] = {"home": {TENANT.uid: self.world.session}}
         self.outposts = Outposts(self.world.link, self.targets, self.sessions, self._made)
         self.world.link.is_ready = True
+        root = {"metadata": {"name": TENANT.root, "resourceVersion": "7"}}
+        self.world.below.objects["Namespace", TENANT.root] = root
         self.revision = 100
 
     def _made(self, target: Target) -> Session:

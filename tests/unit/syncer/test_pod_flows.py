@@ -193,3 +193,30 @@ async def test_a_bound_pod_whose_twin_was_seen_to_go_is_lost_before_it_said_anyt
     await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
     assert world.above.bodies[-1]["status"]["reason"] == "SuperPodLost"
     assert not world.below.writes()
+
+
+@pytest.mark.parametrize("is_another", [True, False])
+async def test_a_pod_is_not_taken_away_whose_twin_is_another_one_by_now(is_another):
+    """Seed 30005678: a backup was played back below while the tenant was told why its pod goes."""
+    world = World()
+    world.ready()
+    bound, status = {"containers": CONTAINERS, "nodeName": "n"}, {"phase": "Running"}
+    world.tenant_has("Pod", "p", spec=bound, status=status)
+    gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+    world.super_has("Pod", "p", spec=bound, status=status, metadata=gone)
+
+    async def told(*_: Any, **__: Any) -> None:
+        if is_another:
+            world.super_has("Pod", "p", spec=bound, status=status, metadata={"uid": "played back"})
+        else:
+            world.super_cluster.stores["Pod"].discard(twin, live=True)
+
+    twin = world.super_cluster.stores["Pod"].list()[0]
+    world.session.notices.tell = told  # type: ignore[method-assign]
+    key = world.key("Pod", "web", "p")
+    if is_another:
+        with pytest.raises(Wait, match="another one by now"):
+            await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    else:
+        await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    assert (("delete", "Pod", "p") in world.above.asked) is not is_another

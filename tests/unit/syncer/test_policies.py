@@ -19,7 +19,7 @@ from syncer.special.namespaces import POD_SECURITY
 from tenancy import marks
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.unit.syncer.sessions import TENANT, World, put
-from tests.unit.syncer.special.test_shown import super_node
+from tests.unit.syncer.special.test_shown import NOW, super_node
 
 CONTAINERS = [{"name": "main", "image": "i"}]
 
@@ -126,7 +126,7 @@ def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
 def shown(view: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return (
         nodes.node(super_node(), view),  # type: ignore[arg-type]
-        nodes.status(super_node(), Agent("10.2.0.5"), view),  # type: ignore[arg-type]
+        nodes.status(super_node(), Agent("10.2.0.5"), view, now=NOW),  # type: ignore[arg-type]
     )
 
 
@@ -148,7 +148,7 @@ def test_a_full_view_shows_every_label():
 
 
 def test_a_node_without_addresses_can_still_be_bound_to():
-    status = nodes.status(super_node(), None, "Minimal")
+    status = nodes.status(super_node(), None, "Minimal", now=NOW)
     assert "addresses" not in status  # as the API hands it out
     assert nodes.is_complete({"status": status})
     assert not nodes.is_complete({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}})

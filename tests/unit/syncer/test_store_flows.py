@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -83,3 +84,12 @@ async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
         await store.reconcile(world.key("Store", "", ""), world.session)
     assert said(world, marks.SYNCED)["reason"] == "Engaged"
     assert world.link.store_in_doubt  # it was not looked at
+
+
+async def test_nothing_is_said_where_the_look_at_a_store_is_cancelled():
+    """Whoever loses the Lease ends; a write then would be one error more in place of the end."""
+    world = doubted(STORE_UID)
+    world.above.refusals["list"] = asyncio.CancelledError()  # type: ignore[assignment]
+    with pytest.raises(asyncio.CancelledError):
+        await store.reconcile(world.key("Store", "", ""), world.session)
+    assert not world.below.writes()

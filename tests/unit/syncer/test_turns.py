@@ -12,11 +12,11 @@ from kubeio.client import Client
 from kubeio.endpoint import Endpoint
 from kubeio.optional import OptionalReflector
 from kubeio.queue import FairQueue
-from kubeio.turns import TURN_SECONDS
+from kubeio.turns import TURN_SECONDS, Turns
 from syncer import tenants
 from syncer.app import Options, Syncer
 from syncer.keys import Key, group_of
-from syncer.supercluster import PORTION_SECONDS
+from syncer.supercluster import PORTION_SECONDS, SuperCluster
 from syncer.tenants import Plan, Tenants
 from tests.unit.syncer.sessions import CLUSTER, World
 
@@ -49,6 +49,16 @@ async def test_what_all_tenants_share_is_read_for_longer_than_what_is_one_tenant
             assert each._is_turn_over()
     await asyncio.sleep(0)
     assert all_over(shared) == {False}
+
+
+async def test_other_clusters_wait_for_their_turn_as_tenants_do():
+    now = 0.0
+    turns = Turns(clock=lambda: now)
+    client = Client(Endpoint(server="https://super.example:6443"))
+    far = SuperCluster(client, name="far", registration="r1", turns=turns)
+    assert {each._is_turn_over() for each in far.reflectors} == {False}
+    now = TURN_SECONDS
+    assert {each._is_turn_over() for each in far.reflectors} == {True}
 
 
 async def test_each_session_is_made_in_a_turn_of_its_own(monkeypatch: pytest.MonkeyPatch):

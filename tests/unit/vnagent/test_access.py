@@ -37,7 +37,7 @@ def is_wanted(when: tuple[str, tuple[str, ...]], value: tuple[str, str]) -> bool
     ("upstream", "wanted"),
     [
         ("kubelet", ALWAYS | STRAIGHT),
-        ("apiserver", ALWAYS | AROUND),
+        ("apiserver", ALWAYS | AROUND | TOLD),
         ("auto", ALWAYS | STRAIGHT | AROUND | TOLD),
     ],
 )

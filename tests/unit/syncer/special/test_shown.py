@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ipaddress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -181,8 +182,22 @@ def super_node() -> dict[str, Any]:
     }
 
 
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def status_of(below: Any, agent: Agent | None, view: NodeView = "Standard") -> Any:
+    """Return the status of a virtual node that is not there yet."""
+    return nodes.status(below, agent, view, now=NOW)
+
+
+def directness(status: Any) -> Any:
+    """Return the one condition that says how the node's pods are reached."""
+    (found,) = [each for each in status["conditions"] if each["type"] == marks.KUBELET_DIRECT]
+    return found
+
+
 def test_a_virtual_node_shows_what_a_tenant_may_see():
-    shown, status = nodes.node(super_node()), nodes.status(super_node(), Agent("10.2.0.5"))
+    shown, status = nodes.node(super_node()), status_of(super_node(), Agent("10.2.0.5"))
     assert shown["metadata"]["labels"] == {
         "kubernetes.io/hostname": "n1",
         "disk": "ssd",
@@ -204,7 +219,7 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
 
 def test_a_node_without_its_agent_is_as_ready_as_before():
     """REL-93: what is synced does not need agents; calls alone have nowhere to go."""
-    with_agent, without = (nodes.status(super_node(), each) for each in (Agent("10.2.0.5"), None))
+    with_agent, without = (status_of(super_node(), each) for each in (Agent("10.2.0.5"), None))
     agent = {"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"}
     assert without == {
         **with_agent,
@@ -216,28 +231,44 @@ def test_a_node_without_its_agent_is_as_ready_as_before():
 
 
 @pytest.mark.parametrize(
-    ("way", "status", "reason"),
+    ("agent", "status", "reason"),
     [
-        ("", "True", "Kubelet"),
-        (marks.AGENT_AROUND, "False", "KubeletUntrusted"),
-        (marks.AGENT_CONFIGURED, "False", "Configured"),
+        (Agent("10.2.0.5"), "True", "Kubelet"),
+        (Agent("10.2.0.5", marks.AGENT_AROUND), "False", "KubeletUntrusted"),
+        (Agent("10.2.0.5", marks.AGENT_CONFIGURED), "False", "Configured"),
+        (None, "Unknown", "NoAgent"),
     ],
 )
-def test_a_condition_names_the_way_to_a_nodes_pods_and_why(way, status, reason):
+def test_a_condition_names_the_way_to_a_nodes_pods_and_why(agent, status, reason):
     """V-09: what does not work on a node, its tenant reads there."""
-    agent = Agent("10.2.0.5", way, "2026-01-02T03:04:05Z")
-    found = nodes.status(super_node(), agent)["conditions"][-1]
-    assert (found["type"], found["status"], found["reason"]) == (
-        marks.KUBELET_DIRECT,
-        status,
-        reason,
-    )
+    found = directness(status_of(super_node(), agent))
+    assert (found["status"], found["reason"]) == (status, reason)
     assert found["lastTransitionTime"] == "2026-01-02T03:04:05Z"
     assert ("kubectl top" in found["message"]) == (status == "False")
 
 
+def test_the_time_of_the_condition_is_when_it_became_so():
+    """Or every node would be written for each Event that says the same again."""
+    before = {"status": status_of(super_node(), Agent("10.2.0.5"))}
+    later = NOW + timedelta(hours=1)
+    same = nodes.status(super_node(), Agent("10.2.0.6"), "Standard", before, now=later)
+    assert directness(same) == directness(before["status"])
+    other = nodes.status(super_node(), None, "Standard", before, now=later)
+    assert directness(other)["lastTransitionTime"] == "2026-01-02T04:04:05Z"
+
+
+def test_a_super_nodes_condition_of_our_kind_is_not_shown_twice():
+    """A tenant's cluster may be a super cluster; an API server refuses two of one type."""
+    below = super_node()
+    ours = {"type": marks.KUBELET_DIRECT, "status": "True"}
+    odd = {**below, "status": {**below["status"]}}
+    odd["status"]["conditions"] = [*below["status"]["conditions"], ours]
+    assert status_of(odd, None) == status_of(below, None)
+    assert nodes.node(odd) == nodes.node(below)
+
+
 def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
-    wanted, status = nodes.node(super_node()), nodes.status(super_node(), Agent("10.2.0.5"))
+    wanted, status = nodes.node(super_node()), status_of(super_node(), Agent("10.2.0.5"))
     virtual = {
         **wanted,
         "metadata": {
@@ -252,7 +283,7 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
     assert nodes.is_node_shown(virtual, wanted)
     outline = wanted["metadata"]["annotations"][marks.DIGEST]
     assert nodes.is_status_shown(virtual, status, outline)
-    changed = nodes.status(super_node(), Agent("10.2.0.6"))
+    changed = status_of(super_node(), Agent("10.2.0.6"))
     assert not nodes.is_status_shown(virtual, changed, outline)
     added = copy.deepcopy(virtual)
     added["status"]["conditions"].append({"type": "Own", "status": "True"})
@@ -261,8 +292,8 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
     gone = super_node()
     gone["status"]["conditions"] = []
     fewer = nodes.node(gone)["metadata"]["annotations"][marks.DIGEST]
-    assert not nodes.is_status_shown(virtual, nodes.status(gone, Agent("10.2.0.5")), fewer)
-    hidden = nodes.status(super_node(), None, "Minimal")
+    assert not nodes.is_status_shown(virtual, status_of(gone, Agent("10.2.0.5")), fewer)
+    hidden = status_of(super_node(), None, "Minimal")
     assert not nodes.is_status_shown(virtual, hidden, outline)  # its addresses are to go
     narrow = nodes.node(super_node(), "Minimal")["metadata"]["annotations"][marks.DIGEST]
     assert narrow != outline  # and so are labels
