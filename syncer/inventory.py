@@ -58,8 +58,9 @@ class Inventory:
         total = dict(_NOTHING)
         for gives in self._gives.values():
             _add(total, gives)
-        for used in self._used.values():
-            _add(total, used, -1)
+        for name, used in self._used.items():
+            if not name or name in self._gives:  # one that is shut gives nothing, nor is it owed
+                _add(total, used, -1)
         for promised in self._promised.values():
             _add(total, promised, -1)
         return total

@@ -71,6 +71,19 @@ def test_our_pods_take_what_they_ask_until_they_end():
     assert cpu(inventory) == 4
 
 
+def test_what_runs_on_a_node_that_is_shut_takes_nothing_of_the_others():
+    inventory, nodes, pods = made(node(), node("m"))
+    for name in ("a", "b", "c", "d"):
+        pods.put(pod(name, at="m"), live=True)
+    assert cpu(inventory) == 4
+    nodes.put(node("m", unschedulable=True), live=True)
+    assert cpu(inventory) == 4
+    nodes.discard(nodes.get("", "m"), live=True)  # type: ignore[arg-type]
+    assert cpu(inventory) == 4
+    pods.put(pod("w", at=""), live=True)
+    assert cpu(inventory) == 3, "one that waits takes its room all the same"
+
+
 def test_what_is_promised_is_taken_until_it_is_seen_or_given_up():
     inventory, _, pods = made(node())
     for name in ("a", "b"):
