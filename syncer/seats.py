@@ -151,6 +151,12 @@ class Seats:
             if not self._peers[taken]:
                 del self._peers[taken]
 
+    def release(self) -> None:
+        """The link ends: what was promised is nobody's any more."""
+        for uid, inventory in self._promised.items():
+            inventory.release(uid)
+        self._promised.clear()
+
     def peers(self, pod: Entry, name: str) -> int:
         """Count the pods of the same controller that are seated in a super cluster."""
         owner = controller_of(pod)

@@ -238,6 +238,7 @@ class Tenants:
             self.links.pop(uid, None)
             self.sessions[HOME].pop(uid, None)
             self._queue.drop_group(session.group)
+            link.seats.release()
             _log.info("tenant.left", tenant=plan.cluster.tenant.root)
         return _why(running)
 

@@ -91,6 +91,12 @@ def pod_key(key: Key, session: Session) -> Key:
     return session.key(PODS.kind, key.namespace, key.name)
 
 
+def is_there(tenant_x: Entry, session: Session) -> bool:
+    """Tell whether a pod is still there: what is remembered of it would stay for good else."""
+    found = session.stores[PODS.kind].get(*tenant_x.key)
+    return found is not None and found.uid == tenant_x.uid
+
+
 def place_soon(tenant_x: Entry, session: Session) -> None:
     """Have the seat of a pod looked at."""
     home = session_at(HOME, session)

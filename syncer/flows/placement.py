@@ -53,16 +53,18 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         verdict = await seat_trials.leave(key, tenant_x, seats.left(tenant_x), session)
         if verdict is not None:
             return verdict
+        if not candidates.is_there(tenant_x, session):
+            return Done()
     return await _place(key, tenant_x, pod, session)
 
 
 async def _seated(key: Key, tenant_x: Entry, pod: Object, seat: str, session: Session) -> Verdict:
+    if not session.link.seats.is_recorded(tenant_x, seat):
+        await _record(tenant_x, seat, session)  # of before there was a choice, or somebody wrote it
+        return Done()
     if mapping(pod.get("spec")).get("nodeName"):
         return Done()  # bound pods never move
-    if session.link.seats.is_recorded(tenant_x, seat):
-        return await seat_trials.look(key, tenant_x, pod, seat, session)
-    await _record(tenant_x, seat, session)  # a pod of before there was a choice
-    return Done()
+    return await seat_trials.look(key, tenant_x, pod, seat, session)
 
 
 async def _place(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Verdict:
@@ -78,6 +80,8 @@ async def _place(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Ve
         await pod_placement.hold(kind, pair, pod, found.message, session)
         return Again(LOOK_AGAIN_SECONDS)
     await _record(tenant_x, found.name, session)
+    if not candidates.is_there(tenant_x, session):
+        return Done()  # it went meanwhile, and nobody would take its seat from it any more
     seats.move(tenant_x, found.name)
     there = candidates.session_at(found.name, session)
     if there is not None:

@@ -115,7 +115,7 @@ def watch(tenant_x: Entry, twin: Object, session: Session) -> None:
 
 def failed(problem: errors.KubeError, tenant_x: Entry, session: Session) -> None:
     """Take note of what became of a create that was not answered with its object."""
-    if not session.link.seats.is_split:
+    if not session.link.seats.is_split or not candidates.is_there(tenant_x, session):
         return
     trial = session.link.seats.trial(tenant_x.uid)
     if isinstance(problem, errors.Forbidden) and "exceeded quota" in problem.said:

@@ -244,3 +244,21 @@ def test_the_time_that_is_left(condition: Any, left: float | None):
     if left is not None:
         assert trials.seconds_left(twin, now, scaling=100.0) == 800.0
         assert trials.seconds_left({**twin, "spec": {"nodeName": "n"}}, now, scaling=None) is None
+
+
+async def test_a_pod_that_goes_while_its_old_seat_is_proved_empty_is_forgotten(split: Split):
+    pod = refused(split)
+    await split.place()
+    gone(split)
+    get = split.there.get
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        split.link.stores["Pod"].discard(pod, live=True)
+        return await get(*args, **options)
+
+    split.there.get = slow  # type: ignore[method-assign]
+    assert await split.place() == Done()
+    assert split.above.writes() == []
+    seat_trials.failed(errors.Timeout("no answer"), pod, split.far)
+    seats = split.link.seats
+    assert not (seats._trials or seats._taken or seats._leaving)

@@ -406,3 +406,46 @@ def test_pods_there_have_the_tenants_api_by_its_url_and_the_targets_resolver(spl
     (service,) = split.far.view.services("web")
     assert service["spec"]["clusterIP"] == "kubernetes.invalid", "its own would mean another there"
     assert split.far.view.resolver().server == "10.98.0.10"
+
+
+# --- what may happen while something is awaited ---------------------------------------------------
+
+
+async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: Split):
+    pod = split.pod(nodeSelector=THERE)
+    patch = split.above.patch
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        answer = await patch(*args, **options)
+        split.link.stores["Pod"].discard(pod, live=True)
+        return answer
+
+    split.above.patch = slow  # type: ignore[method-assign]
+    await split.place()
+    seats = split.link.seats
+    assert not seats.is_any_at("c2")
+    assert not (seats._promised or seats._trials or split.far.super_cluster.inventory._promised)
+    assert not split.far.pods.is_in("web")
+
+
+async def test_what_was_promised_is_given_back_with_the_link(split: Split):
+    split.pod(nodeSelector=THERE)
+    await split.place()
+    assert split.far.super_cluster.inventory._promised
+    split.link.seats.release()
+    assert not split.far.super_cluster.inventory._promised
+
+
+@pytest.mark.parametrize(("node", "seat"), [("n", HOME), ("target-c2", "c2")])
+async def test_a_pod_that_names_its_node_is_recorded_and_made(split: Split, node: str, seat: str):
+    split.ready()
+    pod = split.pod(nodeName=node)
+    here = split.session if seat == HOME else split.far
+    with pytest.raises(Wait, match="record"):
+        placement.check(pod, here)
+    assert split.session.key(PLACEMENT, "web", "p") in split.taken()
+    assert await split.place() == Done()
+    assert split.record().startswith(f"{seat}/")
+    placement.check(split.pod(nodeName=node, record=split.record(), version=51), here)
+    assert await split.place() == Done()
+    assert len(split.above.writes()) == 1, "and never moves"

@@ -217,6 +217,28 @@ async def test_first_lists_that_a_tenant_refuses_end_the_session_with_the_reason
         await link._first_lists()
 
 
+async def test_what_a_link_promised_to_its_pods_ends_with_it(monkeypatch):
+    world = World()
+    promised = world.super_cluster.inventory._promised
+    before = []
+
+    async def run(link: links.Link) -> None:
+        link.seats.promise("u", world.super_cluster.inventory, {})
+        before.append(dict(promised))
+
+    async def nothing(_: object) -> None:
+        return
+
+    monkeypatch.setattr(links.Link, "run", run)
+    monkeypatch.setattr(links.Link, "drained", nothing)
+    monkeypatch.setattr(tenants.config, "tenant_kubeconfig", lambda *_, **__: world.link.client)
+    queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
+    keeper = Tenants(world.super_cluster, queue)
+    monkeypatch.setattr(links, "TenantClient", lambda *_, **__: world.above)
+    await asyncio.wait_for(keeper._engage(TENANT.uid, PLAN), 5)
+    assert (before, promised) == ([{"u": {}}], {})
+
+
 class Watch:
     """A watch whose first list comes when the test says so."""
 
