@@ -128,7 +128,11 @@ class Link:
             for resource in (*(resource for resource, _, _ in WATCHED), *OPTIONAL)
         }
         self.sessions: list[Follower] = []
-        self.seats = Seats(is_split=is_split, has_twin=self._twin_at)
+        self.seats = Seats(
+            is_split=is_split,
+            has_twin=self._twin_at,
+            follows=lambda: {each.name for each in self.sessions},
+        )
         self._reflectors: tuple[Reflector | OptionalReflector, ...] = (
             *(
                 Reflector(

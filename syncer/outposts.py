@@ -18,9 +18,11 @@ from syncer.home import Home
 from syncer.keys import NODE
 from syncer.link import Link
 from syncer.rejections import STUMBLES
+from syncer.seats import NOWHERE
 from syncer.session import Session
 from syncer.special import target_nodes
 from syncer.targets import AWAY_SECONDS, Target, Targets
+from tenancy import marks
 from tenancy.names import NameProblemError
 from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
 from tenancy.super_clusters import HOME
@@ -48,6 +50,8 @@ class Outposts:
         self._own: dict[str, Session] = {}
         self._unwire: dict[str, Callable[[], None]] = {}
         self._away: frozenset[str] = frozenset()
+        self._begun: set[str] = set()
+        self._judged: object = None
         self.changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -75,14 +79,23 @@ class Outposts:
             return True
         seats = self._link.seats
         granted = {grant.name: grant for grant in cluster.spec.targets}
+        seats.granted = granted  # before anything is judged: what comes meanwhile is seated by it
         named = {target.name for target in cluster.status.targets}
         declared = {entry.name for entry in self._link.home.super_clusters.list()}
         kept = {name for name in named if not self._is_over(name, granted, declared)}
         wanted = (kept | (set(granted) & declared)) - {HOME}
+        seats.untouched = frozenset({*seats.untouched, *(wanted - named)} - self._begun)
         seats.known = frozenset(named | wanted)
-        if wanted != named and not await self._say(wanted):
-            wanted &= named  # nothing is made where nobody would look for it
-        seats.granted = granted
+        self._look_again()
+        is_said = True
+        if wanted != named:
+            is_said = await self._say(wanted)
+            if not is_said:
+                wanted &= named  # nothing is made where nobody would look for it
+            late = {name for name in named - wanted if not self._is_over(name, granted, declared)}
+            if late:  # something came to light there meanwhile
+                wanted |= late
+                is_said = is_said and await self._say(wanted)
         self._link.look_at_store()  # which says what of them is not declared
         for name, session in list(self._own.items()):
             if name not in wanted or self._targets.ready(name) is not session.target:
@@ -91,9 +104,19 @@ class Outposts:
             target = self._targets.ready(name)
             if target is not None:
                 self._begin(target)
+        self._look_again()
         for session in self._own.values():
             self._hear(session)
-        return wanted >= (set(granted) & declared) - {HOME}
+        is_left = wanted - set(granted)  # nobody tells when the last of it goes
+        return is_said and not is_left and wanted >= (set(granted) & declared) - {HOME}
+
+    def _look_again(self) -> None:
+        """Have all seats looked at when something else is granted, or another target is seen."""
+        seats = self._link.seats
+        judged = (seats.granted, seats.unseen(), frozenset(self._own))
+        if judged != self._judged:
+            self._judged = judged
+            wiring.look_again(self._link)
 
     def _hear(self, session: Session) -> None:
         """Queue what is to be said of a target now; when it is back, everything once."""
@@ -125,13 +148,25 @@ class Outposts:
         if name in declared:
             return name not in granted and self._is_empty(name)
         # Nobody knows how to reach it; as long as pods are seated there they are made nowhere else.
-        return self._link.is_ready and not self._link.seats.is_any_at(name)
+        seats = self._link.seats
+        return self._link.is_ready and not (
+            seats.is_any_at(name)
+            or any(
+                seats.of(pod) == NOWHERE and seats.is_recorded(pod, name)
+                for pod in self._link.stores["Pod"].list()
+            )
+        )
 
     def _is_empty(self, name: str) -> bool:
         """Tell whether nothing of the tenant is left in a target; one that is away may have all."""
+        if name in self._link.seats.untouched:
+            return not self._link.seats.is_any_at(name)
         session = self._own.get(name)
         if session is None or session.target is None or session.target.problem:
             return False
+        shown = session.stores[NODE].get("", target_nodes.name_of(name))
+        if shown is not None and marks.SUPER_CLUSTER in shown.annotations:
+            return False  # its key takes it away, which ends with the session
         is_left = any(True for _ in session.super_cluster.owned_by(self._link.tenant.uid))
         return not is_left and not self._link.seats.is_any_at(name)
 
@@ -150,6 +185,8 @@ class Outposts:
 
     def _begin(self, target: Target) -> None:
         session = self._made(target)
+        self._begun.add(target.name)
+        self._link.seats.untouched = {*self._link.seats.untouched} - {target.name}
         self._own[target.name] = session
         self._unwire[target.name] = wiring.wire_tenant(session)
         self._sessions.setdefault(target.name, {})[session.tenant.uid] = session

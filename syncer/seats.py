@@ -1,9 +1,10 @@
 """In which super cluster each pod of a tenant is seated, and what else is needed there.
 
 Owns the seats of one tenant, in memory: what is there is the fact, and the record on a pod only
-the intent. Must not choose or write. Hazards: a tenant may write any record; and a seat in two
-places would be two pods, so one that is taken is moved by `leave` and `take` alone, whatever a
-record says meanwhile.
+the intent. Must not choose or write. Hazards: a tenant may write any record, so that one counts
+only where pods may be made now, and once every super cluster that may have the twin was looked
+into; and a seat in two places would be two pods, so one that is taken is moved by `leave` and
+`take` alone, whatever a record says meanwhile.
 """
 
 from collections import Counter
@@ -53,17 +54,29 @@ class Trial:
 class Seats:
     """The seats of one tenant's pods."""
 
-    def __init__(self, *, is_split: bool = False, has_twin: Callable[[Entry], str]) -> None:
+    def __init__(
+        self,
+        *,
+        is_split: bool = False,
+        has_twin: Callable[[Entry], str],
+        follows: Callable[[], Collection[str]],
+    ) -> None:
         """`is_split`: pods may be elsewhere than at home; without, nobody asks.
 
-        `has_twin` returns the super cluster whose cache shows a pod's twin, or an empty text.
+        `has_twin` returns the super cluster whose cache shows a pod's twin, or an empty text;
+        `follows` those whose caches it looks in.
         """
         self.is_split = is_split
         self.granted: Mapping[str, TargetGrant] = {}
         """What the tenant is granted, by name; empty: home alone."""
-        self.known: Collection[str] = ()
-        """Targets in which there may be something of the tenant, as its status says."""
-        self._has_twin = has_twin
+        self.known: Collection[str] | None = None
+        """Targets in which there may be something of the tenant, as its status says; None: nobody
+        has looked yet, and nothing is seated anywhere."""
+        self.untouched: Collection[str] = ()
+        """Those of them in which there was nothing before we began, and is nothing yet."""
+        self.twin_at = has_twin
+        self._follows = follows
+        self._new: set[str] = set()
         self._taken: dict[str, _Taken] = {}
         self._peers: Counter[_Taken] = Counter()
         self._leaving: dict[str, str] = {}
@@ -78,7 +91,7 @@ class Seats:
         taken = self._taken.get(pod.uid)
         if taken is not None:
             return taken.name
-        if pod.uid in self._leaving:
+        if pod.uid in self._leaving or self.known is None:
             return NOWHERE
         found = self._seen(pod)
         if found:
@@ -88,6 +101,21 @@ class Seats:
     def offers(self, name: str) -> bool:
         """Tell whether pods may be made in a super cluster; home takes part alone or by name."""
         return name in self.granted if self.granted else name == HOME
+
+    def unseen(self) -> str:
+        """Name a target that may have twins and was never looked into; empty: there is none."""
+        if self.known is None:
+            return "another cluster"
+        return min({*self.known} - {*self.untouched} - {*self._follows()}, default="")
+
+    def unproved(self, pod: Entry) -> str:
+        """Name a target where a pod may have a twin that nobody can see; empty: there is none."""
+        return self.unseen() if self.is_split and pod.uid not in self._new else ""
+
+    def saw_made(self, uid: str) -> None:
+        """A pod was made just now: whoever was at work before us cannot have made a twin of it."""
+        if self.is_split:
+            self._new.add(uid)
 
     def is_recorded(self, pod: Entry, name: str) -> bool:
         """Tell whether a pod says itself that it is seated there; the answer to that is in, too."""
@@ -111,6 +139,10 @@ class Seats:
     def move(self, pod: Entry, name: str) -> None:
         """Give a pod the seat that was chosen for it, and have its sessions hear of that."""
         self.take(pod, name)
+        self.look_again(pod)
+
+    def look_again(self, pod: Entry) -> None:
+        """Have all sessions look at where a pod is seated."""
         for heard in list(self._heard):
             heard(pod)
 
@@ -127,6 +159,13 @@ class Seats:
         """A pod is gone, and all that is remembered of it."""
         self.forget(uid)
         self._trials.pop(uid, None)
+        self._new.discard(uid)
+
+    def doubt(self, pod: Entry) -> None:
+        """Close the seat of a record that does not count: it may be of a try without an answer."""
+        name = self.record_of(pod).partition("/")[0]
+        if pod.uid not in self._new and (name == HOME or name in (self.known or ())):
+            self._leaving.setdefault(pod.uid, name)
 
     def leave(self, pod: Entry) -> None:
         """Close a seat: no create begins, until another one is taken."""
@@ -136,8 +175,12 @@ class Seats:
             self._leaving[pod.uid] = taken.name
 
     def left(self, pod: Entry) -> str:
-        """Return the seat that a pod is on its way out of; empty: none."""
+        """Return the seat that a pod is on its way out of; empty: none that may have its twin."""
         return self._leaving.get(pod.uid, "")
+
+    def emptied(self, uid: str) -> None:
+        """Nothing is left in the seat that a pod is on its way out of; it stays closed."""
+        self._leaving[uid] = NOWHERE
 
     def forget(self, uid: str) -> None:
         """A pod is gone, or gets another seat."""
@@ -174,15 +217,15 @@ class Seats:
         if node:
             target = target_nodes.target_of(node)
             return target if self._may_be(target) else HOME
-        return self._has_twin(pod) or self._recorded(pod)
+        return self.twin_at(pod) or self._recorded(pod)
 
     def _recorded(self, pod: Entry) -> str:
-        """Return what a record says, if that can be: it may be of a try that had no answer."""
+        """Return what a record says, if a twin may be made there and is nowhere else."""
         name, slash, _ = self.record_of(pod).partition("/")
-        return name if slash and (name == HOME or self._may_be(name)) else NOWHERE
+        return name if slash and self.offers(name) and not self.unproved(pod) else NOWHERE
 
     def _may_be(self, target: str) -> bool:
-        return target in self.granted or target in self.known
+        return target in self.granted or target in (self.known or ())
 
 
 def concerns(kind: str, entry: Entry, session: "Session") -> bool:

@@ -131,7 +131,7 @@ class Session:
     def concerns_here(self, kind: str, entry: Entry) -> bool:
         """As `concerns`, of pods as well."""
         if kind == "Pod":
-            return self.pods.has(*entry.key)
+            return self.pods.has(*entry.key) or self.link.seats.of(entry) == self.name
         return self.concerns(kind, entry)
 
     def is_behind(self, key: Key, tenant_x: Entry | None, super_x: Entry | None) -> bool:

@@ -16,7 +16,8 @@ from syncer import downward, kinds, mirrors, ripples, tidings
 from syncer.expectations import News, Side, revision_of
 from syncer.flows import seat_trials
 from syncer.keys import ADDRESS, EVENT, NODE, PLACEMENT, TOKEN, VOLUME, Key
-from syncer.pod_index import Changes
+from syncer.link import Link
+from syncer.pod_index import Changes, node_of
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, is_reserved_name, refs_of
 from syncer.seats import NOWHERE
 from syncer.session import Session
@@ -156,21 +157,50 @@ def _pod_moved_between(
     entry, seats = new or old, session.link.seats
     if entry is None:
         return
-    if session.target is None and old is not None and (new is None or new.uid != old.uid):
-        seats.gone(old.uid)
+    is_another = old is None or new is None or new.uid != old.uid
+    if session.target is None and is_another:
+        if old is not None:
+            seats.gone(old.uid)
+        if new is not None and not low:
+            seats.saw_made(new.uid)
     namespace = entry.namespace
     was_taken_in, was_in = session.pods.has(*entry.key), session.pods.is_in(namespace)
     seat = seats.of(new) if new is not None else NOWHERE
     _pod_taken_in(
         session,
         (old or entry) if was_taken_in else None,
-        new if seat == session.name else None,
+        new if new is not None and seat == session.name and _is_needed(session, new) else None,
         low=low,
     )
     if session.target is not None and was_in != session.pods.is_in(namespace):
         ripples.space_needed(session, namespace, low=low)
-    if session.target is None and new is not None and seat == NOWHERE:
+    if session.target is None and new is not None and _is_misrecorded(old, new, seat, session):
         session.add(session.key(PLACEMENT, *new.key), low=low)
+
+
+def _is_needed(session: Session, pod: Entry) -> bool:
+    """Tell whether what a pod needs goes where it is seated: not where it is never made."""
+    return (
+        session.target is None or session.link.seats.offers(session.name) or session.has_twin(pod)
+    )
+
+
+def _is_misrecorded(old: Entry | None, new: Entry, seat: str, session: Session) -> bool:
+    """Tell whether a pod is to be placed, or somebody else has written its record."""
+    if seat == NOWHERE or old is new:  # the same one: our own record is on its way
+        return seat == NOWHERE
+    return not node_of(new) and not session.link.seats.is_recorded(new, seat)
+
+
+def look_again(link: Link) -> None:
+    """Have every seat looked at: where pods may be made, or what is seen of it, has changed."""
+    sessions = [each for each in link.sessions if isinstance(each, Session)]
+    for entry in link.stores["Pod"].list():
+        link.seats.look_again(entry)
+        for session in sessions if not node_of(entry) else ():
+            session.add(session.key("Pod", *entry.key), low=True)
+            if session.target is None:
+                session.add(session.key(PLACEMENT, *entry.key), low=True)
 
 
 def _pod_taken_in(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
@@ -295,8 +325,7 @@ class SuperWiring:
                     session.reminders.lost_sight_of(key, old.key)  # perhaps only of its labels
             if kind == "Pod":
                 ripples.super_pod_changed(session, key.namespace, old, new)
-                if session.target is not None and new is None:
-                    ripples.space_needed(session, key.namespace, low=not live)
+                _twin_moved(session, key, old, new, low=not live)
             elif kind == BUDGET:
                 ripples.super_budget_changed(session, key.namespace, old, new)
             session.wake(key)
@@ -333,6 +362,19 @@ class SuperWiring:
         key = session.key(EVENT, owner.namespace, new.name)
         if session.reminders.queue_event(key, event):
             session.add(key, low=True)
+
+
+def _twin_moved(
+    session: Session, key: Key, old: Entry | None, new: Entry | None, *, low: bool
+) -> None:
+    """What a pod needs is in a target that is granted no more while its twin is there."""
+    if session.target is None or (old is not None and new is not None):
+        return
+    if new is None:
+        ripples.space_needed(session, key.namespace, low=low)
+    entry = session.stores["Pod"].get(key.namespace, key.name)
+    if entry is not None:
+        _pod_moved_between(session, entry, entry, low=low)
 
 
 def _left(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> None:

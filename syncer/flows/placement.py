@@ -41,21 +41,44 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     """Place one pod that has no seat, or whose seat is offered no more."""
     seats = session.link.seats
     tenant_x = session.stores[PODS.kind].get(key.namespace, key.name)
-    if tenant_x is None or tenant_x.deleting or not seats.is_split:
+    if tenant_x is None or not seats.is_split:
         return Done()
+    if tenant_x.deleting:
+        return _back(key, tenant_x, session)
     pod = tenant_x.decode()
     if pods.is_held(pod) or pods.is_finished(pod):
         return Done()
     seat = seats.of(tenant_x)
     if seat != NOWHERE:
         return await _seated(key, tenant_x, pod, seat, session)
+    return await _unseated(key, tenant_x, pod, session)
+
+
+async def _unseated(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Verdict:
+    seats = session.link.seats
+    if seats.unproved(tenant_x):
+        return Again(LOOK_AGAIN_SECONDS)  # and at once when that one is seen
+    if not seats.left(tenant_x):
+        seats.doubt(tenant_x)
     if seats.left(tenant_x):
         verdict = await seat_trials.leave(key, tenant_x, seats.left(tenant_x), session)
         if verdict is not None:
             return verdict
         if not candidates.is_there(tenant_x, session):
             return Done()
+        seats.emptied(tenant_x.uid)
     return await _place(key, tenant_x, pod, session)
+
+
+def _back(key: Key, tenant_x: Entry, session: Session) -> Verdict:
+    """Give a pod that is deleted the seat back that it was on its way out of, to end there."""
+    seat = session.link.seats.left(tenant_x)
+    there = candidates.session_at(seat, session) if seat else None
+    if seat:
+        session.link.seats.move(tenant_x, seat)
+    if there is not None:
+        there.add(candidates.pod_key(key, there))
+    return Done()
 
 
 async def _seated(key: Key, tenant_x: Entry, pod: Object, seat: str, session: Session) -> Verdict:
@@ -123,7 +146,11 @@ async def elsewhere(kind: Kind, pair: Pair, session: Session) -> Verdict | None:
     seat = seats.of(tenant_x)
     if seat == session.name:
         return None
-    if seat == NOWHERE and session.target is None and not seats.left(tenant_x):
+    if seats.left(tenant_x) and tenant_x.deleting and session.target is None:
+        session.add(session.key(PLACEMENT, pair.key.namespace, pair.key.name))
+    elif seat == NOWHERE and session.target is None and not seats.left(tenant_x):
+        if tenant_x.deleting and seats.unproved(tenant_x):
+            return Again(LOOK_AGAIN_SECONDS)
         if tenant_x.deleting:
             return None  # nothing of it is anywhere, and somebody has to let it go
         session.add(session.key(PLACEMENT, pair.key.namespace, pair.key.name))
@@ -152,12 +179,18 @@ def _is_bound(pair: Pair) -> bool:
 
 
 def check(tenant_x: Entry, session: Session) -> None:
-    """Raise Wait unless a twin may be made here now: granted, and the record is in."""
+    """Raise Wait unless a twin may be made here: granted, the only one, and the record is in."""
     seats = session.link.seats
     if not seats.is_split:
         return
     if not seats.offers(session.name):
+        candidates.place_soon(tenant_x, session)
         raise Wait("this cluster is not granted any more", LOOK_AGAIN_SECONDS)
+    unseen, found = seats.unproved(tenant_x), seats.twin_at(tenant_x)
+    if unseen:
+        raise Wait(f"{unseen} may have a twin of it, and is not reached yet", LOOK_AGAIN_SECONDS)
+    if found and found != session.name:
+        raise Wait(f"its twin in {found} has to go first", LOOK_AGAIN_SECONDS)
     if not seats.is_recorded(tenant_x, session.name):
         candidates.place_soon(tenant_x, session)
         raise Wait("the record of the pod's seat is on its way")

@@ -38,8 +38,15 @@ async def look(key: Key, tenant_x: Entry, pod: Object, seat: str, session: Sessi
     seats, there = session.link.seats, candidates.session_at(seat, session)
     if there is None or (there.target is not None and there.target.problem):
         return Done()  # a trial that may have reached a cluster which is away stays
+    if not seats.offers(seat):
+        return _leave(key, tenant_x, seat, there, session)  # whether there is another one or not
+    return _look(key, tenant_x, pod, there, session)
+
+
+def _look(key: Key, tenant_x: Entry, pod: Object, there: Session, session: Session) -> Verdict:
+    seats, seat = session.link.seats, there.name
     trial, now = seats.trial(tenant_x.uid), session.now()
-    if not (trial.is_refused or not seats.offers(seat)):
+    if not trial.is_refused:
         left = _seconds_left(key, there, trial, now)
         if left is None:
             return Done()
@@ -58,8 +65,12 @@ async def look(key: Key, tenant_x: Entry, pod: Object, seat: str, session: Sessi
         found = placement.choose(ask, offered)
         if isinstance(found, Nowhere) or found.name == seat:
             return Again(trials.REST_SECONDS)
+    return _leave(key, tenant_x, seat, there, session)
+
+
+def _leave(key: Key, tenant_x: Entry, seat: str, there: Session, session: Session) -> Verdict:
     _log.info("tenant.tried", target=seat)
-    seats.leave(tenant_x)
+    session.link.seats.leave(tenant_x)
     there.add(candidates.pod_key(key, there))
     return Again(_SOON_SECONDS)
 
@@ -82,7 +93,7 @@ async def leave(key: Key, tenant_x: Entry, seat: str, session: Session) -> Verdi
     twin = downward.look(kinds.BY_NAME[PODS.kind], pod_key, there).super_x
     is_own = twin is not None and there.is_twin(twin, tenant_x.uid)
     if is_own and twin is not None and mapping(twin.decode().get("spec")).get("nodeName"):
-        seats.take(tenant_x, seat)  # it was bound in the very moment, and stays
+        seats.move(tenant_x, seat)  # it was bound in the very moment, and stays
         there.add(pod_key)
         return Done()
     if is_own or session.queue.has_in_hand(pod_key):

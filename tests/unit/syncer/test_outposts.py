@@ -14,9 +14,11 @@ import pytest
 
 from kubeio import errors
 from kubeio.store import parse
+from kubeio.worker import Done
 from syncer import conditions
+from syncer import outposts as outposts_module
 from syncer.conditions import NO_SUCH_TARGET
-from syncer.flows import store
+from syncer.flows import store, target_nodes
 from syncer.outposts import Outposts
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
@@ -192,7 +194,10 @@ async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: Yard):
     assert "c2" in yard.world.link.seats.known
     record = {"annotations": {marks.SEAT: "c2/0"}, "name": "p", "namespace": "web", "uid": "u"}
     pod = parse(orjson.dumps({"metadata": record, "spec": {}}))
-    assert yard.world.link.seats.of(pod) == "c2"
+    seats = yard.world.link.seats
+    assert (seats.of(pod), seats.unproved(pod)) == ("", "c2"), "nobody knows, and it waits"
+    bound = parse(orjson.dumps({"metadata": record, "spec": {"nodeName": "target-c2"}}))
+    assert seats.of(bound) == "c2"
     assert yard.said() == [], "and goes on being named"
 
 
@@ -284,3 +289,133 @@ async def test_one_that_is_back_has_everything_looked_at_once(yard: Yard):
     await asyncio.sleep(0.02)
     assert taken() == {"Node", "ConfigMap"}
     assert session.is_ready
+
+
+# --- what changes while something is written ------------------------------------------------------
+
+
+def held_writes(yard: Yard) -> asyncio.Event:
+    """Have every write of the status wait until the event is set."""
+    going, apply = asyncio.Event(), yard.world.below.apply
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        await going.wait()
+        return await apply(*args, **options)
+
+    yard.world.below.apply = slow  # type: ignore[method-assign]
+    return going
+
+
+def pod_of(yard: Yard, **metadata: Any) -> Any:
+    """Put a pod into the tenant's cache."""
+    own = {"name": "p", "namespace": "web", "uid": "u", "resourceVersion": "50", **metadata}
+    return put(yard.world.link.stores["Pod"], {"kind": "Pod", "metadata": own, "spec": {}})
+
+
+async def test_a_first_grant_counts_before_it_is_written_down(yard: Yard):
+    going = held_writes(yard)
+    await yard.declare("c2")
+    seats = yard.world.link.seats
+    assert yard.said() == []
+    assert (seats.offers("c2"), seats.offers("home")) == (True, False)
+    going.set()
+
+
+async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(yard: Yard):
+    yard.ready()
+    await yard.declare("c2", named=("c2",))
+    going = held_writes(yard)
+    await yard.declare("home", named=("c2",))
+    assert yard.said() == []
+    assert not yard.world.link.seats.offers("c2")
+    yard.world.link.seats.take(pod_of(yard), "c2")  # as something came to light there
+    going.set()
+    await asyncio.sleep(0.02)
+    assert yard.said() == [[], ["c2"]]
+    assert yard.there == ["c2", "home"]
+
+
+async def test_who_waits_is_looked_at_when_the_grant_changes(yard: Yard):
+    yard.ready()
+    await yard.declare("home", "c2", named=("c2",))
+    pod = pod_of(yard, annotations={marks.SEAT: "c2/0"})
+    yard.world.link.seats.take(pod, "c2")
+    queue, key = yard.world.link.queue, yard.world.key("Placement", "web", "p")
+
+    def taken() -> set[Any]:
+        found = set(iter(queue.take, None))
+        for each in found:
+            queue.done(each)
+        return found
+
+    taken()
+    yard.outposts.changed.set()
+    await asyncio.sleep(0.02)
+    assert key not in taken(), "nothing is another"
+    await yard.declare("home", named=("c2",))
+    found = taken()
+    assert key in found
+    assert yard.sessions["c2"][TENANT.uid].key("Pod", "web", "p") in found
+
+
+async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
+    yard: Yard, monkeypatch: Any
+):
+    monkeypatch.setattr(outposts_module, "RETRY_SECONDS", 0.01)
+    yard.ready()
+    await yard.declare("home", "c2", named=("c2",))
+    metadata = {"name": "target-c2", "uid": "n", "resourceVersion": "5"}
+    marked = {**metadata, "annotations": {marks.SUPER_CLUSTER: "r1", marks.UID: "r1"}}
+    shown = put(yard.world.link.stores["Node"], {"metadata": marked})
+    queue = yard.world.link.queue
+    list(iter(queue.take, None))
+    await yard.declare("home", named=("c2",))
+    session = yard.sessions["c2"][TENANT.uid]
+    key = session.key("Node", "", "target-c2")
+    assert yard.there == ["c2", "home"]
+    session.tenant_client = yard.world.above  # type: ignore[assignment]
+    assert await target_nodes.reconcile(key, session) == Done()
+    assert yard.world.above.writes() == [("delete", "Node", "target-c2")]
+    yard.world.link.stores["Node"].discard(shown, live=True)
+    await asyncio.sleep(0.05)
+    assert yard.there == ["home"], "with nobody telling"
+    assert yard.said()[-1] == []
+
+
+async def test_a_node_of_the_tenants_own_keeps_no_target(yard: Yard):
+    yard.ready()
+    await yard.declare("home", "c2", named=("c2",))
+    own = {"metadata": {"name": "target-c2", "uid": "n", "resourceVersion": "5"}}
+    put(yard.world.link.stores["Node"], own)
+    await yard.declare("home", named=("c2",))
+    assert yard.there == ["home"]
+
+
+async def test_a_target_that_was_never_reached_holds_nobody_up_and_is_let_go(yard: Yard):
+    await yard.declare("home", "c2")
+    assert yard.said() == [["c2"]]
+    await yard.declare("home", "c2", named=("c2",))
+    assert yard.world.link.seats.unseen() == "", "there was nothing before, and is nothing yet"
+    await yard.declare("home", named=("c2",))
+    assert yard.said()[-1] == []
+
+
+async def test_one_that_was_reached_is_not_taken_for_empty_when_it_is_left(yard: Yard):
+    yard.ready()
+    await yard.declare("home", "c2")
+    del yard.targets.followed["c2"]
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    await yard.declare("home", named=("c2",))
+    assert yard.world.link.seats.unseen() == "c2"
+    assert yard.said()[-1] == ["c2"]
+
+
+async def test_a_record_keeps_what_is_not_declared_any_more(yard: Yard):
+    pod = pod_of(yard, annotations={marks.SEAT: "gone/0"})
+    await yard.declare("home", named=("gone",))
+    assert yard.said() == []
+    yard.world.link.stores["Pod"].discard(pod, live=True)
+    yard.outposts.changed.set()
+    await asyncio.sleep(0.02)
+    assert yard.said() == [[]]

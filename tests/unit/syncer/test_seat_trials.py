@@ -261,4 +261,4 @@ async def test_a_pod_that_goes_while_its_old_seat_is_proved_empty_is_forgotten(s
     assert split.above.writes() == []
     seat_trials.failed(errors.Timeout("no answer"), pod, split.far)
     seats = split.link.seats
-    assert not (seats._trials or seats._taken or seats._leaving)
+    assert not {**seats._trials, **seats._taken, **seats._leaving}

@@ -41,6 +41,7 @@ class Split(World):
         super().__init__(is_split=True)
         self.there, seats = Api(), self.link.seats
         seats.granted = {HOME: TargetGrant(name=HOME), "c2": TargetGrant(name="c2")}
+        seats.known = {"c2"}
         below = SuperCluster(self.there, name="c2", registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
             registration="r1",
@@ -133,9 +134,12 @@ def test_a_record_counts_when_it_names_what_can_be(split: Split, record: str, se
     assert split.link.seats.of(split.pod(record=record)) == seat
 
 
-def test_what_is_granted_no_more_but_may_have_something_counts_too(split: Split):
+def test_where_nothing_is_offered_only_a_twin_or_a_node_counts(split: Split):
     split.link.seats.granted, split.link.seats.known = {}, {"c2"}
-    assert split.link.seats.of(split.pod(record="c2/0")) == "c2"
+    assert split.link.seats.of(split.pod(record="c2/0")) == NOWHERE
+    assert split.link.seats.of(split.pod("bound", nodeName="target-c2")) == "c2"
+    split.twin(split.far, "made")
+    assert split.link.seats.of(split.pod("made")) == "c2"
     assert not split.link.seats.offers("c2")
     assert split.link.seats.offers(HOME)
 
@@ -424,7 +428,8 @@ async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: Split):
     await split.place()
     seats = split.link.seats
     assert not seats.is_any_at("c2")
-    assert not (seats._promised or seats._trials or split.far.super_cluster.inventory._promised)
+    assert not {**seats._promised, **seats._trials}
+    assert not split.far.super_cluster.inventory._promised
     assert not split.far.pods.is_in("web")
 
 
@@ -449,3 +454,182 @@ async def test_a_pod_that_names_its_node_is_recorded_and_made(split: Split, node
     placement.check(split.pod(nodeName=node, record=split.record(), version=51), here)
     assert await split.place() == Done()
     assert len(split.above.writes()) == 1, "and never moves"
+
+
+# --- a grant that is withdrawn, and what was there before -----------------------------------------
+
+
+class Anchor:
+    """An anchor that holds."""
+
+    async def verify(self, _: float) -> None:
+        return
+
+
+def withdrawn(split: Split) -> None:
+    """Have c2 granted no more."""
+    split.link.seats.granted = {HOME: TargetGrant(name=HOME)}
+    split.far.target.anchor = Anchor()  # type: ignore[union-attr,assignment]
+
+
+async def test_who_waits_where_nothing_is_granted_any_more_is_placed_anew(split: Split):
+    pod = split.pod(record="c2/0")
+    split.taken()
+    withdrawn(split)
+    with pytest.raises(Wait, match="not granted"):
+        await pod_flow.reconcile(POD, key_of(split.far), split.far)
+    assert split.session.key(PLACEMENT, "web", "p") in split.taken()
+    await split.place()
+    await split.place()
+    assert split.record().startswith("home/")
+    assert split.link.seats.of(pod) == HOME
+    assert not split.link.seats.is_any_at("c2")
+
+
+async def test_who_fits_nowhere_else_does_not_keep_the_target_either(split: Split):
+    pod = split.pod(record="c2/0", nodeSelector={marks.TARGET: "c2"})
+    withdrawn(split)
+    split.link.seats.granted = {"c3": TargetGrant(name="c3")}
+    await split.place()
+    assert split.link.seats.left(pod) == "c2"
+    assert isinstance(await split.place(), Again)
+    assert split.link.seats.of(pod) == NOWHERE
+    assert not split.link.seats.is_any_at("c2")
+    split.link.seats.granted = {"c2": TargetGrant(name="c2")}
+    await split.place()
+    assert split.record().startswith("c2/"), "and it is placed once it is granted again"
+
+
+@pytest.mark.parametrize("forged", [{"record": "c2/x"}, {"nodeName": "target-c2"}])
+def test_nothing_a_pod_needs_goes_where_nothing_is_granted(split: Split, forged: Any):
+    withdrawn(split)
+    split.tenant_has("Namespace", "web", namespace="")
+    split.tenant_has("Secret", "s")
+    split.pod(volumes=[{"name": "v", "secret": {"secretName": "s"}}], **forged)
+    assert not split.far.pods.is_in("web")
+    for kind, namespace, name in (("Namespace", "", "web"), ("Secret", "web", "s")):
+        key = split.far.key(kind, namespace, name)
+        assert not downward.look(kinds.BY_NAME[kind], key, split.far).wanted
+        assert key not in set(split.far.all_keys())
+
+
+def test_what_a_pod_that_runs_there_needs_stays_until_its_twin_goes(split: Split):
+    split.pod(record="c2/0", volumes=[{"name": "v", "secret": {"secretName": "s"}}])
+    withdrawn(split)
+    wiring.look_again(split.link)
+    assert not split.far.view.is_referenced("Secret", "web", "s")
+    below = wiring.SuperWiring(split.far.super_cluster, {split.far.tenant.uid: split.far})
+    below.subscribe()
+    twin = split.twin(split.far, nodeName="n")  # its create was on its way
+    assert split.far.view.is_referenced("Secret", "web", "s")
+    split.taken()
+    split.far.super_store("Pod").discard(twin, live=True)
+    assert not split.far.view.is_referenced("Secret", "web", "s")
+    assert split.far.key("Secret", "web", "s") in split.taken()
+    assert split.far.key("Pod", "web", "p") in set(split.far.all_keys()), "it is ended there"
+
+
+async def test_a_record_that_does_not_count_is_read_after_live(split: Split):
+    """It may be of a create whose answer never came, before we began."""
+    split.pod(record="c2/0", version=49)
+    split.link.seats.gone("p-uid")  # what was there at the start: it is not known to be new
+    withdrawn(split)
+    assert await split.place() == Done()
+    assert split.there.asked == [("get", "Pod", "p")]
+    assert split.record().startswith("home/")
+
+
+async def test_a_pod_that_is_deleted_on_its_way_out_ends_where_it_was(split: Split):
+    pod = split.pod(record="c2/0")
+    split.twin(split.far, nodeName="n")
+    split.link.seats.leave(pod)
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+    pod = split.pod(record="c2/0", version=51, metadata=going)
+    split.taken()
+    await pod_flow.reconcile(POD, key_of(split.session), split.session)
+    assert split.session.key(PLACEMENT, "web", "p") in split.taken()
+    assert await split.place() == Done()
+    assert split.link.seats.of(pod) == "c2"
+    assert key_of(split.far) in split.taken()
+
+
+def begun_before(split: Split, **fields: Any) -> Entry:
+    """Have a pod there at the start, while the session in c2 is not there yet."""
+    split.link.sessions.remove(split.far)
+    body = split.pod(**fields).decode()
+    split.link.seats.gone("p-uid")
+    split.taken()
+    return put(split.link.stores["Pod"], body)
+
+
+@pytest.mark.parametrize("record", ["", "home/forged", "c2/0"])
+async def test_after_a_start_nothing_is_made_before_every_target_was_seen(
+    split: Split, record: str
+):
+    split.ready()
+    pod = begun_before(split, record=record)
+    seats = split.link.seats
+    assert seats.unproved(pod) == "c2"
+    await pod_flow.reconcile(POD, key_of(split.session), split.session)
+    assert isinstance(await split.place(), Again)
+    assert split.above.writes() == split.below.writes() == []
+    assert seats.of(pod) == NOWHERE
+    split.link.sessions.append(split.far)
+    split.twin(split.far, nodeName="n")
+    wiring.take_in(split.far)
+    assert seats.of(pod) == "c2", "the twin is the fact"
+    split.taken()
+    wiring.look_again(split.link)
+    assert {key_of(split.far), split.session.key(PLACEMENT, "web", "p")} <= split.taken()
+    if record != "c2/0":
+        await split.place()
+        assert split.record().startswith("c2/"), "and its record is put right"
+
+
+async def test_one_that_is_deleted_is_not_let_go_before_either(split: Split):
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    begun_before(split, metadata=going)
+    verdict = await pod_flow.reconcile(POD, key_of(split.session), split.session)
+    assert isinstance(verdict, Again)
+    assert split.above.writes() == []
+
+
+async def test_a_bound_pod_is_not_made_before_either(split: Split):
+    pod = begun_before(split, nodeName="n", record="home/0")
+    with pytest.raises(Wait, match="c2 may have a twin"):
+        placement.check(pod, split.session)
+
+
+async def test_who_is_made_after_the_start_does_not_wait_for_a_target_that_is_away(split: Split):
+    split.link.sessions.remove(split.far)
+    pod = split.pod()
+    assert await split.place() == Done()
+    assert split.record().startswith("home/")
+    placement.check(split.pod(record=split.record(), version=51), split.session)
+    split.link.stores["Pod"].discard(pod, live=True)
+    assert not split.link.seats._new
+
+
+def test_nobody_is_seated_before_anybody_has_looked(split: Split):
+    split.link.seats.known = None
+    pod = split.pod(record="home/0")
+    assert split.link.seats.of(pod) == NOWHERE
+    split.link.seats._new.clear()
+    assert split.link.seats.unproved(pod)
+
+
+def test_no_twin_is_made_beside_another(split: Split):
+    pod = split.pod(nodeName="n", record="home/0")
+    split.twin(split.far)
+    assert split.link.seats.of(pod) == HOME
+    with pytest.raises(Wait, match="its twin in c2 has to go first"):
+        placement.check(pod, split.session)
+
+
+def test_a_record_that_somebody_else_wrote_is_put_right(split: Split):
+    split.pod(record="c2/0")
+    split.taken()
+    split.pod(record="c2/0", version=51)
+    assert split.session.key(PLACEMENT, "web", "p") not in split.taken()
+    split.pod(record="home/forged", version=52)
+    assert split.session.key(PLACEMENT, "web", "p") in split.taken()
