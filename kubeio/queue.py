@@ -112,12 +112,15 @@ class FairQueue(Generic[K]):
             self._compact()
         self._arm()
 
-    def retry(self, key: K, *, low: bool = False) -> float:
-        """Want a key worked on after its own growing delay, which is returned."""
+    def retry(self, key: K, *, low: bool = False, times: float = 1.0) -> float:
+        """Want a key worked on after its own growing delay, which is returned.
+
+        `times` makes the delay longer than others', up to the same ceiling.
+        """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         seconds = backoff.delay(
-            failures, base=self._base, ceiling=self._ceiling, chance=self._chance
+            failures, base=self._base * times, ceiling=self._ceiling, chance=self._chance
         )
         self._metrics.retries.inc()
         self.add_after(key, seconds, low=low)

@@ -28,6 +28,8 @@ CONFLICTS_AT_ONCE = 5
 MOST_TOLD = 30.0
 """Seconds that a server can have a key wait, whatever it tells: a tenant's says what it likes."""
 _MANY_TOLD = 1024
+TROUBLED = 2.0
+"""How much longer a key waits whose server has failed itself, as with a store that is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ class Worker(Generic[K]):
             return "error"
         attempt = self._queue.failures(key) + 1
         if isinstance(problem, errors.KubeError):
-            delay = self._when_told(key, getattr(problem, "retry_after", None))
+            times = TROUBLED if isinstance(problem, errors.ServerProblem) else 1.0
+            delay = self._when_told(key, getattr(problem, "retry_after", None), times)
             _log.warning(
                 "reconcile.failed", problem=str(problem), attempt=attempt, again_seconds=delay
             )
@@ -177,10 +180,10 @@ class Worker(Generic[K]):
             )
         return "conflict"
 
-    def _when_told(self, key: K, told: float | None) -> float:
+    def _when_told(self, key: K, told: float | None, times: float) -> float:
         """Have a key wait for as long as its server says, also when somebody wakes it before."""
         if not told:
-            return self._later(key, None)
+            return round(self._queue.retry(key, times=times), 3)
         now, told = time.monotonic(), min(told, MOST_TOLD)
         if len(self._told) > self._many_told:
             self._told = {each: due for each, due in self._told.items() if due > now}

@@ -10,6 +10,7 @@ from kubeio.worker import Again, Done, Verdict
 from syncer import downward, kinds
 from syncer.flows import (
     addresses,
+    away,
     claims,
     disruption_budgets,
     events,
@@ -73,7 +74,9 @@ class Engine:
         try:
             by_key = _BY_KEY if session.target is None else _BY_KEY_AT_TARGETS
             run = by_key.get(key.kind)
-            if run is not None:
+            if session.target is not None and session.target.problem and key.kind != NODE:
+                verdict = await away.reconcile(key, session)
+            elif run is not None:
                 verdict = await run(key, session)
             else:
                 kind = kinds.BY_NAME[key.kind]

@@ -15,10 +15,12 @@ from kubeio import errors
 from kubeio.store import Entry
 from syncer import conditions, wiring
 from syncer.home import Home
+from syncer.keys import NODE
 from syncer.link import Link
 from syncer.rejections import STUMBLES
 from syncer.session import Session
-from syncer.targets import Target, Targets
+from syncer.special import target_nodes
+from syncer.targets import AWAY_SECONDS, Target, Targets
 from tenancy.names import NameProblemError
 from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
 from tenancy.super_clusters import HOME
@@ -45,6 +47,7 @@ class Outposts:
         self._made = made
         self._own: dict[str, Session] = {}
         self._unwire: dict[str, Callable[[], None]] = {}
+        self._away: frozenset[str] = frozenset()
         self.changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -88,7 +91,24 @@ class Outposts:
             target = self._targets.ready(name)
             if target is not None:
                 self._begin(target)
+        for session in self._own.values():
+            self._hear(session)
         return wanted >= (set(granted) & declared) - {HOME}
+
+    def _hear(self, session: Session) -> None:
+        """Queue what is to be said of a target now; when it is back, everything once."""
+        assert session.target is not None  # noqa: S101 - they are all of targets
+        name, is_away = session.name, bool(session.target.problem)
+        if is_away and name not in self._away:
+            for entry in session.stores["Pod"].list():
+                if session.pods.has(*entry.key):
+                    key = session.key("Pod", *entry.key)
+                    session.queue.add_after(key, AWAY_SECONDS, low=True)
+        elif not is_away and name in self._away:
+            for key in session.all_keys():
+                session.add(key, low=True)
+        self._away = self._away | {name} if is_away else self._away - {name}
+        session.add(session.key(NODE, "", target_nodes.name_of(name)))
 
     def _cluster(self) -> VirtualCluster | None:
         tenant = self._link.tenant

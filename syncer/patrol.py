@@ -42,7 +42,8 @@ class Patrol:
             await asyncio.sleep(self._period)
             everyone = [each for found in self._sessions.values() for each in found.values()]
             for session in everyone:
-                await self.look(session)
+                if session.target is None or not session.target.problem:
+                    await self.look(session)
 
     async def look(self, session: Session) -> int:
         """Queue every key of a session that differs; returns how many did."""

@@ -46,7 +46,9 @@ class Changes(NamedTuple):
 class PodIndex:
     """Needs and nodes of one tenant's pods."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, names_them: bool = False) -> None:
+        """`names_them`: whether a pod was taken in is asked, too; most need not remember that."""
+        self._names_them = names_them
         self.references = References()
         self._node_of: dict[tuple[str, str], str] = {}
         self._on_node: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
@@ -55,7 +57,7 @@ class PodIndex:
     def set(self, old: Entry | None, new: Entry) -> Changes:
         """Take in what a pod is now."""
         refs: Collection[Ref] = ()
-        if old is None:
+        if old is None and self._names_them:
             self._names[new.namespace].add(new.name)
         if old is None or old.uid != new.uid or old.generation != new.generation:
             refs = self.references.set(new.namespace, new.name, needs_of(new.decode()))
@@ -63,10 +65,11 @@ class PodIndex:
 
     def drop(self, old: Entry) -> Changes:
         """Take in that a pod is gone."""
-        names = self._names[old.namespace]
-        names.discard(old.name)
-        if not names:
-            del self._names[old.namespace]
+        if self._names_them:
+            names = self._names[old.namespace]
+            names.discard(old.name)
+            if not names:
+                del self._names[old.namespace]
         refs = self.references.set(old.namespace, old.name, ())
         return Changes(refs, self._move(old.key, ""))
 

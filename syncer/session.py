@@ -62,7 +62,7 @@ class Session:
         self.super_client = super_cluster.client
         self.group = group_of(self.key("", "", ""))
         """Name of its share of the queue."""
-        self.pods = PodIndex()
+        self.pods = PodIndex(names_them=link.seats.is_split)
         shown = self.stores["Node"] if target is None else Store()  # there they are not shown
         self.nodes = NodeIndex(shown, super_cluster.nodes, policy.nodes.view)
         self.view = TenantView(

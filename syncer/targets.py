@@ -10,6 +10,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,8 @@ CONNECTIONS = 16
 """For the requests of all tenants to one target."""
 LOOK_SECONDS = 10.0
 """How often a target is asked whether it is well."""
+AWAY_SECONDS = 40.0
+"""How long a target is silent before that is said of its node and its pods."""
 STEADY_SECONDS = 60.0
 """A target that was followed for so long was no failure; shorter times follow ever slower."""
 
@@ -89,6 +92,7 @@ class Target:
         """Whether its caches are complete."""
         self.problem = ""
         """Why it is away; empty while it answers."""
+        self._away_since = 0.0
 
     async def run(self) -> None:
         """Follow it until cancelled; raises KubeError or Wait when that cannot begin."""
@@ -103,6 +107,10 @@ class Target:
                 await asyncio.sleep(LOOK_SECONDS)
                 await self._look()
 
+    def away_seconds(self) -> float:
+        """Return for how long it has been away; 0 while it answers."""
+        return time.monotonic() - self._away_since if self.problem else 0.0
+
     def says(self, plan: Plan) -> None:
         """Take in what is said of it now, where that takes no new client."""
         said = (plan.spec, plan.version, plan.refusal)
@@ -115,11 +123,15 @@ class Target:
         problem = ""
         try:
             await self.client.raw("GET", "/readyz", deadline=DEADLINE_SECONDS)
-        except errors.KubeError as found:
+            self.client.breaker.answered()
+            if self.problem:  # another cluster may have come back in its place
+                await self.anchor.verify(time.monotonic())
+        except (errors.KubeError, Wait) as found:
             problem = str(found)
-        if bool(problem) != bool(self.problem):
+        is_news, self.problem = bool(problem) != bool(self.problem), problem
+        if is_news:
             _log.warning("target.away" if problem else "target.back", target=self.name)
-            self.problem = problem
+            self._away_since = time.monotonic()
             self._changed()
 
 

@@ -17,6 +17,7 @@ from syncer.fuse import Part
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes
+from syncer.targets import AWAY_SECONDS
 from tenancy import marks
 from tenancy.resources import NODES
 
@@ -49,11 +50,13 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         if shown is not None:
             await _remove(key, shown, session)
         return Done()
-    await _show(key, shown, session)
-    return Done()
+    assert session.target is not None  # noqa: S101 - such keys are of targets
+    away = session.target.away_seconds()
+    await _show(key, shown, session, is_away=away >= AWAY_SECONDS)
+    return Again(AWAY_SECONDS - away) if 0 < away < AWAY_SECONDS else Done()
 
 
-async def _show(key: Key, shown: Entry | None, session: Session) -> None:
+async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: bool) -> None:
     target = session.target
     assert target is not None  # noqa: S101 - such keys are of targets
     own = target.spec.labels
@@ -61,7 +64,9 @@ async def _show(key: Key, shown: Entry | None, session: Session) -> None:
     labels = target_nodes.labels_of(
         session.name, own, [node["metadata"].get("labels") or {} for node in below]
     )
-    wanted = target_nodes.node(session.name, target.registration, labels, target.spec.taints)
+    wanted = target_nodes.node(
+        session.name, target.registration, labels, target.spec.taints, shut=is_away
+    )
     virtual = shown.decode() if shown is not None else None
     ours = {(t["key"], t["effect"]) for t in wanted["spec"]["taints"]}
     wanted["metadata"]["annotations"][marks.TAINTS] = ",".join(
@@ -75,7 +80,7 @@ async def _show(key: Key, shown: Entry | None, session: Session) -> None:
     status = target_nodes.status(
         below,
         version=target.version,
-        problem=target.problem,
+        problem=target.problem if is_away else "",
         since=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     if virtual is None or not target_nodes.is_status_shown(virtual, status):

@@ -166,6 +166,21 @@ def lost(tenant_pod: Mapping[str, Any]) -> Object:
     }
 
 
+def not_ready(tenant_pod: Mapping[str, Any], reason: str, message: str) -> Object | None:
+    """Return the merge patch for a pod that is not ready any more; None when it was not."""
+    conditions = _own_conditions(tenant_pod)
+    there = next((item for item in conditions if item["type"] == "Ready"), None)
+    if there is None or there.get("status") != "True":
+        return None
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    said = {"status": "False", "reason": reason, "message": message, "lastTransitionTime": now}
+    listed = [{**item, **said} if item is there else dict(item) for item in conditions]
+    return {
+        "metadata": {"uid": tenant_pod["metadata"]["uid"]},
+        "status": {"conditions": listed},
+    }
+
+
 def unschedulable(tenant_pod: Mapping[str, Any], message: str) -> Object | None:
     """Return the merge patch for a pod that no node is left for; None when it says so already."""
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

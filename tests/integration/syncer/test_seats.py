@@ -299,3 +299,60 @@ async def test_a_target_that_nobody_declared_is_told(far: Far):
     assert told is not None
     assert told["reason"] == "NoSuchTarget"
     assert "There is no SuperCluster nowhere" in told["message"]
+
+
+def condition(body: Any, kind: str) -> str:
+    found = [c for c in body["status"].get("conditions", []) if c["type"] == kind]
+    return str(found[0]["status"]) if found else ""
+
+
+async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
+    far: Far, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("syncer.targets.LOOK_SECONDS", 0.2)
+    for module in ("flows.away", "flows.target_nodes", "outposts"):
+        monkeypatch.setattr(f"syncer.{module}.AWAY_SECONDS", 1.0)
+    world = far.world
+    await far.granted()
+    space = await world.namespace()
+    for name in ("stays", "goes"):
+        await world.above.create(PODS, pod(name, nodeSelector=THERE), namespace=space)
+        await far.start_pod(space, name)
+        await eventually(
+            lambda name=name: world.above.get(PODS, name, namespace=space),
+            until=lambda found: condition(found, "Ready") == "True",
+        )
+    await world.idle()
+    since = far.plane.audit_mark()
+    far.plane.pause_apiserver()
+    try:
+        await eventually(
+            lambda: world.above.get(NODES, far.node),
+            until=lambda found: condition(found, "Ready") == "Unknown",
+        )
+        node = await world.above.get(NODES, far.node)
+        assert "node.kubernetes.io/unreachable" in [t["key"] for t in node["spec"]["taints"]]
+        await eventually(
+            lambda: world.above.get(PODS, "stays", namespace=space),
+            until=lambda found: condition(found, "Ready") == "False",
+        )
+        await world.above.delete(PODS, "goes", namespace=space)
+        await world.above.create(PODS, pod("here"), namespace=space)
+        await eventually(lambda: world.twin(PODS, space, "here"))
+        assert not await _is_gone(world, space, "goes")
+    finally:
+        far.plane.resume_apiserver()
+    await eventually(
+        lambda: world.above.get(NODES, far.node),
+        until=lambda found: condition(found, "Ready") == "True",
+        within=60,
+    )
+    await far.remove_pod(space, "goes")
+    await eventually(lambda: _is_gone(world, space, "goes"))
+    await eventually(
+        lambda: world.above.get(PODS, "stays", namespace=space),
+        until=lambda found: condition(found, "Ready") == "True",
+    )
+    deleted = [path for verb, path in writes_there(far, since) if verb == "delete"]
+    assert deleted
+    assert all("/pods/goes" in path for path in deleted), deleted

@@ -9,7 +9,7 @@ import base64
 import json
 import socket
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -19,12 +19,15 @@ import yaml
 from clusterversions import catalog
 from kubeio import Object, errors
 from kubeio.client import Client
-from tenancy import resources, super_clusters
+from tenancy import marks, ownership, resources, super_clusters
+from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
+from vcmanager.held import Held
 from vcmanager.keys import Key
+from vcmanager.targets import ending
 from vcmanager.targets import reconcile as target
 from vcmanager.targets.watch import Targets
 
@@ -479,3 +482,32 @@ async def test_what_cannot_be_meant_is_refused_by_the_api(stage: Stage, name, sp
     }
     with pytest.raises(errors.Invalid, match=words):
         await stage.admin.create(resources.SUPER_CLUSTERS, body)
+
+
+async def test_what_a_tenant_has_there_goes_with_it_and_nothing_else(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    await yard.judged()
+    registration = (await yard.fresh())["metadata"]["uid"]
+    tenant = Tenant(name="vc", namespace="default", uid=fresh_name("uid"), root="default-0a0a0a-vc")
+    theirs, others = fresh_name("theirs"), fresh_name("others")
+    for name, of in ((theirs, registration), (others, "another")):
+        owner = replace(tenant, registration=of)
+        marked = {
+            "name": name,
+            "labels": ownership.labels(owner, "web"),
+            "annotations": ownership.annotations(owner, "web", "w"),
+        }
+        await yard.there.create(resources.NAMESPACES, {"metadata": marked})
+    body = {"metadata": {}, "status": {"targets": [{"name": yard.name}]}}
+    with pytest.raises(Held, match=theirs):
+        await ending.act(yard.stage.means, body, tenant)
+    for name, is_going in ((theirs, True), (others, False)):
+        found = await yard.there.get(resources.NAMESPACES, name)
+        assert ("deletionTimestamp" in found["metadata"]) is is_going
+    await yard.secret(token="wrong")
+    with pytest.raises(Held, match=marks.ABANDON):
+        await ending.act(yard.stage.means, body, tenant)
+    given_up = {"metadata": {"annotations": {marks.ABANDON: ""}}}
+    await yard.stage.admin.patch(resources.SUPER_CLUSTERS, yard.name, given_up)
+    await ending.act(yard.stage.means, body, tenant)

@@ -145,6 +145,15 @@ async def test_errors_of_the_server_back_off_without_a_traceback(problem):
     assert "exc_info" not in entry
 
 
+async def test_a_server_that_has_failed_by_itself_is_asked_half_as_often():
+    """REL-30: a store that is full."""
+    problem = errors.ServerProblem("database space exceeded", status=500)
+    worker, queue, _ = _worker(_raising(problem))
+    with structlog.testing.capture_logs():
+        found = [(await _once(worker, queue))["k"] for _ in range(5)]
+    assert found == [2.0, 4.0, 8.0, 8.0, 8.0]
+
+
 async def test_terminal_is_said_once_and_left():
     worker, queue, _ = _worker(_raising(errors.Terminal("fix the spec")))
     with structlog.testing.capture_logs() as logs:

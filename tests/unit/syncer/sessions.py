@@ -118,7 +118,7 @@ def put(store: Store, body: dict[str, Any]) -> Entry:
 class World:
     """One link with one session, its two clusters, and short ways to fill the caches."""
 
-    def __init__(self, policy: TenantPolicySpec = BASELINE) -> None:
+    def __init__(self, policy: TenantPolicySpec = BASELINE, *, is_split: bool = False) -> None:
         self.above, self.below = Api(), Api()
         self.declarations = 0
         queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
@@ -129,6 +129,7 @@ class World:
             home=self.super_cluster,
             queue=queue,
             turns=asyncio.Semaphore(),
+            is_split=is_split,
         )
         self.session = Session(
             self.link,

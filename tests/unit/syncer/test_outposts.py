@@ -30,8 +30,7 @@ class Yard:
     """One tenant, and targets that the test makes ready."""
 
     def __init__(self) -> None:
-        self.world = World()
-        self.world.link.seats.is_split = True
+        self.world = World(is_split=True)
         self.targets = Targets(self.world.super_cluster, wire=lambda _: None)
         self.sessions: dict[str, dict[str, Session]] = {"home": {TENANT.uid: self.world.session}}
         self.outposts = Outposts(self.world.link, self.targets, self.sessions, self._made)
@@ -54,7 +53,7 @@ class Yard:
         cluster = SuperCluster(Api(), name=name, registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
             name=name, registration="r1", cluster=cluster, problem="", is_ready=True,
-            spec=SuperClusterSpec(),
+            spec=SuperClusterSpec(), away_seconds=lambda: 0.0,
         )  # fmt: skip
         self.targets.followed[name] = target
         self.targets._tell()
@@ -261,3 +260,27 @@ async def test_the_condition_goes_with_the_last_grant(yard: Yard):
     before = len(yard.world.below.bodies)
     await conditions.say(yard.world.below, entry, [])  # type: ignore[arg-type]
     assert len(yard.world.below.bodies) == before + 1
+
+
+async def test_one_that_is_back_has_everything_looked_at_once(yard: Yard):
+    target = yard.ready()
+    await yard.declare("c2", named=("c2",))
+    queue, session = yard.world.link.queue, yard.sessions["c2"][TENANT.uid]
+    put(target.cluster.stores["ConfigMap"], stamped("c", "1"))
+
+    def taken() -> set[str]:
+        found = set(iter(queue.take, None))
+        for key in found:
+            queue.done(key)
+        return {key.kind for key in found if key.super_cluster == "c2"}
+
+    taken()
+    target.problem = "silent"
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    assert taken() == {"Node"}
+    target.problem = ""
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    assert taken() == {"Node", "ConfigMap"}
+    assert session.is_ready

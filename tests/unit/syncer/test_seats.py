@@ -38,9 +38,8 @@ class Split(World):
     """A tenant that is granted home and c2."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(is_split=True)
         self.there, seats = Api(), self.link.seats
-        seats.is_split = True
         seats.granted = {HOME: TargetGrant(name=HOME), "c2": TargetGrant(name="c2")}
         below = SuperCluster(self.there, name="c2", registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(

@@ -254,7 +254,7 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
     told: list[str] = []
     home = Home(Api(), namespace="vc-manager")  # type: ignore[arg-type]
     target = Target(plan, home, changed=lambda: told.append(target.problem))
-    answers: list[Exception | None] = [errors.Unavailable("no route"), None]
+    answers: list[Exception | None] = [errors.Unavailable("no route"), None, None]
 
     async def raw(*_: Any, **__: Any) -> bytes:
         answer = answers.pop(0)
@@ -262,10 +262,22 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
             raise answer
         return b"ok"
 
+    proofs: list[Exception | None] = [Wait("another cluster answers"), None]
+
+    async def verify(_: float) -> None:
+        proof = proofs.pop(0)
+        if proof is not None:
+            raise proof
+
     monkeypatch.setattr(target.client, "raw", raw)
+    monkeypatch.setattr(target.anchor, "verify", verify)
     await target._look()
     assert "no route" in target.problem
+    assert target.away_seconds() > 0
     await target._look()
+    assert "another cluster" in target.problem, "what came back is not what went"
+    await target._look()
+    assert target.away_seconds() == 0
     assert target.problem == ""
     assert [bool(each) for each in told] == [True, False]
     target.says(replace(plan, version="v1.37.0"))

@@ -1,0 +1,103 @@
+"""At no moment is a pod in two super clusters, whatever schedulers, tenants and restarts do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from kubeio.client import Client
+from kubeio.errors import KubeError
+from tenancy import marks
+from tenancy.resources import PODS
+from tests.integration.syncer.far import Far, needs_address
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.test_seats import far, own_plane, second, tenant
+from tests.support.eventually import eventually
+
+pytestmark = [needs_address, pytest.mark.thorough]
+__all__ = ["far", "own_plane", "second", "tenant"]
+
+COUNT = 8
+STEPS = 150
+REFUSED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/1 nodes are available",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+async def twins(client: Client, namespace: str) -> set[str]:
+    """Return the UIDs of the tenant pods that have a twin there."""
+    found = (await client.list(PODS, namespace=namespace))["items"]
+    return {each["metadata"]["annotations"][marks.UID] for each in found}
+
+
+async def observe(clients: Iterable[Client], namespace: str, twice: list[str]) -> None:
+    """Look at one cluster, then at the other, and at the first one again, for ever.
+
+    What the first one had before and after the other one had it was in both: a twin that moves is
+    gone from the old seat before it is made in the new one, and takes longer than this to return.
+    """
+    pair = list(clients)
+    while True:
+        for first, then in (pair, pair[::-1]):
+            before = await twins(first, namespace)
+            both = before & await twins(then, namespace)
+            twice += sorted(both & await twins(first, namespace))
+        await asyncio.sleep(0)
+
+
+async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("syncer.special.trials.REST_SECONDS", 0.3)
+    monkeypatch.setattr("syncer.flows.seat_trials._SOON_SECONDS", 0.05)
+    world, chance = far.world, random.Random(20240)  # noqa: S311 - the same steps each time
+    await world.super_node()
+    await far.granted()
+    space = await world.namespace()
+    below = world.super_namespace(space)
+    names = [f"p{number}" for number in range(COUNT)]
+    for name in names:
+        await world.above.create(PODS, pod(name), namespace=space)
+    twice: list[str] = []
+    watching = asyncio.create_task(observe((world.below, far.there), below, twice))
+    moves = 0
+    for step in range(STEPS):
+        name, act = chance.choice(names), chance.random()
+        with contextlib.suppress(KubeError):
+            if act < 0.6:
+                for client in (world.below, far.there):
+                    with contextlib.suppress(KubeError):
+                        status = {"status": {"conditions": [REFUSED]}}
+                        await client.patch(
+                            PODS, name, status, namespace=below, subresource="status"
+                        )
+                        moves += 1
+            elif act < 0.8:
+                seat = chance.choice(["home", far.name, "nowhere"])
+                forged = {"metadata": {"annotations": {marks.SEAT: f"{seat}/0123456789abcdef"}}}
+                await world.above.patch(PODS, name, forged, namespace=space)
+            else:
+                await world.above.delete(PODS, name, namespace=space, grace_seconds=0)
+                await world.above.create(PODS, pod(name), namespace=space)
+        if step % 50 == 49:
+            world.session.link.restart()  # and with it, all that is only remembered
+            await eventually(world.is_engaged)
+        await asyncio.sleep(0.05)
+    assert moves > 20
+
+    async def at_rest() -> bool:
+        above = (await world.above.list(PODS, namespace=space))["items"]
+        here, there = await twins(world.below, below), await twins(far.there, below)
+        wanted = {each["metadata"]["uid"] for each in above}
+        return here | there == wanted and not here & there
+
+    await eventually(at_rest, within=60)
+    assert not watching.done(), watching
+    watching.cancel()
+    assert twice == []
