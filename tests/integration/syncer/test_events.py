@@ -156,7 +156,7 @@ async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: World):
     await eventually(
         lambda: (
             caches.nodes.get("", hidden)
-            and caches.agents.get(HOME, agent_name)
+            and caches.agent_pods.get(HOME, agent_name)
             and caches.stores["Namespace"].get("", f"{root}-shop")
             and caches.virtual_clusters.get("default", name)
         )
