@@ -18,6 +18,7 @@ from syncer.keys import ADDRESS, NODE, PLACEMENT, TOKEN, VOLUME, Key, tenant_nam
 from syncer.kinds import Kind, Life
 from syncer.mirrors import BY_KIND
 from syncer.rejections import STUMBLES, RefusedError, RejectedError
+from syncer.seats import NOWHERE
 from syncer.session import Session, Sessions
 from syncer.special import pod_ephemeral, pod_life, pod_resize, pod_status, pods
 from syncer.special.pod_life import Step
@@ -80,7 +81,7 @@ def differs(key: Key, session: Session) -> bool:
     if kind is None:
         return False
     pair = downward.look(kind, key, session)
-    if session.is_behind(key, pair.tenant_x, pair.super_x):
+    if session.is_behind(key, pair.tenant_x, pair.super_x) or _is_elsewhere(pair, session):
         return False
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
@@ -92,6 +93,13 @@ def differs(key: Key, session: Session) -> bool:
     if decision.verdict is not Decided.COMPARE:
         return decision.verdict is not Decided.NOTHING
     return _bodies_differ(kind, pair, session)
+
+
+def _is_elsewhere(pair: Pair, session: Session) -> bool:
+    """Tell whether a pod is seated in another super cluster, and nothing of it is here."""
+    if pair.key.kind != "Pod" or pair.tenant_x is None or pair.super_x is not None:
+        return False
+    return session.link.seats.of(pair.tenant_x) not in (session.name, NOWHERE)
 
 
 def _bodies_differ(kind: Kind, pair: Pair, session: Session) -> bool:

@@ -275,7 +275,7 @@ def expression_holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool
 
 
 def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdecimal() and len(text) < 20
+    return text.removeprefix("-").isdecimal() and len(text) < 20
 
 
 def _expressions(term: Mapping[str, Any]) -> list[Mapping[str, Any]]:

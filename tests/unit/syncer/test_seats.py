@@ -11,7 +11,7 @@ import pytest
 from kubeio import errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Wait
-from syncer import downward, kinds, wiring
+from syncer import downward, kinds, patrol, wiring
 from syncer.flows import candidates, placement
 from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, PLACEMENT, Key
@@ -511,6 +511,8 @@ def test_nothing_a_pod_needs_goes_where_nothing_is_granted(split: Split, forged:
         key = split.far.key(kind, namespace, name)
         assert not downward.look(kinds.BY_NAME[kind], key, split.far).wanted
         assert key not in set(split.far.all_keys())
+    is_bound = "nodeName" in forged
+    assert (key_of(split.far) in set(split.far.all_keys())) == is_bound, "it may have to end there"
 
 
 def test_what_a_pod_that_runs_there_needs_stays_until_its_twin_goes(split: Split):
@@ -633,3 +635,11 @@ def test_a_record_that_somebody_else_wrote_is_put_right(split: Split):
     assert split.session.key(PLACEMENT, "web", "p") not in split.taken()
     split.pod(record="home/forged", version=52)
     assert split.session.key(PLACEMENT, "web", "p") in split.taken()
+
+
+def test_the_patrol_passes_by_what_is_seated_elsewhere(split: Split):
+    split.pod(record="c2/0")
+    assert not patrol.differs(key_of(split.session), split.session)
+    assert patrol.differs(key_of(split.far), split.far), "it is to be made there"
+    split.twin(split.session)
+    assert patrol.differs(key_of(split.session), split.session), "but what is stale goes"

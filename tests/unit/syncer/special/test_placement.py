@@ -93,7 +93,7 @@ def test_terms_of_affinity_are_alternatives_and_mix_both_kinds_of_labels():
         ("NotIn", ["4"], True), ("NotIn", ["5"], False),
         ("Exists", [], True), ("DoesNotExist", [], False),
         ("Gt", ["4"], True), ("Gt", ["5"], False), ("Lt", ["6"], True), ("Lt", ["5"], False),
-        ("Gt", ["x"], False), ("Gt", [], False), ("Near", ["5"], False),
+        ("Gt", ["x"], False), ("Gt", ["--1"], False), ("Gt", [], False), ("Near", ["5"], False),
     ],
 )  # fmt: skip
 def test_each_operator(operator: str, values: list[str], holds: bool):
