@@ -107,11 +107,13 @@ async def test_a_twin_that_is_bound_in_the_moment_stays(split: Split):
     pod = refused(split)
     await split.place()
     split.twin(split.far, nodeName="n")
-    split.far.super_store("Pod").list()
+    split.pod(record="c2/0", version=51)  # and is heard of meanwhile
+    assert not split.far.pods.has("web", "p")
     await pod_flow.reconcile(POD, key_of(split.far), split.far)
     assert split.there.writes() == []
     assert await split.place() == Done()
     assert split.link.seats.of(pod) == "c2"
+    assert split.far.pods.has("web", "p"), "what it needs stays, too"
 
 
 async def test_what_is_there_after_all_keeps_the_seat_closed(split: Split):
