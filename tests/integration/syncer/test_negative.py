@@ -43,6 +43,7 @@ NOT_HERE = {
     "target-container": "the API server refuses it by itself",
     "name-taken": "needs a stranger: test_a_foreign_pod_of_the_same_name_is_never_touched",
     "host-taken": "so does this: test_a_host_that_somebody_else_has_is_refused_until_it_is_free",
+    "target": "needs another super cluster; a unit test has it",
     "budget-overlap": "needs another: test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone",
     "too-many-budgets": "needs a hundred others; a unit test has them",
 }

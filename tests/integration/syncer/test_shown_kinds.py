@@ -12,7 +12,7 @@ from msgspec import structs
 
 from kubeio import Object
 from syncer import engine
-from syncer.keys import EVENT, STORE, TOKEN
+from syncer.keys import EVENT, PLACEMENT, STORE, TOKEN
 from syncer.mirrors import BY_KIND as MIRRORED
 from tenancy import marks
 from tenancy.policies import Nodes
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.thorough
 APART = {
     EVENT: "is told and never taken back: below",
     STORE: "is no object",
+    PLACEMENT: "is where a pod runs, and no object: test_seats",
     TOKEN: "is a Secret below and nothing above: test_shown",
 }
 SHOWN_KINDS = sorted({*engine._BY_KEY} - {*APART})

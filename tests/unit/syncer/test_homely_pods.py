@@ -1,0 +1,34 @@
+"""What is not carried to other super clusters is refused there, whoever seated the pod."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from syncer.flows import pod_creation
+from syncer.rejections import RejectedError
+
+CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "p", "namespace": "web"}, "spec": {"containers": [], **spec}}
+
+
+def session(target: object) -> Any:
+    return SimpleNamespace(target=target, name="c2" if target else "home")
+
+
+@pytest.mark.parametrize("spec", [{"volumes": [CLAIM]}, {"runtimeClassName": "kata"}])
+def test_a_pod_that_needs_what_is_at_home_is_refused_elsewhere(spec):
+    with pytest.raises(RejectedError) as refused:
+        pod_creation._refuse_homely(pod(**spec), session(object()))
+    assert "rule target" in str(refused.value)
+    assert "runs in c2" in str(refused.value)
+
+
+def test_at_home_and_without_such_needs_nothing_is_refused():
+    pod_creation._refuse_homely(pod(volumes=[CLAIM]), session(None))
+    pod_creation._refuse_homely(pod(), session(object()))
