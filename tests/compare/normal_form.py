@@ -30,9 +30,11 @@ NUMBERS = {
 CHANCE = {
     "Pod": frozenset({"status.resources.limits"}),
     "EndpointSlice": frozenset({"metadata.generation"}),
+    "Endpoints": frozenset({"metadata.annotations"}),
 }
 """Paths of what differs by chance, by kind: a kubelet looks into the pod's cgroup before or after
-the runtime has written there, and pods become ready one by one or together."""
+the runtime has written there, and pods become ready one by one or together. The controller of
+Endpoints notes there what woke it last, and takes that away when it is woken for nothing."""
 EVENTS_BY_CHANCE = re.compile(
     r" (Unhealthy|NoPods|WaitFor\w+|ExternalProvisioning|FailedToUpdateEndpoint\w*): "
     r"|the object has been modified|failed to sync \w+ cache: timed out"
