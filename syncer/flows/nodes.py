@@ -142,7 +142,7 @@ async def _show(key: Key, super_node: Object, shown: Entry | None, session: Sess
             status.pop(field, None)
     digest = wanted["metadata"]["annotations"][marks.DIGEST]
     if virtual is not None and not nodes.is_status_shown(virtual, status, digest):
-        written = await _apply(key, _status(key, status), shown, session, "status")
+        written = await apply(key, _status(key, status), shown, session, "status")
         if written is not None and written.get("spec") is not None:
             virtual = written  # whatever its tenant did meanwhile is in it
             wanted = nodes.node(super_node, view, virtual)
@@ -152,10 +152,10 @@ async def _show(key: Key, super_node: Object, shown: Entry | None, session: Sess
         if virtual is not None:
             # Or a taint that the tenant adds in this moment would be written over.
             wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
-        await _apply(key, wanted, shown, session)
+        await apply(key, wanted, shown, session)
     else:
         parking.settled(key, parking.TENANT, session)
-    if virtual is None and await _apply(key, _status(key, status), None, session, "status"):
+    if virtual is None and await apply(key, _status(key, status), None, session, "status"):
         made.add(key.name)
 
 
@@ -163,7 +163,7 @@ def _status(key: Key, status: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}, "status": status}
 
 
-async def _apply(
+async def apply(
     key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
 ) -> Object | None:
     """Write a part of a node, unless that is parked; returns the answer when it was written."""
@@ -198,7 +198,7 @@ async def _linger(key: Key, shown: Entry | None, session: Session) -> Verdict:
     left = session.reminders.left_to_linger(key)
     if left > 0:
         return Again(left)
-    await _remove(key, shown, session)
+    await remove(key, shown, session)
     return Done()
 
 
@@ -208,12 +208,13 @@ async def _gone_below(key: Key, shown: Entry | None, session: Session) -> Verdic
     try:
         await session.super_client.get(NODES, key.name, metadata_only=True)
     except errors.NotFound:
-        await _remove(key, shown, session)
+        await remove(key, shown, session)
         return Done()
     raise Wait("the super node lives, the cache is behind", BEHIND_SECONDS)
 
 
-async def _remove(key: Key, shown: Entry, session: Session) -> None:
+async def remove(key: Key, shown: Entry, session: Session) -> None:
+    """Take a node of ours away."""
     session.reminders.made_nodes.discard(key.name)  # what it was counts for nothing any more
     try:
         await session.tenant_client.delete(NODES, key.name, uid=shown.uid)

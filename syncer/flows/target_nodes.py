@@ -6,22 +6,15 @@ takes their objects along, so it stays as long as any does.
 
 from datetime import UTC, datetime
 
-import structlog
-
-from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
-from syncer import parking
-from syncer.expectations import BEHIND_SECONDS, Side
-from syncer.fuse import Part
+from syncer.expectations import BEHIND_SECONDS
+from syncer.flows import nodes as node_flow
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes
 from syncer.targets import AWAY_SECONDS
 from tenancy import marks
-from tenancy.resources import NODES
-
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def present(key: Key, session: Session) -> None:
@@ -48,7 +41,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         session.name
     ):
         if shown is not None:
-            await _remove(key, shown, session)
+            await node_flow.remove(key, shown, session)
         return Done()
     assert session.target is not None  # noqa: S101 - such keys are of targets
     away = session.target.away_seconds()
@@ -76,7 +69,7 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
         kept = [t for t in nodes.own_taints(virtual) if (t.get("key"), t.get("effect")) not in ours]
         wanted["spec"]["taints"] += kept
     if virtual is None or not target_nodes.is_shown(virtual, wanted):
-        await _apply(key, wanted, shown, session)
+        await node_flow.apply(key, wanted, shown, session)
     status = target_nodes.status(
         below,
         version=target.version,
@@ -85,36 +78,4 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
     )
     if virtual is None or not target_nodes.is_status_shown(virtual, status):
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}}
-        await _apply(key, {**body, "status": status}, shown, session, "status")
-
-
-async def _apply(
-    key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
-) -> None:
-    part, before = Part(key, parking.TENANT, subresource), shown.decode() if shown else {}
-    if parking.is_parked(part, body, before, session):
-        return
-    written: Object = await session.tenant_client.apply(
-        NODES, body, field_manager=marks.SYNCER, subresource=subresource
-    )
-    session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
-    session.fuse.wrote(key)
-    if shown is not None:
-        await parking.tried(
-            part,
-            body,
-            before=before,
-            answer=written,
-            resource=NODES,
-            tenant_x=shown,
-            session=session,
-        )
-
-
-async def _remove(key: Key, shown: Entry, session: Session) -> None:
-    try:
-        await session.tenant_client.delete(NODES, key.name, uid=shown.uid)
-    except errors.NotFound:
-        return
-    session.expectations.deleted(Side.TENANT, key, shown)
-    _log.info("node.removed", node=key.name)
+        await node_flow.apply(key, {**body, "status": status}, shown, session, "status")
