@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from kubeio import Object
 from kubeio.client import Client
@@ -34,23 +31,9 @@ from tests.integration.syncer.world import HOME, SYNCER, World
 from tests.support.controlplane import ACCOUNTS, ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
+from tests.support.own_address import OWN
 
 NODE = "there-1"
-
-
-def _own_address() -> str:
-    """Return an address of this machine that others could reach, empty when it has none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
-        try:
-            found.connect(("192.0.2.1", 9))
-        except OSError:
-            return ""
-        address = found.getsockname()[0]
-    return "" if address.startswith("127.") else address
-
-
-OWN = _own_address()
-needs_address = pytest.mark.skipif(not OWN, reason="this machine has no address but loopback")
 
 
 def plane_of(folder: Path) -> ControlPlane:

@@ -13,10 +13,11 @@ from kubeio.client import Client
 from kubeio.errors import KubeError
 from tenancy import marks
 from tenancy.resources import PODS
-from tests.integration.syncer.far import Far, needs_address
+from tests.integration.syncer.far import Far
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_seats import far, own_plane, second, tenant
 from tests.support.eventually import eventually
+from tests.support.own_address import needs_address
 
 pytestmark = [needs_address, pytest.mark.thorough]
 __all__ = ["far", "own_plane", "second", "tenant"]

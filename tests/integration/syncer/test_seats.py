@@ -13,12 +13,13 @@ from tenancy import marks
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer import far as fars
-from tests.integration.syncer.far import Far, far_of, needs_address
+from tests.integration.syncer.far import Far, far_of
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import begin_tenant, declare, tenant_plane
 from tests.integration.syncer.world import SYNCER, World, names_of_others
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
+from tests.support.own_address import needs_address
 
 pytestmark = needs_address
 

@@ -9,11 +9,12 @@ import pytest
 from syncer import targets
 from tenancy.resources import CONFIG_MAPS, NODES, PODS, SUPER_CLUSTERS
 from tests.integration.syncer import far as fars
-from tests.integration.syncer.far import Far, far_of, needs_address
+from tests.integration.syncer.far import Far, far_of
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import SYNCER, World
 from tests.support.controlplane import ControlPlane, Mark
 from tests.support.eventually import eventually
+from tests.support.own_address import needs_address
 
 pytestmark = needs_address
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +24,7 @@ from tests.integration.vcmanager.conftest import NAMESPACE, Stage
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
+from tests.support.own_address import OWN, needs_address
 from vcmanager.held import Held
 from vcmanager.keys import Key
 from vcmanager.targets import ending
@@ -36,19 +36,7 @@ FULL = yaml.safe_load(catalog.target_role())["rules"]
 NODES = "10.77.0.0/24"
 
 
-def _own_address() -> str:
-    """Return an address of this machine that others could reach, empty when it has none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
-        try:
-            found.connect(("192.0.2.1", 9))
-        except OSError:
-            return ""
-        address = found.getsockname()[0]
-    return "" if address.startswith("127.") else address
-
-
-OWN = _own_address()
-pytestmark = pytest.mark.skipif(not OWN, reason="this machine has no address but loopback")
+pytestmark = needs_address
 
 
 @pytest.fixture(scope="module")

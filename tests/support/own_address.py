@@ -1,0 +1,22 @@
+"""An address of this machine that others could reach: what means nobody else than itself is
+refused as a super cluster's.
+"""
+
+import socket
+
+import pytest
+
+
+def _own_address() -> str:
+    """Return an address that is not loopback, empty when there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        try:
+            found.connect(("192.0.2.1", 9))
+        except OSError:
+            return ""
+        address = found.getsockname()[0]
+    return "" if address.startswith("127.") else address
+
+
+OWN = _own_address()
+needs_address = pytest.mark.skipif(not OWN, reason="this machine has no address but loopback")
