@@ -98,6 +98,19 @@ async def doctor(
 
 @app.command()
 @on_super_cluster
+async def confirm(*, access: Access, name: flags.TargetName) -> None:
+    """Say that pods which are missing in a cluster are gone for good.
+
+    While many are missing at once, or another cluster answers, none of them counts as lost. After
+    this they do, and their controllers make others.
+    """
+    from kubectl_vc.targets import confirm as verb
+
+    await verb.run(access, terminal(), name=name)
+
+
+@app.command()
+@on_super_cluster
 async def leave(
     *,
     access: Access,

@@ -128,8 +128,15 @@ SUPER_ACCESS: tuple[Access, ...] = (
     Access(
         "tenancy.x-k8s.io",
         ("superclusters",),
-        ("list", "watch"),
-        "Which other clusters there are; their Secrets are read in the components' namespace.",
+        ("list", "watch", "patch"),
+        "Which other clusters there are; their Secrets are read in the components' namespace. Patch"
+        " takes a confirmation off once it was used.",
+    ),
+    Access(
+        "tenancy.x-k8s.io",
+        ("superclusters/status",),
+        ("patch",),
+        "The condition LossesHeld, by server-side apply.",
     ),
     Access(
         "coordination.k8s.io",

@@ -50,6 +50,7 @@ class Outposts:
         self._own: dict[str, Session] = {}
         self._unwire: dict[str, Callable[[], None]] = {}
         self._away: frozenset[str] = frozenset()
+        self._held: frozenset[str] = frozenset()
         self._begun: set[str] = set()
         self._judged: object = None
         self.changed = asyncio.Event()
@@ -122,14 +123,16 @@ class Outposts:
         """Queue what is to be said of a target now; when it is back, everything once."""
         assert session.target is not None  # noqa: S101 - they are all of targets
         name, is_away = session.name, bool(session.target.problem)
+        is_held = session.target.muster.is_held
         if is_away and name not in self._away:
             for entry in session.stores["Pod"].list():
                 if session.pods.has(*entry.key):
                     key = session.key("Pod", *entry.key)
                     session.queue.add_after(key, AWAY_SECONDS, low=True)
-        elif not is_away and name in self._away:
+        elif not is_away and (name in self._away or (name in self._held and not is_held)):
             for key in session.all_keys():
                 session.add(key, low=True)
+        self._held = self._held | {name} if is_held else self._held - {name}
         self._away = self._away | {name} if is_away else self._away - {name}
         session.add(session.key(NODE, "", target_nodes.name_of(name)))
 
@@ -164,6 +167,8 @@ class Outposts:
         session = self._own.get(name)
         if session is None or session.target is None or session.target.problem:
             return False
+        if session.target.muster.is_held:
+            return False  # what is not there may come back
         shown = session.stores[NODE].get("", target_nodes.name_of(name))
         if shown is not None and marks.SUPER_CLUSTER in shown.annotations:
             return False  # its key takes it away, which ends with the session

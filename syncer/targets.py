@@ -24,13 +24,15 @@ from kubeio.endpoint import Endpoint, digest_of
 from kubeio.reflector import Reflector
 from kubeio.store import Entry, Store
 from kubeio.worker import Wait
+from syncer import losses
 from syncer.anchor import Anchor
 from syncer.breaker import DEADLINE_SECONDS, GuardedClient
 from syncer.home import Home
+from syncer.muster import Muster
 from syncer.rejections import STUMBLES
 from syncer.supercluster import SuperCluster
 from tenancy import conditions, super_clusters
-from tenancy.resources import SECRETS
+from tenancy.resources import PODS, SECRETS
 from tenancy.specs import SpecProblemError
 from tenancy.super_clusters import HOME, SecretRef, SuperClusterSpec, SuperClusterStatus
 
@@ -72,6 +74,7 @@ class Target:
     def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
         """Make nothing happen yet; `changed` is called when anything below is another."""
         self._changed = changed
+        self._home = home
         self.spec = plan.spec
         self.version = plan.version
         self.refusal = plan.refusal
@@ -88,11 +91,21 @@ class Target:
             self.client, name=plan.name, registration=plan.registration, turns=home.turns
         )
         self.anchor = Anchor(self.client, name=plan.name, identity=plan.identity)
+        twins = self.cluster.stores[PODS.kind]
+        self.muster = Muster(
+            name=plan.name,
+            identity=plan.identity,
+            there=lambda: len(twins),
+            changed=self._held,
+        )
         self.is_ready = False
         """Whether its caches are complete."""
         self.problem = ""
         """Why it is away; empty while it answers."""
         self._away_since = 0.0
+        self._breaks = 0
+        self._news = asyncio.Event()
+        """Set when something is to be said, or a person may have said something."""
 
     async def run(self) -> None:
         """Follow it until cancelled; raises KubeError or Wait when that cannot begin."""
@@ -103,9 +116,41 @@ class Target:
             self.is_ready = True
             self._changed()
             _log.info("target.followed", target=self.name)
+            looked_at = time.monotonic()
             while True:
-                await asyncio.sleep(LOOK_SECONDS)
+                await self._say()
+                left = looked_at + LOOK_SECONDS - time.monotonic()
+                if left > 0:
+                    await _first(self._news, left)
+                    self._news.clear()
+                    continue
                 await self._look()
+                looked_at = time.monotonic()
+
+    async def prove(self, since: float) -> None:
+        """Return when what was found missing later than `since` is a proof that it is gone.
+
+        Raises Wait while many are missing at once or another cluster answers, and KubeError when
+        none does.
+        """
+        self.muster.check()
+        await self.anchor.verify(since)
+        self.muster.check()
+
+    def _held(self) -> None:
+        self._news.set()
+        self._changed()
+
+    async def _say(self) -> None:
+        """Hear whether a person said something of what is missing, and say how that is."""
+        entry = self._home.super_clusters.get("", self.name)
+        if entry is None or entry.uid != self.registration:
+            return
+        try:
+            await losses.take(self._home.client, entry, self.muster)
+            await losses.say(self._home.client, entry, self.muster)
+        except errors.KubeError as problem:  # the home cluster's trouble; said with the next look
+            _log.warning("target.not_told", target=self.name, problem=str(problem))
 
     def away_seconds(self) -> float:
         """Return for how long it has been away; 0 while it answers."""
@@ -113,6 +158,7 @@ class Target:
 
     def says(self, plan: Plan) -> None:
         """Take in what is said of it now, where that takes no new client."""
+        self._news.set()
         said = (plan.spec, plan.version, plan.refusal)
         if (self.spec, self.version, self.refusal) != said:
             self.spec, self.version, self.refusal = said
@@ -124,8 +170,10 @@ class Target:
         try:
             await self.client.raw("GET", "/readyz", deadline=DEADLINE_SECONDS)
             self.client.breaker.answered()
-            if self.problem:  # another cluster may have come back in its place
-                await self.anchor.verify(time.monotonic())
+            breaks = sum(reflector.restarts for reflector in self.cluster.reflectors)
+            if self.problem or breaks != self._breaks:
+                await self.anchor.verify(time.monotonic())  # another may have come in its place
+            self._breaks = breaks
         except (errors.KubeError, Wait) as found:
             problem = str(found)
         is_news, self.problem = bool(problem) != bool(self.problem), problem

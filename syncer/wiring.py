@@ -319,6 +319,8 @@ class SuperWiring:
                 suspect(session, Side.SUPER, key, old, new)
             if new is not None:
                 session.reminders.is_in_sight(key)
+                if kind == "Pod" and session.target is not None:
+                    _is_there(session, new)
             elif old is not None:
                 _left(session, key, old, kind=kind, live=live)
                 if news is News.FOREIGN and kind in kinds.BY_NAME and not old.deleting:
@@ -389,11 +391,22 @@ def _left(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> N
         _free_refs(session, key.namespace, last)
 
 
+def _is_there(session: Session, super_pod: Entry) -> None:
+    """Nobody misses a twin that is there in a target."""
+    annotations = {"annotations": super_pod.annotations}
+    owner = ownership.owner_of(annotations, session.tenant.registration)
+    if owner is not None and session.target is not None:
+        session.target.muster.present(session.tenant.uid, owner.uid)
+
+
 def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:
     """Remember that a bound twin is gone: its tenant pod is lost, whatever it has heard of it."""
     annotations = {"annotations": super_pod.annotations}
     owner = ownership.owner_of(annotations, session.tenant.registration)
     if owner is not None and (last.get("spec") or {}).get("nodeName"):
+        is_over = live or super_pod.deleting or pods.is_finished(last)
+        if session.target is not None and not is_over:
+            session.target.muster.absent(session.tenant.uid, owner.uid)
         session.reminders.saw_bound_twin_end(
             owner.uid,
             was_deleting=super_pod.deleting,

@@ -33,6 +33,9 @@ NETWORKS_OVERLAP = "NetworksOverlap"
 """Condition, True when something is wrong: addresses of pods or Services mean two things."""
 READY = "Ready"
 """Condition: all of the above are well."""
+LOSSES_HELD = "LossesHeld"
+"""Condition, written by the syncer and True when something is wrong: many of the pods that tenants
+have there are missing at once, and nothing is concluded from that."""
 CONDITIONS = (READY, REACHABLE, AUTHORIZED, VERSION_SUPPORTED, NETWORKS_OVERLAP)
 
 

@@ -37,14 +37,15 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         return Again(BEHIND_SECONDS)
     if shown is not None and not target_nodes.is_of_a_target(shown.decode()):
         return Done()  # the tenant's own has the name; nothing of others is touched
+    target = session.target
+    assert target is not None  # noqa: S101 - such keys are of targets
     if session.name not in session.link.seats.granted and not session.link.seats.is_any_at(
         session.name
     ):
-        if shown is not None:
+        if shown is not None and not target.muster.is_held:
             await node_flow.remove(key, shown, session)
         return Done()
-    assert session.target is not None  # noqa: S101 - such keys are of targets
-    away = session.target.away_seconds()
+    away = target.away_seconds()
     await _show(key, shown, session, is_away=away >= AWAY_SECONDS)
     return Again(AWAY_SECONDS - away) if 0 < away < AWAY_SECONDS else Done()
 

@@ -48,6 +48,8 @@ class Targets:
         self._watching: asyncio.Future[None] | None = None
         self.looks: dict[str, Look] = {}
         """By name of the SuperCluster."""
+        self.losses_told: dict[str, str] = {}
+        """Which losses were told of in Events, by name of the SuperCluster."""
 
     async def __aenter__(self) -> Self:
         """Open nothing yet."""
@@ -89,6 +91,7 @@ class Targets:
     async def forget(self, name: str) -> None:
         """Forget a SuperCluster that is gone."""
         self._unfollow(name)
+        self.losses_told.pop(name, None)
         await self.drop(name)
 
     async def drop(self, name: str) -> None:

@@ -7,7 +7,7 @@ import yaml
 
 from kubectl_vc.output import Format
 from kubectl_vc.problems import CliProblem
-from kubectl_vc.targets import doctor, join, leave, listing, manifests
+from kubectl_vc.targets import confirm, doctor, join, leave, listing, manifests
 from kubectl_vc.targets.manifests import There
 from kubeio import secret_config
 from kubeio.endpoint import Endpoint
@@ -185,3 +185,37 @@ def test_a_target_that_tenants_may_run_in_does_not_leave():
     clusters = [cluster("a", ["home", "c2"]), cluster("b", status=["c2"]), cluster("c", ["c3"])]
     with pytest.raises(CliProblem, match="shop/a, shop/b may run pods in c2"):
         leave._refuse_while_named("c2", clusters)
+
+
+def held(*listed):
+    return {"metadata": {"name": "c2", "uid": "u"}, "status": {"conditions": [*listed]}}
+
+
+def test_what_is_confirmed_is_what_the_condition_names():
+    loss = {"type": "LossesHeld", "status": "True", "message": "5 of 5 (state 0123456789abcdef), so"}
+    assert confirm.confirmed("c2", held(loss))[0] == "0123456789abcdef"
+    answers = f"another cluster answers: its kube-system is {HOME_UID}, and that of the cluster"
+    another = {"type": "Reachable", "status": "False", "reason": "IdentityChanged"}
+    word, meant = confirm.confirmed("c2", held(loss, {**another, "message": answers}))
+    assert word == HOME_UID
+    assert HOME_UID in meant
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "words"),
+    [
+        ("False", "state 0123456789abcdef", "nothing is held for c2"),
+        ("True", "5 of 5", "names no state"),
+    ],
+)
+def test_without_a_loss_there_is_nothing_to_confirm(status, message, words):
+    with pytest.raises(CliProblem, match=words):
+        confirm.confirmed("c2", held({"type": "LossesHeld", "status": status, "message": message}))
+
+
+def test_a_hold_is_something_that_a_doctor_finds():
+    loss = {"type": "LossesHeld", "status": "True", "message": "m"}
+    (found,) = doctor.findings(held(loss))
+    assert (found.check, found.result) == ("LossesHeld", "wrong")
+    (found,) = doctor.findings(held({**loss, "status": "False"}))
+    assert found.result == "ok"

@@ -19,6 +19,7 @@ from syncer import conditions
 from syncer import outposts as outposts_module
 from syncer.conditions import NO_SUCH_TARGET
 from syncer.flows import store, target_nodes
+from syncer.muster import LEAST
 from syncer.outposts import Outposts
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
@@ -26,6 +27,7 @@ from syncer.targets import Target, Targets
 from tenancy import marks, ownership
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import BODY, TENANT, Api, World, put
+from tests.unit.syncer.test_seats import muster_of
 
 
 class Yard:
@@ -55,7 +57,7 @@ class Yard:
         cluster = SuperCluster(Api(), name=name, registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
             name=name, registration="r1", cluster=cluster, problem="", is_ready=True,
-            spec=SuperClusterSpec(), away_seconds=lambda: 0.0,
+            spec=SuperClusterSpec(), muster=muster_of(name), away_seconds=lambda: 0.0,
         )  # fmt: skip
         self.targets.followed[name] = target
         self.targets._tell()
@@ -288,6 +290,26 @@ async def test_one_that_is_back_has_everything_looked_at_once(yard: Yard):
     yard.targets._tell()
     await asyncio.sleep(0.02)
     assert taken() == {"Node", "ConfigMap"}
+    assert session.is_ready
+
+
+async def test_what_is_missing_is_not_taken_for_gone_until_it_may_be(yard: Yard):
+    target = yard.ready()
+    await yard.declare("c2", named=("c2",))
+    session = yard.sessions["c2"][TENANT.uid]
+    for number in range(LEAST):
+        target.muster.absent(TENANT.uid, str(number))
+    await yard.declare("home", named=("c2",))
+    assert yard.there == ["c2", "home"], "what is not there may come back"
+    put(target.cluster.stores["ConfigMap"], stamped("c", "1"))
+    queue = yard.world.link.queue
+    for key in set(iter(queue.take, None)):
+        queue.done(key)
+    target.muster.confirm(target.muster.state)
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    kinds = {key.kind for key in iter(queue.take, None) if key.super_cluster == "c2"}
+    assert "ConfigMap" in kinds, "everything is looked at once"
     assert session.is_ready
 
 

@@ -22,13 +22,13 @@ from tests.unit.syncer.test_seats import POD, Split, key_of
 LONG_AGO = "2026-01-01T00:00:00Z"
 
 
-class Anchor:
-    """An anchor that holds, and notes that it was asked."""
+class Proof:
+    """One that holds, and notes that it was asked for."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    async def verify(self, _: float) -> None:
+    async def __call__(self, _: float) -> None:
         self.asked += 1
 
 
@@ -36,7 +36,7 @@ class Anchor:
 def split(monkeypatch: pytest.MonkeyPatch) -> Split:
     monkeypatch.setattr(candidates, "_refusal", lambda *_: "")
     made = Split()
-    made.far.target.anchor = Anchor()  # type: ignore[union-attr,assignment]
+    made.far.target.prove = Proof()  # type: ignore[union-attr,assignment]
     return made
 
 
@@ -77,7 +77,7 @@ async def test_a_pod_moves_on_once_the_old_twin_is_proved_gone(split: Split):
     gone(split)
     assert await split.place() == Done()
     assert split.there.asked[-1] == ("get", "Pod", "p"), "read live before it counts as gone"
-    assert split.far.target.anchor.asked == 1  # type: ignore[union-attr]
+    assert split.far.target.prove.asked == 1  # type: ignore[union-attr]
     assert split.record().startswith("home/")
     assert split.link.seats.of(pod) == HOME
     assert split.session.pods.has("web", "p"), "with no further event of it"

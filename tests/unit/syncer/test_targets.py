@@ -6,7 +6,7 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +17,10 @@ from syncer import access, targets
 from syncer.anchor import Anchor
 from syncer.breaker import FAILURES, Breaker
 from syncer.home import Home
+from syncer.muster import LEAST
 from syncer.supercluster import AT_TARGETS, SuperCluster
 from syncer.targets import Target, Targets
+from tenancy import marks
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import Api, put
 
@@ -241,7 +243,8 @@ def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
     assert watched <= granted
 
 
-async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: Any):
+def made_target(changed: Callable[[], None] = lambda: None) -> Target:
+    """Return a target that is not followed yet."""
     plan = targets.Plan(
         name="c2",
         registration="r1",
@@ -251,10 +254,14 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
         version="v1.36.4",
         refusal="",
     )
+    return Target(plan, Home(Api(), namespace="vc-manager"), changed=changed)  # type: ignore[arg-type]
+
+
+async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: Any):
     told: list[str] = []
-    home = Home(Api(), namespace="vc-manager")  # type: ignore[arg-type]
-    target = Target(plan, home, changed=lambda: told.append(target.problem))
-    answers: list[Exception | None] = [errors.Unavailable("no route"), None, None]
+    target = made_target(lambda: told.append(target.problem))
+    plan: Any = SimpleNamespace(spec=target.spec, version=target.version, refusal="")
+    answers: list[Exception | None] = [errors.Unavailable("no route"), None, None, None, None]
 
     async def raw(*_: Any, **__: Any) -> bytes:
         answer = answers.pop(0)
@@ -280,9 +287,66 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
     assert target.away_seconds() == 0
     assert target.problem == ""
     assert [bool(each) for each in told] == [True, False]
-    target.says(replace(plan, version="v1.37.0"))
-    target.says(replace(plan, version="v1.37.0"))
+    await target._look()
+    assert proofs == [], "as long as it goes on to answer it is the same"
+    target.cluster.reflectors[0].restarts += 1
+    proofs.append(Wait("another cluster answers"))
+    await target._look()
+    assert "another cluster" in target.problem, "it was exchanged between two looks"
+    target.problem = ""
+    told.pop()
+    plan.version = "v1.37.0"
+    target.says(plan)
+    target.says(plan)
     assert (target.version, len(told)) == ("v1.37.0", 3)
+
+
+async def test_what_is_missing_is_proved_by_the_anchor_unless_much_is(monkeypatch: Any):
+    target = made_target()
+    asked: list[float] = []
+
+    async def verify(since: float) -> None:
+        asked.append(since)
+        if since == 2.0:  # a list came meanwhile
+            for number in range(LEAST):
+                target.muster.absent("t", str(number))
+
+    monkeypatch.setattr(target.anchor, "verify", verify)
+    await target.prove(1.0)
+    assert asked == [1.0]
+    with pytest.raises(Wait, match="many pods are missing"):
+        await target.prove(2.0)
+    with pytest.raises(Wait, match="many pods are missing"):
+        await target.prove(3.0)
+    assert asked == [1.0, 2.0]
+
+
+async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any):
+    target = made_target()
+    home: Any = target._home
+    metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}})
+    await target._say()
+    assert home.client.asked == []
+    for number in range(LEAST):
+        target.muster.absent("t", str(number))
+    assert target._news.is_set()
+    home.client.refusals["apply"] = errors.Unavailable("silent")
+    await target._say()
+    home.client.refusals.clear()
+    await target._say()
+    said = home.client.bodies[-1]["status"]["conditions"]
+    word = {marks.CONFIRM_LOSSES: target.muster.state}
+    metadata |= {"resourceVersion": "2", "annotations": word}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
+    await target._say()
+    assert not target.muster.is_held
+    assert home.client.bodies[-1]["status"]["conditions"][0]["status"] == "False"
+    metadata |= {"resourceVersion": "3", "uid": "r2"}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
+    before = len(home.client.asked)
+    await target._say()
+    assert len(home.client.asked) == before, "that is another registration"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,276 @@
+"""Many pods of a target that are missing at once: nothing is concluded until a person says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from kubeio import errors
+from kubeio.store import Entry, parse
+from kubeio.worker import Wait
+from syncer import losses, muster, wiring
+from syncer.muster import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
+from tenancy import conditions, marks
+from tests.unit.syncer.sessions import TENANT, Api
+from tests.unit.syncer.test_seats import Split, key_of
+
+IDENTITY = "0b7c4a52-4bd2-4a3e-9c6e-111111111111"
+RUNNING = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+
+
+class Field:
+    """A muster with a clock and a number of pods that the test sets."""
+
+    def __init__(self, there: int = 0) -> None:
+        self.now, self.there, self.changes = 1000.0, there, 0
+        self.muster = Muster(
+            name="c2",
+            identity=IDENTITY,
+            there=lambda: self.there,
+            changed=self._changed,
+            clock=lambda: self.now,
+        )
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def lose(self, *numbers: int, tenant: str = "t") -> None:
+        for number in numbers:
+            self.muster.absent(tenant, f"u{number}")
+
+
+@pytest.mark.parametrize(
+    ("missing", "there", "is_held"),
+    [
+        (LEAST - 1, 0, False), (LEAST, 0, True), (LEAST, 19, True), (LEAST, 20, False),
+        (20, 80, False), (21, 79, True),
+    ],
+)  # fmt: skip
+def test_more_than_a_fifth_is_a_loss_and_a_few_never_are(missing: int, there: int, is_held: bool):
+    field = Field(there)
+    field.lose(*range(missing))
+    assert field.muster.is_held is is_held
+    assert field.changes == is_held
+    if is_held:
+        with pytest.raises(Wait, match="many pods are missing in c2"):
+            field.muster.check()
+    else:
+        field.muster.check()
+
+
+def test_those_of_all_tenants_count_and_each_once():
+    field = Field()
+    for tenant in ("a", "b", "c"):
+        field.lose(1, 1, tenant=tenant)
+    assert not field.muster.is_held
+    field.lose(2, tenant="a")
+    field.lose(2, tenant="b")
+    assert field.muster.is_held
+
+
+def test_what_is_there_again_ends_it():
+    field = Field(5)
+    field.lose(*range(LEAST))
+    field.muster.present("t", "u9")
+    assert field.muster.is_held
+    field.muster.present("t", "u1")
+    assert not field.muster.is_held
+    assert field.changes == 2
+
+
+def test_what_went_long_ago_counts_no_more_unless_it_is_held():
+    field = Field()
+    field.lose(*range(LEAST - 1))
+    field.now += COUNTS_SECONDS + 1
+    field.lose(9)
+    assert not field.muster.is_held
+    field.lose(*range(LEAST))
+    assert field.muster.is_held
+    field.now += COUNTS_SECONDS + 1
+    field.lose(10)
+    assert field.muster.is_held
+
+
+def test_a_word_is_about_the_very_pods_that_were_named_and_counts_once():
+    field = Field()
+    field.lose(*range(LEAST))
+    first = field.muster.state
+    assert conditions.named_state(field.muster.message) == first
+    assert "`kubectl vc target confirm c2`" in field.muster.message
+    assert f"{LEAST} of the {LEAST} pods" in field.muster.message
+    field.lose(7)
+    assert not field.muster.confirm(first)
+    assert field.muster.is_held
+    assert field.muster.confirm(field.muster.state)
+    assert not field.muster.is_held
+    field.lose(*range(LEAST))
+    assert not field.muster.is_held, "a session that begins anew counts them again"
+    field.lose(*range(20, 20 + LEAST))
+    assert field.muster.is_held
+    assert not field.muster.confirm(first)
+
+
+def test_a_word_for_a_cluster_that_was_made_anew_holds_for_its_beginning():
+    field = Field()
+    assert field.muster.confirm(IDENTITY)
+    field.lose(*range(LEAST))
+    assert not field.muster.is_held
+    field.now += FORGIVES_SECONDS
+    field.lose(*range(LEAST))
+    assert field.muster.is_held
+    assert field.muster.confirm(IDENTITY)
+    assert not field.muster.is_held
+    assert not field.muster.confirm("")
+
+
+def test_a_tenant_that_is_no_more_misses_nothing():
+    field = Field()
+    field.lose(*range(LEAST))
+    field.lose(1, tenant="other")
+    field.muster.forget("t")
+    assert not field.muster.is_held
+    assert len(field.muster._missing) == 1
+
+
+# --- where it is counted --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def split() -> Split:
+    made = Split()
+    made.far.target.muster = Field().muster  # type: ignore[union-attr]
+    wiring.SuperWiring(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
+    return made
+
+
+def bound(split: Split, number: int, **status: Any) -> Entry:
+    """Have a tenant pod that ran in the target."""
+    entry = split.pod(f"p{number}", nodeName="target-c2")
+    body = entry.decode()
+    body["metadata"]["resourceVersion"] = "51"
+    body["status"] = {**RUNNING, **status}
+    made = parse(orjson.dumps(body))
+    split.link.stores["Pod"].put(made, live=True)
+    return made
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_a_list_without_them_counts_and_events_do_not(split: Split, is_live: bool):
+    for number in range(LEAST):
+        bound(split, number)
+        split.twin(split.far, f"p{number}", nodeName="n")
+    store = split.far.super_store("Pod")
+    for entry in store.list():
+        store.discard(entry, live=is_live)
+    assert split.far.target is not None
+    assert split.far.target.muster.is_held is not is_live
+    split.twin(split.far, "p1", nodeName="n")
+    assert not split.far.target.muster.is_held
+
+
+def test_those_that_never_ran_or_are_over_do_not_count(split: Split):
+    store = split.far.super_store("Pod")
+    for number in range(LEAST):
+        bound(split, number)
+        split.twin(split.far, f"p{number}")
+    for entry in store.list():
+        store.discard(entry, live=False)
+    assert split.far.target is not None
+    assert not split.far.target.muster._missing
+
+
+async def test_a_session_that_begins_counts_what_should_be_there(split: Split):
+    for number in range(LEAST):
+        bound(split, number)
+    bound(split, 20, phase="Succeeded")
+    split.pod("unbound")
+    split.twin(split.far, "p20", nodeName="n")
+    assert split.far.target is not None
+    found = split.far.target.muster
+    split.far.start()
+    assert {each.uid for each in found._missing} == {f"p{n}-uid" for n in range(LEAST)}
+    assert found.is_held
+
+
+@pytest.mark.parametrize("going", [False, True])
+async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
+    from syncer.engine import Engine  # noqa: PLC0415 - only here
+
+    for number in range(LEAST):
+        bound(split, number)
+    if going:
+        body = bound(split, 0).decode()
+        times = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+        body["metadata"] |= {**times, "resourceVersion": "52"}
+        split.link.stores["Pod"].put(parse(orjson.dumps(body)), live=True)
+    muster.call(split.far)
+    target: Any = split.far.target
+
+    async def prove(_: float) -> None:
+        target.muster.check()
+
+    target.prove = prove
+    engine = Engine({"c2": {TENANT.uid: split.far}})
+    with pytest.raises(Wait, match="many pods"):
+        await engine.reconcile(key_of(split.far, "p0"))
+    assert split.above.writes() == []
+    assert target.muster.confirm(target.muster.state)
+    await engine.reconcile(key_of(split.far, "p0"))
+    assert split.above.writes() != []
+
+
+# --- what is said ---------------------------------------------------------------------------------
+
+
+def declared(*listed: dict[str, Any], word: str = "") -> Entry:
+    annotations = {marks.CONFIRM_LOSSES: word} if word else {}
+    metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1", "annotations": annotations}
+    body = {"metadata": metadata, "status": {"conditions": [*listed]}}
+    return parse(orjson.dumps(body))
+
+
+async def test_it_is_said_once_and_so_is_its_end():
+    field, api = Field(), Api()
+    await losses.say(api, declared(), field.muster)  # type: ignore[arg-type]
+    assert api.asked == [], "one that never lost anything is left alone"
+    field.lose(*range(LEAST))
+    await losses.say(api, declared(), field.muster)  # type: ignore[arg-type]
+    (said,) = api.bodies[-1]["status"]["conditions"]
+    assert (said["type"], said["status"], said["reason"]) == ("LossesHeld", "True", "PodsMissing")
+    await losses.say(api, declared(said), field.muster)  # type: ignore[arg-type]
+    assert len(api.bodies) == 1
+    field.there = 100
+    await losses.say(api, declared(said), field.muster)  # type: ignore[arg-type]
+    assert len(api.bodies) == 1, "pods that come and go are no news"
+    field.muster.confirm(field.muster.state)
+    await losses.say(api, declared(said), field.muster)  # type: ignore[arg-type]
+    (said,) = api.bodies[-1]["status"]["conditions"]
+    assert (said["status"], said["reason"]) == ("False", "NothingMissing")
+    await losses.say(api, declared(said), field.muster)  # type: ignore[arg-type]
+    assert len(api.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "is_taken_off", "is_held"),
+    [
+        ("", False, True), ("0123456789abcdef", True, True), ("state", True, False),
+        ("0b7c4a52-4bd2-4a3e-9c6e-222222222222", False, True), (IDENTITY, True, False),
+    ],
+)  # fmt: skip
+async def test_a_word_is_used_up_by_being_read(word: str, is_taken_off: bool, is_held: bool):
+    field, api = Field(), Api()
+    field.lose(*range(LEAST))
+    word = field.muster.state if word == "state" else word
+    await losses.take(api, declared(word=word), field.muster)  # type: ignore[arg-type]
+    assert field.muster.is_held is is_held
+    assert bool(api.writes("SuperCluster")) is is_taken_off
+    if is_taken_off:
+        assert {"op": "test", "path": "/metadata/uid", "value": "r1"} in api.bodies[-1]
+
+
+async def test_a_word_that_was_changed_meanwhile_stays():
+    field, api = Field(), Api()
+    api.refusals["patch"] = errors.Invalid("the test failed")
+    await losses.take(api, declared(word="0123456789abcdef"), field.muster)  # type: ignore[arg-type]
