@@ -206,5 +206,12 @@ TENANT_ACCESS: tuple[Access, ...] = (
         ("list", "watch", "create", "delete"),
         "Addresses that are taken below are reserved.",
     ),
+    Access(
+        "coordination.k8s.io",
+        ("leases",),
+        ("create", "patch"),
+        "Since when a node's cluster answers, renewed with each answer, where a node stands for a"
+        " whole other cluster.",
+    ),
     Access("", ("events",), ("get", "create", "patch"), "What became of an object, and why."),
 )

@@ -102,6 +102,8 @@ class Target:
         """Whether its caches are complete."""
         self.problem = ""
         """Why it is away; empty while it answers."""
+        self.answered_at = 0.0
+        """When it last answered well, by the monotonic clock."""
         self._away_since = 0.0
         self._breaks = 0
         self._news = asyncio.Event()
@@ -113,7 +115,7 @@ class Target:
             await self.anchor.verify(0.0)
             group.create_task(self.cluster.run(), name=f"target-{self.name}")
             await self.cluster.wait_synced()
-            self.is_ready = True
+            self.is_ready, self.answered_at = True, time.monotonic()
             self._changed()
             _log.info("target.followed", target=self.name)
             looked_at = time.monotonic()
@@ -166,7 +168,7 @@ class Target:
 
     async def _look(self) -> None:
         """Find out whether it is away."""
-        problem = ""
+        problem, asked_at = "", time.monotonic()
         try:
             await self.client.raw("GET", "/readyz", deadline=DEADLINE_SECONDS)
             self.client.breaker.answered()
@@ -174,6 +176,7 @@ class Target:
             if self.problem or breaks != self._breaks:
                 await self.anchor.verify(time.monotonic())  # another may have come in its place
             self._breaks = breaks
+            self.answered_at = asked_at
         except (errors.KubeError, Wait) as found:
             problem = str(found)
         is_news, self.problem = bool(problem) != bool(self.problem), problem

@@ -10,6 +10,7 @@ from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
 from syncer.expectations import BEHIND_SECONDS
 from syncer.flows import nodes as node_flow
+from syncer.flows import target_leases
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes
@@ -47,6 +48,8 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         return Done()
     away = target.away_seconds()
     await _show(key, shown, session, is_away=away >= AWAY_SECONDS)
+    if shown is not None and not away:
+        target_leases.demand(session)
     return Again(AWAY_SECONDS - away) if 0 < away < AWAY_SECONDS else Done()
 
 
