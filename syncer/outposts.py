@@ -7,7 +7,9 @@ for it; and it goes on naming it until nothing is left.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, MutableMapping
+from typing import Any
 
 import structlog
 
@@ -28,6 +30,8 @@ from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluste
 from tenancy.super_clusters import HOME
 
 RETRY_SECONDS = 10.0
+TELL_SECONDS = 5.0
+"""How often it is written how many pods a tenant has in its targets, at most."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -54,10 +58,16 @@ class Outposts:
         self._begun: set[str] = set()
         self._judged: object = None
         self.changed = asyncio.Event()
+        self._recount = asyncio.Event()
+        """Set a while after a pod came or went."""
+        self._counting: asyncio.TimerHandle | None = None
+        self._named: frozenset[str] = frozenset()
+        self._told: list[dict[str, Any]] | None = None
 
     async def run(self) -> None:
         """Keep them until cancelled, and end them then."""
         unsubscribe = self._targets.subscribe(self.changed.set)
+        self._link.seats.counted = self._count
         try:
             while True:
                 self.changed.clear()
@@ -66,12 +76,34 @@ class Outposts:
                 except STUMBLES as problem:  # or the tenant would have no more of them, unheard
                     _log.error("tenant.targets_stumbled", exc_info=problem)
                     is_done = False
-                seconds = None if is_done else RETRY_SECONDS
-                await _first(self.changed, seconds)
+                await self._told_until_changed(None if is_done else RETRY_SECONDS)
         finally:
             unsubscribe()
+            self._link.seats.counted = _nobody
+            if self._counting is not None:
+                self._counting.cancel()
             for name in list(self._own):
                 self._forget(name)
+
+    def _count(self, name: str) -> None:
+        """A pod came or went: say so before long, and once for all that come meanwhile."""
+        if name != HOME and self._counting is None:
+            self._counting = asyncio.get_running_loop().call_later(TELL_SECONDS, self._counted)
+
+    def _counted(self) -> None:
+        self._counting = None
+        self._recount.set()
+
+    async def _told_until_changed(self, seconds: float | None) -> None:
+        """Wait for a change or for some time, and say meanwhile how many pods are where."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self.changed.is_set():
+                    await _any_of(self.changed, self._recount)
+                    if self._recount.is_set():
+                        self._recount.clear()
+                        if not await self._tell(self._named):
+                            self._count("")
 
     async def _look(self) -> bool:
         """Begin and end what is to be; tells whether all of it was done."""
@@ -108,6 +140,8 @@ class Outposts:
         self._look_again()
         for session in self._own.values():
             self._hear(session)
+        self._named = frozenset(wanted)
+        is_said = is_said and await self._tell(wanted)
         is_left = wanted - set(granted)  # nobody tells when the last of it goes
         return is_said and not is_left and wanted >= (set(granted) & declared) - {HOME}
 
@@ -175,18 +209,39 @@ class Outposts:
         is_left = any(True for _ in session.super_cluster.owned_by(self._link.tenant.uid))
         return not is_left and not self._link.seats.is_any_at(name)
 
-    async def _say(self, names: set[str]) -> bool:
-        """Write where something of the tenant may be; tells whether that worked."""
+    async def _say(self, names: Collection[str]) -> bool:
+        """Write where something of the tenant may be, and how much; tells whether that worked."""
         tenant = self._link.tenant
         entry = _entry(self._link.home, tenant.namespace, tenant.name)
         if entry is None:
             return False
+        listed = [self._sentence(name) for name in sorted(names)]
         try:
-            await conditions.say_targets(self._link.home.client, entry, sorted(names))
+            await conditions.say_targets(self._link.home.client, entry, listed)
         except errors.KubeError as problem:
             _log.warning("tenant.targets_not_told", tenant=tenant.root, problem=str(problem))
             return False
+        self._told = listed
         return True
+
+    async def _tell(self, names: Collection[str]) -> bool:
+        """As `_say`, unless that is said already, or nothing is to be said any more."""
+        cluster = self._cluster()
+        if cluster is None:
+            return True
+        if self._told is None:  # nobody has since this began
+            said = cluster.status.targets
+            self._told = [_listed(each.name, each.phase, each.pods) for each in said]
+        if self._told == [self._sentence(name) for name in sorted(names)]:
+            return True
+        return await self._say(names)
+
+    def _sentence(self, name: str) -> dict[str, Any]:
+        """Return what is said of one target."""
+        target, seats = self._targets.ready(name), self._link.seats
+        is_away = target is None or bool(target.problem)
+        phase = "Draining" if name not in seats.granted else "Away" if is_away else "Granted"
+        return _listed(name, phase, seats.pods_at(name))
 
     def _begin(self, target: Target) -> None:
         session = self._made(target)
@@ -222,10 +277,19 @@ def _entry(home: Home, namespace: str, name: str) -> Entry | None:
     return home.virtual_clusters.get(namespace, name)
 
 
-async def _first(changed: asyncio.Event, seconds: float | None) -> None:
-    """Wait for a change or for some time, whichever comes first."""
+def _nobody(_: str) -> None:
+    """Nobody counts any more."""
+
+
+def _listed(name: str, phase: str, pods: int) -> dict[str, Any]:
+    return {"name": name, "phase": phase, "pods": pods}
+
+
+async def _any_of(*events: asyncio.Event) -> None:
+    """Wait until one of several is set."""
+    waiting = [asyncio.ensure_future(each.wait()) for each in events]
     try:
-        async with asyncio.timeout(seconds):
-            await changed.wait()
-    except TimeoutError:
-        return
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()

@@ -75,10 +75,13 @@ class Seats:
         self.untouched: Collection[str] = ()
         """Those of them in which there was nothing before we began, and is nothing yet."""
         self.twin_at = has_twin
+        self.counted: Callable[[str], None] = lambda _: None
+        """Called with a super cluster that has a pod more or less."""
         self._follows = follows
         self._new: set[str] = set()
         self._taken: dict[str, _Taken] = {}
         self._peers: Counter[_Taken] = Counter()
+        self._pods: Counter[str] = Counter()
         self._leaving: dict[str, str] = {}
         self._promised: dict[str, Inventory] = {}
         self._trials: dict[str, Trial] = {}
@@ -130,6 +133,8 @@ class Seats:
         self.forget(pod.uid)
         taken = self._taken[pod.uid] = _Taken(name, controller_of(pod))
         self._peers[taken] += 1
+        self._pods[name] += 1
+        self.counted(name)
 
     def promise(self, uid: str, inventory: Inventory, requests: Amounts) -> None:
         """Count what a pod asks as taken where it was just seated."""
@@ -193,6 +198,8 @@ class Seats:
             self._peers[taken] -= 1
             if not self._peers[taken]:
                 del self._peers[taken]
+            self._pods[taken.name] -= 1
+            self.counted(taken.name)
 
     def release(self) -> None:
         """The link ends: what was promised is nobody's any more."""
@@ -207,9 +214,11 @@ class Seats:
 
     def is_any_at(self, name: str) -> bool:
         """Tell whether any pod is seated in a super cluster, or on its way out of it."""
-        return name in self._leaving.values() or any(
-            taken.name == name for taken in self._taken.values()
-        )
+        return name in self._leaving.values() or self.pods_at(name) > 0
+
+    def pods_at(self, name: str) -> int:
+        """Count the pods that are seated in a super cluster."""
+        return self._pods[name]
 
     def _seen(self, pod: Entry) -> str:
         """Return where a pod was seated before we began; a bound pod never moves."""

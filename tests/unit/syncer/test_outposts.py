@@ -70,11 +70,18 @@ class Yard:
             **BODY,
             "metadata": {**BODY["metadata"], "resourceVersion": str(self.revision)},  # type: ignore[dict-item]
             "spec": {**BODY["spec"], "targets": [{"name": name} for name in granted]},  # type: ignore[dict-item]
-            "status": {**BODY["status"], "targets": [{"name": name} for name in named]},  # type: ignore[dict-item]
+            "status": {**BODY["status"], "targets": [self.phase(name, granted) for name in named]},  # type: ignore[dict-item]
         }
         put(self.world.super_cluster.virtual_clusters, body)
         self.outposts.changed.set()
         await asyncio.sleep(0.02)
+
+    def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:
+        """Return what is said of a target that is as it should be, or was never followed."""
+        target: Any = self.targets.ready(name)
+        phase = "Away" if target is None or target.problem else "Granted"
+        pods = self.world.link.seats.pods_at(name)
+        return {"name": name, "phase": phase if name in granted else "Draining", "pods": pods}
 
     def said(self) -> list[list[str]]:
         """Return each list of targets that was written."""
@@ -311,6 +318,53 @@ async def test_what_is_missing_is_not_taken_for_gone_until_it_may_be(yard: Yard)
     kinds = {key.kind for key in iter(queue.take, None) if key.super_cluster == "c2"}
     assert "ConfigMap" in kinds, "everything is looked at once"
     assert session.is_ready
+
+
+def phases(yard: Yard) -> list[Any]:
+    """Return what was said of the one target, each time."""
+    bodies = [body["status"]["targets"] for body in yard.world.below.bodies if "status" in body]
+    return [(each["phase"], each["pods"]) for listed in bodies for each in listed]
+
+
+async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 0.02)
+    target = yard.ready()
+    await yard.declare("c2")
+    assert phases(yard) == [("Granted", 0)]
+    seats = yard.world.link.seats
+    for number in range(20):
+        seats.take(pod_of(yard, name=f"p{number}", uid=f"u{number}"), "c2")
+    seats.take(pod_of(yard, name="h", uid="h"), "home")
+    assert len(phases(yard)) == 1
+    await asyncio.sleep(0.1)
+    assert phases(yard)[1:] == [("Granted", 20)], "once for all of them"
+    seats.gone("u1")
+    seats.take(pod_of(yard, name="p1", uid="u1"), "c2")
+    await asyncio.sleep(0.1)
+    assert len(phases(yard)) == 2, "nothing is new"
+    target.problem = "silent"
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    assert phases(yard)[-1] == ("Away", 20)
+    target.problem = ""
+    await yard.declare("home", named=("c2",))
+    assert phases(yard)[-1] == ("Draining", 20)
+
+
+async def test_a_count_that_could_not_be_written_is_tried_again(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 0.02)
+    yard.ready()
+    await yard.declare("c2", named=("c2",))
+    yard.world.below.refusals["apply VirtualCluster"] = errors.Unavailable("silent")
+    yard.world.link.seats.take(pod_of(yard), "c2")
+    await asyncio.sleep(0.06)
+    yard.world.below.refusals.clear()
+    await asyncio.sleep(0.06)
+    assert phases(yard)[-1] == ("Granted", 1)
 
 
 # --- what changes while something is written ------------------------------------------------------
