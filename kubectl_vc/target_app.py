@@ -16,6 +16,7 @@ from kubectl_vc.problems import UsageProblem
 
 MANAGER_NAMESPACE = "vc-manager"
 ONE_MINUTE = 60.0
+FIVE_MINUTES = 300.0
 
 app = typer.Typer(
     help="Clusters that are to run pods of tenants.",
@@ -119,11 +120,15 @@ async def leave(
     target_context: flags.TargetContext = "",
     manager_namespace: flags.ManagerNamespace = MANAGER_NAMESPACE,
     ignore_not_found: flags.IgnoreNotFound = False,
+    drain: flags.Drain = False,
+    timeout: flags.Timeout = FIVE_MINUTES,
     dry_run: flags.DryRun = False,
 ) -> None:
     """Forget another cluster, and remove the account there.
 
-    Refused while a VirtualCluster names it. Without a kubeconfig of the other cluster, what is left
+    Refused while a VirtualCluster names it, or has something there. With --drain it is taken from
+    all of them first: their pods are evicted as their budgets let them, what is left is told, and
+    the cluster leaves once nothing is. Without a kubeconfig of the other cluster, what is left
     there is told.
     """
     from kubectl_vc.targets import leave as verb
@@ -136,6 +141,8 @@ async def leave(
             kubeconfig=target_kubeconfig,
             context=target_context,
             namespace=manager_namespace,
+            drains=drain,
+            seconds=timeout,
         ),
         ignore_not_found=ignore_not_found,
         dry_run=dry_run,

@@ -178,6 +178,12 @@ TENANT_ACCESS: tuple[Access, ...] = (
     ),
     Access("", ("persistentvolumes/status",), ("patch",), "And how they are."),
     Access("", ("pods/binding",), ("create",), "A pod is bound to the node its twin runs on."),
+    Access(
+        "",
+        ("pods/eviction",),
+        ("create",),
+        "Pods leave a super cluster that is granted no more, as their budgets let them.",
+    ),
     Access("", ("configmaps",), ("create",), "The ConfigMap by which the store is known again."),
     Access(
         "",

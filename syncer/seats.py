@@ -75,6 +75,8 @@ class Seats:
         self.untouched: Collection[str] = ()
         """Those of them in which there was nothing before we began, and is nothing yet."""
         self.twin_at = has_twin
+        self.spread: set[str] = set()
+        """UIDs of the Services of which it was told that they have pods in several."""
         self.counted: Callable[[str], None] = lambda _: None
         """Called with a super cluster that has a pod more or less."""
         self._follows = follows

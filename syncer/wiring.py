@@ -197,7 +197,10 @@ def look_again(link: Link) -> None:
     sessions = [each for each in link.sessions if isinstance(each, Session)]
     for entry in link.stores["Pod"].list():
         link.seats.look_again(entry)
-        for session in sessions if not node_of(entry) else ():
+        is_bound = bool(node_of(entry))
+        for session in sessions:
+            if is_bound and not (session.target is not None and session.pods.has(*entry.key)):
+                continue  # those that are bound stay, but for a target that is granted no more
             session.add(session.key("Pod", *entry.key), low=True)
             if session.target is None:
                 session.add(session.key(PLACEMENT, *entry.key), low=True)

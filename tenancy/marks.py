@@ -85,6 +85,9 @@ VIRTUAL_NODE = f"{DOMAIN}/virtualnode"
 TAINTS = f"{DOMAIN}/taints"
 """Annotation of a virtual node: `key:effect` of each taint that we show, comma-separated; the
 others are the tenant's own."""
+CORDONED = f"{DOMAIN}/cordoned"
+"""Annotation of the node that stands for a target: `true` while we keep it unschedulable, as the
+target is granted no more."""
 MIRRORED = f"{DOMAIN}/mirrored"
 """Label, `true` on classes, drivers and volumes of the super cluster that we show in a tenant."""
 RESERVED_ADDRESS = f"{DOMAIN}/reserved-address"

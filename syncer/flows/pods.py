@@ -21,12 +21,14 @@ from syncer.deletion import Target
 from syncer.downward import Pair
 from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.flows import (
+    draining,
     nodes,
     placement,
     pod_changes,
     pod_creation,
     pod_placement,
     seat_trials,
+    spread,
     target_nodes,
 )
 from syncer.keys import Key, tenant_namespace
@@ -187,7 +189,7 @@ async def _follow(both: Both) -> Verdict:
     if isinstance(problem, Wait):
         raise problem
     await denials.tell_refusal(both.kind, both.tenant_x, problem, session)
-    return Done()
+    return await draining.look(both.tenant_x, both.side, session)
 
 
 async def _bind(both: Both, node: str) -> None:
@@ -210,6 +212,7 @@ async def _bind(both: Both, node: str) -> None:
         PODS, binding, name=both.key.name, subresource="binding", field_manager=marks.SYNCER
     )
     both.session.expectations.changed(Side.TENANT, both.key, both.tenant_x, taken=True)
+    await spread.look(both.tenant_x, both.session)
     _log.debug("tenant.bound", node=node)
 
 

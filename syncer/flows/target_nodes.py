@@ -10,7 +10,7 @@ from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
 from syncer.expectations import BEHIND_SECONDS
 from syncer.flows import nodes as node_flow
-from syncer.flows import target_leases
+from syncer.flows import draining, target_leases
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes
@@ -62,7 +62,12 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
         session.name, own, [node["metadata"].get("labels") or {} for node in below]
     )
     wanted = target_nodes.node(
-        session.name, target.registration, labels, target.spec.taints, shut=is_away
+        session.name,
+        target.registration,
+        labels,
+        target.spec.taints,
+        shut=is_away,
+        is_cordoned=draining.is_withdrawn(session),
     )
     virtual = shown.decode() if shown is not None else None
     ours = {(t["key"], t["effect"]) for t in wanted["spec"]["taints"]}
@@ -73,6 +78,9 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
         kept = [t for t in nodes.own_taints(virtual) if (t.get("key"), t.get("effect")) not in ours]
         wanted["spec"]["taints"] += kept
     if virtual is None or not target_nodes.is_shown(virtual, wanted):
+        if virtual is not None:
+            # Or a taint that the tenant adds in this moment would be written over.
+            wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
         await node_flow.apply(key, wanted, shown, session)
     status = target_nodes.status(
         below,
