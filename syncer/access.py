@@ -136,7 +136,7 @@ SUPER_ACCESS: tuple[Access, ...] = (
         "tenancy.x-k8s.io",
         ("superclusters/status",),
         ("patch",),
-        "The condition LossesHeld, by server-side apply.",
+        "The conditions Followed and LossesHeld, by server-side apply.",
     ),
     Access(
         "coordination.k8s.io",

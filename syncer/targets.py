@@ -27,6 +27,7 @@ from kubeio.worker import Wait
 from syncer import losses
 from syncer.anchor import Anchor
 from syncer.breaker import DEADLINE_SECONDS, GuardedClient
+from syncer.figures import TargetCounts
 from syncer.home import Home
 from syncer.muster import Muster
 from syncer.rejections import STUMBLES
@@ -38,6 +39,8 @@ from tenancy.super_clusters import HOME, SecretRef, SuperClusterSpec, SuperClust
 
 CONNECTIONS = 16
 """For the requests of all tenants to one target."""
+FIRST_LISTS_SECONDS = 30.0
+"""How long the first lists of a target may take before it is said that they do."""
 LOOK_SECONDS = 10.0
 """How often a target is asked whether it is well."""
 AWAY_SECONDS = 40.0
@@ -114,7 +117,7 @@ class Target:
         async with self.client, asyncio.TaskGroup() as group:
             await self.anchor.verify(0.0)
             group.create_task(self.cluster.run(), name=f"target-{self.name}")
-            await self.cluster.wait_synced()
+            await self._listed()
             self.is_ready, self.answered_at = True, time.monotonic()
             self._changed()
             _log.info("target.followed", target=self.name)
@@ -128,6 +131,16 @@ class Target:
                     continue
                 await self._look()
                 looked_at = time.monotonic()
+
+    async def _listed(self) -> None:
+        """Wait until all caches are complete, and say what is missing when that takes long."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_LISTS_SECONDS):
+                    await self.cluster.wait_synced()
+                    return
+            said = next((each.problem for each in self.cluster.reflectors if each.problem), "")
+            await self._say(f"{self.cluster.missing()}{said and f'; {said}'}")
 
     async def prove(self, since: float) -> None:
         """Return when what was found missing later than `since` is a proof that it is gone.
@@ -143,14 +156,19 @@ class Target:
         self._news.set()
         self._changed()
 
-    async def _say(self) -> None:
-        """Hear whether a person said something of what is missing, and say how that is."""
+    async def _say(self, problem: str = "") -> None:
+        """Hear whether a person said something of what is missing, and say how that is.
+
+        `problem` is why the target is not followed yet.
+        """
         entry = self._home.super_clusters.get("", self.name)
         if entry is None or entry.uid != self.registration:
             return
+        muster = self.muster if self.is_ready else None
         try:
-            await losses.take(self._home.client, entry, self.muster)
-            await losses.say(self._home.client, entry, self.muster)
+            if muster is not None:
+                await losses.take(self._home.client, entry, muster)
+            await losses.say(self._home.client, entry, problem=problem, muster=muster)
         except errors.KubeError as problem:  # the home cluster's trouble; said with the next look
             _log.warning("target.not_told", target=self.name, problem=str(problem))
 
@@ -200,8 +218,13 @@ class Targets:
         self._secrets = Store()
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
+        self._counts = TargetCounts(self.followed, self._count)
         self._group: asyncio.TaskGroup | None = None
         self._watching: asyncio.Task[None] | None = None
+
+    def _count(self) -> int:
+        """Count the targets that somebody still wants."""
+        return sum(e.name != HOME and not e.deleting for e in self._declared.list())
 
     def ready(self, name: str) -> Target | None:
         """Return a target whose caches are complete."""
@@ -281,9 +304,20 @@ class Targets:
                 problem = str(found)
             if problem:
                 _log.warning("target.not_followed", target=name, problem=problem)
+                await self._say(name, problem)
             await _first(changed, backoff.next() if problem else None)
         self._changed.pop(name, None)
         self._keepers.pop(name, None)
+
+    async def _say(self, name: str, problem: str) -> None:
+        """Say on a SuperCluster why it is not followed; the next try says it again."""
+        entry = self._declared.get("", name)
+        if entry is None or entry.deleting:
+            return
+        try:
+            await losses.say(self._home.client, entry, problem=problem, muster=None)
+        except errors.KubeError as refused:
+            _log.warning("target.not_told", target=name, problem=str(refused))
 
     async def _plan(self, name: str) -> Plan | None:
         """Return what a target's client is made of, or None while there can be none.

@@ -36,6 +36,9 @@ READY = "Ready"
 LOSSES_HELD = "LossesHeld"
 """Condition, written by the syncer and True when something is wrong: many of the pods that tenants
 have there are missing at once, and nothing is concluded from that."""
+FOLLOWED = "Followed"
+"""Condition, written by the syncer: what is there for tenants is listed and watched."""
+SYNCER_CONDITIONS = (FOLLOWED, LOSSES_HELD)
 CONDITIONS = (READY, REACHABLE, AUTHORIZED, VERSION_SUPPORTED, NETWORKS_OVERLAP)
 
 

@@ -69,7 +69,7 @@ def findings(body: Mapping[str, Any]) -> list[Finding]:
     if status.get("observedGeneration", 0) < body["metadata"].get("generation", 0):
         text = f"what follows is older than the newest change of the SuperCluster; {_NOBODY}"
         found.append(Finding(name, "Looked at", "unknown", text))
-    for kind in (*super_clusters.CONDITIONS, super_clusters.LOSSES_HELD):
+    for kind in (*super_clusters.CONDITIONS, *super_clusters.SYNCER_CONDITIONS):
         condition = conditions.find(listed, kind)
         if condition is None or kind == super_clusters.READY:
             continue

@@ -189,6 +189,8 @@ async def _follow(both: Both) -> Verdict:
     if isinstance(problem, Wait):
         raise problem
     await denials.tell_refusal(both.kind, both.tenant_x, problem, session)
+    if is_bound_now:
+        await spread.look(both.tenant_x, session)
     return await draining.look(both.tenant_x, both.side, session)
 
 
@@ -212,7 +214,6 @@ async def _bind(both: Both, node: str) -> None:
         PODS, binding, name=both.key.name, subresource="binding", field_manager=marks.SYNCER
     )
     both.session.expectations.changed(Side.TENANT, both.key, both.tenant_x, taken=True)
-    await spread.look(both.tenant_x, both.session)
     _log.debug("tenant.bound", node=node)
 
 

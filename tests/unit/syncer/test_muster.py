@@ -231,25 +231,41 @@ def declared(*listed: dict[str, Any], word: str = "") -> Entry:
     return parse(orjson.dumps(body))
 
 
-async def test_it_is_said_once_and_so_is_its_end():
+async def said(entry: Entry, found: Muster | None, api: Api, problem: str = "") -> Any:
+    """Have it said; returns the conditions that were written by type, None when none were."""
+    before = len(api.bodies)
+    await losses.say(api, entry, problem=problem, muster=found)  # type: ignore[arg-type]
+    if len(api.bodies) == before:
+        return None
+    return {each["type"]: each for each in api.bodies[-1]["status"]["conditions"]}
+
+
+async def test_losses_are_said_once_and_so_is_their_end():
     field, api = Field(), Api()
-    await losses.say(api, declared(), field.muster)  # type: ignore[arg-type]
-    assert api.asked == [], "one that never lost anything is left alone"
+    first = await said(declared(), field.muster, api)
+    assert {kind: each["status"] for kind, each in first.items()} == {"Followed": "True"}
+    followed = first["Followed"]
+    assert await said(declared(followed), field.muster, api) is None
     field.lose(*range(LEAST))
-    await losses.say(api, declared(), field.muster)  # type: ignore[arg-type]
-    (said,) = api.bodies[-1]["status"]["conditions"]
-    assert (said["type"], said["status"], said["reason"]) == ("LossesHeld", "True", "PodsMissing")
-    await losses.say(api, declared(said), field.muster)  # type: ignore[arg-type]
-    assert len(api.bodies) == 1
+    found = (await said(declared(followed), field.muster, api))["LossesHeld"]
+    assert (found["status"], found["reason"]) == ("True", "PodsMissing")
+    assert await said(declared(followed, found), field.muster, api) is None
     field.there = 100
-    await losses.say(api, declared(said), field.muster)  # type: ignore[arg-type]
-    assert len(api.bodies) == 1, "pods that come and go are no news"
+    assert await said(declared(followed, found), field.muster, api) is None, "no news"
     field.muster.confirm(field.muster.state)
-    await losses.say(api, declared(said), field.muster)  # type: ignore[arg-type]
-    (said,) = api.bodies[-1]["status"]["conditions"]
-    assert (said["status"], said["reason"]) == ("False", "NothingMissing")
-    await losses.say(api, declared(said), field.muster)  # type: ignore[arg-type]
-    assert len(api.bodies) == 2
+    ended = (await said(declared(followed, found), field.muster, api))["LossesHeld"]
+    assert (ended["status"], ended["reason"]) == ("False", "NothingMissing")
+    assert await said(declared(followed, ended), field.muster, api) is None
+
+
+async def test_while_it_is_not_followed_that_is_said_and_what_was_held_stays_said():
+    field, api = Field(), Api()
+    field.lose(*range(LEAST))
+    before = (await said(declared(), field.muster, api))["LossesHeld"]
+    found = await said(declared(before), None, api, problem="its Secret is missing")
+    assert found["Followed"]["status"] == "False"
+    assert found["Followed"]["message"] == "its Secret is missing"
+    assert found["LossesHeld"] == before, "or it would be given up"
 
 
 @pytest.mark.parametrize(

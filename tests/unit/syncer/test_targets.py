@@ -13,7 +13,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.worker import Wait
-from syncer import access, targets
+from syncer import access, supercluster, targets
 from syncer.anchor import Anchor
 from syncer.breaker import FAILURES, Breaker
 from syncer.home import Home
@@ -326,8 +326,7 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
     home: Any = target._home
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
     put(home.super_clusters, {"metadata": metadata, "spec": {}})
-    await target._say()
-    assert home.client.asked == []
+    target.is_ready = True
     for number in range(LEAST):
         target.muster.absent("t", str(number))
     assert target._news.is_set()
@@ -336,17 +335,59 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
     home.client.refusals.clear()
     await target._say()
     said = home.client.bodies[-1]["status"]["conditions"]
+    assert [each["type"] for each in said] == ["Followed", "LossesHeld"]
     word = {marks.CONFIRM_LOSSES: target.muster.state}
     metadata |= {"resourceVersion": "2", "annotations": word}
     put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
     await target._say()
     assert not target.muster.is_held
-    assert home.client.bodies[-1]["status"]["conditions"][0]["status"] == "False"
+    assert home.client.bodies[-1]["status"]["conditions"][1]["status"] == "False"
     metadata |= {"resourceVersion": "3", "uid": "r2"}
     put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
     before = len(home.client.asked)
     await target._say()
     assert len(home.client.asked) == before, "that is another registration"
+
+
+async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: Any):
+    monkeypatch.setattr(targets, "FIRST_LISTS_SECONDS", 0.01)
+    target = made_target()
+    home: Any = target._home
+    put(home.super_clusters, {"metadata": {"name": "c2", "uid": "r1", "resourceVersion": "1"}})
+    target.cluster.reflectors[2].problem = "403: nodes are forbidden"
+    listing = asyncio.ensure_future(target._listed())
+    await asyncio.sleep(0.05)
+    (said,) = home.client.bodies[-1]["status"]["conditions"]
+    assert (said["type"], said["status"]) == ("Followed", "False")
+    assert said["message"].startswith("waits for configmaps, ")
+    assert said["message"].endswith("; 403: nodes are forbidden")
+    for reflector in target.cluster.reflectors:
+        reflector._synced.set()  # type: ignore[union-attr]
+    await asyncio.wait_for(listing, 5)
+
+
+async def test_one_that_cannot_be_followed_says_why(yard: Yard):
+    Followed.fails = errors.Unavailable("no route")
+    await yard.secret()
+    await yard.declare()
+    (said,) = yard.api.bodies[-1]["status"]["conditions"]
+    assert (said["type"], said["status"], said["message"]) == ("Followed", "False", "no route")
+
+
+def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: Any):
+    monkeypatch.setattr(supercluster, "_sides", set())
+    monkeypatch.setattr(supercluster, "MOST_SIDES", 2)
+    found = [supercluster.side_of(name, "r") for name in ("a", "b", "c", "a")]
+    assert found == ["target-a", "target-b", "target-other", "target-a"]
+    assert supercluster.side_of("home", "") == "super"
+
+
+def test_what_may_be_kept_of_a_list_is_bounded_in_a_target_alone():
+    api: Any = Api()
+    there = SuperCluster(api, name="c2", registration="r1").reflectors
+    assert {each._most for each in there} == {supercluster.MOST_LIST_BYTES}  # type: ignore[union-attr]
+    home = Home(api, namespace="vc-manager").reflectors
+    assert {getattr(each, "_most", None) for each in home} == {None}
 
 
 @pytest.mark.parametrize(
