@@ -62,7 +62,7 @@ class Outposts:
         """Set a while after a pod came or went."""
         self._counting: asyncio.TimerHandle | None = None
         self._named: frozenset[str] = frozenset()
-        self._told: list[dict[str, Any]] | None = None
+        self._told: list[dict[str, Any]] = []
 
     async def run(self) -> None:
         """Keep them until cancelled, and end them then."""
@@ -229,10 +229,8 @@ class Outposts:
         cluster = self._cluster()
         if cluster is None:
             return True
-        if self._told is None:  # nobody has since this began
-            said = cluster.status.targets
-            self._told = [_listed(each.name, each.phase, each.pods) for each in said]
-        if self._told == [self._sentence(name) for name in sorted(names)]:
+        shown = [_listed(each.name, each.phase, each.pods) for each in cluster.status.targets]
+        if [self._sentence(name) for name in sorted(names)] in (self._told, shown):
             return True
         return await self._say(names)
 

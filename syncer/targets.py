@@ -35,7 +35,13 @@ from syncer.supercluster import SuperCluster
 from tenancy import conditions, super_clusters
 from tenancy.resources import PODS, SECRETS
 from tenancy.specs import SpecProblemError
-from tenancy.super_clusters import HOME, SecretRef, SuperClusterSpec, SuperClusterStatus
+from tenancy.super_clusters import (
+    HOME,
+    SYNCER_CONDITIONS,
+    SecretRef,
+    SuperClusterSpec,
+    SuperClusterStatus,
+)
 
 CONNECTIONS = 16
 """For the requests of all tenants to one target."""
@@ -169,8 +175,8 @@ class Target:
             if muster is not None:
                 await losses.take(self._home.client, entry, muster)
             await losses.say(self._home.client, entry, problem=problem, muster=muster)
-        except errors.KubeError as problem:  # the home cluster's trouble; said with the next look
-            _log.warning("target.not_told", target=self.name, problem=str(problem))
+        except errors.KubeError as refused:  # the home cluster's trouble; said with the next look
+            _log.warning("target.not_told", target=self.name, problem=str(refused))
 
     def away_seconds(self) -> float:
         """Return for how long it has been away; 0 while it answers."""
@@ -255,7 +261,8 @@ class Targets:
         entry = new or old
         if entry is not None and entry.name != HOME:
             self._watch_secrets()
-            self._touch(entry.name)
+            if old is None or new is None or _said(old) != _said(new):
+                self._touch(entry.name)
             if old is None or new is None:
                 self._tell()
 
@@ -396,6 +403,19 @@ class Targets:
             await _first(changed, seconds)
             changed.clear()
         changed.set()
+
+
+def _said(entry: Entry) -> tuple[Any, ...]:
+    """Return what others say of a SuperCluster: what we say ourselves is no reason to look again.
+
+    Or each failure, said in other words than the last, would be followed by the next at once.
+    """
+    body = entry.decode()
+    status = body.get("status") or {}
+    listed = status.get("conditions") or ()
+    theirs = [each for each in listed if each.get("type") not in SYNCER_CONDITIONS]
+    head = (entry.uid, entry.deleting, entry.annotations, body.get("spec"))
+    return (*head, {**status, "conditions": theirs})
 
 
 def _refusal(status: SuperClusterStatus) -> str:

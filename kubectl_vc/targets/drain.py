@@ -110,7 +110,9 @@ async def _withdraw(
     ]
     shown = output.full_name(VIRTUAL_CLUSTERS, metadata["name"])
     if not after:
-        terminal.warn(f"{shown} was granted {name} alone, and runs in the home cluster from now on.")
+        terminal.warn(
+            f"{shown} was granted {name} alone, and runs in the home cluster from now on."
+        )
     if not dry_run:
         try:
             await here.patch(

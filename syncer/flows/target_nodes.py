@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
 from syncer.expectations import BEHIND_SECONDS
-from syncer.flows import nodes as node_flow
 from syncer.flows import draining, target_leases
+from syncer.flows import nodes as node_flow
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes

@@ -175,7 +175,7 @@ async def _seen(
     """Look at everything; or repeat the last look, while nothing tells that it is out of date."""
     digest, now = digest_of(endpoint), asyncio.get_running_loop().time()
     metadata = this.body["metadata"]
-    head = (metadata["uid"], metadata.get("generation", 0), digest, version)
+    head = (metadata["uid"], metadata.get("generation", 0), digest, version, identity)
     last = this.means.targets.looks.get(this.name)
     is_well = conditions.is_true(this.old.conditions, super_clusters.READY)
     lasts = WHOLE_SECONDS if is_well else UNWELL_WHOLE_SECONDS
@@ -222,7 +222,7 @@ def _trouble_of(this: _Pass, identity: str, home_identity: str) -> tuple[str, st
     """Return why a cluster that answers is not the one that it should be."""
     name, known = this.name, this.old.identity
     said = (this.body["metadata"].get("annotations") or {}).get(marks.CONFIRM_LOSSES, "")
-    if identity and known and identity != known and identity != said:
+    if identity and known and identity not in (known, said):
         text = (
             f"another cluster answers: its kube-system is {identity}, and that of the cluster known"
             f" as {name} is {known}. If the cluster was made anew, run `kubectl vc target confirm"

@@ -29,8 +29,9 @@ _MOST_BYTES = 32 * 1024 * 1024
 class Look:
     """When a cluster was last looked at in full, as what, and what was seen."""
 
-    head: tuple[str, int, str, str]
-    """UID and generation of the SuperCluster, digest of the endpoint, version of the cluster."""
+    head: tuple[str, int, str, str, str]
+    """UID and generation of the SuperCluster, digest of the endpoint, version and identity of the
+    cluster."""
     at: float
     """By the loop's clock."""
     sight: Sight

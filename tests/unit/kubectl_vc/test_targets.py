@@ -244,7 +244,11 @@ def held(*listed):
 
 
 def test_what_is_confirmed_is_what_the_condition_names():
-    loss = {"type": "LossesHeld", "status": "True", "message": "5 of 5 (state 0123456789abcdef), so"}
+    loss = {
+        "type": "LossesHeld",
+        "status": "True",
+        "message": "5 of 5 (state 0123456789abcdef), so",
+    }
     assert confirm.confirmed("c2", held(loss))[0] == "0123456789abcdef"
     answers = f"another cluster answers: its kube-system is {HOME_UID}, and that of the cluster"
     another = {"type": "Reachable", "status": "False", "reason": "IdentityChanged"}

@@ -125,7 +125,11 @@ class Cluster:
 
 
 def test_other_super_clusters_are_counted_by_what_is_true_of_them():
-    followed = {"a": Cluster(), "b": Cluster(ready=False), "c": Cluster(problem="silent", held=True)}
+    followed = {
+        "a": Cluster(),
+        "b": Cluster(ready=False),
+        "c": Cluster(problem="silent", held=True),
+    }
     counts = TargetCounts(followed, lambda: 5)
     found = {
         condition: REGISTRY.get_sample_value("vc_targets", {"condition": condition})

@@ -91,6 +91,7 @@ def test_what_went_long_ago_counts_no_more_unless_it_is_held():
     field.now += COUNTS_SECONDS + 1
     field.lose(10)
     assert field.muster.is_held
+    assert len(field.muster._missing) == LEAST + 2, "and nothing of it is forgotten meanwhile"
 
 
 def test_a_word_is_about_the_very_pods_that_were_named_and_counts_once():

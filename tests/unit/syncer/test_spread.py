@@ -39,6 +39,7 @@ async def test_it_is_told_with_the_first_that_is_elsewhere_and_not_again(split: 
         await spread.look(pod(split, name, "target-c2"), split.far)
     await spread.look(pod(split, "e", "n"), split.session)
     assert split.told() == [spread.REASON]
+    assert split.link.seats.spread == {"web-uid"}, "and it is not looked at again"
     about: Any = split.above.bodies[-1]
     assert (about["involvedObject"]["kind"], about["involvedObject"]["name"]) == ("Service", "web")
     assert "c2" not in about["message"], "the same words whoever comes next, and one Event"

@@ -50,8 +50,7 @@ async def test_it_says_when_the_target_answered_and_goes_with_its_node(split: Sp
     (owner,) = body["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Node", "target-c2", "n1")
     assert body["spec"]["leaseDurationSeconds"] == 40
-    said = datetime.strptime(body["spec"]["renewTime"], "%Y-%m-%dT%H:%M:%S.%fZ")
-    age = datetime.now(UTC) - said.replace(tzinfo=UTC)
+    age = datetime.now(UTC) - datetime.fromisoformat(body["spec"]["renewTime"])
     assert timedelta(seconds=8) < age < timedelta(seconds=20)
 
 

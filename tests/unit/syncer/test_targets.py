@@ -366,6 +366,21 @@ async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: 
     await asyncio.wait_for(listing, 5)
 
 
+async def test_what_we_say_ourselves_is_no_reason_to_look_again(yard: Yard):
+    """Or each failure would be followed by the next at once, said in other words."""
+    Followed.fails = errors.Unavailable("no route")
+    await yard.secret()
+    await yard.declare()
+    for number in range(3):
+        ours = {"type": "Followed", "status": "False", "reason": "R", "message": str(number)}
+        yard.conditions = [ours]
+        await yard.declare()
+    assert len(Followed.made) == 1
+    yard.conditions = [{"type": "Ready", "status": "True", "reason": "R", "message": ""}]
+    await yard.declare()
+    assert len(Followed.made) == 2
+
+
 async def test_one_that_cannot_be_followed_says_why(yard: Yard):
     Followed.fails = errors.Unavailable("no route")
     await yard.secret()

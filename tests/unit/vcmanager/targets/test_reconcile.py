@@ -128,11 +128,19 @@ async def test_losses_that_the_syncer_holds_are_told_in_an_event_once(monkeypatc
     loss = {"type": "LossesHeld", "status": "True", "message": "5 of 5"}
     means = fake_means(home())
     monkeypatch.setattr(
-        means.recorder, "record", lambda _, reason, message, **__: told.append(f"{reason}: {message}")
+        means.recorder,
+        "record",
+        lambda _, reason, message, **__: told.append(f"{reason}: {message}"),
     )
-    for message, status in (("a", "True"), ("a", "True"), ("b", "True"), ("", "False"), ("b", "True")):
-        said = {**loss, "status": status, "message": message}
-        reconcile._tell_losses(means, body(status={"conditions": [said]}))
+    for message, status in (
+        ("a", "True"),
+        ("a", "True"),
+        ("b", "True"),
+        ("", "False"),
+        ("b", "True"),
+    ):
+        found = {**loss, "status": status, "message": message}
+        reconcile._tell_losses(means, body(status={"conditions": [found]}))
     assert told == ["LossesHeld: a", "LossesHeld: b", "LossesHeld: b"]
 
 
