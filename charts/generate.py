@@ -128,9 +128,7 @@ def _role(
     ]
 
 
-def _cluster_role(
-    name: str, rows: tuple[Access, ...], *, table: str = "syncer/access.py"
-) -> str:
+def _cluster_role(name: str, rows: tuple[Access, ...], *, table: str = "syncer/access.py") -> str:
     for row in rows:
         if row.namespaced:
             raise AccessProblemError(

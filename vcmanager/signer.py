@@ -61,20 +61,13 @@ class Grant:
 def pod_named(request: Mapping[str, Any], namespace: str) -> str | Refusal:
     """Return the pod that the requester's token is bound to."""
     spec = request["spec"]
-    if _account_of(spec, namespace) is None:
-        known = " and ".join(f"system:serviceaccount:{namespace}:{each}" for each in _ACCOUNTS)
-        return Refusal(f"only {known} may ask for this certificate")
+    known = [f"system:serviceaccount:{namespace}:{each}" for each in _ACCOUNTS]
+    if spec.get("username") not in known:
+        return Refusal(f"only {' and '.join(known)} may ask for this certificate")
     names = (spec.get("extra") or {}).get(POD_NAME) or []
     if len(names) != 1:
         return Refusal("the requester's token is bound to no pod; use a projected token")
     return str(names[0])
-
-
-def _account_of(spec: Mapping[str, Any], namespace: str) -> str | None:
-    """Return which account of agents asks, None when it is another's."""
-    user = spec.get("username")
-    names = {f"system:serviceaccount:{namespace}:{each}": each for each in _ACCOUNTS}
-    return names.get(user) if isinstance(user, str) else None
 
 
 def decide(request: Mapping[str, Any], pod: Mapping[str, Any] | None) -> Grant | Refusal | Later:
@@ -107,7 +100,8 @@ def decide(request: Mapping[str, Any], pod: Mapping[str, Any] | None) -> Grant |
 
 def _trouble_of(pod: Mapping[str, Any], account: str) -> str:
     labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
-    if labels.get(_APP) != account or pod["spec"].get("serviceAccountName") != account:
+    names = {account, labels.get(_APP), pod["spec"].get("serviceAccountName")}
+    if len(names) > 1 or account not in _ACCOUNTS:
         return "the pod that the requester's token is bound to is no agent"
     if "deletionTimestamp" in pod["metadata"] or status.get("phase") in ("Succeeded", "Failed"):
         return "the agent pod is ending"

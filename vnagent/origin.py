@@ -38,7 +38,7 @@ class Address:
     port: int
     server_name: str
     prefix: str = ""
-    """What stands before each path, for an API server behind a proxy; without a slash at its end."""
+    """What stands before each path, for an API server behind a proxy; no slash at its end."""
 
     @property
     def authority(self) -> str:

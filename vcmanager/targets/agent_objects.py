@@ -63,7 +63,7 @@ class Post:
         """Name of the Secret and of the Deployment."""
         return f"{COMPONENT}-{self.name}"
 
-    def metadata(self, **annotations: str) -> Object:
+    def metadata(self) -> Object:
         """Return the metadata of both; they go with the SuperCluster."""
         owner = {
             "apiVersion": SUPER_CLUSTERS.api_version,
@@ -80,17 +80,16 @@ class Post:
                 marks.TARGET: self.name,
                 marks.SUPER_CLUSTER: self.uid,
             },
-            "annotations": annotations,
             "ownerReferences": [owner],
         }
 
 
-def secret(post: Post, endpoint: Endpoint, token: str, **annotations: str) -> Object:
+def secret(post: Post, endpoint: Endpoint, token: str) -> Object:
     """Return the Secret with the agent's credential for the target."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": post.metadata(**annotations),
+        "metadata": post.metadata(),
         "type": "Opaque",
         "data": {
             "token": bundles.encoded(token.encode()),

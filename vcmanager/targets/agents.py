@@ -8,6 +8,7 @@ is taken away as soon as the SuperCluster has no credential any more, or another
 
 import base64
 import binascii
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,9 +72,9 @@ class Token:
 class NotMadeError(Exception):
     """There is no new token; holds what to say of it."""
 
-    def __init__(self, said: Said) -> None:
-        super().__init__(said.message)
-        self.said = said
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.said = Said("False", reason, message)
 
 
 class _InTheWayError(Exception):
@@ -84,7 +85,9 @@ async def keep(means: Means, ground: Ground) -> Said:
     """Have what the agent needs; return what AgentReady says. Raises Unavailable and Fenced."""
     pods = means.agent_pods
     if pods is None:
-        text = "vc-manager was not told how agents of targets run; set AGENT_PODS, as the chart does"
+        text = (
+            "vc-manager was not told how agents of targets run; set AGENT_PODS, as the chart does"
+        )
         return Said("False", "NotConfigured", text)
     post = Post(name=ground.name, uid=ground.uid, namespace=means.namespace)
     try:
@@ -95,9 +98,7 @@ async def keep(means: Means, ground: Ground) -> Said:
         wanted = deployment(post, pods, ground.endpoint, has_credential=token is not None)
         found = await _own(means, DEPLOYMENTS, post)
         if not is_current(wanted, found):
-            found = await means.super_client.apply(
-                DEPLOYMENTS, wanted, field_manager=marks.MANAGER
-            )
+            found = await means.super_client.apply(DEPLOYMENTS, wanted, field_manager=marks.MANAGER)
             _log.info("target.agent_applied", target=ground.name)
     except _InTheWayError as problem:
         return Said("False", "NameTaken", str(problem))
@@ -135,13 +136,11 @@ def token_of(answer: Mapping[str, Any], now: datetime) -> Token:
     """Return the token of a TokenRequest; raises NotMadeError for an answer that is none; pure."""
     status = answer.get("status") or {}
     text, ends = status.get("token"), None
-    try:
+    with contextlib.suppress(ValueError):
         ends = _moment(str(status.get("expirationTimestamp")))
-    except ValueError:
-        pass
     if not isinstance(text, str) or not _is_token(text) or ends is None or ends <= now:
         what = "the cluster answers a request for a token with something else"
-        raise NotMadeError(Said("False", "TokenNotMade", f"{what}; {_REMEDY}"))
+        raise NotMadeError("TokenNotMade", f"{what}; {_REMEDY}")
     left = min(ends - now, timedelta(seconds=TOKEN_SECONDS))
     return Token(text, ends, now + left / 2)
 
@@ -170,29 +169,34 @@ async def _renewed(
             f" certificate-authority-data; {_REMEDY}"
         )
         return None, Said("False", "NoAuthority", text)
-    now = means.now()
-    held = judge_token(live, endpoint, now)
+    held = judge_token(live, endpoint, means.now())
     if ground.client is None:
         return held, Said("Unknown", "NotReached", "not known while the cluster is not reached")
-    if held is not None and now < held.renewal:
+    if held is not None and means.now() < held.renewal:
         return held, None
     try:
-        made = await _mint(ground.client, ground, now)
+        made = await _mint(ground.client, ground, means.now())
     except NotMadeError as problem:
-        if held is None:
-            return None, problem.said
-        status, reason, message = problem.said
-        return held, Said(status, reason, f"{message} (what there is ends on {held.ends:{_TIME}})")
-    annotations = {
+        return held, _not_renewed(problem.said, held)
+    await _write(means, post, endpoint, made)
+    return made, None
+
+
+def _not_renewed(said: Said, held: Token | None) -> Said:
+    if held is None:
+        return said
+    return said._replace(message=f"{said.message} (what there is ends on {held.ends:{_TIME}})")
+
+
+async def _write(means: Means, post: Post, endpoint: Endpoint, made: Token) -> None:
+    wanted = secret(post, endpoint, made.text)
+    wanted["metadata"]["annotations"] = {
         marks.EXPIRES: made.ends.strftime(_TIME),
         marks.TOKEN_RENEW: made.renewal.strftime(_TIME),
         marks.DIGEST: place(endpoint),
     }
-    wanted = secret(post, endpoint, made.text)
-    wanted["metadata"]["annotations"] = annotations
     await means.super_client.apply(SECRETS, wanted, field_manager=marks.MANAGER)
-    _log.info("target.agent_token_made", target=ground.name, ends=annotations[marks.EXPIRES])
-    return made, None
+    _log.info("target.agent_token_made", target=post.name, ends=f"{made.ends:{_TIME}}")
 
 
 async def _mint(client: Client, ground: Ground, now: datetime) -> Token:
@@ -214,18 +218,18 @@ async def _mint(client: Client, ground: Ground, now: datetime) -> Token:
         return token_of(answer, now)
     except errors.NotFound:
         text = f"{account} is missing, for which the agent's token is made; {join}; {_REMEDY}"
-        raise NotMadeError(Said("False", "NoAccount", text)) from None
+        raise NotMadeError("NoAccount", text) from None
     except errors.Forbidden:
         text = (
             f"the account may not make tokens for {account} (serviceaccounts/token: create);"
             f" {join}, or grant it; {_REMEDY}"
         )
-        raise NotMadeError(Said("False", "MissingRights", text)) from None
+        raise NotMadeError("MissingRights", text) from None
     except errors.Fenced:
         raise
     except (errors.KubeError, AttributeError, TypeError) as problem:
         text = f"the cluster makes no token for {account}: {problem}"
-        raise NotMadeError(Said("False", "TokenNotMade", text)) from problem
+        raise NotMadeError("TokenNotMade", text) from problem
 
 
 async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | None:
@@ -297,7 +301,7 @@ async def _own(means: Means, resource: Resource, post: Post) -> Object | None:
         return found
     await _delete(means, resource, found)
     raise _InTheWayError(
-        f"{resource.kind} {post.namespace}/{post.title} of an earlier SuperCluster is on its way out"
+        f"{resource.kind} {post.namespace}/{post.title} of an earlier SuperCluster is being removed"
     )
 
 

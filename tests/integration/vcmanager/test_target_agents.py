@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -107,7 +106,7 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(yard: Yard) -> AsyncIterator[Scene]:  # noqa: F811 - the fixture
+async def scene(yard: Yard) -> Scene:  # noqa: F811 - the fixture
     """Join: what `kubectl vc target join` makes there, and its token here."""
     stage = yard.stage
     means = replace(stage.means, agent_pods=AgentPods(image="registry.example/vn-agent:1"))
@@ -129,7 +128,7 @@ async def scene(yard: Yard) -> AsyncIterator[Scene]:  # noqa: F811 - the fixture
         await stage.admin.create(resources.SERVICE_ACCOUNTS, account)
     await yard.secret()
     await yard.declare()
-    yield Scene(yard=yard, plan=plan)
+    return Scene(yard=yard, plan=plan)
 
 
 async def test_an_agent_is_made_with_a_token_of_its_own_and_goes_with_its_cluster(scene: Scene):
@@ -154,7 +153,7 @@ async def test_a_target_that_was_joined_before_says_what_to_do(scene: Scene):
     """And the agent is there all the same, to tell tenants."""
     there, plan = scene.yard.there, scene.plan
     await there.delete(resources.ROLE_BINDINGS, "vn-agent-tokens", namespace=plan.namespace)
-    status, reason, message = await eventually(
+    status, _, message = await eventually(
         scene.said, until=lambda found: found[1] == "MissingRights"
     )
     assert status == "False"
@@ -204,7 +203,7 @@ async def test_a_secret_that_goes_takes_the_agents_credential_along(scene: Scene
     assert await scene.secret() is None
 
 
-# --- a log, from a tenant's certificate to the kubelet ---------------------------------------------
+# --- a log, from a tenant's certificate to the kubelet --------------------------------------------
 
 
 def recorded(registration: str, *, name: str = "shop", vc_uid: str = VC_UID) -> Object:

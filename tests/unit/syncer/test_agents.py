@@ -136,11 +136,14 @@ def test_an_event_concerns_the_node_of_its_agent(known):
 REGISTRATION = "cccccccc-0000-4000-8000-000000000000"
 
 
-def serving(name: str, address: str, *, made: str = "01", ready: bool = True, **metadata: Any):
+def serving(
+    name: str, address: str, version: int = 7, *, made: str = "01", ready: bool = True, **metadata
+) -> Entry:
     """Return a pod of the agent of a target, which runs on n1 as well."""
     condition = {"type": "Ready", "status": "True" if ready else "False"}
     status = {"podIP": address, "phase": "Running", "conditions": [condition]}
     return pod(
+        version,
         uid=name,
         status=status,
         name=name,
@@ -166,9 +169,9 @@ def test_of_several_the_newest_that_is_ready_is_called(known):
     known.pods.put(serving("b", "10.2.0.2", made="02"), live=True)
     known.pods.put(serving("c", "10.2.0.3", made="03", ready=False), live=True)
     assert known.agents.of_target(REGISTRATION) == "10.2.0.2"
-    gone = serving("b", "10.2.0.2", made="02", deletionTimestamp="2026-01-04T00:00:00Z")
+    gone = serving("b", "10.2.0.2", 8, made="02", deletionTimestamp="2026-01-04T00:00:00Z")
     known.pods.put(gone, live=True)
     assert known.agents.of_target(REGISTRATION) == "10.2.0.1"
     known.pods.discard(gone, live=True)
-    known.pods.put(serving("a", "", made="01"), live=True)
+    known.pods.put(serving("a", "", 9, made="01"), live=True)
     assert known.agents.of_target(REGISTRATION) == "10.2.0.3"

@@ -143,7 +143,10 @@ async def test_the_program_of_a_target(tmp_path):
             *(f"--api-port={api.port}", f"--api-ca-file={tmp_path}/api.crt"),
             *("--api-host=127.0.0.1", f"--port={port}", "--metrics-port=0"),
             *(f"--health-port={health_port}", f"--token-file={tmp_path}/token"),
-            *(f"--tls-cert-file={tmp_path}/serving.crt", f"--client-ca-file={tmp_path}/clients.crt"),
+            *(
+                f"--tls-cert-file={tmp_path}/serving.crt",
+                f"--client-ca-file={tmp_path}/clients.crt",
+            ),
             *(f"--tls-private-key-file={tmp_path}/serving.key",),
             stderr=asyncio.subprocess.PIPE,
         )

@@ -98,7 +98,11 @@ class Yard:
         self.home, self.there = Home(), There()
         self.means: Means = fake_means(self.home, agent_pods=PODS)
         self.ground = Ground(
-            name="c2", uid=UID, endpoint=THERE, client=self.there, home=HOME_UID  # type: ignore[arg-type]
+            name="c2",
+            uid=UID,
+            endpoint=THERE,
+            client=self.there,
+            home=HOME_UID,  # type: ignore[arg-type]
         )
         self.lacking: list[Right] = []
         self.looked: list[Endpoint] = []
