@@ -1,10 +1,11 @@
 """The agents: where each one is, and which way a node's goes to the pods of its node.
 
 An agent of a target is known by the registration that its pod is labelled with, and is no node's
-agent, whichever node it runs on. A node's agent tells its way in Events on its own pod, the least that it can be allowed to write (ADR
-0019), and again every half hour while it leads off the kubelet. So the last Event counts for as
-long as the server keeps it, and no Event is the usual way. Must not know sessions. Hazard: whoever
-has an agent's account can write these for any agent; a node's condition is all that hangs on them.
+agent, whichever node it runs on. A node's agent tells its way in Events on its own pod, the least
+that it can be allowed to write (ADR 0019), and again every half hour while it leads off the
+kubelet. So the last Event counts for as long as the server keeps it, and no Event is the usual way.
+Must not know sessions. Hazard: whoever has an agent's account can write these for any agent; a
+node's condition is all that hangs on them.
 """
 
 from collections.abc import Iterable

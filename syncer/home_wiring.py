@@ -24,10 +24,19 @@ from tenancy import marks, ownership
 class HomeWiring(SuperWiring):
     """Routes what happens in the home cluster to whatever sessions there are at that moment."""
 
-    def __init__(self, home: Home, sessions: Mapping[str, Session]) -> None:
-        """`sessions` are those of the home cluster, by the UID of the VirtualCluster."""
+    def __init__(
+        self,
+        home: Home,
+        sessions: Mapping[str, Session],
+        everywhere: Mapping[str, Mapping[str, Session]] | None = None,
+    ) -> None:
+        """`sessions` are those of the home cluster, by the UID of the VirtualCluster.
+
+        `everywhere` has those of all super clusters by name, as targets have their agents here.
+        """
         super().__init__(home, sessions)
         self._home = home
+        self._everywhere = everywhere or {}
 
     def subscribe(self) -> None:
         """Subscribe to every cache of the home cluster."""
@@ -65,8 +74,8 @@ class HomeWiring(SuperWiring):
             self._target_touched(registration, low=not live)
 
     def _target_touched(self, registration: str, *, low: bool) -> None:
-        for home in self.sessions.values():
-            for session in home.link.sessions:
+        for sessions in self._everywhere.values():
+            for session in sessions.values():
                 if session.target is not None and session.target.registration == registration:
                     session.add(session.key(NODE, "", name_of(session.name)), low=low)
 

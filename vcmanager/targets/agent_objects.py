@@ -120,7 +120,7 @@ def deployment(
     selected = {key: labels[key] for key in (f"{_APP}/name", marks.SUPER_CLUSTER)}
     known = place(endpoint) if endpoint is not None and has_credential else NO_CREDENTIAL
     annotations = {**pods.pod_annotations, marks.SECRETS_DIGEST: known}
-    made = {
+    made: Object = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": post.metadata(),
