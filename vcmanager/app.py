@@ -25,7 +25,15 @@ from kubeio.worker import Verdict, Worker
 from telemetry.probes import Probes
 from tenancy import marks
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
-from vcmanager import agent_access, agent_trust, node_addresses, operator, protection, signer
+from vcmanager import (
+    agent_access,
+    agent_trust,
+    departures,
+    node_addresses,
+    operator,
+    protection,
+    signer,
+)
 from vcmanager.controlplane import Settings
 from vcmanager.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
 from vcmanager.means import Means, TenantClients
@@ -49,6 +57,7 @@ _RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
     "AgentAccess": agent_access.reconcile,
     "NodeAddress": node_addresses.reconcile,
     "SuperCluster": target.reconcile,
+    "Departure": departures.reconcile,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -133,6 +142,7 @@ class _Manager:
                 recorder=recorder,
                 now=lambda: datetime.now(UTC),
                 wake=self._queue.add,
+                later=self._queue.add_after,
                 tenants=await stack.enter_async_context(
                     TenantClients(user_agent=self._client.user_agent, fence=self._client.fence)
                 ),

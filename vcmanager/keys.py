@@ -17,6 +17,7 @@ Kind = Literal[
     "AgentAccess",
     "NodeAddress",
     "SuperCluster",
+    "Departure",
 ]
 
 
@@ -51,6 +52,11 @@ AGENT_ACCESS = Key("AgentAccess", "", "vn-agent")
 def virtual_cluster(namespace: str, name: str) -> Key:
     """Return the key of a VirtualCluster."""
     return Key("VirtualCluster", namespace, name)
+
+
+def departure(namespace: str, uid: str) -> Key:
+    """Return the key of the end of a VirtualCluster; another may have its name by now."""
+    return Key("Departure", namespace, uid)
 
 
 def of_listed(found: Mapping[str, Any]) -> Key:
