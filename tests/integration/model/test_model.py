@@ -82,7 +82,7 @@ async def compared(plane: ControlPlane, seed: int) -> None:
     assert len(expected) == len(found)
 
 
-@pytest.mark.parametrize("seed", (*range(PROGRAMS), *FOUND))
+@pytest.mark.parametrize("seed", [*range(PROGRAMS), *FOUND])
 async def test_both_answer_the_same(super_plane: ControlPlane, seed: int) -> None:
     await compared(super_plane, seed)
 
