@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -258,6 +259,16 @@ def test_half_a_record_of_a_token_is_none(missing):
     assert token_specs.spec_of_secret({**annotations, marks.TOKEN_SECONDS: "soon"}) is None
     del annotations[missing]
     assert token_specs.spec_of_secret(annotations) is None
+
+
+@pytest.mark.parametrize(("made_for", "others"), [("", ["r1"]), ("r1", ["", "r2"])])
+def test_a_token_is_one_of_the_registration_that_it_was_made_for(made_for, others):
+    tenant = replace(TENANT, registration=made_for)
+    secret = token_specs.secret_of(BOUND, tenant, "below", "t", expires=NOW, now=NOW)
+    annotations = secret["metadata"]["annotations"]
+    assert token_specs.spec_of_secret(annotations, made_for) == BOUND
+    for other in others:
+        assert token_specs.spec_of_secret(annotations, other) is None
 
 
 def test_a_token_without_an_audience_or_a_pod_is_the_shared_one():
