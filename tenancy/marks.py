@@ -20,14 +20,15 @@ UID = f"{DOMAIN}/uid"
 """Annotation: UID of the tenant object."""
 SUPER_CLUSTER = f"{DOMAIN}/super-cluster"
 """Label and annotation of what is made in another super cluster than the home cluster: UID of the
-SuperCluster, as two homes may share a target. At home there is none."""
+SuperCluster, as two homes may share a target. At home only what serves a target has the label."""
 ABANDON = f"{DOMAIN}/abandon"
 """Annotation of a SuperCluster that is gone for good: what tenants have there is left there."""
 CONFIRM_LOSSES = f"{DOMAIN}/confirm-losses"
 """Annotation of a SuperCluster: which pods are meant that are missing there, by the state that its
 condition LossesHeld names; or the UID of kube-system of the cluster that is there now."""
 TARGET = f"{DOMAIN}/target"
-"""Label of the node that stands for another super cluster in a tenant: its name."""
+"""Label of the node that stands for another super cluster in a tenant, and of what vc-manager makes
+for its agent: its name."""
 SEAT = f"{DOMAIN}/seat"
 """Annotation of a tenant pod, and of its twin: the super cluster that it was placed in, a slash,
 and 16 hex digits that tell this try apart."""
@@ -117,7 +118,9 @@ MANAGER = "vc-manager"
 SYNCER = "vc-syncer"
 """Field manager, Lease and account of the syncer."""
 AGENT = "vn-agent"
-"""Account and DaemonSet of the node agent."""
+"""Account and DaemonSet of the node agent; account of a target's agent in that target."""
+TARGET_AGENT = "vn-agent-target"
+"""Account, in the home cluster, of the agents that serve the pods of a target each."""
 
 AGENT_STRAIGHT = "UpstreamKubelet"
 AGENT_AROUND = "UpstreamApiServer"
