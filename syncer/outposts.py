@@ -23,7 +23,8 @@ from syncer.rejections import STUMBLES
 from syncer.seats import NOWHERE
 from syncer.session import Session
 from syncer.special import target_nodes
-from syncer.targets import AWAY_SECONDS, Target, Targets
+from syncer.target import AWAY_SECONDS, Target
+from syncer.targets import Targets
 from tenancy import marks
 from tenancy.names import NameProblemError
 from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster

@@ -30,7 +30,7 @@ from syncer.special import target_nodes
 from syncer.special.events import Budget
 from syncer.special.namespaces import is_at_level
 from syncer.supercluster import SuperCluster
-from syncer.targets import Target
+from syncer.target import Target
 from syncer.view import Away, Slice, TenantView
 from tenancy import marks
 from tenancy.policies import BASELINE, TenantPolicySpec

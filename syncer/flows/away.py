@@ -11,7 +11,7 @@ from syncer.expectations import BEHIND_SECONDS
 from syncer.keys import Key
 from syncer.session import Session
 from syncer.special import pod_status
-from syncer.targets import AWAY_SECONDS
+from syncer.target import AWAY_SECONDS
 from syncer.upward import Seen
 from tenancy.resources import PODS
 

@@ -15,7 +15,7 @@ from kubeio.worker import Again, Done, Verdict
 from syncer.keys import LEASE, NODE, Key
 from syncer.session import Session
 from syncer.special import target_nodes
-from syncer.targets import AWAY_SECONDS
+from syncer.target import AWAY_SECONDS
 from tenancy import marks
 from tenancy.resources import LEASES
 

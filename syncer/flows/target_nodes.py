@@ -14,7 +14,7 @@ from syncer.flows import nodes as node_flow
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes
-from syncer.targets import AWAY_SECONDS
+from syncer.target import AWAY_SECONDS
 from tenancy import marks
 
 

@@ -23,7 +23,8 @@ from syncer.muster import LEAST
 from syncer.outposts import Outposts
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
-from syncer.targets import Target, Targets
+from syncer.target import Target
+from syncer.targets import Targets
 from tenancy import marks, ownership
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import BODY, TENANT, Api, World, put

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
+from kubeio.endpoint import Endpoint
 from kubeio.worker import Wait
 from syncer import access, supercluster, targets
 from syncer.anchor import Anchor
@@ -19,7 +20,8 @@ from syncer.breaker import FAILURES, Breaker
 from syncer.home import Home
 from syncer.muster import LEAST
 from syncer.supercluster import AT_TARGETS, SuperCluster
-from syncer.targets import Target, Targets
+from syncer.target import Plan, Target
+from syncer.targets import Targets
 from tenancy import marks
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import Api, put
@@ -34,13 +36,13 @@ class Followed:
     made: list[Followed]
     fails: Exception | None = None
 
-    def __init__(self, plan: targets.Plan, home: Home, *, changed: Callable[[], None]) -> None:
+    def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
         self.plan, self.changed, self.cluster = plan, changed, home
-        self.said: list[targets.Plan] = []
+        self.said: list[Plan] = []
         self.is_ended = False
         Followed.made.append(self)
 
-    def says(self, plan: targets.Plan) -> None:
+    def says(self, plan: Plan) -> None:
         self.said.append(plan)
 
     async def run(self) -> None:
@@ -245,11 +247,11 @@ def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
 
 def made_target(changed: Callable[[], None] = lambda: None) -> Target:
     """Return a target that is not followed yet."""
-    plan = targets.Plan(
+    plan = Plan(
         name="c2",
         registration="r1",
         identity=IDENTITY,
-        endpoint=targets.Endpoint(server=SERVER, token="t"),
+        endpoint=Endpoint(server=SERVER, token="t"),
         spec=SuperClusterSpec(),
         version="v1.36.4",
         refusal="",
@@ -350,7 +352,7 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
 
 
 async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: Any):
-    monkeypatch.setattr(targets, "FIRST_LISTS_SECONDS", 0.01)
+    monkeypatch.setattr("syncer.target.FIRST_LISTS_SECONDS", 0.01)
     target = made_target()
     home: Any = target._home
     put(home.super_clusters, {"metadata": {"name": "c2", "uid": "r1", "resourceVersion": "1"}})

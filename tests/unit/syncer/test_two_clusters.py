@@ -24,7 +24,7 @@ from bench.memapi.kubelet import Kubelet
 from bench.memapi.refusals import RefusedError
 from kubeio.client import Client
 from kubeio.endpoint import Endpoint
-from syncer import muster, outposts, reminders, targets
+from syncer import muster, outposts, reminders, target
 from syncer.app import Options, Syncer
 from syncer.flows import draining, spread, target_leases
 from syncer.tenants import KUBECONFIG
@@ -194,7 +194,7 @@ def _config() -> str:
 @pytest.fixture
 async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     for module, field, seconds in (
-        (targets, "LOOK_SECONDS", 0.1), (outposts, "RETRY_SECONDS", 0.2),
+        (target, "LOOK_SECONDS", 0.1), (outposts, "RETRY_SECONDS", 0.2),
         (outposts, "TELL_SECONDS", 0.1), (draining, "AGAIN_SECONDS", 0.1),
         (target_leases, "RENEW_SECONDS", 0.1), (muster, "LOOK_AGAIN_SECONDS", 0.2),
         (reminders, "LINGER_SECONDS", 0.2),
