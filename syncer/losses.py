@@ -19,7 +19,7 @@ from syncer.muster import Muster
 from tenancy import conditions, marks
 from tenancy.conditions import Condition
 from tenancy.resources import SUPER_CLUSTERS
-from tenancy.super_clusters import FOLLOWED, LOSSES_HELD
+from tenancy.super_clusters import FOLLOWED, LOSSES_HELD, REACHABLE
 
 WATCHES = "Watched"
 NOT_FOLLOWED = "NotFollowed"
@@ -88,13 +88,24 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _is_stale(word: str, entry: Entry) -> bool:
+    """Tell whether a word is for another cluster than the one that answers, and is the known one.
+
+    While it is not, vc-manager has yet to read the word; once it has, the known one is another.
+    """
+    status = entry.decode().get("status") or {}
+    return word != status.get("identity") and conditions.is_true(
+        status.get("conditions"), REACHABLE
+    )
+
+
 async def take(client: Client, entry: Entry, muster: Muster) -> None:
     """Take a person's word, and take it off, unless it is about another cluster."""
     word = entry.annotations.get(marks.CONFIRM_LOSSES, "")
     if not word:
         return
     is_taken = muster.confirm(word)
-    if not (is_taken or conditions.is_state(word)):
+    if not (is_taken or conditions.is_state(word) or _is_stale(word, entry)):
         return
     path = f"/metadata/annotations/{marks.CONFIRM_LOSSES.replace('/', '~1')}"
     operations = [

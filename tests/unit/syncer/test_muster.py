@@ -287,6 +287,21 @@ async def test_a_word_is_used_up_by_being_read(word: str, is_taken_off: bool, is
         assert {"op": "test", "path": "/metadata/uid", "value": "r1"} in api.bodies[-1]
 
 
+@pytest.mark.parametrize(
+    ("identity", "reachable", "is_taken_off"),
+    [("another", "False", False), ("another", "True", True), ("word", "True", False)],
+)
+async def test_a_word_for_a_cluster_that_is_not_there_any_more_is_taken_off(
+    identity: str, reachable: str, is_taken_off: bool
+):
+    word = "0b7c4a52-4bd2-4a3e-9c6e-222222222222"
+    body = declared({"type": "Reachable", "status": reachable}, word=word).decode()
+    body["status"]["identity"] = word if identity == "word" else identity
+    api = Api()
+    await losses.take(api, parse(orjson.dumps(body)), Field().muster)  # type: ignore[arg-type]
+    assert bool(api.writes("SuperCluster")) is is_taken_off
+
+
 async def test_a_word_that_was_changed_meanwhile_stays():
     field, api = Field(), Api()
     api.refusals["patch"] = errors.Invalid("the test failed")
