@@ -45,8 +45,7 @@ async def run(access: Access, terminal: Terminal, *, name: str, form: Format) ->
             return
         now = datetime.now(UTC)
         terminal.say(listing.table([body], now=now, everywhere=False, form=form))
-        terminal.say(conditions_table(body, now))
-        terminal.say(targets_table(body))
+        terminal.say(conditions_table(body, now) + targets_table(body))
         try:
             found = await _super_side(super_client, specs.parse_virtual_cluster(body).tenant)
         except errors.Forbidden as problem:

@@ -77,6 +77,8 @@ class Muster:
         self._of = 0
         self.is_held = False
         """Whether nothing is concluded from what is missing."""
+        self.was_held = False
+        """Whether it ever was."""
 
     @property
     def state(self) -> str:
@@ -153,7 +155,7 @@ class Muster:
             self._hold(is_held=False)
 
     def _hold(self, *, is_held: bool) -> None:
-        self.is_held = is_held
+        self.is_held, self.was_held = is_held, True
         word = "target.losses_held" if is_held else "target.losses_no_longer_held"
         _log.warning(word, target=self._name, missing=len(self._missing))
         self._changed()

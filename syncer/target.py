@@ -29,6 +29,9 @@ CONNECTIONS = 16
 """For the requests of all tenants to one target."""
 FIRST_LISTS_SECONDS = 30.0
 """How long the first lists of a target may take before it is said that they do."""
+SETTLE_SECONDS = 30.0
+"""How long tenants' sessions may take to begin: before, nobody knows what is missing, and neither
+is a hold of before said to be over nor is a person's word about it used up."""
 LOOK_SECONDS = 10.0
 """How often a target is asked whether it is well."""
 AWAY_SECONDS = 40.0
@@ -93,6 +96,7 @@ class Target:
         """Why it is away; empty while it answers."""
         self.answered_at = 0.0
         """When it last answered well, by the monotonic clock."""
+        self._ready_at: float | None = None
         self._away_since = 0.0
         self._breaks = 0
         self._news = asyncio.Event()
@@ -104,7 +108,8 @@ class Target:
             await self.anchor.verify(0.0)
             group.create_task(self.cluster.run(), name=f"target-{self.name}")
             await self._listed()
-            self.is_ready, self.answered_at = True, time.monotonic()
+            self.is_ready = True
+            self.answered_at = self._ready_at = time.monotonic()
             self._changed()
             _log.info("target.followed", target=self.name)
             looked_at = time.monotonic()
@@ -152,7 +157,8 @@ class Target:
         entry = self._home.super_clusters.get("", self.name)
         if entry is None or entry.uid != self.registration:
             return
-        muster = self.muster if self.is_ready else None
+        settled = self._ready_at is not None and time.monotonic() - self._ready_at > SETTLE_SECONDS
+        muster = self.muster if settled or self.muster.was_held else None
         try:
             if muster is not None:
                 await losses.take(self._home.client, entry, muster)

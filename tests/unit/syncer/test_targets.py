@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from syncer.breaker import FAILURES, Breaker
 from syncer.home import Home
 from syncer.muster import LEAST
 from syncer.supercluster import AT_TARGETS, SuperCluster
-from syncer.target import Plan, Target
+from syncer.target import SETTLE_SECONDS, Plan, Target
 from syncer.targets import Targets
 from tenancy import marks
 from tenancy.super_clusters import SuperClusterSpec
@@ -327,8 +328,23 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
     target = made_target()
     home: Any = target._home
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
+    target._ready_at = time.monotonic()
+    held = {"type": "LossesHeld", "status": "True", "reason": "PodsMissing", "message": "m"}
+    word = {marks.CONFIRM_LOSSES: "0123456789abcdef"}
+    put(home.super_clusters, {
+        "metadata": {**metadata, "annotations": word},
+        "spec": {}, "status": {"conditions": [held]},
+    })  # fmt: skip
+    await target._say()
+    assert home.client.writes() == [("apply", "SuperCluster", "c2")]
+    kept = home.client.bodies[-1]["status"]["conditions"][1]
+    assert (kept["status"], kept["message"]) == ("True", "m"), "nobody has looked yet"
+    target._ready_at -= SETTLE_SECONDS + 1
+    await target._say()
+    assert home.client.bodies[-1]["status"]["conditions"][1]["status"] == "False"
+    assert [each[0] for each in home.client.writes()] == ["apply", "patch", "apply"]
+    metadata["resourceVersion"] = "2"
     put(home.super_clusters, {"metadata": metadata, "spec": {}})
-    target.is_ready = True
     for number in range(LEAST):
         target.muster.absent("t", str(number))
     assert target._news.is_set()
@@ -339,12 +355,12 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
     said = home.client.bodies[-1]["status"]["conditions"]
     assert [each["type"] for each in said] == ["Followed", "LossesHeld"]
     word = {marks.CONFIRM_LOSSES: target.muster.state}
-    metadata |= {"resourceVersion": "2", "annotations": word}
+    metadata |= {"resourceVersion": "3", "annotations": word}
     put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
     await target._say()
     assert not target.muster.is_held
     assert home.client.bodies[-1]["status"]["conditions"][1]["status"] == "False"
-    metadata |= {"resourceVersion": "3", "uid": "r2"}
+    metadata |= {"resourceVersion": "4", "uid": "r2"}
     put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
     before = len(home.client.asked)
     await target._say()
