@@ -156,7 +156,8 @@ async def test_an_agent_is_made_with_a_token_of_its_own_and_goes_with_its_cluste
         await scene.said()
     assert _writes(scene, mark) == []
     await scene.yard.stage.admin.delete(resources.SUPER_CLUSTERS, scene.yard.name)
-    await eventually(scene.secret, until=lambda found: found is None)
+    # The garbage collector looks for new kinds every half minute.
+    await eventually(scene.secret, until=lambda found: found is None, within=90)
     await eventually(scene.has_deployment, until=lambda found: not found)
 
 
