@@ -33,7 +33,9 @@ class Engaged(Protocol):
 class Held(Protocol):
     """What of a muster is told in numbers."""
 
-    is_held: bool
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is concluded from what is missing, of all tenants or of one."""
 
 
 class Followed(Protocol):

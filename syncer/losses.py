@@ -78,7 +78,7 @@ def _losses(muster: Muster, entry: Entry) -> Condition:
         LOSSES_HELD,
         "True" if muster.is_held else "False",
         HELD if muster.is_held else NOTHING,
-        muster.message[:_MAX_MESSAGE] if muster.is_held else _NOT_HELD,
+        muster.tell()[:_MAX_MESSAGE] if muster.is_held else _NOT_HELD,
         now=_now(),
         generation=entry.generation,
     )

@@ -5,14 +5,15 @@ and the hold: the brake upward. The anchor asks whether a target is the cluster 
 asks whether it still has what we know it to have, as one that was set back to an old state is the
 same cluster. A hold ends when they are there again, or by a person's word
 (`kubectl vc target confirm`), which is about the very pods that were named. Must not know what is
-concluded. Hazard: what was found missing counts for a while after somebody has concluded from it,
-as tenants are engaged one after the other, and each alone may have too few pods to be a loss.
+concluded. Hazards: what was found missing counts for a while after somebody has concluded from it,
+as tenants are engaged one after the other, and each alone may have too few pods to be a loss. And a
+tenant may say of any pod that it ran there, so what one alone misses holds nobody else up.
 """
 
 import hashlib
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
@@ -35,7 +36,13 @@ COUNTS_SECONDS = 300.0
 FORGIVES_SECONDS = 120.0
 """How long a word for another cluster holds: its tenants' sessions begin one after the other."""
 LOOK_AGAIN_SECONDS = 30.0
+EVERYBODY = ""
+"""Who is held when not only the tenant that misses most misses many."""
+_PRUNE_SECONDS = 30.0
 _STATE_DIGITS = 16
+_STATES = 8
+"""How many of the states that were named last a person's word may be about."""
+_TENANTS_NAMED = 3
 _CONCLUSIONS = (Step.LOST, Step.TAKEN, Step.FINISH)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -72,93 +79,187 @@ class Muster:
         self._changed = changed
         self._clock = clock
         self._missing: OrderedDict[Missing, float] = OrderedDict()
-        self._confirmed: frozenset[Missing] = frozenset()
+        self._by: Counter[str] = Counter()
+        """How many each tenant misses."""
+        self._confirmed: set[Missing] = set()
+        self._named: OrderedDict[str, frozenset[Missing]] = OrderedDict()
         self._forgives_until = float("-inf")
+        self._pruned_at = float("-inf")
         self._of = 0
-        self.is_held = False
-        """Whether nothing is concluded from what is missing."""
+        self._holds: dict[str, int] = {}
+        """Who is held, each with how many pods were there when that began: those that are made
+        afterwards bring nothing back."""
         self.was_held = False
-        """Whether it ever was."""
+        """Whether anybody ever was."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether of anybody nothing is concluded from what is missing."""
+        return bool(self._holds)
+
+    def holds(self, tenant: str) -> bool:
+        """Tell whether nothing is concluded from what a tenant misses."""
+        return EVERYBODY in self._holds or tenant in self._holds
 
     @property
     def state(self) -> str:
         """What tells this loss from others: a word of a person is about one of them."""
-        said = [self._identity, *sorted(f"{each.tenant}/{each.uid}" for each in self._missing)]
+        named = self._concerned()
+        said = [self._identity, *sorted(f"{each.tenant}/{each.uid}" for each in named)]
         return hashlib.sha256("\n".join(said).encode()).hexdigest()[:_STATE_DIGITS]
 
-    @property
-    def message(self) -> str:
-        """The condition's message while there is a hold; the command line reads the state."""
-        missing = len(self._missing)
+    def tell(self) -> str:
+        """Return the condition's message while there is a hold, and remember what it names.
+
+        The command line reads the state in it.
+        """
+        missing, state = self._concerned(), self.state
+        self._named[state] = missing
+        while len(self._named) > _STATES:
+            self._named.popitem(last=False)
+        whose = "none of them is"
+        if EVERYBODY not in self._holds:
+            tenants = ", ".join(sorted(self._holds)[:_TENANTS_NAMED])
+            whose = f"none that is missing to the VirtualCluster with the UID {tenants} is"
         return (
-            f"{missing} of the {max(missing, self._of)} pods that tenants have there are missing at"
-            f" once (state {self.state}), so none of them is taken for lost or for gone. If they"
+            f"{len(missing)} of the {max(len(missing), self._of)} pods that tenants have there are"
+            f" missing at once (state {state}), so {whose} taken for lost or for gone. If they"
             f" are gone for good, run `kubectl vc target confirm {self._name}`: each counts as lost"
             " then, and its controller makes another. Otherwise bring back what is missing there;"
             " that ends it by itself."
         )
 
-    def check(self) -> None:
-        """Raise Wait while nothing is to be concluded from what is missing."""
-        if self.is_held:
+    def check(self, tenant: str) -> None:
+        """Raise Wait while nothing is to be concluded from what a tenant misses."""
+        if self.holds(tenant):
             raise Wait(f"many pods are missing in {self._name} at once", LOOK_AGAIN_SECONDS)
 
     def absent(self, tenant: str, uid: str) -> None:
         """A list does not have a pod's twin, which ran there; nobody saw it go."""
-        found, now = Missing(tenant, uid), self._clock()
-        if found in self._confirmed or now < self._forgives_until:
-            return
-        if not self.is_held:
-            self._prune(now)
-        self._missing.setdefault(found, now)
-        self._of = len(self._missing) + self._there()
-        if not self.is_held and self._is_loss():
-            self._hold(is_held=True)
+        self._miss(tenant, (uid,))
+        self._look()
+
+    def called(self, tenant: str, uids: Collection[str]) -> None:
+        """All that a tenant misses is known: just these.
+
+        Where nothing is held, others may be missing no more as that was concluded: they count.
+        """
+        found = {Missing(tenant, uid) for uid in uids}
+        if self.holds(tenant):
+            self._drop_of(tenant, but=found)
+        self._miss(tenant, uids)
+        self._look()
 
     def present(self, tenant: str, uid: str) -> None:
         """A pod's twin is there."""
-        if self._missing and self._missing.pop(Missing(tenant, uid), None) is not None:
+        found = Missing(tenant, uid)
+        self._confirmed.discard(found)
+        if found in self._missing:
+            self._drop(found)
             self._look()
+
+    def gone(self, tenant: str, uid: str) -> None:
+        """A tenant pod is gone; nobody misses it, unless that is what was concluded."""
+        if self.holds(tenant):
+            self.present(tenant, uid)
 
     def forget(self, tenant: str) -> None:
         """A tenant is no more, and nothing is missed for it."""
-        for each in [each for each in self._missing if each.tenant == tenant]:
-            del self._missing[each]
+        self._confirmed = {each for each in self._confirmed if each.tenant != tenant}
+        self._drop_of(tenant)
         self._look()
 
     def confirm(self, state: str) -> bool:
-        """Take a person's word that what is missing is gone, if it is about just that.
+        """Take a person's word that what it names is gone; what came to light since is not in it.
 
-        The word may also be the identity, from whoever knows that the cluster was made anew.
+        Or a tenant that misses others every moment would have no word ever be right. The word may
+        also be the identity, from whoever knows that the cluster was made anew.
         """
         is_made_anew = bool(state) and state == self._identity
         if is_made_anew:
             self._forgives_until = self._clock() + FORGIVES_SECONDS
-        if not self.is_held or not (is_made_anew or state == self.state):
+        named = frozenset(self._missing) if is_made_anew else self._named.get(state)
+        if named is None and state == self.state:
+            named = self._concerned()
+        if not self.is_held or named is None:
             return is_made_anew
-        _log.warning("target.losses_confirmed", target=self._name, pods=len(self._missing))
-        self._confirmed = frozenset(self._missing)
-        self._missing.clear()
-        self._hold(is_held=False)
+        _log.warning("target.losses_confirmed", target=self._name, pods=len(named))
+        self._confirmed |= named
+        for each in named & self._missing.keys():
+            self._drop(each)
+        self._look()
         return True
 
-    def _prune(self, now: float) -> None:
-        while self._missing and now - next(iter(self._missing.values())) > COUNTS_SECONDS:
-            self._missing.popitem(last=False)
+    def _concerned(self) -> frozenset[Missing]:
+        """Return what is missing to those that are held."""
+        return frozenset(each for each in self._missing if self.holds(each.tenant))
 
-    def _is_loss(self) -> bool:
-        missing = len(self._missing)
-        return missing >= LEAST and missing * PART > missing + self._there()
+    def _miss(self, tenant: str, uids: Collection[str]) -> None:
+        now = self._clock()
+        if now < self._forgives_until:
+            return
+        self._prune(now)
+        for found in (Missing(tenant, uid) for uid in uids):
+            if found not in self._confirmed and found not in self._missing:
+                self._missing[found] = now
+                self._by[tenant] += 1
+
+    def _drop(self, found: Missing) -> None:
+        del self._missing[found]
+        self._by[found.tenant] -= 1
+        if not self._by[found.tenant]:
+            del self._by[found.tenant]
+
+    def _drop_of(self, tenant: str, *, but: Collection[Missing] = ()) -> None:
+        for each in [each for each in self._missing if each.tenant == tenant]:
+            if each not in but:
+                self._drop(each)
+
+    def _prune(self, now: float) -> None:
+        """Forget what went long ago, but for who is held; not each time, as all may be held."""
+        if now - self._pruned_at < _PRUNE_SECONDS:
+            return
+        self._pruned_at = now
+        for each, at in list(self._missing.items()):
+            if now - at > COUNTS_SECONDS and not self.holds(each.tenant):
+                self._drop(each)
 
     def _look(self) -> None:
-        if self.is_held and not self._is_loss():
-            self._hold(is_held=False)
-
-    def _hold(self, *, is_held: bool) -> None:
-        self.is_held, self.was_held = is_held, True
-        word = "target.losses_held" if is_held else "target.losses_no_longer_held"
-        _log.warning(word, target=self._name, missing=len(self._missing))
+        """Begin and end what the numbers say."""
+        holds = self._to_hold()
+        if holds:
+            self._of = max(self._of, len(self._missing) + min(holds.values()))
+        is_news, self._holds = holds.keys() != self._holds.keys(), holds
+        if not is_news:
+            return
+        if not holds:
+            self._of = 0
+            self._named.clear()
+        self.was_held = True
+        word = "target.losses_held" if holds else "target.losses_no_longer_held"
+        _log.warning(word, target=self._name, missing=len(self._missing), tenants=[*holds])
         self._changed()
+
+    def _to_hold(self) -> dict[str, int]:
+        """Return who is to be held, each with the pods that were there when that began."""
+        total, there = len(self._missing), self._holds.get(EVERYBODY, self._there())
+        most = max(self._by, key=lambda tenant: self._by[tenant], default=EVERYBODY)
+        if _is_loss(total - self._by[most], there):
+            return {EVERYBODY: there}
+        alone = {tenant: then for tenant, then in self._holds.items() if tenant != EVERYBODY}
+        of_alone = sum(self._by[tenant] for tenant in alone)
+        holds = {
+            tenant: then
+            for tenant, then in alone.items()
+            if self._by[tenant] and _is_loss(total - of_alone + self._by[tenant], then)
+        }
+        if most not in holds and _is_loss(total, there):
+            holds[most] = there
+        return holds
+
+
+def _is_loss(missing: int, there: int) -> bool:
+    return missing >= LEAST and missing * PART > missing + there
 
 
 def call(session: "Session") -> None:
@@ -167,6 +268,7 @@ def call(session: "Session") -> None:
     All caches are complete. What was there when somebody else looked last, nobody remembers.
     """
     assert session.target is not None  # noqa: S101 - asked only of a target
+    missing = []
     for entry in session.stores["Pod"].list():
         if node_of(entry) != session.shown_node("") or session.has_twin(entry):
             continue
@@ -175,4 +277,5 @@ def call(session: "Session") -> None:
         except STUMBLES:
             continue  # no API server lets such a pod in; its own key says what is wrong
         if step in _CONCLUSIONS:
-            session.target.muster.absent(session.tenant.uid, entry.uid)
+            missing.append(entry.uid)
+    session.target.muster.called(session.tenant.uid, missing)

@@ -158,7 +158,7 @@ class Outposts:
         """Queue what is to be said of a target now; when it is back, everything once."""
         assert session.target is not None  # noqa: S101 - they are all of targets
         name, is_away = session.name, bool(session.target.problem)
-        is_held = session.target.muster.is_held
+        is_held = session.target.muster.holds(session.tenant.uid)
         if is_away and name not in self._away:
             for entry in session.stores["Pod"].list():
                 if session.pods.has(*entry.key):
@@ -202,7 +202,7 @@ class Outposts:
         session = self._own.get(name)
         if session is None or session.target is None or session.target.problem:
             return False
-        if session.target.muster.is_held:
+        if session.target.muster.holds(session.tenant.uid):
             return False  # what is not there may come back
         shown = session.stores[NODE].get("", target_nodes.name_of(name))
         if shown is not None and marks.SUPER_CLUSTER in shown.annotations:

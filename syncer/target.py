@@ -135,15 +135,15 @@ class Target:
             said = next((each.problem for each in self.cluster.reflectors if each.problem), "")
             await self._say(f"{self.cluster.missing()}{said and f'; {said}'}")
 
-    async def prove(self, since: float) -> None:
-        """Return when what was found missing later than `since` is a proof that it is gone.
+    async def prove(self, since: float, tenant: str) -> None:
+        """Return when what a tenant was found to miss later than `since` is proved to be gone.
 
-        Raises Wait while many are missing at once or another cluster answers, and KubeError when
-        none does.
+        `tenant` is the UID of its VirtualCluster. Raises Wait while many of its are missing at once
+        or another cluster answers, and KubeError when none does.
         """
-        self.muster.check()
+        self.muster.check(tenant)
         await self.anchor.verify(since)
-        self.muster.check()
+        self.muster.check(tenant)
 
     def _held(self) -> None:
         self._news.set()

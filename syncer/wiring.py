@@ -133,6 +133,8 @@ def _said(entry: Entry) -> dict[str, Any]:
 def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -> None:
     if old is None:
         return
+    if key.kind == "Pod" and session.target is not None:
+        session.target.muster.gone(session.tenant.uid, old.uid)
     if live:
         kind = kinds.BY_NAME[key.kind]
         if not session.is_twin(downward.look(kind, key, session).super_x, old.uid):

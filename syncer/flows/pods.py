@@ -322,7 +322,7 @@ async def _prove_gone(both: Both) -> None:
         )
     except errors.NotFound:
         if both.session.target is not None:
-            await both.session.target.prove(time.monotonic())  # after it was read
+            await both.session.target.prove(time.monotonic(), both.session.tenant.uid)
         return
     if decide.is_owned(live["metadata"], both.session.tenant, both.tenant_x.uid):
         await strays.put_labels_back(both.kind, live["metadata"], both.session)

@@ -43,7 +43,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     if session.name not in session.link.seats.granted and not session.link.seats.is_any_at(
         session.name
     ):
-        if shown is not None and not target.muster.is_held:
+        if shown is not None and not target.muster.holds(session.tenant.uid):
             await node_flow.remove(key, shown, session)
         return Done()
     away = target.away_seconds()

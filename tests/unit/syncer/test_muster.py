@@ -55,9 +55,9 @@ def test_more_than_a_fifth_is_a_loss_and_a_few_never_are(missing: int, there: in
     assert field.changes == is_held
     if is_held:
         with pytest.raises(Wait, match="many pods are missing in c2"):
-            field.muster.check()
+            field.muster.check("t")
     else:
-        field.muster.check()
+        field.muster.check("t")
 
 
 def test_those_of_all_tenants_count_and_each_once():
@@ -98,17 +98,19 @@ def test_a_word_is_about_the_very_pods_that_were_named_and_counts_once():
     field = Field()
     field.lose(*range(LEAST))
     first = field.muster.state
-    assert conditions.named_state(field.muster.message) == first
-    assert "`kubectl vc target confirm c2`" in field.muster.message
-    assert f"{LEAST} of the {LEAST} pods" in field.muster.message
-    field.lose(7)
-    assert not field.muster.confirm(first)
-    assert field.muster.is_held
+    message = field.muster.tell()
+    assert conditions.named_state(message) == first
+    assert "`kubectl vc target confirm c2`" in message
+    assert f"{LEAST} of the {LEAST} pods" in message
+    field.lose(*range(20, 20 + LEAST))
+    assert field.muster.confirm(first)
+    assert field.muster.is_held, "of those that were not named"
+    assert len(field.muster._missing) == LEAST
     assert field.muster.confirm(field.muster.state)
     assert not field.muster.is_held
     field.lose(*range(LEAST))
     assert not field.muster.is_held, "a session that begins anew counts them again"
-    field.lose(*range(20, 20 + LEAST))
+    field.lose(*range(40, 40 + LEAST))
     assert field.muster.is_held
     assert not field.muster.confirm(first)
 
@@ -133,6 +135,76 @@ def test_a_tenant_that_is_no_more_misses_nothing():
     field.muster.forget("t")
     assert not field.muster.is_held
     assert len(field.muster._missing) == 1
+
+
+def test_what_one_tenant_says_holds_nobody_else_up():
+    field = Field(100)
+    field.muster.called("forger", [f"f{number}" for number in range(1000)])
+    field.lose(1, 2, 3, tenant="other")
+    with pytest.raises(Wait):
+        field.muster.check("forger")
+    field.muster.check("other")
+    assert "the VirtualCluster with the UID forger is" in field.muster.tell()
+    state = field.muster.state
+    field.lose(4, tenant="other")
+    assert field.muster.state == state, "the word is about who is held"
+    field.now += COUNTS_SECONDS + 1
+    field.lose(5, tenant="other")
+    assert len(field.muster._missing) == 1001, "and of others the oldest count no more"
+
+
+def test_without_the_tenant_that_misses_most_it_is_still_a_loss_for_everybody():
+    field = Field(10)
+    field.lose(*range(1000), tenant="a")
+    field.lose(*range(LEAST), tenant="b")
+    with pytest.raises(Wait):
+        field.muster.check("c")
+    for number in range(LEAST):
+        field.muster.present("b", f"u{number}")
+    field.muster.check("b")
+    with pytest.raises(Wait):
+        field.muster.check("a")
+    assert field.changes == 3
+
+
+def test_a_word_is_not_made_wrong_by_a_tenant_that_misses_others_each_time():
+    field = Field(10)
+    field.lose(*range(20), tenant="b")
+    field.lose(*range(30), tenant="a")
+    word = conditions.named_state(field.muster.tell())
+    field.muster.called("a", [f"another{number}" for number in range(30)])
+    assert field.muster.confirm(word)
+    field.muster.check("b")
+    assert not field.muster.holds("c")
+    assert field.muster.holds("a")
+
+
+def test_pods_that_are_made_afterwards_end_no_hold():
+    field = Field(4)
+    field.lose(*range(LEAST))
+    field.there = 10_000
+    field.muster.present("t", "u99")
+    field.lose(7)
+    assert field.muster.is_held
+    field.muster.present("t", "u1")
+    assert field.muster.is_held
+    field.muster.present("t", "u2")
+    assert not field.muster.is_held
+
+
+def test_a_session_that_begins_anew_says_all_that_is_missing():
+    field = Field(5)
+    field.lose(*range(LEAST))
+    field.muster.called("t", ["u1"])
+    assert not field.muster.is_held
+    field.muster.called("t", [])
+    assert len(field.muster._missing) == 1, "it may be missing no more as that was concluded"
+    field.lose(*range(10, 10 + LEAST))
+    field.muster.gone("t", "u10")
+    field.muster.gone("t", "u11")
+    assert not field.muster.is_held
+    field.muster.gone("t", "u12")
+    assert field.muster._by["t"] == len(field.muster._missing) == 4
 
 
 # --- where it is counted --------------------------------------------------------------------------
@@ -195,6 +267,17 @@ async def test_a_session_that_begins_counts_what_should_be_there(split: Split):
     assert found.is_held
 
 
+async def test_pods_that_a_tenant_deletes_are_missed_no_more(split: Split):
+    pods = [bound(split, number) for number in range(LEAST)]
+    split.far.start()
+    assert split.far.target is not None
+    found = split.far.target.muster
+    assert found.is_held
+    split.link.stores["Pod"].discard(pods[0], live=True)
+    assert not found.is_held
+    assert len(found._missing) == LEAST - 1
+
+
 @pytest.mark.parametrize("going", [False, True])
 async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
     from syncer.engine import Engine  # noqa: PLC0415 - only here
@@ -209,8 +292,8 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
     muster.call(split.far)
     target: Any = split.far.target
 
-    async def prove(_: float) -> None:
-        target.muster.check()
+    async def prove(_: float, tenant: str) -> None:
+        target.muster.check(tenant)
 
     target.prove = prove
     engine = Engine({"c2": {TENANT.uid: split.far}})

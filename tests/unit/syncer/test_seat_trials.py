@@ -28,7 +28,7 @@ class Proof:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def __call__(self, _: float) -> None:
+    async def __call__(self, *_: object) -> None:
         self.asked += 1
 
 

@@ -466,7 +466,7 @@ async def test_a_pod_that_names_its_node_is_recorded_and_made(split: Split, node
 # --- a grant that is withdrawn, and what was there before -----------------------------------------
 
 
-async def proved(_: float) -> None:
+async def proved(*_: object) -> None:
     """What was found missing is gone."""
 
 

@@ -315,12 +315,12 @@ async def test_what_is_missing_is_proved_by_the_anchor_unless_much_is(monkeypatc
                 target.muster.absent("t", str(number))
 
     monkeypatch.setattr(target.anchor, "verify", verify)
-    await target.prove(1.0)
+    await target.prove(1.0, "t")
     assert asked == [1.0]
     with pytest.raises(Wait, match="many pods are missing"):
-        await target.prove(2.0)
+        await target.prove(2.0, "t")
     with pytest.raises(Wait, match="many pods are missing"):
-        await target.prove(3.0)
+        await target.prove(3.0, "t")
     assert asked == [1.0, 2.0]
 
 
