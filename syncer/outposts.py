@@ -8,7 +8,7 @@ for it; and it goes on naming it until nothing is left.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import structlog
@@ -63,7 +63,8 @@ class Outposts:
         """Set a while after a pod came or went."""
         self._counting: asyncio.TimerHandle | None = None
         self._named: frozenset[str] = frozenset()
-        self._told: list[dict[str, Any]] = []
+        self._told: list[dict[str, Any]] | None = None
+        """What was written last; None: nothing yet."""
 
     async def run(self) -> None:
         """Keep them until cancelled, and end them then."""
@@ -142,7 +143,10 @@ class Outposts:
         for session in self._own.values():
             self._hear(session)
         self._named = frozenset(wanted)
-        is_said = is_said and await self._tell(wanted)
+        if is_said and not self._is_told(wanted, counts=False):
+            is_said = await self._tell(wanted)
+        elif is_said and not self._is_told(wanted):
+            self._count("")  # our own words come back as a change: at once would have no end
         is_left = wanted - set(granted)  # nobody tells when the last of it goes
         return is_said and not is_left and wanted >= (set(granted) & declared) - {HOME}
 
@@ -221,19 +225,28 @@ class Outposts:
             await conditions.say_targets(self._link.home.client, entry, listed)
         except errors.KubeError as problem:
             _log.warning("tenant.targets_not_told", tenant=tenant.root, problem=str(problem))
+            self._told = None  # it may have been written all the same
             return False
         self._told = listed
         return True
 
     async def _tell(self, names: Collection[str]) -> bool:
         """As `_say`, unless that is said already, or nothing is to be said any more."""
-        cluster = self._cluster()
-        if cluster is None:
-            return True
-        shown = [_listed(each.name, each.phase, each.pods) for each in cluster.status.targets]
-        if [self._sentence(name) for name in sorted(names)] in (self._told, shown):
-            return True
-        return await self._say(names)
+        return self._cluster() is None or self._is_told(names) or await self._say(names)
+
+    def _is_told(self, names: Collection[str], *, counts: bool = True) -> bool:
+        """Tell whether that is said already, or all but `counts` of it.
+
+        What the cache shows may be older than what was written last.
+        """
+        told = self._told
+        cluster = self._cluster() if told is None else None
+        if cluster is not None:
+            told = [_listed(each.name, each.phase, each.pods) for each in cluster.status.targets]
+        wanted = [self._sentence(name) for name in sorted(names)]
+        if counts:
+            return wanted == told
+        return _uncounted(wanted) == _uncounted(told or [])
 
     def _sentence(self, name: str) -> dict[str, Any]:
         """Return what is said of one target."""
@@ -282,6 +295,10 @@ def _nobody(_: str) -> None:
 
 def _listed(name: str, phase: str, pods: int) -> dict[str, Any]:
     return {"name": name, "phase": phase, "pods": pods}
+
+
+def _uncounted(listed: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    return [(each["name"], each["phase"]) for each in listed]
 
 
 async def _any_of(*events: asyncio.Event) -> None:

@@ -371,6 +371,48 @@ async def test_a_count_that_could_not_be_written_is_tried_again(
     assert phases(yard)[-1] == ("Granted", 1)
 
 
+async def test_our_own_words_are_no_reason_to_count_again_at_once(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    yard.ready()
+    await yard.declare("c2", named=("c2",))
+    target: Any = yard.targets.ready("c2")
+    apply, made = yard.world.below.apply, iter(range(1000))
+
+    async def echoed(resource: Any, body: Any, **options: Any) -> Any:
+        """Show what was written, while one more pod comes."""
+        answer = await apply(resource, body, **options)
+        number = next(made)
+        yard.world.link.seats.take(pod_of(yard, name=f"p{number}", uid=f"u{number}"), "c2")
+        shown = yard.world.super_cluster.virtual_clusters.list()[0].decode()
+        shown["metadata"]["resourceVersion"] = str(900 + number)
+        shown["status"]["targets"] = body["status"]["targets"]
+        put(yard.world.super_cluster.virtual_clusters, shown)
+        yard.outposts.changed.set()
+        return answer
+
+    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 3600.0)
+    monkeypatch.setattr(yard.world.below, "apply", echoed)
+    target.problem = "silent"
+    yard.targets._tell()
+    await asyncio.sleep(0.05)
+    assert phases(yard) == [("Away", 0)]
+    assert yard.outposts._counting is not None, "the pod is told of with the next count"
+
+
+async def test_what_the_cache_shows_may_be_older_than_what_was_said(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 0.01)
+    yard.ready()
+    await yard.declare("c2", named=("c2",))
+    yard.world.link.seats.take(pod_of(yard), "c2")
+    await asyncio.sleep(0.05)
+    yard.world.link.seats.gone("u")
+    await asyncio.sleep(0.05)
+    assert phases(yard) == [("Granted", 1), ("Granted", 0)]
+
+
 # --- what changes while something is written ------------------------------------------------------
 
 
