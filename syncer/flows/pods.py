@@ -145,7 +145,7 @@ def _recorded(pair: Pair, session: Session) -> str:
 
 async def _nothing(both: Both) -> Verdict:
     await strays.look(both.kind, both.key, both.session)
-    return Done()
+    return await draining.look(both.tenant_x, both.side, both.session)  # it is seated there still
 
 
 async def _create(both: Both) -> Verdict:
@@ -312,7 +312,9 @@ async def _misplaced(both: Both) -> Verdict:
 
 
 async def _prove_gone(both: Both) -> None:
-    """Read the twin live; raises Wait when it is there after all."""
+    """Read the twin live; raises Wait when it is there after all, or nothing is concluded now."""
+    if both.session.target is not None:
+        both.session.target.muster.check(both.session.tenant.uid)  # or thousands would be read
     try:
         live = await both.session.super_client.get(
             PODS,

@@ -101,6 +101,8 @@ async def leave(key: Key, tenant_x: Entry, seat: str, session: Session) -> Verdi
         return Again(_SOON_SECONDS)
     if trial.unsure_at is not None and now - trial.unsure_at < trials.UNSURE_SECONDS:
         return Again(trials.UNSURE_SECONDS - (now - trial.unsure_at))
+    if there.target is not None:
+        there.target.muster.check(there.tenant.uid)  # or thousands would be read
     try:
         live = await there.super_client.get(
             PODS,

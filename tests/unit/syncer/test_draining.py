@@ -13,7 +13,7 @@ from syncer import wiring
 from syncer.flows import draining, target_nodes
 from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, NODE
-from syncer.special import pods
+from syncer.special import pod_status, pods
 from tenancy import marks
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import put
@@ -67,6 +67,53 @@ async def test_one_that_nobody_would_make_anew_stays_and_is_told_once(split: Spl
         assert await drained(split, entry) == Done()
     assert split.told() == [draining.STAYS]
     assert evictions(split) == []
+
+
+@pytest.mark.parametrize(
+    ("problem", "is_told"),
+    [
+        (errors.TooManyRequests("slow down", retry_after=3.0), False),
+        (errors.ServerProblem("two budgets", status=500), True),
+        (errors.ServerProblem("no leader", status=503), False),
+        (errors.Forbidden("a webhook"), True),
+    ],
+)
+async def test_other_refusals_are_told_in_other_words_and_a_busy_api_is_not_a_budget(
+    split: Split, problem: errors.ApiError, is_told: bool
+):
+    entry = bound(split)
+    split.above.refusals["create Pod/eviction"] = problem
+    if not is_told:
+        with pytest.raises(type(problem)):
+            await drained(split, entry)
+        assert split.told() == []
+        return
+    assert await drained(split, entry) == Again(draining.REFUSED_SECONDS)
+    assert split.told() == [draining.BLOCKED]
+    assert "two disruption budgets" in split.above.bodies[-1]["message"]
+
+
+@pytest.mark.parametrize("what", ["Succeeded", "Failed"])
+async def test_those_that_are_over_go_whoever_controls_them(split: Split, what: str):
+    body = bound(split, is_owned=False).decode()
+    body["metadata"]["resourceVersion"] = "51"
+    put(split.link.stores["Pod"], {**body, "status": {"phase": what}})
+    await drained(split, split.link.stores["Pod"].list()[0])
+    assert len(evictions(split)) == 1
+    assert split.told() == []
+
+
+@pytest.mark.parametrize("what", ["finished", "lost"])
+async def test_those_without_a_twin_are_drained_as_well(split: Split, what: str):
+    entry = bound(split, is_owned=False)
+    body = entry.decode()
+    status = pod_status.lost(body)["status"] if what == "lost" else {"phase": "Succeeded"}
+    body["metadata"]["resourceVersion"] = "51"
+    put(split.link.stores["Pod"], {**body, "status": status})
+    for twin in split.far.super_store("Pod").list():
+        split.far.super_store("Pod").discard(twin, live=True)
+    await pod_flow.reconcile(POD, key_of(split.far), split.far)
+    assert len(evictions(split)) == 1
 
 
 @pytest.mark.parametrize("what", ["granted", "home", "deleting", "unbound"])

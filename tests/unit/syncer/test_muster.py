@@ -300,6 +300,7 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
     with pytest.raises(Wait, match="many pods"):
         await engine.reconcile(key_of(split.far, "p0"))
     assert split.above.writes() == []
+    assert split.there.asked == [], "nor is anything asked there"
     assert target.muster.confirm(target.muster.state)
     await engine.reconcile(key_of(split.far, "p0"))
     assert split.above.writes() != []
