@@ -43,6 +43,7 @@ class Followed(Protocol):
 
     is_ready: bool
     problem: str
+    behind: str
 
     @property
     def muster(self) -> Held:
@@ -137,8 +138,9 @@ class TargetCounts:
         return self._declared()
 
     def not_followed(self) -> float:
-        """Count those whose caches are not complete."""
-        return self._declared() - sum(target.is_ready for target in self._followed.values())
+        """Count those whose caches are not complete, or not kept up."""
+        followed = self._followed.values()
+        return self._declared() - sum(each.is_ready and not each.behind for each in followed)
 
     def away(self) -> float:
         """Count those that do not answer."""

@@ -62,6 +62,7 @@ class Outposts:
         self._recount = asyncio.Event()
         """Set a while after a pod came or went."""
         self._counting: asyncio.TimerHandle | None = None
+        self._waking: dict[str, asyncio.TimerHandle] = {}
         self._named: frozenset[str] = frozenset()
         self._told: list[dict[str, Any]] | None = None
         """What was written last; None: nothing yet."""
@@ -82,8 +83,9 @@ class Outposts:
         finally:
             unsubscribe()
             self._link.seats.counted = _nobody
-            if self._counting is not None:
-                self._counting.cancel()
+            for timer in (self._counting, *self._waking.values()):
+                if timer is not None:
+                    timer.cancel()
             for name in list(self._own):
                 self._forget(name)
 
@@ -91,6 +93,13 @@ class Outposts:
         """A pod came or went: say so before long, and once for all that come meanwhile."""
         if name != HOME and self._counting is None:
             self._counting = asyncio.get_running_loop().call_later(TELL_SECONDS, self._counted)
+
+    def _wake_in(self, seconds: float, name: str) -> None:
+        """Have a target looked at again when its silence is to be told of, if it lasts."""
+        before = self._waking.pop(name, None)
+        if before is not None:
+            before.cancel()
+        self._waking[name] = asyncio.get_running_loop().call_later(seconds, self.changed.set)
 
     def _counted(self) -> None:
         self._counting = None
@@ -164,6 +173,7 @@ class Outposts:
         name, is_away = session.name, bool(session.target.problem)
         is_held = session.target.muster.holds(session.tenant.uid)
         if is_away and name not in self._away:
+            self._wake_in(AWAY_SECONDS, name)
             for entry in session.stores["Pod"].list():
                 if session.pods.has(*entry.key):
                     key = session.key("Pod", *entry.key)
@@ -251,7 +261,7 @@ class Outposts:
     def _sentence(self, name: str) -> dict[str, Any]:
         """Return what is said of one target."""
         target, seats = self._targets.ready(name), self._link.seats
-        is_away = target is None or bool(target.problem)
+        is_away = target is None or target.away_seconds() >= AWAY_SECONDS  # as its node says
         phase = "Draining" if name not in seats.granted else "Away" if is_away else "Granted"
         return _listed(name, phase, seats.pods_at(name))
 

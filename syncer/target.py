@@ -22,7 +22,7 @@ from syncer.breaker import DEADLINE_SECONDS, GuardedClient
 from syncer.home import Home
 from syncer.muster import Muster
 from syncer.supercluster import SuperCluster
-from tenancy.resources import PODS
+from tenancy.resources import PODS, Resource
 from tenancy.super_clusters import SuperClusterSpec
 
 CONNECTIONS = 16
@@ -94,11 +94,16 @@ class Target:
         """Whether its caches are complete."""
         self.problem = ""
         """Why it is away; empty while it answers."""
+        self.behind = ""
+        """Why a cache is not kept up, though it is complete and the target answers; empty if all
+        are."""
         self.answered_at = 0.0
         """When it last answered well, by the monotonic clock."""
         self._ready_at: float | None = None
         self._away_since = 0.0
         self._breaks = 0
+        self._failed: frozenset[Resource] = frozenset()
+        """Whose watches failed at the last look."""
         self._news = asyncio.Event()
         """Set when something is to be said, or a person may have said something."""
 
@@ -159,6 +164,7 @@ class Target:
             return
         settled = self._ready_at is not None and time.monotonic() - self._ready_at > SETTLE_SECONDS
         muster = self.muster if settled or self.muster.was_held else None
+        problem = problem or self.behind
         try:
             if muster is not None:
                 await losses.take(self._home.client, entry, muster)
@@ -191,8 +197,22 @@ class Target:
             self.answered_at = asked_at
         except (errors.KubeError, Wait) as found:
             problem = str(found)
+        self._look_at_watches(problem)
         is_news, self.problem = bool(problem) != bool(self.problem), problem
         if is_news:
             _log.warning("target.away" if problem else "target.back", target=self.name)
             self._away_since = time.monotonic()
             self._changed()
+
+    def _look_at_watches(self, problem: str) -> None:
+        """Find out which watches fail, look after look: each is broken now and then.
+
+        With a `problem` the target is away, and so are all of them.
+        """
+        watches = self.cluster.reflectors if not problem else ()
+        failing = [each for each in watches if each.problem]
+        behind = next((each for each in failing if each.resource in self._failed), None)
+        self._failed = frozenset(each.resource for each in failing)
+        self.behind = (
+            f"{behind.resource.plural} are not followed: {behind.problem}" if behind else ""
+        )

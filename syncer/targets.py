@@ -227,7 +227,7 @@ class Targets:
             seconds: float | None = None
             try:
                 found = await self._plan(plan.name)
-            except errors.Unavailable:
+            except (errors.Unavailable, errors.TooManyRequests):
                 seconds = AGAIN_SECONDS  # that is the home cluster's trouble and not the target's
             except (errors.KubeError, SpecProblemError, *STUMBLES):
                 break  # the keeper says what is wrong

@@ -138,8 +138,9 @@ def test_an_agent_whose_kubelet_fails(ends, fires):
 class Cluster:
     """A target as far as it is counted."""
 
-    def __init__(self, *, ready=True, problem="", held=False):
+    def __init__(self, *, ready=True, problem="", held=False, behind=""):
         self.is_ready, self.problem, self.is_held = ready, problem, held
+        self.behind = behind
 
     @property
     def muster(self):
@@ -151,6 +152,7 @@ class Cluster:
     [
         (Cluster(), ""),
         (Cluster(ready=False), "not_followed"),
+        (Cluster(behind="pods are not followed: 403"), "not_followed"),
         (Cluster(problem="silent"), "away"),
         (Cluster(held=True), "losses_held"),
     ],

@@ -116,8 +116,9 @@ def test_tenants_are_counted_by_what_is_true_of_them():
 
 
 class Cluster:
-    def __init__(self, *, ready=True, problem="", held=False):
+    def __init__(self, *, ready=True, problem="", held=False, behind=""):
         self.is_ready, self.problem, self.is_held = ready, problem, held
+        self.behind = behind
 
     @property
     def muster(self):
@@ -129,6 +130,7 @@ def test_other_super_clusters_are_counted_by_what_is_true_of_them():
         "a": Cluster(),
         "b": Cluster(ready=False),
         "c": Cluster(problem="silent", held=True),
+        "d": Cluster(behind="403"),
     }
     counts = TargetCounts(followed, lambda: 5)
     found = {

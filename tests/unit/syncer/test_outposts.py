@@ -80,7 +80,7 @@ class Yard:
     def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:
         """Return what is said of a target that is as it should be, or was never followed."""
         target: Any = self.targets.ready(name)
-        phase = "Away" if target is None or target.problem else "Granted"
+        phase = "Away" if target is None or target.away_seconds() else "Granted"
         pods = self.world.link.seats.pods_at(name)
         return {"name": name, "phase": phase if name in granted else "Draining", "pods": pods}
 
@@ -345,11 +345,21 @@ async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     seats.take(pod_of(yard, name="p1", uid="u1"), "c2")
     await asyncio.sleep(0.1)
     assert len(phases(yard)) == 2, "nothing is new"
+    await yard.declare("c2", named=("c2",))
+    monkeypatch.setattr(outposts_module, "AWAY_SECONDS", 0.05)
     target.problem = "silent"
     yard.targets._tell()
-    await asyncio.sleep(0.02)
-    assert phases(yard)[-1] == ("Away", 20)
     target.problem = ""
+    yard.targets._tell()
+    await asyncio.sleep(0.1)
+    assert len(phases(yard)) == 2, "one look that failed is nothing to tell of"
+    target.problem = "silent"
+    yard.targets._tell()
+    await asyncio.sleep(0)
+    target.away_seconds = lambda: 0.05
+    await asyncio.sleep(0.1)
+    assert phases(yard)[-1] == ("Away", 20), "with nobody telling"
+    target.problem, target.away_seconds = "", lambda: 0.0
     yard.targets._tell()
     await asyncio.sleep(0.02)
     assert phases(yard)[-1] == ("Granted", 20)
@@ -393,7 +403,7 @@ async def test_our_own_words_are_no_reason_to_count_again_at_once(
 
     monkeypatch.setattr(outposts_module, "TELL_SECONDS", 3600.0)
     monkeypatch.setattr(yard.world.below, "apply", echoed)
-    target.problem = "silent"
+    target.problem, target.away_seconds = "silent", lambda: 100.0
     yard.targets._tell()
     await asyncio.sleep(0.05)
     assert phases(yard) == [("Away", 0)]

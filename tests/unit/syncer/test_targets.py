@@ -176,10 +176,13 @@ async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: Yard):
     assert yard.keeper.followed == {}
 
 
-async def test_a_home_cluster_that_does_not_answer_changes_nothing(yard: Yard):
+@pytest.mark.parametrize("problem", [errors.Unavailable("silent"), errors.TooManyRequests("busy")])
+async def test_a_home_cluster_that_does_not_answer_changes_nothing(
+    yard: Yard, problem: errors.KubeError
+):
     await yard.secret()
     await yard.declare()
-    yard.api.refusals["get Secret"] = errors.Unavailable("silent")
+    yard.api.refusals["get Secret"] = problem
     yard.keeper._touch("c2")
     await asyncio.sleep(0.02)
     assert not Followed.made[0].is_ended
@@ -302,6 +305,44 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
     target.says(plan)
     target.says(plan)
     assert (target.version, len(told)) == ("v1.37.0", 3)
+
+
+async def test_a_watch_that_fails_for_long_is_told_as_not_followed(monkeypatch: Any):
+    target = made_target()
+    home: Any = target._home
+    metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}})
+
+    async def raw(*_: Any, **__: Any) -> bytes:
+        return b"ok"
+
+    async def silent(*_: Any, **__: Any) -> bytes:
+        raise errors.Unavailable("no route")
+
+    async def sure(_: float) -> None:
+        return
+
+    async def looked() -> tuple[str, str]:
+        await target._look()
+        await target._say()
+        (found,) = home.client.bodies[-1]["status"]["conditions"]
+        return found["status"], found["message"]
+
+    monkeypatch.setattr(target.client, "raw", raw)
+    monkeypatch.setattr(target.anchor, "verify", sure)
+    assert (await looked())[0] == "True"
+    failing = target.cluster.reflectors[1]
+    failing.problem = "403: forbidden"
+    assert (await looked())[0] == "True", "a watch is broken now and then"
+    status, message = await looked()
+    assert status == "False"
+    assert message == f"{failing.resource.plural} are not followed: 403: forbidden"
+    assert target.behind == message
+    monkeypatch.setattr(target.client, "raw", silent)
+    assert (await looked())[0] == "True", "it is away, and so is said elsewhere"
+    monkeypatch.setattr(target.client, "raw", raw)
+    failing.problem = ""
+    assert (await looked())[0] == "True"
 
 
 async def test_what_is_missing_is_proved_by_the_anchor_unless_much_is(monkeypatch: Any):
