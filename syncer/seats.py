@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kubeio import Object
 from kubeio.store import Entry
 from syncer.inventory import Inventory
 from syncer.keys import HOME
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
 
 NOWHERE = ""
 """The seat of a pod that has not been placed yet."""
+
+
+class Served(NamedTuple):
+    """A Service as far as it matters where its pods are."""
+
+    version: str
+    selector: Object
+    """A label selector; empty for a Service that selects nothing."""
+    seat: str
+    """Where all of its pods were when they were looked at; NOWHERE: they were not yet."""
 
 
 class _Taken(NamedTuple):
@@ -77,6 +88,8 @@ class Seats:
         self.twin_at = has_twin
         self.spread: set[str] = set()
         """UIDs of the Services of which it was told that they have pods in several."""
+        self.services: dict[str, Served] = {}
+        """What is known of the other Services whose pods were looked at, by UID."""
         self.counted: Callable[[str], None] = lambda _: None
         """Called with a super cluster that has a pod more or less."""
         self._follows = follows
@@ -217,6 +230,15 @@ class Seats:
     def is_any_at(self, name: str) -> bool:
         """Tell whether any pod is seated in a super cluster, or on its way out of it."""
         return name in self._leaving.values() or self.pods_at(name) > 0
+
+    def is_any_besides(self, name: str) -> bool:
+        """Tell whether any pod is seated in another super cluster than this."""
+        return any(pods for seat, pods in self._pods.items() if seat != name)
+
+    def service_gone(self, uid: str) -> None:
+        """A Service is gone, and all that is remembered of it."""
+        self.spread.discard(uid)
+        self.services.pop(uid, None)
 
     def pods_at(self, name: str) -> int:
         """Count the pods that are seated in a super cluster."""

@@ -133,6 +133,8 @@ def _said(entry: Entry) -> dict[str, Any]:
 def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -> None:
     if old is None:
         return
+    if key.kind == "Service":
+        session.link.seats.service_gone(old.uid)
     if key.kind == "Pod" and session.target is not None:
         session.target.muster.gone(session.tenant.uid, old.uid)
     if live:
