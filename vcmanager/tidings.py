@@ -97,7 +97,7 @@ def _pod(body: Body) -> object:
 def _super_cluster(body: Body) -> object:
     """Return its metadata and what the syncer says of it; the rest who is woken wrote itself."""
     held = conditions.find((body.get("status") or {}).get("conditions"), LOSSES_HELD) or {}
-    return _metadata(body), held.get("status"), held.get("message")
+    return _metadata(body), held.get("status"), held.get("lastTransitionTime")
 
 
 def _container(status: Body) -> object:

@@ -13,7 +13,8 @@ from kubectl_vc.problems import CliProblem
 from kubectl_vc.terminal import Terminal
 from kubeio import Object, errors
 from kubeio.client import Client
-from tenancy.resources import VIRTUAL_CLUSTERS
+from tenancy import conditions, super_clusters
+from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 
 _SHOWN = 5
 _TICK = 2.0  # seconds
@@ -93,9 +94,22 @@ async def run(
     except TimeoutError as problem:
         raise CliProblem(
             f"after {durations.elapsed(seconds)} {sentence(left)} still has something in {name}:"
-            " pods that a disruption budget keeps, or that nobody would make anew, stay until they"
-            " are deleted (the tenant's Events name them); run this again then"
+            f"{await _silence(here, name)} pods that a disruption budget keeps, or that nobody"
+            " would make anew, stay until they are deleted (the tenant's Events name them); run this again then"
         ) from problem
+
+
+async def _silence(here: Client, name: str) -> str:
+    """Return what is to be said first of a target that does not answer: nothing ends in one."""
+    try:
+        body = await here.get(SUPER_CLUSTERS, name)
+    except errors.KubeError:
+        return ""
+    listed = (body.get("status") or {}).get("conditions")
+    reachable = conditions.find(listed, super_clusters.REACHABLE) or {}
+    if reachable.get("status") != "False":
+        return ""
+    return f" {name} does not answer, and nothing goes there until it does; and"
 
 
 async def _withdraw(

@@ -106,8 +106,9 @@ def _tell_losses(means: Means, body: Mapping[str, Any]) -> None:
     held = conditions.find(listed, super_clusters.LOSSES_HELD)
     if held is None or held.get("status") != "True":
         means.targets.losses_told.pop(name, None)
-    elif means.targets.losses_told.get(name) != held["message"]:
-        means.targets.losses_told[name] = held["message"]
+    elif means.targets.losses_told.get(name) != (since := str(held.get("lastTransitionTime"))):
+        # Not with each other message: how many are missing is another number with every look.
+        means.targets.losses_told[name] = since
         head = {"apiVersion": SUPER_CLUSTERS.api_version, "kind": SUPER_CLUSTERS.kind}
         about = {**head, "metadata": {"name": name, "uid": body["metadata"]["uid"]}}
         means.recorder.record(about, super_clusters.LOSSES_HELD, held["message"], kind="Warning")

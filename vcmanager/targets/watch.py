@@ -65,7 +65,7 @@ class Targets:
         self.agents: dict[str, AgentLook] = {}
         """Likewise."""
         self.losses_told: dict[str, str] = {}
-        """Which losses were told of in Events, by name of the SuperCluster."""
+        """Since when losses are held that were told of in Events, by name of the SuperCluster."""
 
     async def __aenter__(self) -> Self:
         """Open nothing yet."""

@@ -220,8 +220,8 @@ def test_a_target_that_tenants_may_run_in_does_not_leave():
 class Home:
     """The home cluster, whose tenants have a pod less in c2 with each look at them."""
 
-    def __init__(self, pods=2):
-        self.patched, self.pods = [], pods
+    def __init__(self, pods=2, reachable="True"):
+        self.patched, self.pods, self.reachable = [], pods, reachable
         self.alone, self.both = cluster("a", ["c2"], ["c2"]), cluster("b", ["home", "c2"])
         for each in (self.alone, self.both):
             each["metadata"]["uid"] = "u"
@@ -232,6 +232,9 @@ class Home:
             left = {"name": "c2", "phase": "Draining", "pods": self.pods}
             self.alone["status"]["targets"] = [left] if self.pods > 0 else []
         return {"items": [self.alone, self.both]}
+
+    async def get(self, *_):
+        return {"status": {"conditions": [{"type": "Reachable", "status": self.reachable}]}}
 
     async def patch(self, _, name, operations, **__):
         self.patched.append((name, operations[-1]["value"]))
@@ -262,8 +265,14 @@ async def test_a_target_that_is_drained_is_taken_from_all_and_waited_for(monkeyp
 
 async def test_what_does_not_go_in_time_is_told(monkeypatch):
     monkeypatch.setattr(drain, "_TICK", 0.001)
-    with pytest.raises(CliProblem, match=r"shop/a \(Draining, .* still has something in c2"):
-        await drain.run(Home(10**9), Told(), "c2", seconds=0.05, dry_run=False)
+    silence = "c2 does not answer"
+    for reachable in ("True", "False"):
+        here = Home(10**9, reachable)
+        with pytest.raises(
+            CliProblem, match=r"shop/a \(Draining, .* still has something in c2"
+        ) as e:
+            await drain.run(here, Told(), "c2", seconds=0.05, dry_run=False)
+        assert (silence in str(e.value)) is (reachable == "False")
 
 
 def held(*listed):

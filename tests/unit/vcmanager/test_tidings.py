@@ -68,6 +68,10 @@ def test_of_a_super_cluster_counts_what_the_syncer_says_and_not_what_we_wrote():
     kind = resources.SUPER_CLUSTERS
     assert not is_news(kind, body, of(body, status__conditions=[ready], status__nodes=3))
     assert is_news(kind, body, of(body, status__conditions=[held]))
+    more = {**held, "message": "6 of 6"}
+    assert not is_news(
+        kind, of(body, status__conditions=[held]), of(body, status__conditions=[more])
+    )
     assert is_news(kind, body, of(body, metadata__annotations={"a": "b"}))
 
 

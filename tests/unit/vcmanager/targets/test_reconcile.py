@@ -132,16 +132,17 @@ async def test_losses_that_the_syncer_holds_are_told_in_an_event_once(monkeypatc
         "record",
         lambda _, reason, message, **__: told.append(f"{reason}: {message}"),
     )
-    for message, status in (
-        ("a", "True"),
-        ("a", "True"),
-        ("b", "True"),
-        ("", "False"),
-        ("b", "True"),
+    for message, status, since in (
+        ("a", "True", 1),
+        ("a", "True", 1),
+        ("b", "True", 1),
+        ("", "False", 2),
+        ("c", "True", 3),
+        ("d", "True", 4),
     ):
-        found = {**loss, "status": status, "message": message}
+        found = {**loss, "status": status, "message": message, "lastTransitionTime": str(since)}
         reconcile._tell_losses(means, body(status={"conditions": [found]}))
-    assert told == ["LossesHeld: a", "LossesHeld: b", "LossesHeld: b"]
+    assert told == ["LossesHeld: a", "LossesHeld: c", "LossesHeld: d"]
 
 
 @pytest.mark.parametrize(
