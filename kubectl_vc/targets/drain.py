@@ -95,7 +95,8 @@ async def run(
         raise CliProblem(
             f"after {durations.elapsed(seconds)} {sentence(left)} still has something in {name}:"
             f"{await _silence(here, name)} pods that a disruption budget keeps, or that nobody"
-            " would make anew, stay until they are deleted (the tenant's Events name them); run this again then"
+            " would make anew, stay until they are deleted (the tenant's Events name them); run"
+            " this again then"
         ) from problem
 
 

@@ -21,6 +21,7 @@ from syncer.deletion import Target
 from syncer.downward import Pair
 from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.flows import (
+    away,
     draining,
     nodes,
     placement,
@@ -42,7 +43,6 @@ from tenancy.resources import PODS
 
 TAKEN_AWAY = "SuperPodDeleted"
 """Reason of the Event about a pod that the super cluster takes away; the kubelet may not say it."""
-
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -313,8 +313,10 @@ async def _misplaced(both: Both) -> Verdict:
 
 async def _prove_gone(both: Both) -> None:
     """Read the twin live; raises Wait when it is there after all, or nothing is concluded now."""
-    if both.session.target is not None:
-        both.session.target.muster.check(both.session.tenant.uid)  # or thousands would be read
+    target, tenant = both.session.target, both.session.tenant.uid
+    if target is not None:
+        await away.tell_of_doubt(both.tenant_x, both.session)
+        target.muster.check(tenant)  # or thousands would be read
     try:
         live = await both.session.super_client.get(
             PODS,
@@ -323,8 +325,8 @@ async def _prove_gone(both: Both) -> None:
             metadata_only=True,
         )
     except errors.NotFound:
-        if both.session.target is not None:
-            await both.session.target.prove(time.monotonic(), both.session.tenant.uid)
+        if target is not None:
+            await target.prove(time.monotonic(), tenant)  # after it was read
         return
     if decide.is_owned(live["metadata"], both.session.tenant, both.tenant_x.uid):
         await strays.put_labels_back(both.kind, live["metadata"], both.session)

@@ -112,7 +112,7 @@ async def leave(key: Key, tenant_x: Entry, seat: str, session: Session) -> Verdi
         )
     except errors.NotFound:
         if there.target is not None:
-            await there.target.prove(time.monotonic(), there.tenant.uid)
+            await there.target.prove(time.monotonic(), there.tenant.uid)  # after it was read
         trial.unsure_at = None
         return None  # and the seat stays closed until another one is taken
     if decide.is_owned(live["metadata"], there.tenant, tenant_x.uid):

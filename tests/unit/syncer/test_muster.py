@@ -11,6 +11,7 @@ from kubeio import errors
 from kubeio.store import Entry, parse
 from kubeio.worker import Wait
 from syncer import losses, muster, wiring
+from syncer.flows import away
 from syncer.muster import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
 from tenancy import conditions, marks
 from tests.unit.syncer.sessions import TENANT, Api
@@ -296,14 +297,17 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
         target.muster.check(tenant)
 
     target.prove = prove
+    split.above.refusals["get Event"] = errors.NotFound("none")
     engine = Engine({"c2": {TENANT.uid: split.far}})
     with pytest.raises(Wait, match="many pods"):
         await engine.reconcile(key_of(split.far, "p0"))
-    assert split.above.writes() == []
+    assert split.told() == ([away.IN_DOUBT] if going else [])
+    assert [each for each in split.above.writes() if each[1] != "Event"] == []
     assert split.there.asked == [], "nor is anything asked there"
     assert target.muster.confirm(target.muster.state)
+    before = len(split.above.writes())
     await engine.reconcile(key_of(split.far, "p0"))
-    assert split.above.writes() != []
+    assert len(split.above.writes()) > before
 
 
 # --- what is said ---------------------------------------------------------------------------------
