@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.figures import Spread, spread
 from bench.report import FELT, Read
-from bench.rig import ROOT
+from bench.rig import RESULTS
 
 Figures = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ def write(name: str, results: Mapping[str, Any]) -> None:
     for place in free:
         place.axis("off")
     figure.suptitle(f"{name}: median, lowest and highest run")
-    figure.savefig(ROOT / "bench" / "results" / f"{name}.png", dpi=110)
+    figure.savefig(RESULTS / f"{name}.png", dpi=110)
     plt.close(figure)
 
 

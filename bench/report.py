@@ -165,8 +165,9 @@ def _inside(figures: Figures) -> list[str]:
     share = 100 * found["garbage_s"] / max(found["cpu_s"], 1e-9)
     lines = [
         "",
-        f"loop late ms: p99 {late['p99']:.1f}, worst {late['worst']:.1f}",
-        f"  by our own work: p99 {own['p99']:.1f}, worst {own['worst']:.1f}",
+        f"loop late ms: {_tail(late)}",
+        f"  by our own work: {_tail(own)}",
+        *_engine(found.get("engine_ms")),
         f"garbage: {share:.1f} % of processor time, longest {found['garbage_longest_ms']:.1f} ms",
     ]
     for milliseconds, stacks in found["held"]:
@@ -177,6 +178,18 @@ def _inside(figures: Figures) -> list[str]:
         lines += ["", f"share of processor time, {key}:"]
         lines += [f"  {100 * count / samples:5.1f} %  {name}" for name, count in found[key][:40]]
     return lines
+
+
+def _tail(found: Figures) -> str:
+    rare = f", p99.9 {found['p999']:.1f}" if "p999" in found else ""
+    return f"p99 {found['p99']:.1f}{rare}, worst {found['worst']:.1f}"
+
+
+def _engine(found: Figures | None) -> list[str]:
+    """Say how long pods' news were in the syncer before what they made it write."""
+    if not found or not found["count"]:
+        return []
+    return [f"engine ms, from news to the first write: p50 {found['p50']:.2f}, {_tail(found)}"]
 
 
 def _all_of(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Read]]:

@@ -19,6 +19,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1024 * 1024
+RESULTS = Path(os.environ.get("BENCH_RESULTS") or ROOT / "bench" / "results")
+"""Where reports go; a trial's go elsewhere, as those in the repository are of quiet machines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +133,6 @@ def parser(purpose: str | None) -> argparse.ArgumentParser:
 
 def write(name: str, results: dict[str, Any]) -> None:
     """Write the figures of the program `name` to the folder of results."""
-    into = ROOT / "bench" / "results" / f"{name}.json"
-    into.parent.mkdir(exist_ok=True)
+    into = RESULTS / f"{name}.json"
+    into.parent.mkdir(parents=True, exist_ok=True)
     into.write_text(json.dumps(results, indent=2) + "\n")
