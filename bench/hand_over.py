@@ -21,14 +21,19 @@ from tests.drills.run import run
 from tests.support.replicas import GOAL
 
 
-def main() -> int:
-    """Measure, print, write."""
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", type=int, default=5, help="how often the holder is killed")
     parser.add_argument("--seed", type=int, default=1, help="of the tenants' changes")
-    asked = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, print, write."""
+    asked = arguments()
     noise = rig.noise()
     options = Options(count=asked.count, seed=asked.seed)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:

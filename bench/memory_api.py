@@ -71,7 +71,8 @@ def _some(text: str) -> int:
     return int(text)
 
 
-def _arguments() -> argparse.Namespace:
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         description=f"{__doc__}\nprofiles (or `all`):\n{memory_profiles.explained()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -108,7 +109,7 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Measure, print, write."""
-    asked = _arguments()
+    asked = arguments()
     results = uvloop.run(measure(asked))
     shown = {key: value for key, value in vars(asked).items() if key != "profile"}
     results["asked"] = shown | {"profile": "+".join(asked.profile)}

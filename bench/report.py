@@ -20,6 +20,7 @@ _APART = (
     "events",
     "counters_per_life",
     "requests",
+    "each",
 )  # shown in their own way, or only in the JSON
 _QUANTILES = ("count", "p90", "worst")  # p50 and p99 are enough for a table
 
@@ -84,7 +85,7 @@ def line(way: str, figures: Figures) -> str:
 def table(results: Mapping[str, Any]) -> str:
     """Return the figures of all ways beside each other."""
     runs: Mapping[str, Sequence[Figures]] = results["runs"]
-    rows = [*FELT, *_MORE] if "direct" in runs else list(_all_of(runs))
+    rows = [*FELT, *_MORE] if "direct" in runs else list(all_of(runs))
     lines = [*_head(results), f"{'median (lowest to highest)':34}" + _columns(list(runs))]
     for title, read in rows:
         cells = [_cell(spread(map(read, runs[way]))) for way in runs]
@@ -192,7 +193,7 @@ def _engine(found: Figures | None) -> list[str]:
     return [f"engine ms, from news to the first write: p50 {found['p50']:.2f}, {_tail(found)}"]
 
 
-def _all_of(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Read]]:
+def all_of(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Read]]:
     """Yield a row for each figure that any run has."""
     known: dict[tuple[str, ...], None] = {}
     for found in runs.values():
