@@ -69,7 +69,7 @@ STEPS = (
     Step(
         name="fairness",
         module="bench.memory_api",
-        words="--profile fairness --tenants 50 --pods 10000",
+        words="--profile fairness --tenants 50",
         small="--profile fairness --tenants 3 --greedy 1 --regular 2 --greedy-pods 10"
         " --regular-pods 2",
         seconds=75,

@@ -88,7 +88,7 @@ def table(results: Mapping[str, Any]) -> str:
     rows = [*FELT, *_MORE] if "direct" in runs else list(all_of(runs))
     lines = [*_head(results), f"{'median (lowest to highest)':34}" + _columns(list(runs))]
     for title, read in rows:
-        cells = [_cell(spread(map(read, runs[way]))) for way in runs]
+        cells = [cell(spread(map(read, runs[way]))) for way in runs]
         if any(cells):
             lines.append(f"{title:34}" + _columns(cells))
     lines += _ratios(runs)
@@ -99,10 +99,13 @@ def table(results: Mapping[str, Any]) -> str:
 
 def compared(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
     """Return the ratios of what is felt, pair by pair."""
-    return {
-        title: spread(ratios([read(each) for each in runs], [read(each) for each in to]))
-        for title, read in _COMPARED
-    }
+    of = ratios_of(runs, to)
+    return {title: of(read) for title, read in _COMPARED}
+
+
+def ratios_of(runs: Sequence[Figures], to: Sequence[Figures]) -> Callable[[Read], Spread]:
+    """Return what tells the ratio of a figure, pair by pair."""
+    return lambda read: spread(ratios([read(each) for each in runs], [read(each) for each in to]))
 
 
 def added(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
@@ -134,10 +137,10 @@ def _ratios(runs: Mapping[str, Sequence[Figures]]) -> list[str]:
         for base in ("direct", "replay"):
             if base in runs and way not in ("direct", base):
                 found = compared(runs[way], runs[base])
-                lines += [f"  {way} / {base}: {key:22}{_cell(each)}" for key, each in found.items()]
+                lines += [f"  {way} / {base}: {key:22}{cell(each)}" for key, each in found.items()]
         if way == "syncer" and "direct" in runs:
             found = added(runs[way], runs["direct"])
-            lines += [f"  {way} - direct: {key:22}{_cell(each)}" for key, each in found.items()]
+            lines += [f"  {way} - direct: {key:22}{cell(each)}" for key, each in found.items()]
     return ["", "runs of one pair compared:", *lines] if lines else []
 
 
@@ -217,7 +220,8 @@ def _columns(cells: Sequence[str]) -> str:
     return "".join(f"{cell:>26}" for cell in cells)
 
 
-def _cell(found: Spread) -> str:
+def cell(found: Spread) -> str:
+    """Return a figure with its lowest and highest run; empty when there is none."""
     if not found.count:
         return ""
     size = abs(found.median)
