@@ -19,7 +19,7 @@ from syncer.deletion import Deletions
 from syncer.expectations import Expectations, Side, revision_of
 from syncer.figures import Figures
 from syncer.fuse import Fuse
-from syncer.keys import PLACEMENT, Key, group_of
+from syncer.keys import EVENT, PLACEMENT, Key, group_of
 from syncer.link import Link
 from syncer.node_index import NodeIndex
 from syncer.pod_index import PodIndex
@@ -185,7 +185,7 @@ class Session:
     def wake(self, dependency: Key) -> None:
         """Have everybody look again who waits for a key."""
         for key in self.reminders.waiting_for(dependency):
-            self.queue.add(key)
+            self.queue.add(key, low=key.kind == EVENT)
 
     def add(self, key: Key, *, low: bool = False) -> None:
         """Queue a key once the session is ready; before that everything is queued at the end."""
