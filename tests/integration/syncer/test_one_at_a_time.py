@@ -55,6 +55,7 @@ async def observe(clients: Iterable[Client], namespace: str, twice: list[str]) -
 
 
 async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.MonkeyPatch):
+    """A0-12."""
     monkeypatch.setattr("syncer.special.trials.REST_SECONDS", 0.3)
     monkeypatch.setattr("syncer.flows.seat_trials._SOON_SECONDS", 0.05)
     world, chance = far.world, random.Random(20240)  # noqa: S311 - the same steps each time
