@@ -26,8 +26,8 @@ _NOBODY = (
 
 _NO_RESOLVER = (
     "nothing resolves names there for tenants, so only pods with dnsPolicy None come there, and"
-    " those of tenants whose policy lets them use the nodes' own; set spec.network.resolvers, or run"
-    " `kubectl vc target join {}` with --resolver"
+    " those of tenants whose policy lets them use the nodes' own; set spec.network.resolvers, or"
+    " run `kubectl vc target join {}` with --resolver"
 )
 
 

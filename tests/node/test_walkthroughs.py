@@ -5,13 +5,18 @@ Hazard: what one of them leaves behind the next one finds; each sets what the te
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from tests.node import objects
 from tests.node.conftest import SuperCluster
+from tests.node.kubectl import Kubectl, until
 from tests.testbed.cluster import REPOSITORY, Cluster
 from tests.testbed.progress import Progress
 from tests.walks import run
@@ -22,12 +27,43 @@ PAGES = REPOSITORY / "docs" / "walkthroughs"
 FAR = "c2"
 """The name of the other cluster on the pages."""
 
-Walk = Callable[[str], None]
+CALL = """
+import os, ssl, urllib.request
+folder = "/var/run/secrets/kubernetes.io/serviceaccount/"
+context = ssl.create_default_context(cafile=folder + "ca.crt")
+headers = {"Authorization": "Bearer " + open(folder + "token").read()}
+server = os.environ["KUBERNETES_SERVICE_HOST"] + ":" + os.environ["KUBERNETES_SERVICE_PORT"]
+request = urllib.request.Request(f"https://{server}/api/v1/namespaces/default", headers=headers)
+try:
+    print(urllib.request.urlopen(request, context=context, timeout=10).status)
+except urllib.error.HTTPError as answer:
+    print(answer.status)
+"""
+"""A call of a pod's to the API of its own cluster: over TLS that verifies, with its own token."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walker:
+    """A reader of the pages, with the folder to work in."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    far: Cluster
+
+    def walk(self, name: str) -> None:
+        """Do what a page says."""
+        run.walk(PAGES / name, self.folder, self.environment)
+
+    def kubectl(self, name: str) -> Kubectl:
+        """Return kubectl of the tenant `demo`, or of the other cluster."""
+        return Kubectl(kubeconfig=self.folder / f"{name}.kubeconfig", path=self.far.path())
 
 
 @pytest.fixture(scope="module")
-def walk(super_cluster: SuperCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
-    """Have what comes before the first page, and go through pages."""
+def walker(
+    super_cluster: SuperCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Walker]:
+    """Have what comes before the first page."""
     far = Cluster(FAR)
     far.up(Progress())
     far.connect(super_cluster.cluster)
@@ -39,8 +75,9 @@ def walk(super_cluster: SuperCluster, tmp_path_factory: pytest.TempPathFactory) 
         "PYTHONPATH": str(REPOSITORY),
     }
     try:
-        run.walk(PAGES / "README.md", folder, environment)
-        yield lambda name: run.walk(PAGES / name, folder, environment)
+        found = Walker(folder=folder, environment=environment, far=far)
+        found.walk("README.md")
+        yield found
     finally:
         if "KEEP" not in os.environ:
             kubectl = super_cluster.kubectl
@@ -54,26 +91,57 @@ def walk(super_cluster: SuperCluster, tmp_path_factory: pytest.TempPathFactory) 
             assert left.code == 0, left
 
 
-def test_two_clusters_with_kubelets_are_one_tenants(walk: Walk):
-    """A0-04, A0-07, A0-08, A1-02, A1-03, A1-05, A1-06, A2-01: joined, declared, one node."""
-    assert walk is not None
+def test_two_clusters_with_kubelets_are_one_tenants(walker: Walker):
+    """A0-04, A0-07, A0-08, A1-06, A2-01: joined with kubectl, declared, one node."""
+    assert walker.kubectl("demo").names("nodes") == [f"target-{FAR}"]
+    there = walker.kubectl(FAR)
+    assert there.names("customresourcedefinitions") == []
+    for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+        assert there.names(kind) == []
+    ours = there.items("deployments,daemonsets,statefulsets", "-A")
+    assert {each["metadata"]["namespace"] for each in ours} == {"kube-system", "local-path-storage"}
 
 
-def test_a_job_runs_on_another_cluster(walk: Walk):
+def test_a_pod_there_calls_the_api_of_its_own_cluster(walker: Walker):
+    """The address that it is told is the one of a node of the first cluster."""
+    tenant = walker.kubectl("demo")
+    grant = {"spec": {"targets": [{"name": FAR}]}}
+    home = Kubectl(kubeconfig=Path(walker.environment["KUBECONFIG"]), path=walker.far.path())
+    home.run("patch", "virtualcluster", "demo", "--type", "merge", "-p", json.dumps(grant))
+    body = objects.pod("caller", "", restartPolicy="Never")
+    body["spec"]["containers"][0] |= {
+        "image": "python:3-slim",
+        "command": ["python3", "-c", CALL],
+    }
+    tenant.apply(body)
+    try:
+        ended = until(
+            lambda: {tenant.get("pod", "caller")["status"]["phase"]} & {"Succeeded", "Failed"},
+            "the end of the pod",
+        )
+        there = walker.kubectl(FAR)
+        (twin,) = there.items("pods", "-A", "-l", "app=caller")
+        said = there.run("logs", "caller", "-n", twin["metadata"]["namespace"])
+        assert (ended, said.strip()) == ({"Succeeded"}, "403"), said
+    finally:
+        tenant.run("delete", "pod", "caller")
+
+
+def test_a_job_runs_on_another_cluster(walker: Walker):
     """A0-10, A0-14, A0-15, A0-16, A0-19: where it is seen, where it runs, and how it ends."""
-    walk("000-a-job-on-another-cluster.md")
+    walker.walk("000-a-job-on-another-cluster.md")
 
 
-def test_ten_replicas_are_five_in_each_of_two_clusters(walk: Walk):
-    """A1-08, A1-09, A1-10, A1-11, A1-13: ten on each side of the border, equal addresses."""
-    walk("001-ten-replicas-over-two.md")
+def test_ten_replicas_are_five_in_each_of_two_clusters(walker: Walker):
+    """A1-02, A1-08, A1-09, A1-10, A1-11, A1-13: ten on each side of the border, equal addresses."""
+    walker.walk("001-ten-replicas-over-two.md")
 
 
-def test_a_taint_keeps_off_who_does_not_tolerate_it(walk: Walk):
+def test_a_taint_keeps_off_who_does_not_tolerate_it(walker: Walker):
     """A2-04, A2-06, A2-07, A2-08, A2-10: the pod of the post, and its twin that waits."""
-    walk("002-a-taint-and-its-toleration.md")
+    walker.walk("002-a-taint-and-its-toleration.md")
 
 
-def test_an_autoscaler_makes_the_node_that_a_pod_waits_for(walk: Walk):
+def test_an_autoscaler_makes_the_node_that_a_pod_waits_for(walker: Walker):
     """A4-10, A4-11, A4-13: Pending, told why, a node joins, Running."""
-    walk("004-a-node-from-an-autoscaler.md")
+    walker.walk("004-a-node-from-an-autoscaler.md")
