@@ -173,9 +173,12 @@ class Cluster:
             one = topology.nodes[-1]
             pki.write_node(topology, one, self.places.pki)
             records.write(self.name, {**record, "nodes": topology.node_count})
-            self._make_node(topology, one, self.pid_of(HUB))
+            pid = self._make_node(topology, one, self.pid_of(HUB))
             content.give(template, self.places.space(one.space) / "containerd")
-            self._start_node(one, ("containerd", "kubelet", "kube-proxy"))
+            self._start_node(one, ("containerd",))
+            socket = Path(f"/proc/{pid}/root{node.CONTAINERD_SOCKET}")
+            wait_for("containerd is not up", socket.exists, seconds=30, hint=self._diagnosis)
+            self._start_node(one, ("kubelet", "kube-proxy"))
             self._wait_for_nodes(60)
             self._describe(one, labels)
         return one.name
@@ -239,11 +242,13 @@ class Cluster:
         for one in topology.nodes:
             self._make_node(topology, one, hub)
 
-    def _make_node(self, topology: Topology, one: Node, hub_pid: int) -> None:
+    def _make_node(self, topology: Topology, one: Node, hub_pid: int) -> int:
+        """Make what a node runs in; returns the process that holds it."""
         cgroups.make(f"{topology.cgroup}/{one.space}")
         node.write_configuration(topology, one, self.places, images.PAUSE)
         pid = self.control.make_space(one.space, one.name)
         network.connect_node(topology, one.number, hub_pid, pid)
+        return pid
 
     def _start_node(self, one: Node, programs: Sequence[str]) -> None:
         components = self.components()

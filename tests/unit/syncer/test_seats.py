@@ -404,6 +404,15 @@ def test_the_node_of_a_twin_there_is_the_one_that_the_tenant_knows(split: Split)
     assert pod_flow.twin_side(waiting, split.far).node == ""
 
 
+def test_nodes_there_are_called_by_the_one_that_stands_for_them(split: Split):
+    put(split.far.super_cluster.nodes, {"metadata": {"name": "there-7", "uid": "7"}})
+    said = "Successfully assigned web/p to there-7"
+    for known in ("", "there-7"):
+        clean = split.far.scrubber.clean(said, node=known)
+        assert clean == "Successfully assigned web/p to target-c2"
+    assert split.session.scrubber.clean(said) == said, "nobody there is called so"
+
+
 def test_pods_there_have_the_tenants_api_by_its_url_and_the_targets_resolver(split: Split):
     master = {"ports": [{"port": 443}], "clusterIP": "10.96.8.1"}
     split.tenant_has("Service", "kubernetes", "default", spec=master)
