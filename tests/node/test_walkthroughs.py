@@ -51,12 +51,33 @@ class Walker:
     far: Cluster
 
     def walk(self, name: str) -> None:
-        """Do what a page says."""
-        run.walk(PAGES / name, self.folder, self.environment)
+        """Do what a page says; what one leaves that fails halfway is no matter of the next."""
+        try:
+            run.walk(PAGES / name, self.folder, self.environment)
+        except run.StepError:
+            self.kubectl("demo").call("delete", "deployments,jobs,pods", "--all")
+            untainted = json.dumps({"spec": {"taints": []}})
+            self.home.call("patch", "supercluster", FAR, "--type", "merge", "-p", untainted)
+            raise
+
+    @property
+    def home(self) -> Kubectl:
+        """kubectl of the cluster with our components."""
+        return Kubectl(kubeconfig=Path(self.environment["KUBECONFIG"]), path=self.far.path())
 
     def kubectl(self, name: str) -> Kubectl:
         """Return kubectl of the tenant `demo`, or of the other cluster."""
         return Kubectl(kubeconfig=self.folder / f"{name}.kubeconfig", path=self.far.path())
+
+    def leave(self) -> None:
+        """End the tenant, which ends there first, and have one cluster as before."""
+        self.home.run("delete", "virtualcluster", "demo", "--wait=false")
+        there = self.kubectl(FAR)
+        until(
+            lambda: not there.names("namespaces", "-l", "tenancy.x-k8s.io/vcname=demo"),
+            "the end of the tenant's namespaces there",
+        )
+        self.home.run("delete", "superclusters", "--all")
 
 
 @pytest.fixture(scope="module")
@@ -74,21 +95,16 @@ def walker(
         **super_cluster.cluster.environment(),
         "PYTHONPATH": str(REPOSITORY),
     }
+    found = Walker(folder=folder, environment=environment, far=far)
     try:
-        found = Walker(folder=folder, environment=environment, far=far)
         found.walk("README.md")
         yield found
     finally:
         if "KEEP" not in os.environ:
-            kubectl = super_cluster.kubectl
-            kubectl.call("vc", "delete", "demo", timeout=180)
-            left = kubectl.call(
-                *("vc", "target", "leave", FAR),
-                *("--target-kubeconfig", str(folder / f"{FAR}.kubeconfig")),
-            )
-            kubectl.call("delete", "superclusters", "--all")
-            far.down()
-            assert left.code == 0, left
+            try:
+                found.leave()
+            finally:
+                far.down()
 
 
 def test_two_clusters_with_kubelets_are_one_tenants(walker: Walker):
@@ -106,25 +122,27 @@ def test_a_pod_there_calls_the_api_of_its_own_cluster(walker: Walker):
     """The address that it is told is the one of a node of the first cluster."""
     tenant = walker.kubectl("demo")
     grant = {"spec": {"targets": [{"name": FAR}]}}
-    home = Kubectl(kubeconfig=Path(walker.environment["KUBECONFIG"]), path=walker.far.path())
-    home.run("patch", "virtualcluster", "demo", "--type", "merge", "-p", json.dumps(grant))
-    body = objects.pod("caller", "", restartPolicy="Never")
+    walker.home.run("patch", "virtualcluster", "demo", "--type", "merge", "-p", json.dumps(grant))
+    tenant.run("create", "namespace", "calls")
+    body = objects.pod("caller", "", namespace="calls", restartPolicy="Never")
     body["spec"]["containers"][0] |= {
         "image": "python:3-slim",
         "command": ["python3", "-c", CALL],
     }
+    until(lambda: tenant.exists("serviceaccount", "default", "-n", "calls"), "the account")
     tenant.apply(body)
-    try:
-        ended = until(
-            lambda: {tenant.get("pod", "caller")["status"]["phase"]} & {"Succeeded", "Failed"},
-            "the end of the pod",
-        )
-        there = walker.kubectl(FAR)
-        (twin,) = there.items("pods", "-A", "-l", "app=caller")
-        said = there.run("logs", "caller", "-n", twin["metadata"]["namespace"])
-        assert (ended, said.strip()) == ({"Succeeded"}, "403"), said
-    finally:
-        tenant.run("delete", "pod", "caller")
+    ended = until(
+        lambda: (
+            {tenant.get("pod", "caller", "-n", "calls")["status"]["phase"]}
+            & {"Succeeded", "Failed"}
+        ),
+        "the end of the pod",
+    )
+    there = walker.kubectl(FAR)
+    (twin,) = there.items("pods", "-A", "-l", "app=caller")
+    said = there.run("logs", "caller", "-n", twin["metadata"]["namespace"])
+    assert (ended, said.strip()) == ({"Succeeded"}, "403"), said
+    tenant.run("delete", "pod", "caller", "-n", "calls")
 
 
 def test_a_job_runs_on_another_cluster(walker: Walker):

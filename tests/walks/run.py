@@ -59,10 +59,12 @@ def _verbs(words: Sequence[str]) -> Iterator[str]:
 
 
 def _run(step: Command, name: str, folder: Path, environment: Mapping[str, str]) -> None:
-    deadline = time.monotonic() + (PATIENCE_SECONDS if only_reads(step.text) else 0)
+    begun = time.monotonic()
+    deadline = begun + (PATIENCE_SECONDS if only_reads(step.text) else 0)
     while True:
         code, printed = _once(step.text, folder, environment)
         if code == 0 and page.is_shown(printed, step.shown):
+            print(f"{time.monotonic() - begun:5.1f} s  {name}, line {step.line}: {step.text}")
             return
         if time.monotonic() >= deadline:
             shown = "\n".join(step.shown) or "(anything)"
