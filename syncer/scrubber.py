@@ -1,7 +1,8 @@
 """Texts of the super cluster on their way to a tenant: names in them that are not the tenant's.
 
 Owns the search for super namespaces, the tenant's own and others', root namespaces, our agents, and
-nodes that the tenant is not shown; those of a target all are the one that stands for it. Only looks into caches. Must not know what a text is about.
+nodes that the tenant is not shown; those of a target all are the one that stands for it. Only looks
+into caches. Must not know what a text is about.
 Hazard: names are found word by word and looked up, never by how they begin, so that a tenant's own
 word that resembles one stays as it is.
 """

@@ -404,6 +404,18 @@ def test_the_node_of_a_twin_there_is_the_one_that_the_tenant_knows(split: Split)
     assert pod_flow.twin_side(waiting, split.far).node == ""
 
 
+def test_who_goes_nowhere_is_looked_at_when_a_target_takes_others_than_before(split: Split):
+    for name in ("waits", "runs"):
+        split.pod(name)
+    split.link.seats.take(split.pod("runs"), HOME)
+    split.taken()
+    waits = split.session.key(PLACEMENT, "web", "waits")
+    for name, is_heard in (("target-c2", True), ("other", False)):
+        put(split.link.stores["Node"], {"metadata": {"name": name, "uid": "n"}, "spec": {}})
+        placed = {key for key in split.taken() if key.kind == PLACEMENT}
+        assert placed == ({waits} if is_heard else set())
+
+
 def test_nodes_there_are_called_by_the_one_that_stands_for_them(split: Split):
     put(split.far.super_cluster.nodes, {"metadata": {"name": "there-7", "uid": "7"}})
     said = "Successfully assigned web/p to there-7"
