@@ -25,12 +25,21 @@ from kubeio.worker import Verdict, Worker
 from telemetry.probes import Probes
 from tenancy import marks
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
-from vcmanager import agent_access, agent_trust, node_addresses, operator, protection, signer
+from vcmanager import (
+    agent_access,
+    agent_trust,
+    departures,
+    node_addresses,
+    operator,
+    protection,
+    signer,
+)
 from vcmanager.controlplane import Settings
 from vcmanager.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
 from vcmanager.means import Means, TenantClients
 from vcmanager.reconcile import reconcile
 from vcmanager.targets import reconcile as target
+from vcmanager.targets.agent_objects import AgentPods
 from vcmanager.targets.watch import Targets
 
 USER_AGENT = "vc-manager"
@@ -48,6 +57,7 @@ _RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
     "AgentAccess": agent_access.reconcile,
     "NodeAddress": node_addresses.reconcile,
     "SuperCluster": target.reconcile,
+    "Departure": departures.reconcile,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -62,6 +72,7 @@ class Options:
     port: int
     identity: str
     """Name of the pod, or of the machine."""
+    agent_pods: AgentPods | None = None
     version: str
 
 
@@ -131,12 +142,14 @@ class _Manager:
                 recorder=recorder,
                 now=lambda: datetime.now(UTC),
                 wake=self._queue.add,
+                later=self._queue.add_after,
                 tenants=await stack.enter_async_context(
                     TenantClients(user_agent=self._client.user_agent, fence=self._client.fence)
                 ),
                 targets=await stack.enter_async_context(
                     Targets(user_agent=self._client.user_agent, fence=self._client.fence)
                 ),
+                agent_pods=options.agent_pods,
             )
             await self._work(means, recorder)
 

@@ -13,16 +13,18 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from kubeio import config
+from kubeio import Object, config
 from kubeio.client import Client
 from kubeio.events import EventRecorder
 from kubeio.lease import Observer
 from kubeio.wire import Fence
+from tenancy.ownership import Tenant
 from tenancy.resources import Resource
 from vcmanager.controlplane import Settings
 from vcmanager.expiries import Expiries
 from vcmanager.keys import Key
 from vcmanager.lookout import Lookout
+from vcmanager.targets.agent_objects import AgentPods
 from vcmanager.targets.watch import Targets
 
 RESYNC_SECONDS = 36_000.0
@@ -95,6 +97,15 @@ class TenantClients:
             await client.__aexit__(None, None, None)
 
 
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A tenant that has ended."""
+
+    tenant: Tenant
+    body: Object
+    """The VirtualCluster as it was last."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
     """The super cluster, the clock, and what is shared between reconciles."""
@@ -107,10 +118,16 @@ class Means:
     now: Callable[[], datetime]
     wake: Callable[[Key], None]
     """Have a key looked at soon."""
+    later: Callable[[Key, float], None]
+    """Have a key looked at in so many seconds."""
     tenants: TenantClients = field(default_factory=TenantClients)
     targets: Targets = field(default_factory=Targets)
     """Other super clusters."""
+    agent_pods: AgentPods | None = None
+    """How their agents run here; None: nobody has said."""
     expiries: Expiries = field(default_factory=Expiries)
+    departures: dict[Key, Departure] = field(default_factory=dict)
+    """Tenants that have ended, until they were looked for once more."""
     syncer_lease: Observer = field(default_factory=Observer)
     claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a slice is chosen: two tenants must not look at the same list."""

@@ -19,7 +19,7 @@ from tenancy.names import NameProblemError
 from tenancy.ownership import Tenant
 from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
 from tenancy.specs import SpecProblemError, parse_virtual_cluster
-from vcmanager import endpoint, membership, order, protection, teardown
+from vcmanager import departures, endpoint, membership, order, protection, teardown
 from vcmanager import status as statuses
 from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.credentials import Address
@@ -138,6 +138,7 @@ async def _delete(means: Means, body: Object, report: Report) -> Verdict:
         return Again(held.again_after or _UNREADY)
     if tenant is not None:
         means.expiries.drop(tenant.uid)
+        departures.note(means, body, tenant)
     version = (body.get("spec") or {}).get("clusterVersionName")
     if version:
         means.wake(Key("ClusterVersion", "", version))

@@ -54,6 +54,12 @@ async def act(means: Means, body: Object, tenant: Tenant | None) -> None:
     await protection.release(means, VIRTUAL_CLUSTERS, body)
 
 
+async def look_again(means: Means, body: Object, tenant: Tenant) -> None:
+    """Delete what was made for a tenant after its end. Raises Held while anything is there."""
+    await _delete_super_namespaces(means, tenant)
+    await ending.act(means, body, tenant)
+
+
 def has_let_go(status: Mapping[str, Any]) -> bool:
     """Tell whether the syncer says that it holds nothing of a tenant.
 

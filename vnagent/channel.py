@@ -115,7 +115,7 @@ class Channel(asyncio.BufferedProtocol):
         if self._is_open:
             self._receive()
         if self._sink is not None and self._intake is not None:
-            self._intake.read(is_all=nbytes < READ_BYTES)
+            self._intake.read(nbytes, is_all=nbytes < READ_BYTES)
 
     def eof_received(self) -> bool:
         """Keep our direction open; an end without a TLS goodbye may be a cut, so it is an error."""

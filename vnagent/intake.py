@@ -7,7 +7,7 @@ that undo each other would read into a consumer that has no room.
 import asyncio
 import time
 
-from vnagent.tempo import REST_SECONDS, Tempo
+from vnagent.tempo import Tempo
 
 
 class Intake:
@@ -16,7 +16,7 @@ class Intake:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._is_wanted = True
-        self._is_resting = False
+        self._rest: asyncio.TimerHandle | None = None
         self._tempo = Tempo()
 
     def want(self, is_wanted: bool) -> None:
@@ -25,26 +25,32 @@ class Intake:
             self._is_wanted = is_wanted
             self._apply()
 
-    def read(self, *, is_all: bool) -> None:
-        """Take in that a stream was read from, of all there was or not; rest if it is a flood."""
-        if self._tempo.read(time.monotonic(), is_all=is_all) and not self._is_resting:
-            self._is_resting = True
+    def read(self, size: int, *, is_all: bool) -> None:
+        """Take in a read of some bytes, of all there were or not; rest if it is a flood."""
+        rest = self._tempo.read(time.monotonic(), size, is_all=is_all)
+        if rest and self._rest is None:
+            self._rest = asyncio.get_running_loop().call_later(rest, self._is_over)
             self._apply()
-            asyncio.get_running_loop().call_later(REST_SECONDS, self._go_on)
 
     def spoke(self) -> None:
-        """Take in that something was said to the peer, which may answer."""
+        """Take in that something was said to the peer, whose answer must not wait."""
         self._tempo.spoke()
+        if self._rest is not None:
+            self._rest.cancel()
+            self._go_on()
+
+    def _is_over(self) -> None:
+        self._tempo.rested(time.monotonic())
+        self._go_on()
 
     def _go_on(self) -> None:
-        self._is_resting = False
-        self._tempo.rested(time.monotonic())
+        self._rest = None
         self._apply()
 
     def _apply(self) -> None:
         if self._transport.is_closing():
             return  # which would refuse
-        if self._is_wanted and not self._is_resting:
+        if self._is_wanted and self._rest is None:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()

@@ -323,6 +323,7 @@ async def stage(plane: ControlPlane, inside: ControlPlane) -> AsyncIterator[Stag
             recorder=recorder,
             now=lambda: datetime.now(UTC),
             wake=woken.append,
+            later=lambda key, _: woken.append(key),
             tenants=tenants,  # type: ignore[arg-type]
         )
         yield Stage(

@@ -169,7 +169,7 @@ def _odd(good: str, vc_uid: str, key: str) -> tuple[str, ...]:
         *(good.replace("vc:", "VC:"), good.replace("vc:", "http:"), good.replace("vc:", "spiffe:")),
         *(f"vc://{key}/{vc_uid}", f"vc://{vc_uid}", f"vc://{vc_uid}/", f"vc:///{key}", vc_uid, ""),
         *(f"vc://{vc_uid}@x/{key}", f"vc://{vc_uid}/../{key}", f"vc://{vc_uid}/{key}%2f"),
-        *(f"vc://{vc_uid}/-{key}", f"vc://{vc_uid}/{'k' * 64}", f"vc://{vc_uid}/{key.upper()}"),
+        *(f"vc://{vc_uid}/-{key}", f"vc://{vc_uid}/{'k' * 64}", f"vc://{vc_uid}/{key}A"),
     )
 
 

@@ -1,6 +1,7 @@
 """vc-manager, as far as the syncer meets it: what becomes of a VirtualCluster that is deleted.
 
-Owns the order: the syncer's word that it has let go, super namespaces, root namespace, finalizer.
+Owns the order: the syncer's word that it has let go, super namespaces, root namespace, finalizer,
+and one more look at what came late.
 Whether the word was given is asked of the product. Must not know the syncer's processes.
 """
 
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from bench.memapi.cluster import Cluster
 from tenancy import marks
 from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
-from vcmanager import teardown
+from vcmanager import departures, teardown
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -40,8 +41,19 @@ class Manager:
         self._look(tenant)
 
     def _look(self, tenant: TenantSide) -> None:
-        if not self._take_down(tenant):
-            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look, tenant)
+        later = asyncio.get_running_loop().call_later
+        if self._take_down(tenant):
+            later(departures.LATE_SECONDS, self._look_again, tenant)
+        else:
+            later(_LOOK_SECONDS, self._look, tenant)
+
+    def _look_again(self, tenant: TenantSide) -> None:
+        for name in self._theirs(tenant):
+            self._world.remove(self._below.of(NAMESPACES), "", name)
+
+    def _theirs(self, tenant: TenantSide) -> list[str]:
+        spaces = self._below.of(NAMESPACES).all()
+        return [each.name for each in spaces if teardown.is_theirs(each.decode(), tenant.tenant)]
 
     def _take_down(self, tenant: TenantSide) -> bool:
         """Do what can be done now; tells whether nothing is left."""
@@ -55,9 +67,7 @@ class Manager:
         if not tenant.is_let_go or world.loop.time() < self._begins:
             return False
         spaces = self._below.of(NAMESPACES)
-        theirs = [
-            each.name for each in spaces.all() if teardown.is_theirs(each.decode(), tenant.tenant)
-        ]
+        theirs = self._theirs(tenant)
         if not theirs and spaces.get("", tenant.tenant.root) is not None:
             theirs = [tenant.tenant.root]
         for name in theirs:

@@ -161,6 +161,7 @@ def fake_means(super_client: Recorder, **more: Any) -> Means:
         recorder=more.pop("recorder", Notes()),
         now=lambda: NOW,
         wake=more.pop("wake", lambda _: None),
+        later=more.pop("later", lambda *_: None),
         **more,
     )
 

@@ -32,7 +32,7 @@ def flooded(monkeypatch) -> tuple[Intake, Tap]:
     intake = Intake(tap)
     for _ in range(QUICK_READS + 1):
         assert tap.is_open
-        intake.read(is_all=True)
+        intake.read(1, is_all=True)
     return intake, tap
 
 
@@ -68,6 +68,16 @@ async def test_a_rest_outlives_its_connection(monkeypatch):
     """A transport that closes refuses to be turned."""
     intake, tap = flooded(monkeypatch)
     tap.is_gone = True
+    intake.want(False)
+    await asyncio.sleep(0.05)
+    assert not tap.is_open
+
+
+async def test_who_speaks_ends_the_rest(monkeypatch):
+    """The answer is read as soon as it comes."""
+    intake, tap = flooded(monkeypatch)
+    intake.spoke()
+    assert tap.is_open
     intake.want(False)
     await asyncio.sleep(0.05)
     assert not tap.is_open
