@@ -17,6 +17,7 @@ import pytest
 from tests.node import objects
 from tests.node.conftest import SuperCluster
 from tests.node.kubectl import Kubectl, until
+from tests.support.names import fresh_name
 from tests.testbed.cluster import REPOSITORY, Cluster
 from tests.testbed.progress import Progress
 from tests.walks import run
@@ -118,35 +119,56 @@ def test_two_clusters_with_kubelets_are_one_tenants(walker: Walker):
     assert {each["metadata"]["namespace"] for each in ours} == {"kube-system", "local-path-storage"}
 
 
-def test_a_pod_there_calls_the_api_of_its_own_cluster(walker: Walker):
-    """The address that it is told is the one of a node of the first cluster."""
-    tenant = walker.kubectl("demo")
+@pytest.fixture
+def space(walker: Walker) -> Iterator[str]:
+    """A tenant namespace whose pods run in the other cluster."""
     grant = {"spec": {"targets": [{"name": FAR}]}}
     walker.home.run("patch", "virtualcluster", "demo", "--type", "merge", "-p", json.dumps(grant))
-    tenant.run("create", "namespace", "calls")
-    body = objects.pod("caller", "", namespace="calls", restartPolicy="Never")
+    tenant, name = walker.kubectl("demo"), fresh_name("calls")
+    tenant.run("create", "namespace", name)
+    until(lambda: tenant.exists("serviceaccount", "default", "-n", name), "the account")
+    yield name
+    tenant.run("delete", "namespace", name, "--wait=false")
+
+
+def test_a_pod_there_calls_the_api_of_its_own_cluster(walker: Walker, space: str):
+    """The address that it is told is the one of a node of the first cluster."""
+    tenant = walker.kubectl("demo")
+    body = objects.pod("caller", "", namespace=space, restartPolicy="Never")
     body["spec"]["containers"][0] |= {
         "image": "python:3-slim",
         "command": ["python3", "-c", CALL],
     }
-    until(lambda: tenant.exists("serviceaccount", "default", "-n", "calls"), "the account")
     tenant.apply(body)
     ended = until(
         lambda: (
-            {tenant.get("pod", "caller", "-n", "calls")["status"]["phase"]}
-            & {"Succeeded", "Failed"}
+            {tenant.get("pod", "caller", "-n", space)["status"]["phase"]} & {"Succeeded", "Failed"}
         ),
         "the end of the pod",
     )
-    there = walker.kubectl(FAR)
-    (twin,) = there.items("pods", "-A", "-l", "app=caller")
-    said = there.run("logs", "caller", "-n", twin["metadata"]["namespace"])
+    said = tenant.run("logs", "caller", "-n", space)
     assert (ended, said.strip()) == ({"Succeeded"}, "403"), said
-    tenant.run("delete", "pod", "caller", "-n", "calls")
+
+
+def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(walker: Walker, space: str):
+    """A0-17, A0-18: and the logs are those that the other cluster's admin reads."""
+    tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
+    script = "trap 'exit 0' TERM; head -c 3000 /dev/urandom | base64; sleep 2147483647 & wait"
+    tenant.apply(objects.pod("talker", script, namespace=space))
+    tenant.run("wait", "--for=condition=Ready", "pod/talker", "-n", space, "--timeout=60s")
+    (twin,) = there.items("pods", "-A", "-l", "app=talker")
+    below = there.run("logs", "talker", "-n", twin["metadata"]["namespace"])
+    assert len(below) > 4000
+    assert tenant.run("logs", "talker", "-n", space) == below
+    words = ("exec", "-i", "talker", "-n", space, "--", "sh", "-c", "cat; exit 3")
+    done = tenant.call(*words, stdin="one\ntwo\n")
+    assert (done.code, done.out) == (3, "one\ntwo\n"), done.err
+    done = tenant.terminal(f"kubectl exec -it talker -n {space} -- tty")
+    assert (done.code, "/dev/" in done.out) == (0, True), done
 
 
 def test_a_job_runs_on_another_cluster(walker: Walker):
-    """A0-10, A0-14, A0-15, A0-16, A0-19: where it is seen, where it runs, and how it ends."""
+    """A0-10, A0-14, A0-15, A0-16, A0-17, A0-18, A0-19: seen here, run there, ended in both."""
     walker.walk("000-a-job-on-another-cluster.md")
 
 

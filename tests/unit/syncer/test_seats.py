@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,7 @@ READY = {
     },
 }
 POD = kinds.BY_NAME["Pod"]
+OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r-uid", "controller": True}
 
 
 class Split(World):
@@ -434,6 +436,39 @@ def test_pods_there_have_the_tenants_api_by_its_url_and_the_targets_resolver(spl
 
 
 # --- what may happen while something is awaited ---------------------------------------------------
+
+
+async def test_replicas_whose_records_are_on_their_way_are_spread_all_the_same(split: Split):
+    patch = split.above.patch
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        for _ in range(20):  # until all of them have chosen
+            await asyncio.sleep(0)
+        return await patch(*args, **options)
+
+    split.above.patch = slow  # type: ignore[method-assign]
+    requests = {"requests": {"cpu": "100m"}}
+    names = [f"r{number}" for number in range(10)]
+    for name in names:
+        split.pod(
+            name,
+            metadata={"ownerReferences": [OWNER]},
+            containers=[{"name": "c", "resources": requests}],
+        )
+    await asyncio.gather(*(split.place(name) for name in names))
+    seated = [split.link.seats.of(entry) for entry in split.link.stores["Pod"].list()]
+    assert sorted(seated) == ["c2"] * 5 + [HOME] * 5
+    assert float(split.far.super_cluster.inventory.free()["cpu"]) == 3.5
+
+
+async def test_a_place_whose_record_is_refused_is_given_back(split: Split):
+    entry = split.pod(nodeSelector=THERE, metadata={"ownerReferences": [OWNER]})
+    before = split.far.super_cluster.inventory.free()
+    split.above.refusals["patch"] = errors.Conflict("changed")
+    with pytest.raises(Wait):
+        await split.place()
+    assert split.link.seats.peers(entry, "c2") == 0
+    assert split.far.super_cluster.inventory.free() == before
 
 
 async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: Split):
