@@ -362,6 +362,17 @@ def test_a_chosen_pod_records_the_digest_of_its_choice_and_no_other_does():
     assert plain["spec"]["nodeSelector"] == {OWN: "a"}
 
 
+def test_of_very_many_nodes_a_pod_gets_those_of_its_uid():
+    found = additions(**{f"n{number}": node(team="a") for number in range(MAX_NAMED + 200)})
+    for uid in ("one", "two"):
+        tenant_pod = pod({"uid": uid}, nodeSelector={OWN: "a"})
+        spec = pod_build.build(tenant_pod, with_additions(found)).pod["spec"]
+        choice = choose(tenant_pod["spec"], found, "Standard", uid)
+        assert choice is not None
+        terms_ = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+        assert terms_ == list(choice.required or ())
+
+
 def test_a_chosen_pod_keeps_all_else_that_it_says():
     found = additions(**{"node-1": node(team="a")})
     preferred = [{"weight": 5, "preference": {"matchExpressions": [expression(OWN, "Exists")]}}]
