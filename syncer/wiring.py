@@ -258,8 +258,8 @@ def _shown_changed(
 
 def _place_who_waits(link: Link) -> None:
     """Have the pods that go nowhere looked at: a target may take others than before."""
-    for session in link.sessions:
-        for key in session.unseated() if isinstance(session, Session) else ():
+    for session in [each for each in link.sessions if isinstance(each, Session)]:
+        for key in session.unseated():
             session.add(key, low=True)
 
 
