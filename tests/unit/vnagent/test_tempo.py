@@ -31,7 +31,9 @@ def test_a_pause_ends_a_flood():
     for number in range(QUICK_READS + 1):
         tempo.read(number * FAST, FEW, is_all=True)
     start = QUICK_READS * FAST + SLOW
-    rests = [tempo.read(start + number * FAST, FEW, is_all=True) for number in range(QUICK_READS + 1)]
+    rests = [
+        tempo.read(start + number * FAST, FEW, is_all=True) for number in range(QUICK_READS + 1)
+    ]
     assert rests == [0.0] * QUICK_READS + [LEAST_SECONDS]
 
 
