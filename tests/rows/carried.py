@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TESTS = Path(__file__).resolve().parents[1]
-_ID = re.compile(r"\bREL-\d+\b")
+_ID = re.compile(r"\b(?:REL|SEC|V|X)-\d{2,3}\b")
 
 
 class Shown(NamedTuple):
@@ -34,7 +34,7 @@ def in_tests() -> Mapping[str, Sequence[Shown]]:
 
 def in_source(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each test of a module that carries ids, with them."""
-    if "REL-" not in text:
+    if _ID.search(text) is None:
         return
     for node in ast.parse(text).body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
