@@ -227,9 +227,9 @@ class Session:
 
     def all_keys(self) -> Iterable[Key]:
         """Yield every key that may have work."""
-        return chain(self._roll.keys(), self.reminders.out_of_sight(), self._unseated())
+        return chain(self._roll.keys(), self.reminders.out_of_sight(), self.unseated())
 
-    def _unseated(self) -> Iterable[Key]:
+    def unseated(self) -> Iterable[Key]:
         """Yield the keys of the pods that are to be placed."""
         if self.target is None and self.link.seats.is_split:
             for entry in self.stores["Pod"].list():

@@ -118,6 +118,7 @@ def test_each_component_has_a_role_bound_to_its_account_alone(objects):
 
 
 def test_everything_that_has_a_namespace_is_in_the_chart_s(objects):
+    """A0-03."""
     kinds = {
         *("Deployment", "DaemonSet", "ServiceAccount", "Role", "RoleBinding"),
         *("PodDisruptionBudget", "ConfigMap", "PrometheusRule", "PodMonitor"),
