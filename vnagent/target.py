@@ -6,6 +6,7 @@ every pod of that cluster, those of other home clusters among them. So a pod cou
 alone, and only when that names the tenant of the certificate and the registration that we serve.
 """
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,9 @@ from vnagent.upstream import Headers, api_target
 MAX_POD_BYTES = 8 * 1024 * 1024
 """Of the answer about one pod: some objects as large as an API server takes them."""
 
+QUESTIONS_AT_ONCE = 8
+"""Answers that are held and read at a time, of all tenants together: memory is shared by all."""
+
 WORDS = Words(
     name="the API server of the cluster behind this node",
     down=Reason.API_DOWN,
@@ -43,6 +47,7 @@ class Target:
         self._origin = origin
         self._server = Subresources(origin, WORDS)
         self._registration = registration
+        self._questions = asyncio.Semaphore(QUESTIONS_AT_ONCE)
 
     async def admit(self, caller: Caller, route: Route) -> OwnedPod:
         """Return the pod of a route, as it is now, or raise RefusedError."""
@@ -55,13 +60,14 @@ class Target:
                 " told why by `kubectl vc target doctor`",
             )
         question = subresources.pod_of(self._registration, caller.vc_uid, route)
-        document = await self._server.fetch(question, limit=MAX_POD_BYTES)
-        try:
-            table = await beside(len(document), read_pods, document, self._registration)
-        except PodListError as error:
-            raise RefusedError(
-                502, Reason.API_ODD, f"{WORDS.name} gave no usable answer"
-            ) from error
+        async with self._questions:
+            document = await self._server.fetch(question, limit=MAX_POD_BYTES)
+            try:
+                table = await beside(len(document), read_pods, document, self._registration)
+            except PodListError as error:
+                raise RefusedError(
+                    502, Reason.API_ODD, f"{WORDS.name} gave no usable answer"
+                ) from error
         return decide(table, caller, route)
 
     async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:

@@ -61,7 +61,7 @@ class Post:
     @property
     def title(self) -> str:
         """Name of the Secret and of the Deployment."""
-        return f"{COMPONENT}-{self.name}"
+        return title_of(self.name)
 
     def metadata(self) -> Object:
         """Return the metadata of both; they go with the SuperCluster."""
@@ -82,6 +82,11 @@ class Post:
             },
             "ownerReferences": [owner],
         }
+
+
+def title_of(name: str) -> str:
+    """Return how the Secret and the Deployment for a SuperCluster are called."""
+    return f"{COMPONENT}-{name}"
 
 
 def secret(post: Post, endpoint: Endpoint, token: str) -> Object:

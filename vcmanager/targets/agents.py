@@ -26,7 +26,7 @@ from tenancy.super_clusters import Mode, accounts_namespace
 from vcmanager.marking import digest, is_current
 from vcmanager.means import Means
 from vcmanager.targets import probe, rights
-from vcmanager.targets.agent_objects import Post, deployment, place, secret
+from vcmanager.targets.agent_objects import Post, deployment, place, secret, title_of
 from vcmanager.targets.judgement import Said
 from vcmanager.targets.watch import AgentLook
 
@@ -105,7 +105,23 @@ async def keep(means: Means, ground: Ground) -> Said:
     except errors.ApiError as problem:
         text = f"the agent could not be made in this cluster: {problem}; {_REMEDY}"
         return Said("False", "NotMade", text)
-    return trouble or await _lacks(means, ground, token) or _state(means, post, found or {})
+    try:
+        lack = await _lacks(means, ground, token)
+    except errors.Unauthorized:
+        return await _refused(means, post, ground)
+    return trouble or lack or _state(means, post, found or {})
+
+
+async def _refused(means: Means, post: Post, ground: Ground) -> Said:
+    """Take away a token that the cluster has forgotten: the account was made anew, or revoked."""
+    live = await _own(means, SECRETS, post)
+    if live is not None:
+        await _delete(means, SECRETS, live)
+        _log.info("target.agent_credential_taken", target=ground.name)
+    text = (
+        "the cluster does not know the agent's token any more; another one is made at the next look"
+    )
+    return Said("False", "NotAccepted", text)
 
 
 async def _not_offered(means: Means, post: Post) -> Said:
@@ -250,7 +266,7 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
         try:
             async with means.targets.opened(given) as client:
                 found = tuple(await probe.lacking(client, rights.needed_by_agent()))
-        except errors.Fenced:
+        except (errors.Fenced, errors.Unauthorized):
             raise
         except (errors.KubeError, AttributeError, TypeError, ValueError) as problem:
             text = f"the cluster does not take the agent's token: {problem}; {_REMEDY}"
@@ -280,6 +296,17 @@ def _state(means: Means, post: Post, live: Mapping[str, Any]) -> Said:
         f"no pod of the agent is ready; see `kubectl --namespace {means.namespace} describe"
         f" deployment,pod --selector {marks.TARGET}={post.name}`; {_REMEDY}",
     )
+
+
+async def forget(means: Means, name: str) -> None:
+    """Take away what is there for a SuperCluster that is gone, also one that left it orphaned."""
+    for resource in (DEPLOYMENTS, SECRETS):
+        with contextlib.suppress(errors.NotFound):
+            title = title_of(name)
+            found = await means.super_client.get(resource, title, namespace=means.namespace)
+            labels = found["metadata"].get("labels") or {}
+            if labels.get(marks.COMPONENT) == marks.TARGET_AGENT:
+                await _delete(means, resource, found)
 
 
 async def _own(means: Means, resource: Resource, post: Post) -> Object | None:

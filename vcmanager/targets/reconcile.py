@@ -75,6 +75,8 @@ async def reconcile(means: Means, key: Key) -> Outcome:
     body = neighbours.mine
     if body is None or "deletionTimestamp" in body["metadata"]:
         await means.targets.forget(key.name)
+        if body is None:
+            await agents.forget(means, key.name)
         return Done()
     old = status_of(body)
     _tell_losses(means, body)

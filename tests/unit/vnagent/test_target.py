@@ -1,6 +1,10 @@
 """Pods in another super cluster: one question for each call, and the record decides."""
 
+import asyncio
 import json
+import ssl
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,6 +30,7 @@ from tests.unit.vnagent.stage import (
     shop,
 )
 from vnagent import apiserver, subresources
+from vnagent import target as targets
 from vnagent.routes import Route, Verb
 
 REGISTRATION = "cccccccc-0000-4000-8000-000000000000"
@@ -262,3 +267,29 @@ def test_nothing_odd_gets_into_a_selector(uid, namespace, pod):
     route = Route(verb=Verb.LOGS, method="GET", tenant_namespace=namespace, pod=pod)
     with pytest.raises(ValueError, match="cannot stand"):
         subresources.pod_of(REGISTRATION, uid, route)
+
+
+async def test_few_answers_are_held_at_a_time(tmp_path, monkeypatch):
+    """Of all tenants together; the others wait for their turn and are answered."""
+    monkeypatch.setattr(targets, "QUESTIONS_AT_ONCE", 2)
+    held: list[int] = []
+    most: list[int] = []
+    lock = threading.Lock()
+    api = target()
+    handle = api.handle
+
+    def slow(peer: ssl.SSLSocket, head: bytes) -> None:
+        if head.startswith(api.lists):
+            with lock:
+                held.append(1)
+                most.append(len(held))
+            time.sleep(0.1)
+            with lock:
+                held.pop()
+        handle(peer, head)
+
+    monkeypatch.setattr(api, "handle", slow)
+    async with served(tmp_path, api) as found:
+        answers = await asyncio.gather(*(found.send(LOGS) for _ in range(6)))
+    assert [status_of(answer) for answer in answers] == [200] * 6
+    assert max(most) == 2

@@ -320,6 +320,32 @@ async def test_an_answer_that_lasts_for_years_is_renewed_as_any_other(yard):
     assert yard.home.token == "made-2"
 
 
+async def test_a_token_of_an_account_that_was_made_anew_is_replaced(yard):
+    """Who removes an account takes back what it may do; joining makes another of its name."""
+    await yard.keep()
+    yard.look_problem = errors.Unauthorized("no such account")
+    yard.later(timedelta(seconds=agents.LOOK_SECONDS))
+    assert (await yard.keep())[:2] == ("False", "NotAccepted")
+    assert yard.home.token is None
+    yard.look_problem = None
+    assert (await yard.keep())[:2] == ("False", "NotRunning")
+    assert yard.home.token == "made-2"
+
+
+async def test_who_is_gone_has_no_agent(yard):
+    """Also when its SuperCluster was deleted so that what hangs on it stays."""
+    await yard.keep()
+    await agents.forget(yard.means, "c2")
+    assert yard.home.objects == {}
+    await agents.forget(yard.means, "c2")
+
+
+async def test_what_has_the_name_of_one_and_is_none_stays(yard):
+    yard.home.objects[SECRET] = {"metadata": {"name": TITLE, "namespace": "n", "uid": "u"}}
+    await agents.forget(yard.means, "c2")
+    assert SECRET in yard.home.objects
+
+
 @pytest.mark.parametrize("name", [SECRET, DEPLOYMENT])
 async def test_what_is_somebody_elses_is_left_alone(yard, name):
     theirs = {"metadata": {"name": TITLE, "namespace": "vc-manager", "uid": "theirs"}}
