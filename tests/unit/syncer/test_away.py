@@ -45,6 +45,7 @@ def seated(split: Split, **metadata: Any) -> None:
 
 
 async def test_its_pods_are_not_ready_after_a_while(split: Split):
+    """V-02: nothing else is said of them, and nobody is asked."""
     seated(split)
     found = await engine(split).reconcile(key_of(split.far))
     assert found == Again(AWAY_SECONDS)
