@@ -35,7 +35,7 @@ def space(tenant_a: TenantCluster) -> Iterator[None]:
 
 @pytest.mark.parametrize("minor", EACH)
 def test_a_debug_container_is_talked_to_and_sees_its_target(tenant_a: TenantCluster, minor: str):
-    """`kubectl debug -i`: the syncer adds an ephemeral container, the agent attaches to it."""
+    """X-26: the syncer adds an ephemeral container, and the agent attaches to it."""
     user, name = tenant_a.kubectl.of_minor(minor), f"probe-{minor.replace('.', '-')}"
     looks = "read line; echo heard $line; tr '\\0' ' ' </proc/1/cmdline; echo; cat"
     options = ("--profile=baseline", "--image=busybox:latest", "--image-pull-policy=IfNotPresent")

@@ -29,7 +29,7 @@ def test_logs_are_the_kubelets(user, pods):
 
 
 def test_every_option_of_logs_arrives(rig, user, pods):
-    """Each option is checked by its effect."""
+    """V-05, X-26: each option is checked by its effect."""
 
     def logs(*options: str) -> list[str]:
         return user.run("logs", "talker", "-c", "main", *options).splitlines()
@@ -116,7 +116,7 @@ def test_each_minor_of_kubectl_is_what_it_says_and_works(rig, pods, minor):
 
 @pytest.mark.parametrize("code", [0, 1, 42, 137])
 def test_exec_gives_the_exit_code(user, pods, leg, code):
-    """The command's exit code is kubectl's, its two outputs stay apart."""
+    """REL-94, X-26: the command's exit code is kubectl's, its two outputs stay apart."""
     script = f"echo out; echo err >&2; exit {code}"
     done = user.call("exec", "tool", "--", "sh", "-c", script)
     assert done.code == code
@@ -135,7 +135,7 @@ def test_exec_takes_input_to_its_end(user, pods, leg):
 
 
 def test_exec_has_a_terminal(user, pods, leg):
-    """`-it` gives the command a terminal with the size of the caller's, and each later size."""
+    """V-05, X-26: the terminal of `-it` has the caller's size, and each later one."""
     # A size comes on a stream of its own, and so maybe after the command has begun: the caller's
     # terminal changes between two sizes until the command has seen both.
     command = "tty; for rows in 33 44; do until stty size | grep -w $rows; do sleep 0.1; done; done"
@@ -166,20 +166,20 @@ def test_exec_of_nothing_says_why(user, pods, leg):
 
 
 def test_attach_talks_to_the_main_process(user, pods, leg):
-    """Attach reads what the process writes and writes what it reads."""
+    """REL-94, X-26: attach reads what the process writes and writes what it reads."""
     with user.running("attach", "-i", "reader") as attached:
         attached.stdin.write("hello\n")
         assert attached.stdout.readline() == "got hello\n"
 
 
 def test_ports_are_forwarded(user, pods, leg):
-    """A connection to the forwarded port reaches the container."""
+    """REL-94, X-26: a connection to the forwarded port reaches the container."""
     with forwarded(user, "listener", 8080) as port:
         assert until(lambda: read_from(port), "the container's answer") == b"hi there\n"
 
 
 def test_copies_are_whole(user, pods, tmp_path):
-    """`kubectl cp` both ways gives back the same bytes."""
+    """X-26: `kubectl cp` both ways gives back the same bytes."""
     content = os.urandom(8 * 1024 * 1024)
     source = tmp_path / "source"
     source.write_bytes(content)
