@@ -228,7 +228,8 @@ class Muster:
         """Begin and end what the numbers say."""
         holds = self._to_hold()
         if holds:
-            self._of = max(self._of, len(self._missing) + min(holds.values()))
+            there = min(self._there(), *holds.values())  # fewer, as the list goes on
+            self._of = max(self._of, len(self._missing) + there)
         is_news, self._holds = holds.keys() != self._holds.keys(), holds
         if not is_news:
             return

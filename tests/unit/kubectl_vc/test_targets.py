@@ -326,7 +326,7 @@ def test_without_a_loss_there_is_nothing_to_confirm(status, message, words):
 
 def test_a_hold_is_something_that_a_doctor_finds():
     loss = {"type": "LossesHeld", "status": "True", "message": "m"}
-    (found,) = doctor.findings(held(loss))
+    found, _resolver = doctor.findings(held(loss))
     assert (found.check, found.result) == ("LossesHeld", "wrong")
-    (found,) = doctor.findings(held({**loss, "status": "False"}))
+    found, _resolver = doctor.findings(held({**loss, "status": "False"}))
     assert found.result == "ok"

@@ -302,7 +302,11 @@ async def test_a_grant_that_comes_back_opens_the_node_again(stage: Stage):
     await stage.run_pods("another")
 
 
-async def test_the_nodes_lease_is_renewed_by_answers_alone(stage: Stage):
+async def test_the_nodes_lease_is_renewed_by_answers_alone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("syncer.outposts.AWAY_SECONDS", 0.1)
+
     def renewed() -> str:
         lease = stage.get(stage.above, resources.LEASES, "target-c2", "kube-node-lease")
         return str(lease["spec"]["renewTime"]) if lease is not None else ""
