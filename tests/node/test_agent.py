@@ -153,17 +153,16 @@ def without_agent(super_cluster: SuperCluster) -> Iterator[None]:
     """No node has an agent for the length of a test."""
     admin = super_cluster.kubectl
 
-    def select(labels: dict[str, str] | None) -> None:
-        change = {"spec": {"template": {"spec": {"nodeSelector": labels}}}}
+    def select(value: str | None) -> None:
+        """Ask for a label that no node has, or no longer."""
+        change = {"spec": {"template": {"spec": {"nodeSelector": {"nowhere": value}}}}}
         asked = ("patch", "daemonset", "vn-agent", "-n", COMPONENTS, "--type=merge", "-p")
         admin.run(*asked, json.dumps(change))
 
-    before = admin.get("daemonset", "vn-agent", "-n", COMPONENTS)
-    selected = before["spec"]["template"]["spec"].get("nodeSelector", {})
-    select({**selected, "nowhere": "yes"})
+    select("yes")
     until(lambda: agent_pods(admin) == [], "the agent is gone", 180)
     yield
-    select({"nowhere": None})
+    select(None)
     admin.run("rollout", "status", "daemonset/vn-agent", "-n", COMPONENTS, timeout=180)
 
 

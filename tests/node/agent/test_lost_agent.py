@@ -5,6 +5,7 @@ import pytest
 from tests.node import objects
 from tests.node.agent import far
 from tests.node.agent.rig import SLEEPER
+from tests.node.kubectl import until
 
 pytestmark = pytest.mark.node
 
@@ -15,7 +16,7 @@ def test_only_the_pods_of_its_node_are_out_of_reach(rig, pods):
     with far.beside(rig) as there:
         there.place(there.tenant, objects.pod("alone", "echo here I am; " + SLEEPER))
         there.wait(there.tenant, "alone")
-        assert user.run("logs", "alone") == "here I am\n"
+        until(lambda: user.run("logs", "alone") == "here I am\n", "its log is to be had")
         there.agent.kill()
         for asked in (("logs", "alone"), ("exec", "alone", "--", "true")):
             done = user.call(*asked)

@@ -107,7 +107,10 @@ def test_a_runtime_that_restarts_ends_what_was_open(rig, pods, cluster, runtime)
         cluster.stop(runtime)
         command.communicate(timeout=60)
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "it has ended")
-    (ended,) = [line for line in rig.audit()[known:] if line["verb"] == "exec"]
+    ended = until(
+        lambda: next((line for line in rig.audit()[known:] if line["verb"] == "exec"), None),
+        "the command is written down",
+    )
     assert (ended["pod"], ended["status"]) == ("tool", 101)
     assert ended["result"] in ("kubelet_lost", "complete")  # as the kubelet ends its side
     away = kubectl.call("exec", "tool", "--", "true")
@@ -117,7 +120,7 @@ def test_a_runtime_that_restarts_ends_what_was_open(rig, pods, cluster, runtime)
         lambda: kubectl.call("exec", "tool", "--", "echo", "again").out == "again\n",
         "exec works again",
     )
-    assert lives(rig, *pods) == running
+    until(lambda: lives(rig, *pods) == running, "the pods are what they were")
 
 
 @pytest.fixture
