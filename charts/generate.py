@@ -20,11 +20,14 @@ from tenancy import marks
 from tenancy.access import Access, AccessProblemError
 from vcmanager.access import ACCESS as MANAGER_ACCESS
 from vnagent.access import ACCESS as AGENT_ACCESS
+from vnagent.access import TARGET_ACCESS as TARGET_AGENT_ACCESS
+from vnagent.access import TARGET_HOME_ACCESS
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
 TENANT_ROLE = Path("clusterversions/bootstrap/syncer-role.yaml")
 TARGET_ROLE = Path("clusterversions/targets/cluster-role.yaml")
+TARGET_AGENT_ROLE = Path("clusterversions/targets/agent-role.yaml")
 README = Path("charts/virtual-cluster/README.md")
 KINDS_PAGE = Path("docs/kinds.md")
 WIDTH = 100
@@ -43,6 +46,7 @@ COMPONENTS = (
     Component(marks.MANAGER, "vcmanager/access.py", tuple(MANAGER_ACCESS)),
     Component(marks.SYNCER, "syncer/access.py", tuple(SUPER_ACCESS)),
     Component(marks.AGENT, "vnagent/access.py", tuple(AGENT_ACCESS)),
+    Component(marks.TARGET_AGENT, "vnagent/access.py", tuple(TARGET_HOME_ACCESS)),
 )
 
 
@@ -53,6 +57,9 @@ def files() -> dict[Path, str]:
         **found,
         TENANT_ROLE: _cluster_role(marks.SYNCER_USER, tuple(TENANT_ACCESS)),
         TARGET_ROLE: _cluster_role("virtual-cluster:target", tuple(TARGET_ACCESS)),
+        TARGET_AGENT_ROLE: _cluster_role(
+            "virtual-cluster:target-agent", TARGET_AGENT_ACCESS, table="vnagent/access.py"
+        ),
         README: readme.text(),
         KINDS_PAGE: kinds_page.text(),
     }
@@ -121,7 +128,7 @@ def _role(
     ]
 
 
-def _cluster_role(name: str, rows: tuple[Access, ...]) -> str:
+def _cluster_role(name: str, rows: tuple[Access, ...], *, table: str = "syncer/access.py") -> str:
     for row in rows:
         if row.namespaced:
             raise AccessProblemError(
@@ -129,7 +136,7 @@ def _cluster_role(name: str, rows: tuple[Access, ...]) -> str:
                 " namespaced=False"
             )
     return (
-        _head("syncer/access.py")
+        _head(table)
         + "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n"
         + f"  name: {name}\nrules:\n{rules(rows)}"
     )

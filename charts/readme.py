@@ -26,7 +26,8 @@ helm install virtual-cluster charts/virtual-cluster \\
 ```
 
 One installation serves a cluster. It brings the custom resource definitions, vc-manager, the
-syncer, an agent on each node, an account with its own narrow role for each of them, a
+syncer, an agent on each node and, by vc-manager, one for each other super cluster that is
+declared, an account with its own narrow role for each of them, a
 ClusterVersion for each minor, three TenantPolicies, and five roles to give to people and programs:
 
 | Role | Lets somebody |
@@ -39,7 +40,7 @@ ClusterVersion for each minor, three TenantPolicies, and five roles to give to p
 
 `helm uninstall` leaves the definitions, ClusterVersions, TenantPolicies and so all tenants;
 whoever wants them gone deletes the VirtualClusters first, while vc-manager still runs, and then
-the definitions.
+the definitions. The agents of other super clusters go with their SuperClusters.
 
 ## Values
 

@@ -92,6 +92,12 @@ def target_role() -> str:
     return (_root() / "targets" / "cluster-role.yaml").read_text(encoding="utf-8")
 
 
+@functools.cache
+def target_agent_role() -> str:
+    """Return the text of the ClusterRole that another super cluster must grant our agent."""
+    return (_root() / "targets" / "agent-role.yaml").read_text(encoding="utf-8")
+
+
 def sample(name: str) -> str:
     """Return the text of a sample ClusterVersion."""
     return (_root() / "samples" / f"{name}.yaml").read_text(encoding="utf-8")

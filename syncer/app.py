@@ -86,7 +86,8 @@ class Syncer:
         worker = Worker(
             self.queue, engine.reconcile, name=marks.SYNCER, count=WORKERS, fields=log_fields
         )
-        HomeWiring(self.home, self.tenants.sessions[HOME]).subscribe()
+        everywhere = self.tenants.sessions
+        HomeWiring(self.home, everywhere[HOME], everywhere).subscribe()
         patrol = Patrol(self.tenants.sessions, period_seconds=self._options.patrol_seconds)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self.home.run(), name="home")

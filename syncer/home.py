@@ -11,7 +11,15 @@ from kubeio.client import Client
 from kubeio.optional import OptionalReflector
 from kubeio.store import Entry, Store
 from kubeio.turns import Turns
-from syncer.agents import BY_NODE, BY_POD, Agents, node_of, pod_of
+from syncer.agents import (
+    BY_NODE,
+    BY_POD,
+    BY_TARGET,
+    Agents,
+    node_of,
+    pod_of,
+    registration_of,
+)
 from syncer.keys import HOME
 from syncer.mirrors import MIRRORS, Mirror
 from syncer.special import ingress_hosts
@@ -33,7 +41,7 @@ from tenancy.resources import (
 
 _OTHERS = f"!{marks.CONTROLLED}"
 _CREDENTIALS = f"{marks.CREDENTIAL}={marks.CREDENTIAL_SYNCER}"
-_AGENTS = f"app.kubernetes.io/name={marks.AGENT}"
+_AGENTS = f"app.kubernetes.io/name in ({marks.AGENT},{marks.TARGET_AGENT})"
 
 
 class Home(SuperCluster):
@@ -52,7 +60,7 @@ class Home(SuperCluster):
         self.namespace = namespace
         self.other_ingresses = Store({ingress_hosts.BY_HOST: ingress_hosts.hosts_named})
         self.addresses = Store()
-        self.agent_pods = Store({BY_NODE: node_of})
+        self.agent_pods = Store({BY_NODE: node_of, BY_TARGET: registration_of})
         self.agent_events = Store({BY_POD: pod_of})
         self.agents = Agents(self.agent_pods, self.agent_events)
         self.virtual_clusters = Store()

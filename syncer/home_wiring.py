@@ -9,12 +9,14 @@ from functools import partial
 
 from kubeio.store import Entry
 from syncer import ripples
+from syncer.agents import registration_of as served
 from syncer.expectations import News, Side
 from syncer.home import Home
 from syncer.keys import ADDRESS, NODE, VOLUME
 from syncer.session import Session
 from syncer.special import claims, volumes
 from syncer.special.addresses import is_in_slice
+from syncer.special.target_nodes import name_of
 from syncer.wiring import SuperWiring, suspect
 from tenancy import marks, ownership
 
@@ -22,10 +24,19 @@ from tenancy import marks, ownership
 class HomeWiring(SuperWiring):
     """Routes what happens in the home cluster to whatever sessions there are at that moment."""
 
-    def __init__(self, home: Home, sessions: Mapping[str, Session]) -> None:
-        """`sessions` are those of the home cluster, by the UID of the VirtualCluster."""
+    def __init__(
+        self,
+        home: Home,
+        sessions: Mapping[str, Session],
+        everywhere: Mapping[str, Mapping[str, Session]] | None = None,
+    ) -> None:
+        """`sessions` are those of the home cluster, by the UID of the VirtualCluster.
+
+        `everywhere` has those of all super clusters by name, as targets have their agents here.
+        """
         super().__init__(home, sessions)
         self._home = home
+        self._everywhere = everywhere or {}
 
     def subscribe(self) -> None:
         """Subscribe to every cache of the home cluster."""
@@ -59,6 +70,14 @@ class HomeWiring(SuperWiring):
         }
         for node in nodes - {""}:
             self._node_touched(node, low=not live)
+        for registration in {each for entry in (old, new) if entry for each in served(entry)}:
+            self._target_touched(registration, low=not live)
+
+    def _target_touched(self, registration: str, *, low: bool) -> None:
+        for sessions in self._everywhere.values():
+            for session in sessions.values():
+                if session.target is not None and session.target.registration == registration:
+                    session.add(session.key(NODE, "", name_of(session.name)), low=low)
 
     def _agent_told(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old

@@ -17,6 +17,7 @@ HOME = "home"
 """Name of the SuperCluster that stands for the cluster of the components themselves."""
 
 _T = TypeVar("_T")
+_SHORT = 8  # digits of a UID: they tell a handful of clusters apart
 
 Mode = Literal["agent", "apiserver"]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -33,7 +34,10 @@ NETWORKS_OVERLAP = "NetworksOverlap"
 """Condition, True when something is wrong: addresses of pods or Services mean two things."""
 READY = "Ready"
 """Condition: all of the above are well."""
-CONDITIONS = (READY, REACHABLE, AUTHORIZED, VERSION_SUPPORTED, NETWORKS_OVERLAP)
+AGENT_READY = "AgentReady"
+"""Condition: logs, exec, attach and port-forward of tenants' pods there are served; pods are placed
+there without."""
+CONDITIONS = (READY, REACHABLE, AUTHORIZED, VERSION_SUPPORTED, NETWORKS_OVERLAP, AGENT_READY)
 
 
 class SecretRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +104,14 @@ class SuperClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """What those nodes have to give, all told: cpu, memory, ephemeral-storage, pods."""
     network: Ranges = Ranges()
     conditions: tuple[dict[str, Any], ...] = ()
+
+
+def accounts_namespace(home: str) -> str:
+    """Return the namespace, in a target, of the accounts that were made there for one home cluster.
+
+    `home` is the UID of that cluster's kube-system; two home clusters may share a target.
+    """
+    return f"virtual-cluster-{home[:_SHORT]}"
 
 
 def parse_spec(body: Mapping[str, Any]) -> SuperClusterSpec:

@@ -7,12 +7,14 @@ import socket
 import sys
 from collections.abc import Sequence
 
+import msgspec
 import uvloop
 
 from kubeio import config, errors
 from telemetry import logs
 from vcmanager import app
 from vcmanager.controlplane import Settings
+from vcmanager.targets.agent_objects import AgentPods
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,6 +39,7 @@ async def _run(options: argparse.Namespace) -> int:
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
             version=_version(),
+            agent_pods=options.agent_pods,
         ),
         endpoint,
     )
@@ -67,9 +70,22 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--port", type=int, default=int(env("PORT", "8080")), help="/healthz, /readyz, /metrics"
     )
+    parser.add_argument(
+        "--agent-pods",
+        type=_agent_pods,
+        default=env("AGENT_PODS") or None,
+        help="how agents of other super clusters run, as JSON: image and more, as the chart has it",
+    )
     parser.add_argument("--log-level", default=env("LOG_LEVEL", "info"))
     parser.add_argument("--version", action="version", version=_version())
     return parser.parse_args(arguments)
+
+
+def _agent_pods(text: str) -> AgentPods:
+    try:
+        return msgspec.json.decode(text, type=AgentPods)
+    except msgspec.MsgspecError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
 
 
 def _version() -> str:

@@ -39,6 +39,7 @@ from vcmanager.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
 from vcmanager.means import Means, TenantClients
 from vcmanager.reconcile import reconcile
 from vcmanager.targets import reconcile as target
+from vcmanager.targets.agent_objects import AgentPods
 from vcmanager.targets.watch import Targets
 
 USER_AGENT = "vc-manager"
@@ -71,6 +72,7 @@ class Options:
     port: int
     identity: str
     """Name of the pod, or of the machine."""
+    agent_pods: AgentPods | None = None
     version: str
 
 
@@ -147,6 +149,7 @@ class _Manager:
                 targets=await stack.enter_async_context(
                     Targets(user_agent=self._client.user_agent, fence=self._client.fence)
                 ),
+                agent_pods=options.agent_pods,
             )
             await self._work(means, recorder)
 

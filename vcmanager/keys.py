@@ -77,6 +77,9 @@ def node_address(address: str) -> Key:
 def parent_of(metadata: Mapping[str, Any]) -> Key | None:
     """Return what looks after an object of ours: its VirtualCluster, or what is the agents'."""
     labels = metadata.get("labels") or {}
+    if labels.get(marks.COMPONENT) == marks.TARGET_AGENT:
+        target = labels.get(marks.TARGET)
+        return Key("SuperCluster", "", target) if target else None
     if labels.get(marks.COMPONENT) == marks.AGENT and marks.VC_NAME not in labels:
         return AGENT_ACCESS if metadata.get("name") == marks.AGENT_ACCESS else AGENT_TRUST
     namespace, name = labels.get(marks.VC_NAMESPACE), labels.get(marks.VC_NAME)

@@ -24,6 +24,7 @@ from vcmanager.controlplane import Settings
 from vcmanager.expiries import Expiries
 from vcmanager.keys import Key
 from vcmanager.lookout import Lookout
+from vcmanager.targets.agent_objects import AgentPods
 from vcmanager.targets.watch import Targets
 
 RESYNC_SECONDS = 36_000.0
@@ -122,6 +123,8 @@ class Means:
     tenants: TenantClients = field(default_factory=TenantClients)
     targets: Targets = field(default_factory=Targets)
     """Other super clusters."""
+    agent_pods: AgentPods | None = None
+    """How their agents run here; None: nobody has said."""
     expiries: Expiries = field(default_factory=Expiries)
     departures: dict[Key, Departure] = field(default_factory=dict)
     """Tenants that have ended, until they were looked for once more."""

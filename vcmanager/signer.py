@@ -1,8 +1,9 @@
-"""Signs the serving certificates of node agents, and nothing else.
+"""Signs the serving certificates of agents, and nothing else.
 
 Owns the judgement of such a request (pure) and its three writes. Hazard: whoever gets a certificate
 here is believed to be the agent of a node by every tenant's API server. The request must come from
-the agents' account with a token bound to a living agent pod, and ask for that pod's address alone.
+an account of agents with a token bound to a living pod of that account, and ask for that pod's
+address alone.
 """
 
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from vcmanager.pki.requests import RequestProblemError
 POD_NAME = "authentication.kubernetes.io/pod-name"
 POD_UID = "authentication.kubernetes.io/pod-uid"
 _APP = "app.kubernetes.io/name"
+_ACCOUNTS = (marks.AGENT, marks.TARGET_AGENT)
 _LONGEST = timedelta(days=90)
 _USAGES = frozenset({"digital signature", "key encipherment", "server auth"})
 _RETRY = 30.0
@@ -59,9 +61,9 @@ class Grant:
 def pod_named(request: Mapping[str, Any], namespace: str) -> str | Refusal:
     """Return the pod that the requester's token is bound to."""
     spec = request["spec"]
-    account = f"system:serviceaccount:{namespace}:{marks.AGENT}"
-    if spec.get("username") != account:
-        return Refusal(f"only {account} may ask for this certificate")
+    known = [f"system:serviceaccount:{namespace}:{each}" for each in _ACCOUNTS]
+    if spec.get("username") not in known:
+        return Refusal(f"only {' and '.join(known)} may ask for this certificate")
     names = (spec.get("extra") or {}).get(POD_NAME) or []
     if len(names) != 1:
         return Refusal("the requester's token is bound to no pod; use a projected token")
@@ -69,7 +71,7 @@ def pod_named(request: Mapping[str, Any], namespace: str) -> str | Refusal:
 
 
 def decide(request: Mapping[str, Any], pod: Mapping[str, Any] | None) -> Grant | Refusal | Later:
-    """Judge a request of the agents' account; `pod` is the one that its token names.
+    """Judge a request of an account of agents; `pod` is the one that its token names.
 
     An agent knows its address before its kubelet has reported it, and a denial is for ever.
     """
@@ -77,7 +79,8 @@ def decide(request: Mapping[str, Any], pod: Mapping[str, Any] | None) -> Grant |
     uids = (spec.get("extra") or {}).get(POD_UID) or []
     if pod is None or uids != [pod["metadata"]["uid"]]:
         return Refusal("the pod that the requester's token is bound to is gone")
-    trouble = _trouble_of(pod) or _trouble_of_usages(set(spec.get("usages") or ()))
+    account = str(spec.get("username")).rpartition(":")[2]
+    trouble = _trouble_of(pod, account) or _trouble_of_usages(set(spec.get("usages") or ()))
     if trouble:
         return Refusal(trouble)
     try:
@@ -95,9 +98,10 @@ def decide(request: Mapping[str, Any], pod: Mapping[str, Any] | None) -> Grant |
     return Grant(names.addresses, lifetime)
 
 
-def _trouble_of(pod: Mapping[str, Any]) -> str:
+def _trouble_of(pod: Mapping[str, Any], account: str) -> str:
     labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
-    if labels.get(_APP) != marks.AGENT or pod["spec"].get("serviceAccountName") != marks.AGENT:
+    names = {account, labels.get(_APP), pod["spec"].get("serviceAccountName")}
+    if len(names) > 1 or account not in _ACCOUNTS:
         return "the pod that the requester's token is bound to is no agent"
     if "deletionTimestamp" in pod["metadata"] or status.get("phase") in ("Succeeded", "Failed"):
         return "the agent pod is ending"

@@ -1,4 +1,10 @@
-"""What the agent may do in the super cluster; the chart's RBAC is generated from this table."""
+"""What agents may do; the chart's RBAC, and the role for them in targets, come from these tables.
+
+Owns the tables. Hazard: an agent of a node never has a right in a target, and the agent of a target
+none to pods at home.
+"""
+
+from dataclasses import replace
 
 from tenancy import marks
 from tenancy.access import Access
@@ -10,7 +16,7 @@ AROUND = ("agent.upstream", ("auto", "apiserver"))
 SHOWN = ("agent.metrics.secure", ("true",))
 """Where metrics are for those whom a role lets read them."""
 
-ACCESS = (
+ACCESS: tuple[Access, ...] = (
     Access(
         "",
         ("nodes/proxy",),
@@ -86,3 +92,23 @@ ACCESS = (
         when=SHOWN,
     ),
 )
+
+TARGET_HOME_ACCESS: tuple[Access, ...] = tuple(
+    row for row in ACCESS if row.when not in (STRAIGHT, AROUND)
+)
+"""What the agent of a target may do in the home cluster: nothing with pods."""
+
+TARGET_ACCESS: tuple[Access, ...] = (
+    Access(
+        "",
+        ("pods",),
+        ("list",),
+        "Reads the one pod that a call means; RBAC cannot say whose pods.",
+    ),
+    *(
+        replace(row, when=None)
+        for row in ACCESS
+        if row.when == AROUND and row.resources[0].startswith("pods/")
+    ),
+)
+"""And in the target, with a credential of its own."""

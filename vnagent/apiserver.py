@@ -1,7 +1,7 @@
-"""The super API server as the way to this node's pods: their list, and their subresources.
+"""An API server as the way to pods: the list of a node's, and pods' subresources.
 
 Owns what is asked of it and what becomes of its errors, which come as Status objects. Hazard: it
-serves the whole super cluster, so what tenants do is paced here; and its own errors name addresses
+serves a whole super cluster, so what tenants do is paced here; and its own errors name addresses
 and accounts, so of those only what a kubelet or a check of the API says to a caller passes.
 """
 
@@ -40,23 +40,12 @@ _QUERY = re.compile(r"\?[^\s\"]+")
 _log = structlog.get_logger(__name__)
 
 
-class ApiServer(Peer):
-    """Lists the pods of one node and opens streams to them, at a pace."""
+class Subresources(Peer):
+    """Opens streams to pods by their subresources, for each tenant at a pace."""
 
-    def __init__(self, origin: Origin, node: str) -> None:
-        super().__init__(origin, WORDS)
-        self._target = subresources.pods_on(node)
-        self._lists = Turns(LISTS_AT_ONCE, LIST_SECONDS)
+    def __init__(self, origin: Origin, words: Words) -> None:
+        super().__init__(origin, words)
         self._calls = Buckets(CALLS_AT_ONCE, CALL_SECONDS)
-
-    async def turn(self) -> None:
-        """Wait until the pods may be listed again; for one caller at a time."""
-        await self._lists.wait()
-
-    async def fetch_pods(self) -> bytes:
-        """Return the list of this node's pods as the store has it; raises RefusedError."""
-        self._lists.take()
-        return await self.fetch(self._target)
 
     def pace(self, vc_uid: str) -> None:
         """Count a call of a tenant; raises RefusedError when it makes too many."""
@@ -64,8 +53,8 @@ class ApiServer(Peer):
             raise RefusedError(
                 429,
                 Reason.TENANT_FAST,
-                "this cluster makes more calls to the node than the super cluster's API server is"
-                " given; try again",
+                f"this cluster makes more calls to the node than {self.words.name} is given; try"
+                " again",
             )
 
     async def explain(self, opened: Opened) -> bytes:
@@ -82,14 +71,33 @@ class ApiServer(Peer):
         if opened.head.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # It may tell of addresses, and a target may hold a command, which is nobody's to read.
             told = _QUERY.sub("?...", message)
-            _log.warning("call failed", by=WORDS.name, status=opened.head.status, error=told)
+            name = self.words.name
+            _log.warning("call failed", by=name, status=opened.head.status, error=told)
             raise RefusedError(
-                502, Reason.API_ODD, f"{WORDS.name} could not pass the call on to the node"
+                502, Reason.API_ODD, f"{name} could not pass the call on to the node"
             )
         return message.encode()
 
     def _refusal(self, status: int) -> RefusedError | None:
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            _log.warning("call failed", by=WORDS.name, status=status)
-            return RefusedError(503, Reason.API_BUSY, f"{WORDS.name} is busy; try again")
+            _log.warning("call failed", by=self.words.name, status=status)
+            return RefusedError(503, Reason.API_BUSY, f"{self.words.name} is busy; try again")
         return super()._refusal(status)
+
+
+class ApiServer(Subresources):
+    """The super API server: lists the pods of one node as well."""
+
+    def __init__(self, origin: Origin, node: str) -> None:
+        super().__init__(origin, WORDS)
+        self._target = subresources.pods_on(node)
+        self._lists = Turns(LISTS_AT_ONCE, LIST_SECONDS)
+
+    async def turn(self) -> None:
+        """Wait until the pods may be listed again; for one caller at a time."""
+        await self._lists.wait()
+
+    async def fetch_pods(self) -> bytes:
+        """Return the list of this node's pods as the store has it; raises RefusedError."""
+        self._lists.take()
+        return await self.fetch(self._target)

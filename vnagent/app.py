@@ -13,14 +13,11 @@ from cryptography import x509
 from telemetry.exposition import Exposition
 from telemetry.probes import Probes
 from tenancy import marks
-from vnagent.apiserver import ApiServer
+from vnagent import ways
 from vnagent.bulletin import Bulletin
 from vnagent.channel import ReceiveBuffer
-from vnagent.choice import Wish
-from vnagent.gate import Gate
 from vnagent.limits import Streams
 from vnagent.metrics_port import MetricsPort
-from vnagent.notices import Notices, Subject
 from vnagent.origin import Origin
 from vnagent.permits import Permits
 from vnagent.reload import WatchedFile, watch
@@ -30,7 +27,6 @@ from vnagent.serving import Credential, Pod, ServingCertificate
 from vnagent.session import Requests
 from vnagent.settings import DRAIN_SECONDS, Settings, StaticCertificate
 from vnagent.tls import TrustProblemError, open_context, server_context
-from vnagent.upstream import Upstream
 
 WAIT_SECONDS = 1.0
 
@@ -38,37 +34,26 @@ _log = structlog.get_logger(__name__)
 
 
 class Agent:
-    """One node's agent."""
+    """The agent of one node, or of one target."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         buffer = ReceiveBuffer()
         self._client_authorities = WatchedFile(settings.client_authorities_file)
-        self._kubelet_authorities = WatchedFile(settings.kubelet_authorities_file)
         self._api_authorities = WatchedFile(settings.api_authorities_file)
         self._token = WatchedFile(settings.token_file)
         self._static = _watched(settings.static_certificate)
         self._api = Origin(
             settings.api, authorities=self._api_authorities, token=self._token, buffer=buffer
         )
-        self._notices = Notices(self._api, _subject(settings))
-        self._upstream = Upstream(
-            settings.upstream,
-            kubelet=Origin(
-                settings.kubelet,
-                authorities=self._kubelet_authorities,
-                token=self._token,
-                buffer=buffer,
-            ),
-            api=ApiServer(self._api, settings.node),
-            tell=self._notices.hear,
-        )
+        self._way = ways.of(settings, self._api, self._token, buffer)
         self._streams = Streams(per_tenant=settings.streams_per_tenant, total=settings.streams)
         self._permits = Permits()
         requests = Requests(
             permits=self._permits,
-            gate=Gate(self._upstream.fetch_pods, self._upstream.turn),
-            upstream=self._upstream,
+            gate=self._way.gate,
+            upstream=self._way.upstream,
+            reads=self._way.reads,
             streams=self._streams,
             deadlines=settings.deadlines,
         )
@@ -100,18 +85,19 @@ class Agent:
             await self._server.door.close(drain_seconds=DRAIN_SECONDS)
             await self._metrics.door.close()
             work.cancel()
-        self._upstream.kubelet.drop_warm()
+        self._way.close()
         _log.info("ended")
 
     async def _work(self) -> None:
         for file in self._files():
             await _have(file)
+        for file in self._way.awaited:
+            await file.refresh()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._upstream.kubelet.keep_warm())
-            tasks.create_task(self._upstream.keep_choosing())
-            if self._settings.upstream is not Wish.KUBELET:  # the usual way is no news
-                tasks.create_task(self._notices.keep())
-            tasks.create_task(watch(self._files(), self._file_changed))
+            for job in self._way.jobs():
+                tasks.create_task(job)
+            watched = [*self._files(), *self._way.awaited]
+            tasks.create_task(watch(watched, self._file_changed))
             tasks.create_task(self._bulletin.follow())
             if self._static is None:
                 pod = Pod(name=self._settings.pod_name, address=self._settings.pod_address)
@@ -127,10 +113,8 @@ class Agent:
             _log.info("listening", host=host, port=self._settings.port)
 
     def _files(self) -> list[WatchedFile]:
-        files = [self._client_authorities, self._api_authorities, self._token]
-        if self._settings.upstream is not Wish.APISERVER:
-            files.append(self._kubelet_authorities)
-        return [*files, *(self._static or ())]
+        own = (self._client_authorities, self._api_authorities, self._token)
+        return [*own, *self._way.needed, *(self._static or ())]
 
     def _use(self, credential: Credential) -> None:
         self._credential = credential
@@ -138,8 +122,7 @@ class Agent:
 
     async def _file_changed(self, file: WatchedFile) -> None:
         _log.info("file changed", path=str(file.path))
-        if file is self._kubelet_authorities:
-            self._upstream.look_again()
+        self._way.changed(file)
         if self._static is not None and file in self._static:
             self._use(_credential(self._static))
         elif file is self._client_authorities:
@@ -170,15 +153,6 @@ def _watched(static: StaticCertificate | None) -> tuple[WatchedFile, WatchedFile
     if static is None:
         return None
     return WatchedFile(static.certificate_file), WatchedFile(static.key_file)
-
-
-def _subject(settings: Settings) -> Subject:
-    return Subject(
-        name=settings.pod_name,
-        namespace=settings.pod_namespace,
-        uid=settings.pod_uid,
-        node=settings.node,
-    )
 
 
 def _credential(files: tuple[WatchedFile, WatchedFile]) -> Credential:

@@ -59,22 +59,27 @@ class OwnedPod:
 PodTable = Mapping[PodKey, Sequence[OwnedPod]]
 
 
-def read_pods(document: bytes) -> PodTable:
-    """Return the tenants' pods of a kubelet's list; raises PodListError."""
+def read_pods(document: bytes, registration: str = "") -> PodTable:
+    """Return the tenants' pods of a list; raises PodListError.
+
+    `registration` is the UID of the SuperCluster that they must be made for, empty at home.
+    """
     table: dict[PodKey, list[OwnedPod]] = defaultdict(list)
-    for _, pod in owned_items(document):
+    for _, pod in owned_items(document, registration):
         table[pod.key].append(pod)
     return table
 
 
-def owned_items(document: bytes) -> Iterator[tuple[Mapping[str, Any], OwnedPod]]:
-    """Yield the pods of a kubelet's list that some tenant owns, as listed and as we see them.
+def owned_items(
+    document: bytes, registration: str = ""
+) -> Iterator[tuple[Mapping[str, Any], OwnedPod]]:
+    """Yield the pods of a list that some tenant owns, as listed and as we see them.
 
     Raises PodListError, maybe after some.
     """
     for item in pod_items.items(document):
         try:
-            pod = _owned_pod(item)
+            pod = _owned_pod(item, registration)
         except (LookupError, TypeError, AttributeError) as error:
             raise PodListError("the kubelet lists what is no pod") from error
         if pod is not None:
@@ -186,9 +191,9 @@ class Gate:
         self._asked_at, self._failure = asked_at, None
 
 
-def _owned_pod(item: Mapping[str, Any]) -> OwnedPod | None:
+def _owned_pod(item: Mapping[str, Any], registration: str) -> OwnedPod | None:
     metadata, spec = item["metadata"], item["spec"]
-    owner = owner_of(metadata)
+    owner = owner_of(metadata, registration)
     if owner is None or not owner.namespace:
         return None
     containers = metadata["annotations"].get(marks.CONTAINERS, "")

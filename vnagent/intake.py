@@ -29,7 +29,7 @@ class Intake:
         """Take in a read of some bytes, of all there were or not; rest if it is a flood."""
         rest = self._tempo.read(time.monotonic(), size, is_all=is_all)
         if rest and self._rest is None:
-            self._rest = asyncio.get_running_loop().call_later(rest, self._go_on)
+            self._rest = asyncio.get_running_loop().call_later(rest, self._is_over)
             self._apply()
 
     def spoke(self) -> None:
@@ -39,9 +39,12 @@ class Intake:
             self._rest.cancel()
             self._go_on()
 
+    def _is_over(self) -> None:
+        self._tempo.rested(time.monotonic())
+        self._go_on()
+
     def _go_on(self) -> None:
         self._rest = None
-        self._tempo.rested(time.monotonic())
         self._apply()
 
     def _apply(self) -> None:

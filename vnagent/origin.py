@@ -37,6 +37,8 @@ class Address:
     host: str
     port: int
     server_name: str
+    prefix: str = ""
+    """What stands before each path, for an API server behind a proxy; no slash at its end."""
 
     @property
     def authority(self) -> str:
@@ -118,7 +120,13 @@ class Origin:
         token = self._token.content.strip()
         if _TOKEN.fullmatch(token) is None:
             raise NoTokenError(f"{self._token.path} holds no token")
+        target = f"{self.address.prefix}{target}"
         return heads.write_request(method, target, self.address.authority, headers, token)
+
+    @property
+    def has_credential(self) -> bool:
+        """Tell whether there is a token to show, and an authority to know the server by."""
+        return bool(self._token.content.strip() and self._authorities.content.strip())
 
     async def renew_credential(self) -> bool:
         """Read the token again because it was refused; tell whether there is another."""

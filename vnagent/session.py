@@ -8,7 +8,8 @@ have passed, and a connection carries one request only, so that nothing can hide
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import structlog
 
@@ -16,7 +17,7 @@ from vnagent import audit, heads, metrics, routes
 from vnagent.audit import Session
 from vnagent.channel import Channel, ChannelLostError
 from vnagent.ends import End
-from vnagent.gate import Gate, OwnedPod
+from vnagent.gate import OwnedPod
 from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
 from vnagent.limits import RUNS, RUNS_PER_TENANT, Streams
@@ -25,11 +26,11 @@ from vnagent.parting import part
 from vnagent.peer import Opened
 from vnagent.permits import Permits
 from vnagent.pump import Deadlines, Pump
-from vnagent.reads import Reads
+from vnagent.reads import Document
 from vnagent.rebuffs import TOLD_AT_ONCE, TOLD_SECONDS, Rebuffs
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb
-from vnagent.upstream import Upstream
+from vnagent.upstream import Headers
 
 HEAD_SECONDS = 10.0
 SWITCH_SECONDS = 60.0
@@ -46,6 +47,30 @@ class CallerGoneError(Exception):
     """The caller has closed the connection before it was answered."""
 
 
+class Gatekeeper(Protocol):
+    """Decides whose a pod is."""
+
+    async def admit(self, caller: Caller, route: Route) -> OwnedPod:
+        """Return the pod of a route, or raise RefusedError."""
+
+
+class Opener(Protocol):
+    """Opens streams to pods."""
+
+    async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:
+        """Send a stream request for a pod that was let through; raises RefusedError."""
+
+
+class Reader(Protocol):
+    """Answers what is read of the node."""
+
+    def one(self, vc_uid: str) -> AbstractContextManager[None]:
+        """Hold a tenant's place from question to answer; raises RefusedError when it has none."""
+
+    async def answer(self, caller: Caller, route: Route) -> Document:
+        """Return what a read says to a caller, or raise RefusedError."""
+
+
 class Requests:
     """Serves requests of callers that are known."""
 
@@ -53,14 +78,15 @@ class Requests:
         self,
         *,
         permits: Permits,
-        gate: Gate,
-        upstream: Upstream,
+        gate: Gatekeeper,
+        upstream: Opener,
+        reads: Reader,
         streams: Streams,
         deadlines: Deadlines,
     ) -> None:
         self._permits = permits
         self._gate = gate
-        self._reads = Reads(gate, upstream)
+        self._reads = reads
         self._upstream = upstream
         self._streams = streams
         self._deadlines = deadlines

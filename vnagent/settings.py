@@ -5,9 +5,11 @@ without which nobody could be told apart, the client authority, has no default.
 """
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tenancy import marks
 from vnagent import kubelet
@@ -22,6 +24,8 @@ DRAIN_SECONDS = 9.0
 """Less than the ten seconds in which every component ends."""
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_TARGET = Path("/etc/vn-agent/target")
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,17 @@ class StaticCertificate:
 
     certificate_file: Path
     key_file: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetCluster:
+    """Another super cluster, whose pods are served in place of a node's."""
+
+    registration: str
+    """UID of its SuperCluster."""
+    server: Address
+    authorities_file: Path
+    token_file: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +68,8 @@ class Settings:
     token_file: Path
     api: Address
     api_authorities_file: Path
+    target: TargetCluster | None
+    """None: the agent serves the pods of its node."""
     static_certificate: StaticCertificate | None
     streams: int
     streams_per_tenant: int
@@ -66,7 +83,8 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str
     parser.add_argument("--version", action="version", version=version)
     given = parser.parse_args(arguments)
     pod = ("pod_name", "pod_namespace", "pod_ip")
-    for name in ("client_ca_file", "kubelet_host", "node_name", *pod, "api_host"):
+    node = () if given.target_server else ("kubelet_host", "node_name")
+    for name in ("client_ca_file", *node, *pod, "api_host"):
         if not getattr(given, name):
             parser.error(f"--{name.replace('_', '-')} is not set, and neither is its environment")
     if bool(given.tls_cert_file) != bool(given.tls_private_key_file):
@@ -95,6 +113,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str
         token_file=given.token_file,
         api=Address(given.api_host, given.api_port, given.api_host),
         api_authorities_file=given.api_ca_file,
+        target=_target(parser, given) if given.target_server else None,
         static_certificate=static,
         streams=given.max_streams,
         streams_per_tenant=given.max_streams_per_tenant,
@@ -105,11 +124,33 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str
     )
 
 
+def _target(parser: argparse.ArgumentParser, given: argparse.Namespace) -> TargetCluster:
+    """Return the target; ends the program when what is said of it does not do."""
+    if _UID.fullmatch(given.target_registration) is None:
+        parser.error("--target-registration must be the UID of the target's SuperCluster")
+    try:
+        url = urlsplit(given.target_server)
+        port = url.port or 443
+    except ValueError:
+        parser.error("--target-server is no URL")
+    is_bare = not (url.username or url.query or url.fragment)
+    if url.scheme != "https" or not url.hostname or not is_bare:
+        parser.error("--target-server must be a URL like https://10.0.0.5:6443")
+    name = given.target_server_name or url.hostname
+    return TargetCluster(
+        registration=given.target_registration,
+        server=Address(url.hostname, port, name, url.path.rstrip("/")),
+        authorities_file=given.target_ca_file,
+        token_file=given.target_token_file,
+    )
+
+
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     """Return the parser. A default that is text goes through the same reading as a flag."""
     parser = argparse.ArgumentParser(
         prog="vn-agent",
-        description="Answers the kubelet calls of tenant API servers for one node's own pods.",
+        description="Answers the kubelet calls of tenant API servers for the pods of one node, or"
+        " of one other cluster.",
     )
 
     def add(flag: str, variable: str, default: str | float | Path, about: str) -> None:
@@ -153,6 +194,13 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--api-host", "KUBERNETES_SERVICE_HOST", "", "super API server")
     add("--api-port", "KUBERNETES_SERVICE_PORT", 443, "its port")
     add("--api-ca-file", "API_CA_FILE", _ACCOUNT / "ca.crt", "its authority")
+    about = "URL of another cluster's API server, whose pods are served and not a node's"
+    add("--target-server", "TARGET_SERVER", "", about)
+    about = "name in that server's certificate, if not the URL's"
+    add("--target-server-name", "TARGET_SERVER_NAME", "", about)
+    add("--target-registration", "TARGET_REGISTRATION", "", "UID of its SuperCluster")
+    add("--target-ca-file", "TARGET_CA_FILE", _TARGET / "ca.crt", "its authority")
+    add("--target-token-file", "TARGET_TOKEN_FILE", _TARGET / "token", "our token there")
     parser.add_argument(
         "--tls-cert-file", type=Path, help="serve this certificate instead of asking for one"
     )

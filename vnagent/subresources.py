@@ -15,6 +15,7 @@ that the super cluster added would have to have the name of one that the tenant 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tenancy import marks
 from vnagent import queries, routes
 from vnagent.queries import Pairs
 from vnagent.routes import Route, Verb
@@ -78,6 +79,24 @@ def pods_on(node: str) -> str:
     Without a resourceVersion the API server answers with nothing older than the question.
     """
     return "/api/v1/pods?" + queries.render((("fieldSelector", f"spec.nodeName={node}"),))
+
+
+def pod_of(registration: str, vc_uid: str, route: Route) -> str:
+    """Return the request target of the list of the one pod that a tenant means in a target.
+
+    By labels and name in all namespaces, as a super namespace is never spelled here; what the list
+    then shows is judged by its record. Without a limit, which would have the API server read its
+    whole store instead of its cache. Raises ValueError for what cannot stand in a selector.
+    """
+    routes.check(namespace=route.tenant_namespace, pod=route.pod, uid=vc_uid)
+    wanted = {
+        marks.SUPER_CLUSTER: registration,
+        marks.VC_UID: vc_uid,
+        marks.NAMESPACE: route.tenant_namespace,
+    }
+    labels = ",".join(f"{key}={value}" for key, value in wanted.items())
+    pairs = (("labelSelector", labels), ("fieldSelector", f"metadata.name={route.pod}"))
+    return "/api/v1/pods?" + queries.render(pairs)
 
 
 def render(route: Route, super_namespace: str) -> str | None:

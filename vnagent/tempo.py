@@ -10,6 +10,8 @@ thing after the other must never wait.
 
 QUICK_SECONDS = 0.002
 """Between two reads that follow each other without a pause."""
+LATE_SECONDS = 0.008
+"""Between the end of a rest and the read after it: our own loop may come late, or the peer."""
 QUICK_READS = 8
 """In a row, which nobody types and no handshake makes."""
 LEAST_SECONDS = 0.002
@@ -31,20 +33,21 @@ class Tempo:
 
     def read(self, now: float, size: int, *, is_all: bool) -> float:
         """Take in a read of some bytes, all there were or not; return how long to rest, if so."""
-        if now - self._last < QUICK_SECONDS:
-            self._quick += 1
-        else:
+        has_rested, self._has_rested = self._has_rested, False
+        if now - self._last >= (LATE_SECONDS if has_rested else QUICK_SECONDS):
             self._quick, self._rest = 0, LEAST_SECONDS
+        else:
+            self._quick += 1
+            if has_rested:
+                factor = 2.0 if size < ENOUGH_BYTES else 0.5
+                self._rest = min(max(self._rest * factor, LEAST_SECONDS), MOST_SECONDS)
         self._last = now
-        if self._has_rested:
-            self._has_rested = False
-            factor = 2.0 if size < ENOUGH_BYTES else 0.5
-            self._rest = min(max(self._rest * factor, LEAST_SECONDS), MOST_SECONDS)
         return self._rest if is_all and self._quick >= QUICK_READS else 0.0
 
     def spoke(self) -> None:
-        """Take in that the peer was spoken to: who talks in turns makes no flood."""
+        """Take in that the peer was spoken to, in a rest or not: who talks in turns is no flood."""
         self._quick = 0
+        self._has_rested = False
 
     def rested(self, now: float) -> None:
         """Take in that a rest is over: what comes right after it came without a pause."""

@@ -116,7 +116,7 @@ class Upstream:
             except RefusedError as refusal:
                 if not self._is_left(refusal):
                     raise
-        target = _api_target(route, pod)
+        target = api_target(route, pod)
         self._api.pace(pod.vc_uid)
         return await self._api.open(route.method, target, headers)
 
@@ -149,7 +149,8 @@ def kubelet_target(route: Route, pod: OwnedPod) -> str:
         raise _odd_list(Reason.KUBELET_ODD) from error
 
 
-def _api_target(route: Route, pod: OwnedPod) -> str:
+def api_target(route: Route, pod: OwnedPod) -> str:
+    """Return what an API server is asked for a stream; raises RefusedError."""
     try:
         target = subresources.render(route, pod.super_namespace)
     except ValueError as error:

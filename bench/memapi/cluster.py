@@ -207,9 +207,9 @@ class Cluster:
         """Return the collection of a kind."""
         return self.collections[resource.path()]
 
-    def now(self) -> str:
-        """Return the time as API servers write it."""
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock()))
+    def now(self, ahead: float = 0.0) -> str:
+        """Return the time, or that in so many seconds, as API servers write it."""
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock() + ahead))
 
     def new_uid(self) -> str:
         """Return a UID."""

@@ -6,6 +6,7 @@ know HTTP. Hazard: a write that changes nothing makes no event, as on real serve
 
 import string
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -260,24 +261,44 @@ def delete(collection: Collection, old: Stored, options: Object) -> tuple[Stored
             raise refusals.precondition(plural, old.name, field, told, there)
     if kind == "Namespace":
         return _delete_namespace(collection, old, body)
+    known, asked = metadata.get("deletionGracePeriodSeconds", 0), _asked(options)
+    is_graceful = kind == "Pod" and known > 0  # on its way out: it can be hurried, and no more
+    if is_graceful and (asked is None or asked >= known):
+        return old, False
     is_held_anew = _hold(metadata, options.get("propagationPolicy") or "")
-    grace = _grace(body, options) if kind == "Pod" else 0
-    known = metadata.get("deletionGracePeriodSeconds", 0)
     if "deletionTimestamp" not in metadata:
-        metadata["deletionTimestamp"] = collection.cluster.now()
+        grace = _grace(body, asked) if kind == "Pod" else 0
+        metadata["deletionTimestamp"] = collection.cluster.now(grace)
         if "generation" in metadata:
             metadata["generation"] += 1
-    elif kind != "Pod" or grace >= known:
-        grace = known
-        if grace or metadata.get("finalizers"):
-            return (collection.put(body) if is_held_anew else old), False
+    elif is_graceful and asked is not None:
+        grace = _hurry(collection.cluster, metadata, asked)
+    elif metadata.get("finalizers"):
+        return (collection.put(body) if is_held_anew else old), False
+    else:
+        return collection.remove(old.decode()), True
     metadata["deletionGracePeriodSeconds"] = grace
     if grace or metadata.get("finalizers"):
         return collection.put(body), False
-    if kind != "Pod":
-        return collection.remove(old.decode()), True
-    collection.put(body)  # as real servers do, with an event of its own
-    return collection.remove(body), True
+    if kind == "Pod":
+        collection.put(body)  # as real servers do, with an event of its own
+    return collection.remove(body if kind == "Pod" else old.decode()), True
+
+
+def _asked(options: Object) -> int | None:
+    """Return the grace that a client asks for, if it does; less than none is a second."""
+    asked = options.get("gracePeriodSeconds")
+    return asked if asked is None or asked >= 0 else 1
+
+
+def _hurry(cluster: Cluster, metadata: Object, asked: int) -> int:
+    """Bring the end of a pod nearer, to this moment at most; returns its grace."""
+    told = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp()
+    ahead = told - metadata["deletionGracePeriodSeconds"] + asked - cluster.clock()
+    if ahead < 0:
+        ahead, asked = 0, min(asked, 1)  # it stays a delete with grace
+    metadata["deletionTimestamp"] = cluster.now(ahead)
+    return asked
 
 
 _FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
@@ -310,9 +331,8 @@ def _delete_namespace(collection: Collection, old: Stored, body: Object) -> tupl
     return collection.put(body), False
 
 
-def _grace(pod: Object, options: Object) -> int:
+def _grace(pod: Object, asked: int | None) -> int:
     spec = pod["spec"]
     if not spec.get("nodeName") or pod["status"].get("phase") in ("Succeeded", "Failed"):
         return 0
-    asked = options.get("gracePeriodSeconds")
     return int(spec["terminationGracePeriodSeconds"] if asked is None else asked)

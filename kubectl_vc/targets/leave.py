@@ -66,8 +66,8 @@ async def run(
             return
     terminal.warn(
         "The account in the other cluster is still there. Run there: kubectl delete"
-        f" clusterrolebinding,clusterrole {plan.role} --ignore-not-found && kubectl delete"
-        f" namespace {plan.namespace} --ignore-not-found"
+        f" clusterrolebinding,clusterrole {plan.role} {plan.agent_role} --ignore-not-found &&"
+        f" kubectl delete namespace {plan.namespace} --ignore-not-found"
     )
 
 

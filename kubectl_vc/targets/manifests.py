@@ -21,14 +21,19 @@ from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
     SECRETS,
     SERVICE_ACCOUNTS,
     SUPER_CLUSTERS,
     Resource,
 )
-from tenancy.super_clusters import HOME, Effect
+from tenancy.super_clusters import HOME, Effect, accounts_namespace
 
 ACCOUNT = marks.SYNCER
+AGENT_ACCOUNT = marks.AGENT
+"""Of the agent that serves logs and streams: vc-manager makes its tokens, and it has no other."""
+AGENT_TOKENS = f"{AGENT_ACCOUNT}-tokens"
 TOKEN_SECRET = f"{ACCOUNT}-token"
 KEY = "kubeconfig"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "kubectl-vc"}
@@ -46,35 +51,39 @@ class There:
     @property
     def namespace(self) -> str:
         """Where the account is."""
-        return f"virtual-cluster-{self.home[:_SHORT]}"
+        return accounts_namespace(self.home)
 
     @property
     def role(self) -> str:
         """Name of the ClusterRole and of its binding."""
         return f"virtual-cluster:target:{self.home[:_SHORT]}"
 
+    @property
+    def agent_role(self) -> str:
+        """Name of the agent's ClusterRole and of its binding."""
+        return f"virtual-cluster:target-agent:{self.home[:_SHORT]}"
+
     def objects(self, *, lasting: bool) -> list[tuple[Resource, Object]]:
         """Return all of it in the order of making; `lasting`: with a token that does not end."""
-        role = yaml.safe_load(catalog.target_role())
-        subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self.namespace}
-        reference = {
-            "apiGroup": CLUSTER_ROLES.group,
-            "kind": CLUSTER_ROLES.kind,
-            "name": self.role,
+        role = yaml.safe_load(catalog.target_role())["rules"]
+        agent_role = yaml.safe_load(catalog.target_agent_role())["rules"]
+        tokens = {
+            "apiGroups": [""],
+            "resources": ["serviceaccounts/token"],
+            "resourceNames": [AGENT_ACCOUNT],
+            "verbs": ["create"],
         }
+        no_token = {"automountServiceAccountToken": False}
         made = [
             (NAMESPACES, self._object(NAMESPACES, self.namespace)),
-            (
-                SERVICE_ACCOUNTS,
-                self._object(SERVICE_ACCOUNTS, ACCOUNT, automountServiceAccountToken=False),
-            ),
-            (CLUSTER_ROLES, self._object(CLUSTER_ROLES, self.role, rules=role["rules"])),
-            (
-                CLUSTER_ROLE_BINDINGS,
-                self._object(
-                    CLUSTER_ROLE_BINDINGS, self.role, roleRef=reference, subjects=[subject]
-                ),
-            ),
+            (SERVICE_ACCOUNTS, self._object(SERVICE_ACCOUNTS, ACCOUNT, **no_token)),
+            (SERVICE_ACCOUNTS, self._object(SERVICE_ACCOUNTS, AGENT_ACCOUNT, **no_token)),
+            (CLUSTER_ROLES, self._object(CLUSTER_ROLES, self.role, rules=role)),
+            self._binding(CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, self.role, ACCOUNT),
+            (CLUSTER_ROLES, self._object(CLUSTER_ROLES, self.agent_role, rules=agent_role)),
+            self._binding(CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, self.agent_role, AGENT_ACCOUNT),
+            (ROLES, self._object(ROLES, AGENT_TOKENS, rules=[tokens])),
+            self._binding(ROLE_BINDINGS, ROLES, AGENT_TOKENS, ACCOUNT),
         ]
         if lasting:
             token = self._object(SECRETS, TOKEN_SECRET, type="kubernetes.io/service-account-token")
@@ -85,6 +94,14 @@ class There:
     def is_ours(self, metadata: Mapping[str, Any]) -> bool:
         """Tell whether an object there was made for this home cluster."""
         return (metadata.get("labels") or {}).get(marks.TARGET_OF) == self.home
+
+    def _binding(
+        self, resource: Resource, role: Resource, name: str, account: str
+    ) -> tuple[Resource, Object]:
+        """Return what gives an account the role of the same name."""
+        reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": self.namespace}
+        return resource, self._object(resource, name, roleRef=reference, subjects=[subject])
 
     def _object(self, resource: Resource, name: str, **more: Any) -> Object:
         metadata: dict[str, Any] = {

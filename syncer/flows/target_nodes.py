@@ -74,6 +74,7 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
         below,
         version=target.version,
         problem=target.problem if is_away else "",
+        agent=session.link.home.agents.of_target(target.registration),
         since=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     if virtual is None or not target_nodes.is_status_shown(virtual, status):

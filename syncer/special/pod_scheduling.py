@@ -67,8 +67,8 @@ def scheduling(
     labels: Mapping[str, str],
     placement: Placement,
     *,
-    controller_kind: str = "",
-    uid: str = "",
+    controller_kind: str,
+    uid: str,
 ) -> Scheduled:
     """Rewrite `spec` in place; tells what rejects the pod and what was merely left out.
 

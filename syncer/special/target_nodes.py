@@ -94,10 +94,13 @@ def node(
     }
 
 
-def status(below: Iterable[Mapping[str, Any]], *, version: str, problem: str, since: str) -> Object:
+def status(
+    below: Iterable[Mapping[str, Any]], *, version: str, problem: str, since: str, agent: str = ""
+) -> Object:
     """Return its status: all that its ready nodes have together; `since` is when that began.
 
-    `problem` says why the target is away; empty while it answers.
+    `problem` says why the target is away; empty while it answers. `agent` is the address of its
+    agent, empty while there is none.
     """
     capacity = _summed(below, "capacity")
     ready = {
@@ -109,6 +112,7 @@ def status(below: Iterable[Mapping[str, Any]], *, version: str, problem: str, si
         else "The cluster behind this node answers.",
         "lastTransitionTime": since,
     }
+    addresses = [{"type": marks.AGENT_ADDRESS, "address": agent}]
     info = {
         "architecture": "",
         "bootID": "",
@@ -122,6 +126,7 @@ def status(below: Iterable[Mapping[str, Any]], *, version: str, problem: str, si
         "systemUUID": "",
     }
     return {
+        **({"addresses": addresses} if agent else {}),
         "allocatable": _summed(below, "allocatable"),
         "capacity": capacity,
         "conditions": [ready],
@@ -161,9 +166,16 @@ def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
             there.get(field) == wanted[field]
             for field in ("allocatable", "capacity", "daemonEndpoints")
         )
+        and _agents_of(there) == _agents_of(wanted)
         and mapping(there.get("nodeInfo")).get("kubeletVersion")
         == (wanted["nodeInfo"]["kubeletVersion"])
     )
+
+
+def _agents_of(status: Mapping[str, Any]) -> list[Any]:
+    """Return where the agent is, as a status says; a tenant may have written others beside."""
+    listed = mappings(status.get("addresses"))
+    return [each.get("address") for each in listed if each.get("type") == marks.AGENT_ADDRESS]
 
 
 def _summed(below: Iterable[Mapping[str, Any]], field: str) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 import json
 
+import msgspec
 import pytest
 import yaml
 
 from tenancy import marks
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
 from vcmanager import agent_trust
+from vcmanager.targets.agent_objects import AgentPods
 from vnagent import reviews
 
 WORKLOADS = (
@@ -32,7 +34,8 @@ VALUE_SETS = {
         *("--set", "syncer.clusterDomain=super.example"),
         *("--set", "syncer.affinity.nodeAffinity.x=y,syncer.podAnnotations.a=b"),
         *("--set", "agent.kubelet.ca.configMap=kubelets,agent.kubelet.ca.key=root.pem"),
-        *("--set", "agent.upstream=kubelet"),
+        *("--set", "agent.upstream=kubelet,agent.targets.replicas=2"),
+        *("--set", "agent.targets.tolerations[0].operator=Exists,agent.targets.nodeSelector.a=b"),
         *("--set", "agent.podAnnotations.a=b,logging.level=DEBUG,flowControl.shares=5"),
         *("--set", "clusterVersions.items.fast.kubernetesVersion=1.36.4"),
         *("--set", "monitoring.dashboard.enabled=true,monitoring.rules.enabled=true"),
@@ -261,6 +264,44 @@ def test_the_agent_has_the_rights_of_its_way_and_no_others(upstream, straight, a
     assert environment(agent)["UPSTREAM"] == upstream
     assert ("KUBELET_CA_FILE" in environment(agent)) is straight
     assert ("kubelet-ca" in {each["name"] for each in pod_of(agent)["volumes"]}) is straight
+
+
+def test_vc_manager_is_told_how_agents_of_targets_run(usual, full):
+    """Which it makes itself, of the agent's image and under an account that has no pods."""
+    told = {
+        key: msgspec.json.decode(
+            environment(named(objects, "Deployment", marks.MANAGER))["AGENT_PODS"], type=AgentPods
+        )
+        for key, objects in (("usual", usual), ("full", full))
+    }
+    for key, objects in (("usual", usual), ("full", full)):
+        (container,) = pod_of(named(objects, "DaemonSet", marks.AGENT))["containers"]
+        assert told[key].image == container["image"]
+        assert told[key].image_pull_policy == container["imagePullPolicy"]
+        rules = [
+            *named(objects, "ClusterRole", f"virtual-cluster:{marks.TARGET_AGENT}")["rules"],
+            *named(objects, "Role", marks.TARGET_AGENT)["rules"],
+        ]
+        assert {resource for rule in rules for resource in rule["resources"]} == {
+            *("certificatesigningrequests", "configmaps", "tokenreviews", "subjectaccessreviews"),
+        }
+    assert told["usual"] == AgentPods(
+        image=told["usual"].image,
+        instance=RELEASE,
+        priority_class_name="system-cluster-critical",
+        resources={"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+    )
+    assert (told["full"].replicas, told["full"].log_level) == (2, "DEBUG")
+    assert told["full"].image_pull_secrets == ({"name": "pull"},)
+    assert told["full"].tolerations == ({"operator": "Exists"},)
+    assert (told["full"].node_selector, told["full"].pod_annotations) == ({"a": "b"}, {"a": "b"})
+    service = named(full, "Service", f"{marks.TARGET_AGENT}-metrics")
+    assert service["spec"]["selector"] == {
+        "app.kubernetes.io/name": marks.TARGET_AGENT,
+        "app.kubernetes.io/instance": RELEASE,
+    }
+    agents = named(full, "ServiceMonitor", marks.AGENT)["spec"]["selector"]["matchLabels"]
+    assert agents.items() <= service["metadata"]["labels"].items()
 
 
 def test_leases_have_a_way_of_their_own_through_a_busy_server(usual):

@@ -14,6 +14,7 @@ TABLES = {
     **{each.account: each.rows for each in generate.COMPONENTS},
     "tenant": tuple(generate.TENANT_ACCESS),
     "target": tuple(generate.TARGET_ACCESS),
+    "target agent": generate.TARGET_AGENT_ACCESS,
 }
 
 

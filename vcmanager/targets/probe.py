@@ -8,7 +8,7 @@ and there is an end to them.
 import asyncio
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -83,13 +83,13 @@ async def identity(client: Client) -> str:
 
 async def sight(client: Client, *, version: str, identity: str) -> Sight:
     """Look at everything; raises KubeError when the cluster stops answering."""
-    lacking = await _lacking(client)
+    found = await lacking(client, rights.needed())
     counted = await _census(client)
     services = await _service_ranges(client)
     return Sight(
         version=version,
         identity=identity,
-        lacking=tuple(lacking),
+        lacking=tuple(found),
         nodes=counted.nodes,
         capacity=counted.capacity(),
         ranges=Ranges(pods=counted.ranges(), services=services),
@@ -113,12 +113,13 @@ async def home_sight(client: Client) -> Sight:
     )
 
 
-async def _lacking(client: Client) -> list[Right]:
+async def lacking(client: Client, wanted: Iterable[Right]) -> list[Right]:
+    """Return which rights a credential does not have in every namespace; raises KubeError."""
     review = await client.create(
         SELF_SUBJECT_RULES_REVIEWS, {"spec": {"namespace": NOBODYS_NAMESPACE}}
     )
     rules = (review.get("status") or {}).get("resourceRules") or ()
-    doubtful = rights.missing(rights.needed(), rules)
+    doubtful = rights.missing(wanted, rules)
     gate = asyncio.Semaphore(_AT_ONCE)
     answers = await asyncio.gather(*(_may(client, right, gate) for right in doubtful))
     return [right for right, may in zip(doubtful, answers, strict=True) if not may]

@@ -27,7 +27,8 @@ from tenancy.specs import SpecProblemError
 from tenancy.super_clusters import HOME, Ranges, SuperClusterSpec, SuperClusterStatus
 from vcmanager.keys import Key
 from vcmanager.means import Means
-from vcmanager.targets import census, judgement, probe
+from vcmanager.targets import agents, census, judgement, probe
+from vcmanager.targets.agents import Ground
 from vcmanager.targets.judgement import Verdict
 from vcmanager.targets.neighbours import Neighbours, status_of
 from vcmanager.targets.probe import Sight
@@ -60,6 +61,11 @@ class _Pass:
     verdict: Verdict
     facts: dict[str, Any]
     """What the status says beside the conditions."""
+    endpoint: Endpoint | None = None
+    """None: there is no credential that may be used."""
+    client: Client | None = None
+    """None: it is not reached, or does not take the credential."""
+    home_identity: str = ""
 
 
 async def reconcile(means: Means, key: Key) -> Outcome:
@@ -69,6 +75,8 @@ async def reconcile(means: Means, key: Key) -> Outcome:
     body = neighbours.mine
     if body is None or "deletionTimestamp" in body["metadata"]:
         await means.targets.forget(key.name)
+        if body is None:
+            await agents.forget(means, key.name)
         return Done()
     old = status_of(body)
     this = _Pass(
@@ -82,6 +90,8 @@ async def reconcile(means: Means, key: Key) -> Outcome:
         facts=_facts_of(old),
     )
     await _look(this)
+    if key.name != HOME:
+        this.verdict.say(super_clusters.AGENT_READY, *await agents.keep(means, _ground(this)))
     this.verdict.keep(old.conditions)
     this.verdict.conclude(reachable_network=this.spec.network.reachable)
     await _write(this)
@@ -108,6 +118,7 @@ async def _look(this: _Pass) -> None:
         await this.means.targets.drop(this.name)
         return
     home = await _home(this)  # what goes wrong here is not the other cluster's
+    this.endpoint, this.home_identity = endpoint, home[1]
     try:
         await _ask(this, endpoint, *home)
     except errors.CredentialsProblem as problem:
@@ -126,6 +137,17 @@ async def _look(this: _Pass) -> None:
         _log.warning("target.odd", target=this.name, problem=type(problem).__name__)
         text = "what answers is no Kubernetes API; see what spec.server leads to"
         this.verdict.unreachable("NotKubernetes", text)
+
+
+def _ground(this: _Pass) -> Ground:
+    return Ground(
+        name=this.name,
+        uid=this.body["metadata"]["uid"],
+        endpoint=this.endpoint,
+        client=this.client,
+        home=this.home_identity,
+        mode=this.spec.mode,
+    )
 
 
 async def _look_home(this: _Pass) -> None:
@@ -148,8 +170,10 @@ async def _ask(this: _Pass, endpoint: Endpoint, home_version: str, home_identity
     identity = await probe.identity(client)
     trouble = _trouble_of(this, identity, home_identity)
     if trouble is not None:
+        this.endpoint = None
         this.verdict.unreachable(*trouble)
         return
+    this.client = client
     found = await _seen(this, client, endpoint, version, identity)
     until = judgement.expiry(endpoint.token)
     _judge(this, found, home_version=home_version, until=until)

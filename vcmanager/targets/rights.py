@@ -44,6 +44,12 @@ def needed() -> tuple[Right, ...]:
     return rights_of(yaml.safe_load(catalog.target_role())["rules"])
 
 
+@cache
+def needed_by_agent() -> tuple[Right, ...]:
+    """Return what the role for the agent grants, in its order."""
+    return rights_of(yaml.safe_load(catalog.target_agent_role())["rules"])
+
+
 def rights_of(rules: Iterable[Rule]) -> tuple[Right, ...]:
     """Return the rights that rules without wildcards and names grant."""
     return tuple(

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +20,7 @@ from kubeio.store import Entry, Store
 from kubeio.wire import Fence
 from tenancy.resources import SECRETS
 from vcmanager.targets.probe import DEADLINE_SECONDS, Sight
+from vcmanager.targets.rights import Right
 
 _CONNECTIONS = 4
 _MOST_BYTES = 32 * 1024 * 1024
@@ -36,6 +38,17 @@ class Look:
     sight: Sight
 
 
+@dataclass(frozen=True, slots=True)
+class AgentLook:
+    """What the agent's token was found to lack."""
+
+    head: str
+    """Digest of the token and of where it counts."""
+    until: datetime
+    """When it is looked at again."""
+    lacking: tuple[Right, ...]
+
+
 class Targets:
     """What is remembered of targets between two reconciles. Use as `async with`."""
 
@@ -48,6 +61,8 @@ class Targets:
         self._watching: asyncio.Future[None] | None = None
         self.looks: dict[str, Look] = {}
         """By name of the SuperCluster."""
+        self.agents: dict[str, AgentLook] = {}
+        """Likewise."""
 
     async def __aenter__(self) -> Self:
         """Open nothing yet."""
@@ -74,7 +89,14 @@ class Targets:
         if known is not None and known[0] == digest:
             return known[1]
         await self._close(name)
-        made = Client(
+        made = self.opened(endpoint)
+        await made.__aenter__()
+        self._clients[name] = (digest, made)
+        return made
+
+    def opened(self, endpoint: Endpoint) -> Client:
+        """Return a client that is not kept, for `async with`."""
+        return Client(
             endpoint,
             user_agent=self._user_agent,
             connections=_CONNECTIONS,
@@ -82,9 +104,6 @@ class Targets:
             fence=self._fence,
             most=_MOST_BYTES,
         )
-        await made.__aenter__()
-        self._clients[name] = (digest, made)
-        return made
 
     async def forget(self, name: str) -> None:
         """Forget a SuperCluster that is gone."""
@@ -94,6 +113,7 @@ class Targets:
     async def drop(self, name: str) -> None:
         """Keep no credential of a SuperCluster, and nothing that was seen with it."""
         self.looks.pop(name, None)
+        self.agents.pop(name, None)
         await self._close(name)
 
     def follow(

@@ -123,6 +123,11 @@ async def test_who_joins_has_an_account_with_what_is_needed_and_no_more(two: Two
             plural, _, subresource = resource.partition("/")
             asked = {"group": group, "resource": plural, "verb": verb, "subresource": subresource}
             assert not await may(account, {"spec": {"resourceAttributes": asked}}), resource
+        for name, is_granted in (("vn-agent", True), ("vc-syncer", False), ("default", False)):
+            asked = {"resource": "serviceaccounts", "subresource": "token", "verb": "create"}
+            asked |= {"namespace": two.plan.namespace, "name": name}
+            review = {"spec": {"resourceAttributes": asked}}
+            assert await may(account, review) is is_granted, name
 
 
 async def may(client: Client, review) -> bool:
@@ -150,6 +155,8 @@ async def test_who_leaves_leaves_nothing(two: Two):
         (two.desk.client, SUPER_CLUSTERS, two.name),
         (two.there, CLUSTER_ROLES, two.plan.role),
         (two.there, CLUSTER_ROLE_BINDINGS, two.plan.role),
+        (two.there, CLUSTER_ROLES, two.plan.agent_role),
+        (two.there, CLUSTER_ROLE_BINDINGS, two.plan.agent_role),
     ):
         assert not await is_there(client, resource, name)
     secrets = await two.desk.client.list(SECRETS, namespace=two.desk.namespace)
@@ -188,7 +195,9 @@ async def test_a_dry_run_writes_nothing(two: Two):
     assert done.code == 0
     kinds = [each["kind"] for each in yaml.safe_load_all(done.out)]
     assert kinds == [
-        *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Secret"),
+        *("Namespace", "ServiceAccount", "ServiceAccount"),
+        *("ClusterRole", "ClusterRoleBinding") * 2,
+        *("Role", "RoleBinding", "Secret"),
         *("Secret", "SuperCluster"),
     ]
     assert not await is_there(two.desk.client, SUPER_CLUSTERS, two.name)

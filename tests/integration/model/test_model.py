@@ -22,6 +22,8 @@ from tests.support.controlplane import ControlPlane
 PROGRAMS = 30
 MANY = 300
 LENGTH = 60
+FOUND = (3372089470,)
+"""Programs that the model answered otherwise once: a pod deleted again with other finalizers."""
 END = "zz-end"
 
 
@@ -80,7 +82,7 @@ async def compared(plane: ControlPlane, seed: int) -> None:
     assert len(expected) == len(found)
 
 
-@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize("seed", [*range(PROGRAMS), *FOUND])
 async def test_both_answer_the_same(super_plane: ControlPlane, seed: int) -> None:
     await compared(super_plane, seed)
 

@@ -9,9 +9,11 @@ Prints libFuzzer's figures; ends with another code than 0 at the first input tha
 leaves that in a file beside.
 """
 
+import random
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import atheris
 
@@ -23,7 +25,7 @@ with atheris.instrument_imports(include=["vnagent", "h11"]):
     from vnagent.refusals import RefusedError
 
 from tests.properties.agent.frames import ANSWERS, LIMIT
-from tests.support.kubelet_targets import SEEDS, is_harmless
+from tests.support.kubelet_targets import SEEDS, is_harmless, mutate
 
 READERS = (
     queries.log_options,
@@ -67,10 +69,14 @@ def target(text: bytes) -> None:
 
 
 def query(text: bytes) -> None:
-    """A query is read into what reads the same again, or not at all."""
+    """A query is decoded once, into what reads the same again, or refused."""
     read = READERS[text[0] % len(READERS)]
     pairs = read(text[1:])
     assert read(queries.render(pairs).encode()) == pairs
+    plain = parse_qsl(text[1:].decode(), keep_blank_values=True)
+    for key in ("command", "cmd"):
+        found = [value for name, value in pairs if name == key]
+        assert found in ([], [value for name, value in plain if name == key])
 
 
 def answer(text: bytes) -> None:
@@ -90,6 +96,8 @@ def answer(text: bytes) -> None:
         assert written.count(heads.END) == 1
 
 
+OWN_SHARE = 0.5
+"""Of libFuzzer's own changes."""
 KINDS = (head, target, query, answer)
 
 
@@ -101,6 +109,14 @@ def one(data: bytes) -> None:
         KINDS[data[0] % len(KINDS)](data[1:])
     except (RefusedError, ResponseProblemError):
         return
+
+
+def mutated(data: bytes, longest: int, seed: int) -> bytes:
+    """Change an input: half of the time with scraps that such texts are made of, in few places."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    if len(data) < 2 or chance.random() < OWN_SHARE:
+        return bytes(atheris.Mutate(data, longest))
+    return (data[:1] + mutate(chance, data[1:]))[:longest]
 
 
 def main() -> None:
@@ -116,8 +132,8 @@ def main() -> None:
         ]
         for number, (kind, text) in enumerate(known):
             (Path(name) / str(number)).write_bytes(bytes((kind,)) + text)
-        options = [f"-max_total_time={seconds}", "-max_len=8192", "-print_final_stats=1"]
-        atheris.Setup([sys.argv[0], name, *options], one)
+        options = [f"-max_total_time={seconds}", "-max_len=8192", "-mutate_depth=2"]
+        atheris.Setup([sys.argv[0], name, *options], one, custom_mutator=mutated)
         atheris.Fuzz()
 
 

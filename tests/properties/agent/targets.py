@@ -35,6 +35,7 @@ from vnagent.limits import Streams
 from vnagent.peer import Opened
 from vnagent.permits import Permits
 from vnagent.pump import Deadlines
+from vnagent.reads import Reads
 from vnagent.routes import Route
 from vnagent.session import Requests
 from vnagent.upstream import kubelet_target
@@ -196,10 +197,12 @@ async def run(count: int, seed: int) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gate, "SPACING_SECONDS", 0.0)
         patch.setattr(answers, "SPACING_SECONDS", 0.0)
+        entrance = Gate(fetch)
         requests = Requests(
             permits=permits,
-            gate=Gate(fetch),
-            upstream=upstream,  # type: ignore[arg-type]
+            gate=entrance,
+            upstream=upstream,
+            reads=Reads(entrance, upstream),  # type: ignore[arg-type]
             streams=Streams(),
             deadlines=Deadlines(),
         )

@@ -36,6 +36,7 @@ from tenancy.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     Resource,
 )
+from vcmanager import departures
 
 Mutant = Callable[[contextlib.ExitStack], None]
 
@@ -288,6 +289,11 @@ def events_say_all(stack: contextlib.ExitStack) -> None:
     _put(stack, Scrubber, "clean", lambda _, text, **__: text)
 
 
+def the_last_look_comes_too_early(stack: contextlib.ExitStack) -> None:
+    """A tenant that has ended is looked for again before what was sent for it has arrived."""
+    _put(stack, departures, "LATE_SECONDS", 0.5)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     mutant.__name__: mutant
     for mutant in (
@@ -324,6 +330,7 @@ MUTANTS: Mapping[str, Mutant] = {
         classes_are_shown_for_ever,
         nodes_stay_as_they_were,
         events_say_all,
+        the_last_look_comes_too_early,
     )
 }
 

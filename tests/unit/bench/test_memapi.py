@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import datetime
 
 import orjson
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from bench.memapi import patches, selection, verbs
 from bench.memapi.api import Api, Request
 from bench.memapi.cluster import Cluster
-from bench.memapi.clusters import NODE_NAMES, super_cluster
+from bench.memapi.clusters import NODE_NAMES, fresh, super_cluster
 from bench.memapi.kubelet import Kubelet
 from bench.memapi.lists import Following
 from bench.memapi.watches import Selection, Watch
@@ -111,6 +112,59 @@ async def test_a_pod_lives_as_on_a_node(cluster: Cluster) -> None:
         "DELETED Running",
     ]
     assert events == ["Scheduled"]
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "asked", "kept"),
+    [
+        (40, 0, None, 40),
+        (None, 0, None, 30),
+        (40, 0, 40, 40),
+        (40, 0, 41, 40),
+        (40, 3, 5, 5),
+        (40, 7, 5, 1),
+        (40, 0, -1, 1),
+        (-7, 0, 5, 1),
+        (40, 0, 0, 0),
+    ],
+)
+@pytest.mark.parametrize("phase", ["Running", "Succeeded"])
+def test_a_pod_on_its_way_out_can_be_hurried_and_no_more(first, later, asked, kept, phase) -> None:
+    """As apiserver v0.36.4 has it, `BeforeDelete` in pkg/registry/rest/delete.go: what the pod's
+    own grace is, and whether it has finished, counts when it is deleted first, and not again."""
+    now = [1_000_000.0]
+    cluster = fresh("it", "10.96.0.0/16", accounts=False, clock=lambda: now[0])
+    pod(cluster, "x")
+    pods, path = cluster.of(PODS), PODS.path(SPACE, "x")
+    verbs.bind(pods, verbs.found(pods, SPACE, "x"), NODE_NAMES[0])
+
+    def delete(grace):
+        return ask(cluster, "DELETE", path, {} if grace is None else {"gracePeriodSeconds": grace})
+
+    delete(first)
+    ask(cluster, "PATCH", path + "/status", {"status": {"phase": phase}}, content=patches.MERGE)
+    before = verbs.found(pods, SPACE, "x")
+    now[0] += later
+    _, answer = delete(asked)
+    assert answer["metadata"]["deletionGracePeriodSeconds"] == kept
+    is_there = pods.get(SPACE, "x") is not None
+    assert is_there == (kept > 0)
+    is_hurried = asked is not None and asked < (first or 30) and first != -7
+    if not is_hurried:
+        assert verbs.found(pods, SPACE, "x").revision == before.revision, "nothing was written"
+    else:
+        ends = datetime.fromisoformat(answer["metadata"]["deletionTimestamp"]).timestamp()
+        assert ends == max(1_000_000 + max(asked, 0 if asked == 0 else 1), now[0])
+
+
+def test_who_is_deleted_again_without_grace_loses_only_finalizers_of_a_policy(cluster) -> None:
+    config_map(cluster, "x")
+    path = CONFIG_MAPS.path(SPACE, "x")
+    assert ask(cluster, "DELETE", path, {"propagationPolicy": "Foreground"})[0] == 200
+    again = ask(cluster, "DELETE", path)[1]
+    assert again["metadata"]["finalizers"] == ["foregroundDeletion"]
+    assert ask(cluster, "DELETE", path, {"propagationPolicy": "Background"})[0] == 200
+    assert ask(cluster, "GET", path)[0] == 404
 
 
 def test_writes_prove_what_they_mean(cluster: Cluster) -> None:

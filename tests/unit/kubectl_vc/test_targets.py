@@ -34,20 +34,47 @@ def wish(**more) -> join.Wish:
 
 
 def test_the_role_that_is_written_is_the_one_that_is_checked():
-    (role,) = [body for _, body in PLAN.objects(lasting=False) if body["kind"] == "ClusterRole"]
-    assert rights.missing(rights.needed(), role["rules"]) == []
+    made = [body for _, body in PLAN.objects(lasting=False) if body["kind"] == "ClusterRole"]
+    roles = {each["metadata"]["name"]: each["rules"] for each in made}
+    assert set(roles) == {PLAN.role, PLAN.agent_role}
+    assert rights.missing(rights.needed(), roles[PLAN.role]) == []
+    assert rights.missing(rights.needed_by_agent(), roles[PLAN.agent_role]) == []
+
+
+def test_the_agents_account_has_the_agents_rights_alone():
+    """Logs and streams; and vc-manager may make tokens for that account and for no other."""
+    made = PLAN.objects(lasting=False)
+    bound = {
+        body["roleRef"]["name"]: [each["name"] for each in body["subjects"]]
+        for _, body in made
+        if body["kind"].endswith("Binding")
+    }
+    assert bound == {
+        PLAN.role: ["vc-syncer"],
+        PLAN.agent_role: ["vn-agent"],
+        "vn-agent-tokens": ["vc-syncer"],
+    }
+    (rule,) = next(body["rules"] for _, body in made if body["kind"] == "Role")
+    assert rule["resources"] == ["serviceaccounts/token"]
+    assert (rule["resourceNames"], rule["verbs"]) == (["vn-agent"], ["create"])
+    granted = {each.title for each in rights.needed_by_agent()}
+    assert granted == {"pods", "pods/log", "pods/attach", "pods/exec", "pods/portforward"}
+    assert {each.verb for each in rights.needed_by_agent() if each.title == "pods"} == {"list"}
 
 
 def test_what_is_made_there_bears_the_home_cluster():
     made = PLAN.objects(lasting=True)
     assert [body["kind"] for _, body in made] == [
-        *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Secret"),
+        *("Namespace", "ServiceAccount", "ServiceAccount"),
+        *("ClusterRole", "ClusterRoleBinding") * 2,
+        *("Role", "RoleBinding", "Secret"),
     ]
     for resource, body in made:
         assert PLAN.is_ours(body["metadata"])
         assert not There("other").is_ours(body["metadata"])
         assert ("namespace" in body["metadata"]) is resource.namespaced
     assert {body["metadata"]["name"] for _, body in made} >= {"virtual-cluster-d64ea0c0"}
+    assert PLAN.namespace == super_clusters.accounts_namespace(HOME_UID)
     assert There("another-uid").role != PLAN.role
 
 
@@ -89,7 +116,7 @@ def test_a_dry_run_shows_both_clusters_and_no_token():
     text = join._described(PLAN, wish(), shown)
     there, here = text.split("# In this cluster:\n")
     assert [each["kind"] for each in yaml.safe_load_all(here)] == ["Secret", "SuperCluster"]
-    assert len(list(yaml.safe_load_all(there))) == 5
+    assert len(list(yaml.safe_load_all(there))) == 10
     assert "token: TOKEN" in text
 
 

@@ -9,7 +9,16 @@ import orjson
 import pytest
 
 from kubeio.store import Entry, Store, parse
-from syncer.agents import BY_NODE, BY_POD, Agent, Agents, node_of, pod_of
+from syncer.agents import (
+    BY_NODE,
+    BY_POD,
+    BY_TARGET,
+    Agent,
+    Agents,
+    node_of,
+    pod_of,
+    registration_of,
+)
 from tenancy import marks
 
 SPACE = "vc-manager"
@@ -50,7 +59,7 @@ class Known:
     """An empty cluster."""
 
     def __init__(self) -> None:
-        self.pods = Store({BY_NODE: node_of})
+        self.pods = Store({BY_NODE: node_of, BY_TARGET: registration_of})
         self.events = Store({BY_POD: pod_of})
         self.agents = Agents(self.pods, self.events)
 
@@ -122,3 +131,47 @@ def test_an_event_concerns_the_node_of_its_agent(known):
     known.pods.put(pod(), live=True)
     assert known.agents.concerned(told(marks.AGENT_AROUND, 9)) == "n1"
     assert known.agents.concerned(entry(9, reason="x")) == ""
+
+
+REGISTRATION = "cccccccc-0000-4000-8000-000000000000"
+
+
+def serving(
+    name: str, address: str, version: int = 7, *, made: str = "01", ready: bool = True, **metadata
+) -> Entry:
+    """Return a pod of the agent of a target, which runs on n1 as well."""
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    status = {"podIP": address, "phase": "Running", "conditions": [condition]}
+    return pod(
+        version,
+        uid=name,
+        status=status,
+        name=name,
+        labels={marks.SUPER_CLUSTER: REGISTRATION},
+        creationTimestamp=f"2026-01-{made}T00:00:00Z",
+        **metadata,
+    )
+
+
+def test_the_agent_of_a_target_is_no_nodes(known):
+    known.pods.put(serving("t", "10.2.0.9"), live=True)
+    assert known.agents.on("n1") is None
+    assert known.agents.of_target(REGISTRATION) == "10.2.0.9"
+    assert known.agents.of_target("another") == ""
+    known.pods.put(pod(), live=True)
+    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_STRAIGHT)
+    assert known.agents.of_target(REGISTRATION) == "10.2.0.9"
+
+
+def test_of_several_the_newest_that_is_ready_is_called(known):
+    """One that is rolled out is left as soon as the next one serves."""
+    known.pods.put(serving("a", "10.2.0.1", made="01"), live=True)
+    known.pods.put(serving("b", "10.2.0.2", made="02"), live=True)
+    known.pods.put(serving("c", "10.2.0.3", made="03", ready=False), live=True)
+    assert known.agents.of_target(REGISTRATION) == "10.2.0.2"
+    gone = serving("b", "10.2.0.2", 8, made="02", deletionTimestamp="2026-01-04T00:00:00Z")
+    known.pods.put(gone, live=True)
+    assert known.agents.of_target(REGISTRATION) == "10.2.0.1"
+    known.pods.discard(gone, live=True)
+    known.pods.put(serving("a", "", 9, made="01"), live=True)
+    assert known.agents.of_target(REGISTRATION) == "10.2.0.3"

@@ -105,6 +105,28 @@ def test_a_pod_that_is_not_the_living_agent_is_refused(found):
     assert isinstance(signer.decide(request(), found), Refusal)
 
 
+TARGETS = "system:serviceaccount:vc-manager:vn-agent-target"
+
+
+def test_the_agent_of_a_target_gets_one_by_an_account_of_its_own():
+    labelled = {"labels": {"app.kubernetes.io/name": "vn-agent-target"}}
+    served = pod(metadata=labelled, spec={"serviceAccountName": "vn-agent-target"})
+    asked = request(username=TARGETS)
+    assert signer.pod_named(asked, "vc-manager") == "vn-agent-x"
+    assert signer.decide(asked, served) == Grant((IP,), timedelta(days=90))
+    for odd in (
+        pod(),
+        pod(metadata=labelled),
+        pod(spec={"serviceAccountName": "vn-agent-target"}),
+    ):
+        assert isinstance(signer.decide(asked, odd), Refusal)
+    assert isinstance(signer.decide(request(), served), Refusal)
+    other = pod(
+        metadata={"labels": {"app.kubernetes.io/name": "x"}}, spec={"serviceAccountName": "x"}
+    )
+    assert isinstance(signer.decide(request(username="a:b:x"), other), Refusal)
+
+
 @pytest.mark.parametrize("status", [{"podIPs": []}, {"podIPs": None}])
 def test_an_agent_whose_address_is_not_reported_yet_is_judged_later(status):
     assert signer.decide(request(), pod(status=status)) == Later()

@@ -28,9 +28,11 @@ from vnagent.limits import Streams
 from vnagent.origin import Address, Origin
 from vnagent.permits import Permits
 from vnagent.pump import Deadlines
+from vnagent.reads import Reads
 from vnagent.reload import WatchedFile
 from vnagent.server import Server
-from vnagent.session import Requests
+from vnagent.session import Gatekeeper, Opener, Reader, Requests
+from vnagent.target import Target
 from vnagent.upstream import Upstream
 
 NODE = "node-1"
@@ -177,8 +179,12 @@ async def staged(
     server_name: str = "127.0.0.1",
     wish: Wish = Wish.KUBELET,
     api: FakeKubelet | None = None,
+    registration: str = "",
 ) -> AsyncIterator[Stage]:
-    """Run an agent before a kubelet, and a super API server."""
+    """Run an agent before a kubelet, and a super API server.
+
+    With a registration the API server is a target's, and its pods are served.
+    """
     api = api or api_server()
     authority = trustme.CA()
     callers = client_authority or certificates.make_authority()
@@ -208,10 +214,16 @@ async def staged(
         ours = Upstream(wish, kubelet=origin, api=ApiServer(super_api, NODE))
         places, permits = streams or Streams(), Permits()
         permits.learn(access())
+        nodes = Gate(ours.fetch_pods, ours.turn)
+        ways: tuple[Gatekeeper, Opener, Reader] = (nodes, ours, Reads(nodes, ours))
+        if registration:
+            far = Target(super_api, registration)
+            ways = (far, far, far)
         requests = Requests(
             permits=permits,
-            gate=Gate(ours.fetch_pods, ours.turn),
-            upstream=ours,
+            gate=ways[0],
+            upstream=ways[1],
+            reads=ways[2],
             streams=places,
             deadlines=Deadlines(check_seconds=0.05),
         )

@@ -2,7 +2,8 @@
 
 import pytest
 
-from vnagent.access import ACCESS
+from tenancy.access import Access
+from vnagent.access import ACCESS, TARGET_ACCESS, TARGET_HOME_ACCESS
 
 ALWAYS = {
     ("", "configmaps", ("get", "watch"), ("vn-agent-access",), True),
@@ -60,3 +61,18 @@ def test_the_agent_may_go_the_way_that_it_is_told_and_ask_for_a_certificate(upst
     } == SHOWN
     known = {"agent.upstream", "agent.metrics.secure"}
     assert all(row.when is None or row.when[0] in known for row in ACCESS)
+
+
+def granted_by(rows: tuple[Access, ...]) -> set[tuple[str, str, tuple[str, ...], tuple, bool]]:
+    return {
+        (row.group, resource, row.verbs, row.names, row.namespaced)
+        for row in rows
+        for resource in row.resources
+    }
+
+
+def test_the_agent_of_a_target_has_no_right_to_pods_at_home_and_none_to_nodes_there():
+    """SEC-12: two credentials, and neither does what the other is for."""
+    assert granted_by(TARGET_HOME_ACCESS) == ALWAYS | SHOWN
+    assert granted_by(TARGET_ACCESS) == AROUND
+    assert all(row.when is None for row in TARGET_ACCESS)

@@ -10,13 +10,14 @@ import urllib.request
 import pytest
 import trustme
 
+from tenancy import marks
 from tests.support.eventually import eventually
 from tests.support.processes import free_port
 from tests.unit.vnagent import certificates, wires
 from tests.unit.vnagent.api import NAMESPACE, FakeApi
 from tests.unit.vnagent.certificates import VALID
 from tests.unit.vnagent.reviewing import GOOD, NOBODY, ReviewApi
-from tests.unit.vnagent.stage import FakeKubelet, access, api_server
+from tests.unit.vnagent.stage import LOGS, FakeKubelet, access, api_server, shop
 
 
 def is_ready(port: int, path: str = "/readyz") -> int:
@@ -113,3 +114,71 @@ async def test_the_program_from_start_to_end(tmp_path, upstream):
     assert program.returncode == 0
     assert b'"event":"ended"' in log
     assert b"Traceback" not in log
+
+
+async def test_the_program_of_a_target(tmp_path):
+    """It serves before it has a credential for the target, and says so; then it has one.
+
+    Each server sees its own credential alone, below the path that the target has.
+    """
+    authority, callers, far_authority = trustme.CA(), certificates.make_authority(), trustme.CA()
+    pair = authority.issue_cert("127.0.0.1")
+    (tmp_path / "serving.crt").write_bytes(pair.cert_chain_pems[0].bytes())
+    (tmp_path / "serving.key").write_bytes(pair.private_key_pem.bytes())
+    (tmp_path / "token").write_bytes(b"home-token")
+    (tmp_path / "api.crt").write_bytes(authority.cert_pem.bytes())
+    (tmp_path / "clients.crt").write_bytes(callers.pem)
+    port, health_port = free_port(), free_port()
+    registration = "cccccccc-0000-4000-8000-000000000000"
+    pod = shop()
+    pod["metadata"]["annotations"][marks.SUPER_CLUSTER] = registration  # type: ignore[index]
+    far = FakeKubelet(pods=[pod], lists=b"GET /far/api/v1/pods?labelSelector=")
+    api = FakeApi(data=access())
+    with far.running(far_authority), api.running(authority):
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "vnagent", "--pod-name=x", "--pod-ip=127.0.0.1"),
+            *(f"--pod-namespace={NAMESPACE}", f"--target-registration={registration}"),
+            *(f"--target-server=https://127.0.0.1:{far.port}/far",),
+            *(f"--target-ca-file={tmp_path}/far.crt", f"--target-token-file={tmp_path}/far"),
+            *(f"--api-port={api.port}", f"--api-ca-file={tmp_path}/api.crt"),
+            *("--api-host=127.0.0.1", f"--port={port}", "--metrics-port=0"),
+            *(f"--health-port={health_port}", f"--token-file={tmp_path}/token"),
+            *(
+                f"--tls-cert-file={tmp_path}/serving.crt",
+                f"--client-ca-file={tmp_path}/clients.crt",
+            ),
+            *(f"--tls-private-key-file={tmp_path}/serving.key",),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            await eventually(
+                lambda: asyncio.to_thread(is_ready, health_port),
+                until=lambda status: status == 200,
+                within=20,
+            )
+            context = wires.client_context(authority)
+            certificates.present(context, tmp_path, callers, VALID)
+
+            def talk() -> bytes:
+                with wires.dial(port, context) as peer:
+                    peer.sendall(LOGS)
+                    return wires.read_all(peer)
+
+            assert b"has no credential for the API server" in await asyncio.to_thread(talk)
+            assert far.connections == 0
+            (tmp_path / "far.crt").write_bytes(far_authority.cert_pem.bytes())
+            (tmp_path / "far").write_bytes(b"far-token")
+            answer = await eventually(
+                lambda: asyncio.to_thread(talk),
+                until=lambda found: b" 200 " in found.split(b"\r\n")[0],
+                within=30,
+            )
+            assert answer.endswith(b"5\r\nhello\r\n0\r\n\r\n")
+        finally:
+            program.send_signal(signal.SIGTERM)
+            _, log = await program.communicate()
+    assert all(b"Authorization: Bearer far-token\r\n" in head for head in far.heads)
+    assert far.asked[0].startswith(b"GET /far/api/v1/namespaces/")
+    assert program.returncode == 0
+    assert b"Traceback" not in log
+    assert b"far-token" not in log

@@ -16,10 +16,12 @@ import trustme
 
 from tests.unit.vnagent import wires
 from vnagent import pump as pumps
+from vnagent import tempo
 from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES, Channel, ReceiveBuffer
 from vnagent.ends import End
 from vnagent.origin import connect
 from vnagent.pump import Deadlines, Pump
+from vnagent.tempo import Tempo
 
 QUICK = Deadlines(check_seconds=0.05)
 
@@ -130,6 +132,46 @@ async def test_output_goes_on_after_input_has_ended(authority):
             assert await asyncio.to_thread(talk) == answer
             assert await found.end() is End.COMPLETE
     assert troubles == []
+
+
+@pytest.mark.parametrize("is_two_way", [True, False])
+async def test_a_flood_of_lines_arrives_whole_with_its_end(authority, monkeypatch, is_two_way):
+    """Bytes are let gather, the reader stops in between, and the end comes in the midst of it."""
+    rests: list[float] = []
+    read = Tempo.read
+
+    def noted(self: Tempo, now: float, size: int, *, is_all: bool) -> float:
+        rest = read(self, now, size, is_all=is_all)
+        rests.append(rest)
+        return rest
+
+    monkeypatch.setattr(Tempo, "read", noted)
+    monkeypatch.setattr(tempo, "QUICK_SECONDS", 1.0)  # so that a slow machine sees no pause
+    monkeypatch.setattr(tempo, "LATE_SECONDS", 1.0)
+    lines = [b"%06d %s\n" % (number, b"x" * 120) for number in range(10_000)]
+
+    def flood(peer: ssl.SSLSocket) -> None:
+        for number, line in enumerate(lines):  # each a record of its own
+            peer.sendall(line)
+            if number % 50 == 0:
+                time.sleep(0.001)  # so that all there is has been read
+        wires.half_close(peer)
+
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), flood) as (port, troubles):
+        async with relay(authority, port, is_two_way=is_two_way) as found:
+
+            def talk() -> bytes:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    heard = peer.recv(1000)
+                    time.sleep(0.1)
+                    heard += wires.read_all(peer)
+                    wires.half_close(peer)
+                    return heard
+
+            assert await asyncio.to_thread(talk) == b"".join(lines)
+            assert await found.end() is End.COMPLETE
+    assert troubles == []
+    assert any(rests)
 
 
 async def test_input_goes_on_after_output_has_ended(authority):

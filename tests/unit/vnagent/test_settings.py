@@ -95,3 +95,54 @@ def test_the_version_is_told(capsys):
     with pytest.raises(SystemExit) as ended:
         settings.parse(["--version"], {}, "vn-agent v1")
     assert (ended.value.code, capsys.readouterr().out) == (0, "vn-agent v1\n")
+
+
+TARGET = {
+    **{key: value for key, value in CHART.items() if key not in ("NODE_NAME", "HOST_IP")},
+    "TARGET_SERVER": "https://10.0.0.5:6443",
+    "TARGET_REGISTRATION": "cccccccc-0000-4000-8000-000000000000",
+}
+"""What vc-manager gives to the agent of a target."""
+
+
+def test_a_target_stands_in_place_of_a_node():
+    """No node and no kubelet is named, and the credential is another than ours."""
+    given = settings.parse([], TARGET, "v1").target
+    assert given is not None
+    assert given.server == Address("10.0.0.5", 6443, "10.0.0.5")
+    assert given.registration == TARGET["TARGET_REGISTRATION"]
+    assert given.token_file == Path("/etc/vn-agent/target/token")
+    assert given.authorities_file == Path("/etc/vn-agent/target/ca.crt")
+    assert settings.parse([], CHART, "v1").target is None
+
+
+def test_a_target_may_be_behind_a_proxy_and_another_name():
+    """As spec.server and spec.tlsServerName say."""
+    environment = {**TARGET, "TARGET_SERVER": "https://[fd00::5]/k8s/c-1/"}
+    environment["TARGET_SERVER_NAME"] = "far.example"
+    given = settings.parse([], environment, "v1").target
+    assert given is not None
+    assert given.server == Address("fd00::5", 443, "far.example", "/k8s/c-1")
+    assert given.server.authority == "[fd00::5]:443"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TARGET_REGISTRATION", ""),
+        ("TARGET_REGISTRATION", "a,b"),
+        ("TARGET_SERVER", "http://10.0.0.5:6443"),
+        ("TARGET_SERVER", "https://"),
+        ("TARGET_SERVER", "https://a:b@10.0.0.5"),
+        ("TARGET_SERVER", "https://10.0.0.5:x"),
+        ("TARGET_SERVER", "https://10.0.0.5?a=b"),
+        ("CLIENT_CA_FILE", ""),
+        ("POD_IP", ""),
+    ],
+)
+def test_an_odd_target_is_refused(name, value, capsys):
+    """Above all there is no way without TLS, and none without a registration."""
+    with pytest.raises(SystemExit) as ended:
+        settings.parse([], {**TARGET, name: value}, "v1")
+    assert ended.value.code == 2
+    assert "--" in capsys.readouterr().err

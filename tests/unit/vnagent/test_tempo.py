@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from vnagent.tempo import (
     ENOUGH_BYTES,
+    LATE_SECONDS,
     LEAST_SECONDS,
     MOST_SECONDS,
     QUICK_READS,
@@ -45,7 +46,9 @@ def test_a_rest_is_no_pause():
     tempo.rested(10.0)
     assert tempo.read(10.0 + FAST, FEW, is_all=True)
     tempo.rested(20.0)
-    assert not tempo.read(20.0 + SLOW, FEW, is_all=True)
+    assert tempo.read(20.0 + LATE_SECONDS * 0.9, FEW, is_all=True)
+    tempo.rested(30.0)
+    assert not tempo.read(30.0 + LATE_SECONDS * 1.1, FEW, is_all=True)
 
 
 def rests_of(tempo: Tempo, sizes: list[int]) -> list[float]:
@@ -74,9 +77,20 @@ def test_a_pause_ends_long_rests():
     """What begins again after it is a flood of its own."""
     tempo = Tempo()
     assert rests_of(tempo, [FEW] * 3)[-1] == MOST_SECONDS
+    tempo.rested(90.0)
     tempo.read(100.0, FEW, is_all=True)
     rests = [tempo.read(100.0 + number * FAST, FEW, is_all=True) for number in range(1, 9)]
     assert rests == [0.0] * 7 + [LEAST_SECONDS]
+
+
+def test_a_rest_that_was_cut_short_says_nothing():
+    """It brought little as nobody waited for more: the next one is no longer for that."""
+    tempo = Tempo()
+    assert rests_of(tempo, [FEW])[-1] == 2 * LEAST_SECONDS
+    tempo.rested(20.0)
+    tempo.spoke()
+    rests = [tempo.read(20.0 + number * FAST, FEW, is_all=True) for number in range(1, 9)]
+    assert rests == [0.0] * 7 + [2 * LEAST_SECONDS]
 
 
 def test_who_talks_in_turns_never_waits():

@@ -362,6 +362,39 @@ def test_a_chosen_pod_records_the_digest_of_its_choice_and_no_other_does():
     assert plain["spec"]["nodeSelector"] == {OWN: "a"}
 
 
+def test_of_very_many_nodes_a_pod_gets_those_of_its_uid():
+    found = additions(**{f"n{number}": node(team="a") for number in range(MAX_NAMED + 200)})
+    for uid in ("one", "two"):
+        tenant_pod = pod({"uid": uid}, nodeSelector={OWN: "a"})
+        spec = pod_build.build(tenant_pod, with_additions(found)).pod["spec"]
+        choice = choose(tenant_pod["spec"], found, "Standard", uid)
+        assert choice is not None
+        terms_ = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+        assert terms_ == list(choice.required or ())
+
+
+def test_a_chosen_pod_keeps_all_else_that_it_says():
+    found = additions(**{"node-1": node(team="a")})
+    preferred = [{"weight": 5, "preference": {"matchExpressions": [expression(OWN, "Exists")]}}]
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+    affinity = {"nodeAffinity": {PREFERRED: preferred}, "podAntiAffinity": {REQUIRED: [apart]}}
+    tenant_pod = pod(nodeSelector={OWN: "a", "disk": "ssd"}, affinity=affinity)
+    choice = chosen(tenant_pod["spec"], found)
+    assert choice.required
+    assert choice.preferred
+    spec = pod_build.build(tenant_pod, with_additions(found)).pod["spec"]
+    assert spec["nodeSelector"] == choice.selector == {"disk": "ssd"}
+    assert spec["affinity"]["nodeAffinity"] == {
+        REQUIRED: {"nodeSelectorTerms": list(choice.required)},
+        PREFERRED: list(choice.preferred),
+    }
+    (kept,) = spec["affinity"]["podAntiAffinity"][REQUIRED]
+    assert kept["topologyKey"] == apart["topologyKey"]
+    only = pod_build.build(pod(nodeSelector={OWN: "a"}), with_additions(found)).pod["spec"]
+    assert set(only["affinity"]["nodeAffinity"]) == {REQUIRED}
+    assert "nodeSelector" not in only
+
+
 def test_a_toleration_of_the_tenants_own_taint_is_left_out_without_a_word():
     tolerating = pod(tolerations=[{"key": "gate", "value": "1"}, {"key": "x", "value": "1"}])
     built = pod_build.build(tolerating, with_additions(additions(n=node(GATE))))

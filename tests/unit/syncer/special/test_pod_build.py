@@ -42,6 +42,14 @@ def test_the_metadata_is_ours_and_names_the_containers():
     assert made["annotations"][marks.CONTAINERS] == "setup,main"
 
 
+def test_annotations_pass_that_are_listed_for_pods():
+    listed = {"kubectl.kubernetes.io/default-container": "main", "note": "x"}
+    others = {"service.kubernetes.io/topology-mode": "Auto", "other.example/y": "1"}
+    made = build(pod({"annotations": {**listed, **others}}))["metadata"]["annotations"]
+    assert listed.items() <= made.items()
+    assert not others.keys() & made.keys()
+
+
 def test_a_pod_with_a_controller_can_be_drained_and_is_spread():
     owner = {"kind": "ReplicaSet", "uid": "rs", "name": "rs", "controller": True}
     made = build(pod({"ownerReferences": [owner]}))

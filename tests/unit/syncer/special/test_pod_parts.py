@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -107,6 +108,37 @@ def test_the_nodes_resolver_is_only_for_tenants_with_dns_of_their_own():
     assert pod_dns.resolution({"dnsPolicy": "ClusterFirst"}, "web", none) == {
         "dnsPolicy": "Default"
     }
+
+
+def test_all_resolvers_of_another_super_cluster_are_asked_in_their_order():
+    there = Resolver(
+        server="10.98.0.10", domain="c.local", allows_node_dns=False, others=("10.98.0.11", "::7")
+    )
+    own = {"nameservers": ["10.98.0.11"]}
+    for policy in ("Default", "ClusterFirst"):
+        found = pod_dns.resolution({"dnsPolicy": policy, "dnsConfig": own}, "web", there)
+        assert found["dnsPolicy"] == "None"
+        assert found["dnsConfig"]["nameservers"] == ["10.98.0.10", "10.98.0.11", "::7"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "host", "port"),
+    [
+        ("https://vc.example.org:6443", "vc.example.org", 6443),
+        ("https://vc.example.org", "vc.example.org", 443),
+        ("https://[fd00::1]:8443", "fd00::1", 8443),
+        ("", "kubernetes.invalid", 443),
+        ("https://:6443", "kubernetes.invalid", 6443),
+        ("https://vc.example.org:70000", "kubernetes.invalid", 443),
+        ("https://[fd00", "kubernetes.invalid", 443),
+    ],
+)
+def test_the_tenants_api_is_reached_from_elsewhere_by_its_url(endpoint, host, port):
+    (found,) = pod_env.reached_at(MASTER, endpoint)
+    assert found["metadata"] == MASTER["metadata"]
+    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+    assert found["spec"] == {"clusterIP": host, "ports": ports}
+    assert MASTER["spec"]["clusterIP"] == "10.0.0.1", "others have it as it is"
 
 
 def test_a_whole_domain_name_as_host_name_is_the_tenants():
@@ -227,6 +259,16 @@ def test_half_a_record_of_a_token_is_none(missing):
     assert token_specs.spec_of_secret({**annotations, marks.TOKEN_SECONDS: "soon"}) is None
     del annotations[missing]
     assert token_specs.spec_of_secret(annotations) is None
+
+
+@pytest.mark.parametrize(("made_for", "others"), [("", ["r1"]), ("r1", ["", "r2"])])
+def test_a_token_is_one_of_the_registration_that_it_was_made_for(made_for, others):
+    tenant = replace(TENANT, registration=made_for)
+    secret = token_specs.secret_of(BOUND, tenant, "below", "t", expires=NOW, now=NOW)
+    annotations = secret["metadata"]["annotations"]
+    assert token_specs.spec_of_secret(annotations, made_for) == BOUND
+    for other in others:
+        assert token_specs.spec_of_secret(annotations, other) is None
 
 
 def test_a_token_without_an_audience_or_a_pod_is_the_shared_one():

@@ -83,6 +83,23 @@ def test_what_the_tenants_nodes_do_not_show_is_refused_in_words(spec, told):
     assert refused(spec) == [told]
 
 
+OURS = {"key": f"{marks.DOMAIN}/virtualnode", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"nodeSelector": {"disk": "ssd", OURS["key"]: ""}}, f"spec.nodeSelector[{OURS['key']}]"),
+        (on_nodes({"matchExpressions": [OURS]}), "spec.affinity.nodeAffinity"),
+        (on_nodes(preferred=({"matchExpressions": [OURS]},)), "spec.affinity.nodeAffinity"),
+    ],
+)
+def test_our_own_labels_of_nodes_are_refused_in_words(spec, path):
+    """Nobody puts them on a node but the syncer, so that no node could be waited for."""
+    text = HIDDEN.replace(ROLE["key"], OURS["key"])
+    assert refused(spec) == [("node-label", path, text)]
+
+
 def test_every_place_that_is_refused_is_told():
     names = {"nodeName": "node-9", **on_nodes(NINTH, NINTH)}
     assert [(rule, path) for rule, path, _ in refused(names)] == [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syncer.rejections import RejectedError
+from syncer.rejections import Problem, RejectedError
 from syncer.special import pod_build, pod_env, pod_size
 from tests.unit.syncer.special.pods import FACTS, pod
 
@@ -30,6 +30,36 @@ def test_a_pod_of_many_parts_is_refused_and_one_with_a_thousand_variables_is_not
     pod_build.build(pod(containers=containers(1, env=env)), FACTS)
     said = refused(containers=containers(21, env=env))
     assert "has 21021 parts, and 20000 are carried" in said
+
+
+def too_large(text: str) -> list[Problem]:
+    return [Problem("too-large", "spec", text)]
+
+
+def test_what_is_just_small_enough_is_carried():
+    most = {"a": [{}] * 19_000, "b": {"c": [["x", 7]] * 333, "d": "text"}, "e": ["y"]}
+    assert pod_size.written(most) == []
+    text = "has 20001 parts, and 20000 are carried; use several pods"
+    assert pod_size.written({**most, "e": ["y", {"f": {"g": "z"}}]}) == too_large(text)
+    assert pod_size.references(2000) == []
+    text = "names 2001 objects, and 2000 are carried; name fewer"
+    assert pod_size.references(2001) == too_large(text)
+    assert pod_size.compared(1000, 100) == []
+    text = "has 1000 terms of affinity to compare with 101 namespaces; use fewer"
+    assert pod_size.compared(1000, 101) == too_large(text)
+
+
+def test_what_is_taken_adds_up():
+    left = pod_size.Left()
+    left.take(1)
+    left.take(24_999)
+    left.take(0)
+    with pytest.raises(RejectedError) as caught:
+        left.take(1)
+    assert list(caught.value.problems) == too_large(
+        "comes to more than 25000 variables of Services and envFrom sources; set"
+        " enableServiceLinks to false, or use fewer containers or sources"
+    )
 
 
 def test_what_services_bring_is_counted_before_it_is_written():

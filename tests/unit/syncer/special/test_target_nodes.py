@@ -106,6 +106,21 @@ def test_its_status_is_what_its_ready_nodes_have_together():
     assert target_nodes.status([], version="", problem="", since="t")["capacity"] == {}
 
 
+def test_its_address_is_that_of_its_agent_and_of_nothing_else():
+    """What a tenant has written beside it is its own, and nothing is written for it."""
+    bare = target_nodes.status([], version="", problem="", since="t")
+    assert "addresses" not in bare
+    status = target_nodes.status([], version="", problem="", since="t", agent="10.2.0.9")
+    assert status["addresses"] == [{"type": marks.AGENT_ADDRESS, "address": "10.2.0.9"}]
+    assert not target_nodes.is_status_shown({"status": bare}, status)
+    assert not target_nodes.is_status_shown({"status": status}, bare)
+    other = target_nodes.status([], version="", problem="", since="t", agent="10.2.0.8")
+    assert not target_nodes.is_status_shown({"status": status}, other)
+    own = {"type": "InternalIP", "address": "192.0.2.1"}
+    more = {**status, "addresses": [own, *status["addresses"]]}
+    assert target_nodes.is_status_shown({"status": more}, status)
+
+
 def test_a_selector_loses_what_the_node_itself_answers():
     spec = left(nodeSelector={"type": "virtual-kubelet", "disk": "fast", ZONE: "z1"})
     assert spec["nodeSelector"] == {"disk": "fast"}

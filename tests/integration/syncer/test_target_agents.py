@@ -1,0 +1,62 @@
+"""The node that stands for a target leads to the target's agent, which runs in the home cluster."""
+
+from __future__ import annotations
+
+from tenancy import marks
+from tenancy.resources import NODES, PODS, SUPER_CLUSTERS
+from tests.integration.syncer.far import Far
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.test_seats import (  # noqa: F401 - fixtures
+    far,
+    own_plane,
+    second,
+    tenant,
+)
+from tests.integration.syncer.world import HOME
+from tests.support.eventually import eventually
+from tests.support.own_address import needs_address
+
+pytestmark = needs_address
+
+
+async def make_agent(far: Far, name: str, address: str) -> None:  # noqa: F811
+    """Have a pod as vc-manager's Deployment makes it, ready."""
+    below = far.world.below
+    registered = await below.get(SUPER_CLUSTERS, far.name)
+    body = pod(name)
+    body["metadata"]["labels"] = {
+        "app.kubernetes.io/name": marks.TARGET_AGENT,
+        marks.SUPER_CLUSTER: registered["metadata"]["uid"],
+        marks.TARGET: far.name,
+    }
+    body["spec"]["serviceAccountName"] = "default"
+    await eventually(lambda: below.create(PODS, body, namespace=HOME))
+    status = {
+        "phase": "Running",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    await below.patch(PODS, name, {"status": status}, namespace=HOME, subresource="status")
+
+
+async def test_the_node_of_a_target_leads_to_its_agent(far: Far):  # noqa: F811
+    """To the newest that is ready; without one it has no address."""
+    await far.granted()
+
+    async def addresses() -> list[tuple[str, str]]:
+        node = await far.world.above.get(NODES, far.node)
+        return [(a["type"], a["address"]) for a in node["status"].get("addresses") or ()]
+
+    assert await addresses() == []
+    one, two = f"one-{far.name}", f"two-{far.name}"
+    await make_agent(far, one, "10.73.1.1")
+    await eventually(addresses, until=lambda found: found == [(marks.AGENT_ADDRESS, "10.73.1.1")])
+    node = await far.world.above.get(NODES, far.node)
+    assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == marks.AGENT_PORT
+    await make_agent(far, two, "10.73.1.2")
+    below = far.world.below
+    await below.delete(PODS, one, namespace=HOME, grace_seconds=0)
+    await eventually(addresses, until=lambda found: found == [(marks.AGENT_ADDRESS, "10.73.1.2")])
+    await below.delete(PODS, two, namespace=HOME, grace_seconds=0)
+    await eventually(addresses, until=lambda found: found == [])

@@ -1,0 +1,406 @@
+"""The agent of a target, from joining to a log: two real API servers and the agent as a program.
+
+Kubelets are played: the one of the target shows which pod's log it was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import trustme
+
+from kubectl_vc.targets.manifests import There
+from kubeio import Object, errors
+from kubeio.client import Client
+from tenancy import marks, resources, switches
+from tests.integration.vcmanager.conftest import NAMESPACE
+from tests.integration.vcmanager.test_targets import Yard, second, yard  # noqa: F401 - fixtures
+from tests.support.eventually import eventually
+from tests.support.own_address import needs_address
+from tests.support.processes import Process, free_port
+from tests.unit.vnagent import certificates, wires
+from tests.unit.vnagent.certificates import VALID, VC_UID
+from tests.unit.vnagent.stage import (
+    EXEC,
+    LOGS,
+    OTHER,
+    SWITCHED,
+    UID,
+    FakeKubelet,
+    access,
+)
+from vcmanager.targets.agent_objects import AgentPods
+from vnagent.access import TARGET_HOME_ACCESS
+
+pytestmark = needs_address
+
+ACCOUNT = "vn-agent-target"
+SPACE = "default-b41df0-one-web"
+NODE = "logging"
+
+
+@dataclass(kw_only=True)
+class Scene:
+    """A joined target, and what vc-manager made for it."""
+
+    yard: Yard
+    plan: There
+
+    @property
+    def title(self) -> str:
+        return f"{ACCOUNT}-{self.yard.name}"
+
+    async def said(self) -> tuple[str, str, str]:
+        """Look once, at the agent's rights as well, and return what AgentReady says."""
+        self.yard.targets.agents.clear()
+        return (await self.yard.judged())["AgentReady"]
+
+    async def made(self) -> None:
+        """Have the agent made; RBAC takes a moment to count."""
+        await eventually(self.said, until=lambda found: found[1] == "NotRunning")
+
+    async def said_anew(self) -> tuple[str, str, str]:
+        """Look once, without the token that there is."""
+        with suppress(errors.NotFound):
+            await self.yard.stage.admin.delete(resources.SECRETS, self.title, namespace=NAMESPACE)
+        return await self.said()
+
+    async def secret(self) -> dict[str, bytes] | None:
+        """Return what the agent mounts."""
+        try:
+            found = await self.yard.stage.admin.get(
+                resources.SECRETS, self.title, namespace=NAMESPACE
+            )
+        except errors.NotFound:
+            return None
+        return {key: base64.b64decode(value) for key, value in found["data"].items()}
+
+    async def deployment(self) -> Object:
+        return await self.yard.stage.admin.get(
+            resources.DEPLOYMENTS, self.title, namespace=NAMESPACE
+        )
+
+    async def has_deployment(self) -> bool:
+        try:
+            await self.deployment()
+        except errors.NotFound:
+            return False
+        return True
+
+    async def runs(self) -> None:
+        """Play kubelet for the agent's pods at home."""
+        admin, uid = self.yard.stage.admin, (await self.yard.fresh())["metadata"]["uid"]
+        selector = f"{marks.SUPER_CLUSTER}={uid}"
+        pods = await eventually(
+            lambda: admin.list(resources.PODS, namespace=NAMESPACE, label_selector=selector),
+            until=lambda page: bool(page.get("items")),
+        )
+        now = "2026-01-01T00:00:00Z"
+        kinds = ("PodScheduled", "ContainersReady", "Ready")
+        ready = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in kinds]
+        status = {"phase": "Running", "podIP": "10.0.0.9", "conditions": ready}
+        for pod in pods["items"]:
+            name = pod["metadata"]["name"]
+            await admin.patch(
+                *(resources.PODS, name, {"status": status}),
+                namespace=NAMESPACE,
+                subresource="status",
+            )
+
+
+@pytest.fixture
+async def scene(yard: Yard) -> Scene:  # noqa: F811 - the fixture
+    """Join: what `kubectl vc target join` makes there, and its token here."""
+    stage = yard.stage
+    means = replace(stage.means, agent_pods=AgentPods(image="registry.example/vn-agent:1"))
+    yard.stage = replace(stage, means=means)
+    home = await stage.admin.get(resources.NAMESPACES, "kube-system")
+    plan = There(home["metadata"]["uid"])
+    for resource, body in plan.objects(lasting=False):
+        await yard.there.apply(resource, body, field_manager="test")
+    answer = await yard.there.create(
+        resources.SERVICE_ACCOUNTS,
+        {"spec": {"expirationSeconds": 3600}},
+        namespace=plan.namespace,
+        name=marks.SYNCER,
+        subresource="token",
+    )
+    yard.token = answer["status"]["token"]
+    account = {"metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}
+    with suppress(errors.AlreadyExists):
+        await stage.admin.create(resources.SERVICE_ACCOUNTS, account)
+    await yard.secret()
+    await yard.declare()
+    return Scene(yard=yard, plan=plan)
+
+
+async def test_an_agent_is_made_with_a_token_of_its_own_and_goes_with_its_cluster(scene: Scene):
+    await scene.made()
+    await scene.runs()
+    await eventually(scene.said, until=lambda found: found[:2] == ("True", "Serves"))
+    assert (await scene.yard.judged())["Ready"][0] == "True"
+    secret = await scene.secret()
+    assert secret is not None
+    assert secret["ca.crt"] == scene.yard.second.ca
+    assert secret["token"].decode() != scene.yard.token
+    mark = scene.yard.stage.plane.audit_mark()
+    for _ in range(3):
+        await scene.said()
+    assert _writes(scene, mark) == []
+    await scene.yard.stage.admin.delete(resources.SUPER_CLUSTERS, scene.yard.name)
+    # The garbage collector looks for new kinds every half minute.
+    await eventually(scene.secret, until=lambda found: found is None, within=90)
+    await eventually(scene.has_deployment, until=lambda found: not found)
+
+
+def _writes(scene: Scene, since: Any) -> list[tuple[str, str]]:
+    """Return what the manager wrote in the components' namespace."""
+    return [
+        (event["verb"], event["requestURI"])
+        for event in scene.yard.stage.plane.audit_events(since)
+        if event["user"].get("username") == "vc-manager"
+        and event["verb"] in ("create", "patch", "update", "delete")
+        and scene.title in event["requestURI"]
+    ]
+
+
+async def test_a_target_that_was_joined_before_says_what_to_do(scene: Scene):
+    """And the agent is there all the same, to tell tenants."""
+    there, plan = scene.yard.there, scene.plan
+    await there.delete(resources.ROLE_BINDINGS, "vn-agent-tokens", namespace=plan.namespace)
+    status, _, message = await eventually(
+        scene.said_anew, until=lambda found: found[1:2] == ("MissingRights",)
+    )
+    assert status == "False"
+    assert f"kubectl vc target join {scene.yard.name}" in message
+    assert (await scene.yard.judged())["Ready"][0] == "True", "pods run there without logs"
+    assert await scene.secret() is None
+    assert (await scene.deployment())["spec"]["replicas"] == 1
+    await there.delete(resources.SERVICE_ACCOUNTS, "vn-agent", namespace=plan.namespace)
+    for resource, body in plan.objects(lasting=False):
+        if body["metadata"]["name"] == "vn-agent-tokens":
+            await there.apply(resource, body, field_manager="test")
+    await eventually(scene.said, until=lambda found: found[1] == "NoAccount")
+    for resource, body in plan.objects(lasting=False):
+        await there.apply(resource, body, field_manager="test")
+    await scene.made()
+    assert await scene.secret() is not None
+
+
+async def test_what_the_agents_account_lacks_is_named(scene: Scene):
+    (role,) = [
+        body
+        for resource, body in scene.plan.objects(lasting=False)
+        if resource is resources.CLUSTER_ROLES and body["metadata"]["name"] == scene.plan.agent_role
+    ]
+    fewer = [rule for rule in role["rules"] if "pods/exec" not in rule["resources"]]
+    there = scene.yard.there
+    await scene.made()
+    await there.patch(resources.CLUSTER_ROLES, scene.plan.agent_role, {"rules": fewer})
+
+    _, _, message = await eventually(scene.said, until=lambda found: found[1] == "MissingRights")
+    assert "pods/exec: get, create" in message
+    await there.patch(resources.CLUSTER_ROLES, scene.plan.agent_role, {"rules": role["rules"]})
+    await scene.made()
+
+
+async def test_a_secret_that_goes_takes_the_agents_credential_along(scene: Scene):
+    await scene.made()
+    assert await scene.secret() is not None
+    await scene.yard.stage.admin.delete(resources.SECRETS, scene.yard.name, namespace=NAMESPACE)
+    assert (await scene.said())[:2] == ("False", "NoCredential")
+    assert await scene.secret() is None
+
+
+# --- a log, from a tenant's certificate to the kubelet --------------------------------------------
+
+
+def recorded(registration: str, *, name: str = "shop", vc_uid: str = VC_UID) -> Object:
+    """Return a pod as the syncer makes it in a target."""
+    record = {
+        marks.VC_UID: vc_uid,
+        marks.NAMESPACE: "web",
+        marks.SUPER_CLUSTER: registration,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": SPACE,
+            "labels": {marks.CONTROLLED: "true", **record},
+            "annotations": {**record, marks.UID: UID, marks.CONTAINERS: "main"},
+        },
+        "spec": {
+            "nodeName": NODE,
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "main", "image": "x"}],
+        },
+    }
+
+
+async def furnish(there: Client, kubelet: FakeKubelet, registration: str) -> None:
+    """Have a node there whose kubelet is ours, and three pods on it."""
+    with suppress(errors.AlreadyExists):
+        await there.create(resources.NODES, {"metadata": {"name": NODE}})
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    await there.patch(resources.NODES, NODE, {"status": status}, subresource="status")
+    for name in (SPACE, "default"):
+        with suppress(errors.AlreadyExists):
+            await there.create(resources.NAMESPACES, {"metadata": {"name": name}})
+        account = {"metadata": {"name": "default", "namespace": name}}
+        with suppress(errors.AlreadyExists):
+            await there.create(resources.SERVICE_ACCOUNTS, account)
+    for body in (
+        recorded(registration),
+        recorded("11111111-0000-4000-8000-000000000000", name="elsewhere"),
+        recorded(registration, name="theirs", vc_uid=OTHER),
+    ):
+        await there.create(resources.PODS, body)
+        running = {"name": "main", "ready": True, "restartCount": 0, "image": "x", "imageID": "x"}
+        state = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "started": True}
+        await there.patch(
+            resources.PODS,
+            body["metadata"]["name"],
+            {"status": {"phase": "Running", "containerStatuses": [running | state]}},
+            namespace=SPACE,
+            subresource="status",
+        )
+
+
+async def home_token(scene: Scene) -> bytes:
+    """Give the agents' account at home what the chart does, and return a token of it."""
+    admin = scene.yard.stage.admin
+    for namespaced in (False, True):
+        rows = [row for row in TARGET_HOME_ACCESS if row.namespaced is namespaced]
+        rules = [
+            {
+                "apiGroups": [row.group],
+                "resources": list(row.resources),
+                "verbs": list(row.verbs),
+                **({"resourceNames": list(row.names)} if row.names else {}),
+            }
+            for row in rows
+        ]
+        role = resources.ROLES if namespaced else resources.CLUSTER_ROLES
+        binding = resources.ROLE_BINDINGS if namespaced else resources.CLUSTER_ROLE_BINDINGS
+        metadata = {"name": ACCOUNT, **({"namespace": NAMESPACE} if namespaced else {})}
+        head = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": metadata}
+        await admin.apply(role, {**head, "kind": role.kind, "rules": rules}, field_manager="test")
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role.kind, "name": ACCOUNT}
+        subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
+        body = {**head, "kind": binding.kind, "roleRef": reference, "subjects": [subject]}
+        await admin.apply(binding, body, field_manager="test")
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": marks.AGENT_ACCESS, "namespace": NAMESPACE},
+        "data": {switches.DOCUMENT: access()[switches.DOCUMENT]},
+    }
+    await admin.apply(resources.CONFIG_MAPS, body, field_manager="test")
+    answer = await admin.create(
+        resources.SERVICE_ACCOUNTS,
+        {"spec": {"expirationSeconds": 3600}},
+        namespace=NAMESPACE,
+        name=ACCOUNT,
+        subresource="token",
+    )
+    return str(answer["status"]["token"]).encode()
+
+
+@asynccontextmanager
+async def agent(scene: Scene, folder: Path, serving: trustme.CA, callers: Any):
+    """Run the agent as the Deployment says, with files where its volumes are; gives its port."""
+    plane = scene.yard.stage.plane
+    container = (await scene.deployment())["spec"]["template"]["spec"]["containers"][0]
+    given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    pair = serving.issue_cert("127.0.0.1")
+    files = {
+        "serving.crt": pair.cert_chain_pems[0].bytes(),
+        "serving.key": pair.private_key_pem.bytes(),
+        "home-token": await home_token(scene),
+        "home-ca": plane.ca,
+        "clients": callers.pem,
+        **(await scene.secret() or {}),
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    port, health = free_port(), free_port()
+    home = urlsplit(plane.server)
+    options = {
+        **{name.lower().replace("_", "-"): given[name] for name in given if "TARGET" in name},
+        "target-ca-file": folder / "ca.crt",
+        "target-token-file": folder / "token",
+        "pod-name": "x",
+        "pod-namespace": NAMESPACE,
+        "pod-ip": "127.0.0.1",
+        "port": port,
+        "health-port": health,
+        "metrics-port": 0,
+        "client-ca-file": folder / "clients",
+        "token-file": folder / "home-token",
+        "api-host": home.hostname,
+        "api-port": home.port,
+        "api-ca-file": folder / "home-ca",
+        "tls-cert-file": folder / "serving.crt",
+        "tls-private-key-file": folder / "serving.key",
+    }
+    flags = [f"--{name}={value}" for name, value in options.items()]
+    process = Process([sys.executable, "-m", "vnagent", *flags], folder / "agent.log")
+    try:
+        yield port
+    finally:
+        await process.stop()
+
+
+async def test_logs_and_exec_reach_the_kubelet_of_the_target(scene: Scene, tmp_path: Path):
+    """With the token that vc-manager made, through RBAC as `join` made it; and nobody else's."""
+    await scene.made()
+    registration = (await scene.yard.fresh())["metadata"]["uid"]
+    kubelet, serving, callers = FakeKubelet(), trustme.CA(), certificates.make_authority()
+    with kubelet.running(trustme.CA()):
+        await furnish(scene.yard.there, kubelet, registration)
+        async with agent(scene, tmp_path, serving, callers) as port:
+            context = wires.client_context(serving)
+            certificates.present(context, tmp_path, callers, VALID)
+
+            def talk(raw: bytes) -> bytes:
+                with wires.dial(port, context) as peer:
+                    peer.sendall(raw)
+                    return wires.read_all(peer)
+
+            async def ask(raw: bytes) -> bytes:
+                try:
+                    return await asyncio.to_thread(talk, raw)
+                except OSError:
+                    return b""
+
+            answer = await eventually(lambda: ask(LOGS), until=bool, within=20)
+            assert answer.startswith(b"HTTP/1.1 200 "), answer
+            assert answer.endswith(b"5\r\nhello\r\n0\r\n\r\n")
+            (line,) = kubelet.asked
+            assert line.split(b" ")[1].startswith(f"/containerLogs/{SPACE}/shop/main".encode())
+            kubelet.answer = lambda peer, _: peer.sendall(SWITCHED)
+            assert (await ask(EXEC)).startswith(b"HTTP/1.1 101 ")
+            assert kubelet.asked[-1].split(b" ")[1].startswith(f"/exec/{SPACE}/shop/main".encode())
+            asked = len(kubelet.asked)
+            for name in (b"elsewhere", b"theirs", b"nobody"):
+                for call in (LOGS, EXEC):
+                    answer = await ask(call.replace(b"/shop/", b"/%s/" % name))
+                    assert answer.startswith(b"HTTP/1.1 404 "), (name, answer)
+            assert len(kubelet.asked) == asked
+    log = (tmp_path / "agent.log").read_bytes()
+    assert (await scene.secret() or {})["token"] not in log
+    assert b"Traceback" not in log

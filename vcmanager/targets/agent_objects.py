@@ -1,0 +1,256 @@
+"""What the agent of a target is made of: a Secret and a Deployment in the home cluster; pure.
+
+Owns both manifests. Must not know what is there. Hazard: the Secret has the credential for every
+pod of the target, so nothing but this Deployment mounts it, and its pods run under an account that
+has no right to pods at home. The agent runs without a credential as well, as it is who tells
+tenants that there is none.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kubeio import Object
+from kubeio.endpoint import Endpoint
+from tenancy import marks
+from tenancy.resources import SUPER_CLUSTERS
+from vcmanager.marking import digest
+from vcmanager.pki import bundles
+
+COMPONENT = marks.TARGET_AGENT
+NOWHERE = "https://target.invalid"
+"""In place of a server that nobody knows: without a credential nothing is asked of it."""
+NO_CREDENTIAL = "none"
+_APP = "app.kubernetes.io"
+_ACCOUNT_FILES = "/var/run/secrets/kubernetes.io/serviceaccount"
+_HEALTH_PORT, _METRICS_PORT = 10551, 10552
+
+
+class AgentPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the chart wants these pods; the names are those of a Deployment's fields."""
+
+    image: str
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[dict[str, str], ...] = ()
+    instance: str = "virtual-cluster"
+    """Name of the release."""
+    log_level: str = "INFO"
+    secure_metrics: bool = True
+    """Whether metrics are for those alone whom a role lets read them."""
+    replicas: int = 1
+    priority_class_name: str = ""
+    resources: dict[str, Any] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    affinity: dict[str, Any] = {}
+    pod_annotations: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """One agent: for which SuperCluster, and where."""
+
+    name: str
+    """Of the SuperCluster."""
+    uid: str
+    """Of the SuperCluster: the registration."""
+    namespace: str
+    """Of the components."""
+
+    @property
+    def title(self) -> str:
+        """Name of the Secret and of the Deployment."""
+        return title_of(self.name)
+
+    def metadata(self) -> Object:
+        """Return the metadata of both; they go with the SuperCluster."""
+        owner = {
+            "apiVersion": SUPER_CLUSTERS.api_version,
+            "kind": SUPER_CLUSTERS.kind,
+            "name": self.name,
+            "uid": self.uid,
+        }
+        return {
+            "name": self.title,
+            "namespace": self.namespace,
+            "labels": {
+                marks.CONTROLLED: "true",
+                marks.COMPONENT: COMPONENT,
+                marks.TARGET: self.name,
+                marks.SUPER_CLUSTER: self.uid,
+            },
+            "ownerReferences": [owner],
+        }
+
+
+def title_of(name: str) -> str:
+    """Return how the Secret and the Deployment for a SuperCluster are called."""
+    return f"{COMPONENT}-{name}"
+
+
+def secret(post: Post, endpoint: Endpoint, token: str) -> Object:
+    """Return the Secret with the agent's credential for the target."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": post.metadata(),
+        "type": "Opaque",
+        "data": {
+            "token": bundles.encoded(token.encode()),
+            "ca.crt": bundles.encoded(endpoint.ca),
+        },
+    }
+
+
+def place(endpoint: Endpoint) -> str:
+    """Return what tells two servers apart: a token for one must not be shown to another."""
+    return digest([endpoint.server, endpoint.tls_server_name, endpoint.ca.decode("latin-1")])
+
+
+def deployment(
+    post: Post, pods: AgentPods, endpoint: Endpoint | None, *, has_credential: bool
+) -> Object:
+    """Return the Deployment; its pods are made anew when the server or its authority is another.
+
+    And when the credential comes or goes: an agent keeps using what it has read.
+    """
+    labels = {
+        f"{_APP}/name": COMPONENT,
+        f"{_APP}/instance": pods.instance,
+        f"{_APP}/part-of": "virtual-cluster",
+        marks.TARGET: post.name,
+        marks.SUPER_CLUSTER: post.uid,
+    }
+    selected = {key: labels[key] for key in (f"{_APP}/name", marks.SUPER_CLUSTER)}
+    known = place(endpoint) if endpoint is not None and has_credential else NO_CREDENTIAL
+    annotations = {**pods.pod_annotations, marks.SECRETS_DIGEST: known}
+    made: Object = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": post.metadata(),
+        "spec": {
+            "replicas": pods.replicas,
+            "revisionHistoryLimit": 1,
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+            },
+            "selector": {"matchLabels": selected},
+            "template": {
+                "metadata": {
+                    "labels": labels,
+                    "annotations": {
+                        "kubectl.kubernetes.io/default-container": "vn-agent",
+                        **annotations,
+                    },
+                },
+                "spec": _pod(post, pods, endpoint, selected),
+            },
+        },
+    }
+    made["metadata"]["annotations"] = {marks.DIGEST: digest(made)}
+    return made
+
+
+def _pod(post: Post, pods: AgentPods, endpoint: Endpoint | None, selected: Object) -> Object:
+    identity = {"runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": selected},
+    }
+    spec: Object = {
+        "serviceAccountName": COMPONENT,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 30,
+        "nodeSelector": {"kubernetes.io/os": "linux", **pods.node_selector},
+        "securityContext": {**identity, "seccompProfile": {"type": "RuntimeDefault"}},
+        "topologySpreadConstraints": [spread],
+        "containers": [_container(post, pods, endpoint)],
+        "volumes": _volumes(post),
+    }
+    optional = {
+        "imagePullSecrets": [*pods.image_pull_secrets],
+        "priorityClassName": pods.priority_class_name,
+        "tolerations": [*pods.tolerations],
+        "affinity": pods.affinity,
+    }
+    return spec | {field: value for field, value in optional.items() if value}
+
+
+def _container(post: Post, pods: AgentPods, endpoint: Endpoint | None) -> Object:
+    fields = {
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "POD_UID": "metadata.uid",
+        "POD_IP": "status.podIP",
+    }
+    values = {
+        "LOG_LEVEL": pods.log_level,
+        "METRICS_PORT": str(_METRICS_PORT if pods.secure_metrics else 0),
+        "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
+        "TARGET_SERVER": endpoint.server if endpoint is not None else NOWHERE,
+        "TARGET_SERVER_NAME": endpoint.tls_server_name if endpoint is not None else "",
+        "TARGET_REGISTRATION": post.uid,
+    }
+    ports = {"kubelet": marks.AGENT_PORT, "http": _HEALTH_PORT}
+    if pods.secure_metrics:
+        ports["metrics"] = _METRICS_PORT
+    return {
+        "name": "vn-agent",
+        "image": pods.image,
+        "imagePullPolicy": pods.image_pull_policy,
+        "env": [
+            *(
+                {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+                for name, path in fields.items()
+            ),
+            *({"name": name, "value": value} for name, value in values.items() if value),
+        ],
+        "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
+        "startupProbe": _probe("/healthz", initialDelaySeconds=2, period=1, failures=60),
+        "readinessProbe": _probe("/readyz", timeoutSeconds=5, period=5, failures=3),
+        "livenessProbe": _probe("/healthz", timeoutSeconds=5, period=10, failures=3),
+        **({"resources": pods.resources} if pods.resources else {}),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "token", "mountPath": _ACCOUNT_FILES, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of its own
+            {"name": "trust", "mountPath": "/etc/vn-agent/trust", "readOnly": True},
+            {"name": "target", "mountPath": "/etc/vn-agent/target", "readOnly": True},
+        ],
+    }
+
+
+def _probe(path: str, *, period: int, failures: int, **more: int) -> Object:
+    return {
+        "httpGet": {"path": path, "port": "http"},
+        "periodSeconds": period,
+        "failureThreshold": failures,
+        **more,
+    }
+
+
+def _volumes(post: Post) -> list[Object]:
+    namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [namespace]}},
+    ]
+    return [
+        {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+        {"name": "trust", "configMap": {"name": marks.AGENT_CLIENT_TRUST}},
+        {
+            "name": "target",
+            "secret": {"secretName": post.title, "optional": True, "defaultMode": 0o440},
+        },
+    ]

@@ -1,0 +1,354 @@
+"""The agent of a target: a small credential made there, a Secret and a Deployment made here.
+
+Owns what is kept of both, and the condition AgentReady. Must not know how the agent serves. Hazard:
+the credential opens every pod of the target. It is a short token of an account that can do nothing
+else, made by TokenRequest and renewed here; it goes into the agent's Secret and nowhere else, and
+is taken away as soon as the SuperCluster has no credential any more, or another cluster answers.
+"""
+
+import base64
+import binascii
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.client import Client
+from kubeio.endpoint import Endpoint
+from tenancy import marks
+from tenancy.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS, Resource
+from tenancy.super_clusters import Mode, accounts_namespace
+from vcmanager.marking import digest, is_current
+from vcmanager.means import Means
+from vcmanager.targets import probe, rights
+from vcmanager.targets.agent_objects import Post, deployment, place, secret, title_of
+from vcmanager.targets.judgement import Said
+from vcmanager.targets.watch import AgentLook
+
+ACCOUNT = marks.AGENT
+"""In the target; `kubectl vc target join` makes it."""
+TOKEN_SECONDS = 24 * 3600
+"""Long enough that logs go on through half a day without vc-manager (ADR 0022)."""
+LOOK_SECONDS = 300.0
+"""How often the token's rights are looked at, and how often while some are missing."""
+UNWELL_LOOK_SECONDS = 30.0
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_REMEDY = "until then calls for logs and streams of pods there are refused"
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What the agent of one target stands on now."""
+
+    name: str
+    uid: str
+    """Both of the SuperCluster."""
+    endpoint: Endpoint | None
+    """None: there is no credential for it any more, or another cluster answers."""
+    client: Client | None
+    """None: the target is not reached now, or does not take the credential."""
+    home: str
+    """UID of the home cluster's kube-system."""
+    mode: Mode = "apiserver"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Token:
+    """The agent's token."""
+
+    text: str
+    ends: datetime
+    renewal: datetime
+
+
+class NotMadeError(Exception):
+    """There is no new token; holds what to say of it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.said = Said("False", reason, message)
+
+
+class _InTheWayError(Exception):
+    """Something has a name of ours that is not this agent's; says what to do."""
+
+
+async def keep(means: Means, ground: Ground) -> Said:
+    """Have what the agent needs; return what AgentReady says. Raises Unavailable and Fenced."""
+    pods = means.agent_pods
+    if pods is None:
+        text = (
+            "vc-manager was not told how agents of targets run; set AGENT_PODS, as the chart does"
+        )
+        return Said("False", "NotConfigured", text)
+    post = Post(name=ground.name, uid=ground.uid, namespace=means.namespace)
+    try:
+        if ground.mode != "apiserver":
+            return await _not_offered(means, post)
+        live = await _own(means, SECRETS, post)
+        token, trouble = await _credential(means, post, ground, live)
+        wanted = deployment(post, pods, ground.endpoint, has_credential=token is not None)
+        found = await _own(means, DEPLOYMENTS, post)
+        if not is_current(wanted, found):
+            found = await means.super_client.apply(DEPLOYMENTS, wanted, field_manager=marks.MANAGER)
+            _log.info("target.agent_applied", target=ground.name)
+    except _InTheWayError as problem:
+        return Said("False", "NameTaken", str(problem))
+    except errors.ApiError as problem:
+        text = f"the agent could not be made in this cluster: {problem}; {_REMEDY}"
+        return Said("False", "NotMade", text)
+    try:
+        lack = await _lacks(means, ground, token)
+    except errors.Unauthorized:
+        return await _refused(means, post, ground)
+    return trouble or lack or _state(means, post, found or {})
+
+
+async def _refused(means: Means, post: Post, ground: Ground) -> Said:
+    """Take away a token that the cluster has forgotten: the account was made anew, or revoked."""
+    live = await _own(means, SECRETS, post)
+    if live is not None:
+        await _delete(means, SECRETS, live)
+        _log.info("target.agent_credential_taken", target=ground.name)
+    text = (
+        "the cluster does not know the agent's token any more; another one is made at the next look"
+    )
+    return Said("False", "NotAccepted", text)
+
+
+async def _not_offered(means: Means, post: Post) -> Said:
+    """Take away what there is, as it is not what was asked for."""
+    for resource in (DEPLOYMENTS, SECRETS):
+        found = await _own(means, resource, post)
+        if found is not None:
+            await _delete(means, resource, found)
+    text = "spec.mode agent is not offered yet; set it to apiserver for logs and streams from there"
+    return Said("False", "ModeNotOffered", text)
+
+
+def judge_token(live: Mapping[str, Any] | None, endpoint: Endpoint, now: datetime) -> Token | None:
+    """Return the token that a Secret holds for this server, None when it cannot be used; pure."""
+    if live is None:
+        return None
+    said = live["metadata"].get("annotations") or {}
+    try:
+        text = base64.b64decode((live.get("data") or {})["token"], validate=True).decode("ascii")
+        ends, renewal = _moment(said[marks.EXPIRES]), _moment(said[marks.TOKEN_RENEW])
+    except (KeyError, TypeError, ValueError, binascii.Error):
+        return None
+    is_here = said.get(marks.DIGEST) == place(endpoint)
+    return Token(text, ends, renewal) if is_here and now < ends and _is_token(text) else None
+
+
+def token_of(answer: Mapping[str, Any], now: datetime) -> Token:
+    """Return the token of a TokenRequest; raises NotMadeError for an answer that is none; pure."""
+    status = answer.get("status") or {}
+    text, ends = status.get("token"), None
+    with contextlib.suppress(ValueError):
+        ends = _moment(str(status.get("expirationTimestamp")))
+    if not isinstance(text, str) or not _is_token(text) or ends is None or ends <= now:
+        what = "the cluster answers a request for a token with something else"
+        raise NotMadeError("TokenNotMade", f"{what}; {_REMEDY}")
+    left = min(ends - now, timedelta(seconds=TOKEN_SECONDS))
+    return Token(text, ends, now + left / 2)
+
+
+async def _credential(
+    means: Means, post: Post, ground: Ground, live: Object | None
+) -> tuple[Token | None, Said | None]:
+    """Return the token that the Secret has in the end, and what is wrong with it."""
+    token, trouble = await _renewed(means, post, ground, live)
+    if token is None and live is not None:
+        await _delete(means, SECRETS, live)  # or another server would be shown it
+        _log.info("target.agent_credential_taken", target=ground.name)
+    return token, trouble
+
+
+async def _renewed(
+    means: Means, post: Post, ground: Ground, live: Object | None
+) -> tuple[Token | None, Said | None]:
+    endpoint = ground.endpoint
+    if endpoint is None:
+        text = f"there is no credential for the cluster, see the condition Reachable; {_REMEDY}"
+        return None, Said("False", "NoCredential", text)
+    if not endpoint.ca.strip():
+        text = (
+            "the Secret names no authority, and the agent trusts nothing else; put it into"
+            f" certificate-authority-data; {_REMEDY}"
+        )
+        return None, Said("False", "NoAuthority", text)
+    held = judge_token(live, endpoint, means.now())
+    if ground.client is None:
+        return held, Said("Unknown", "NotReached", "not known while the cluster is not reached")
+    if held is not None and means.now() < held.renewal:
+        return held, None
+    try:
+        made = await _mint(ground.client, ground, means.now())
+    except NotMadeError as problem:
+        return held, _not_renewed(problem.said, held)
+    await _write(means, post, endpoint, made)
+    return made, None
+
+
+def _not_renewed(said: Said, held: Token | None) -> Said:
+    if held is None:
+        return said
+    return said._replace(message=f"{said.message} (what there is ends on {held.ends:{_TIME}})")
+
+
+async def _write(means: Means, post: Post, endpoint: Endpoint, made: Token) -> None:
+    wanted = secret(post, endpoint, made.text)
+    wanted["metadata"]["annotations"] = {
+        marks.EXPIRES: made.ends.strftime(_TIME),
+        marks.TOKEN_RENEW: made.renewal.strftime(_TIME),
+        marks.DIGEST: place(endpoint),
+    }
+    await means.super_client.apply(SECRETS, wanted, field_manager=marks.MANAGER)
+    _log.info("target.agent_token_made", target=post.name, ends=f"{made.ends:{_TIME}}")
+
+
+async def _mint(client: Client, ground: Ground, now: datetime) -> Token:
+    namespace = accounts_namespace(ground.home)
+    account = f"the ServiceAccount {namespace}/{ACCOUNT} there"
+    join = f"run `kubectl vc target join {ground.name}` again"
+    try:
+        answer = await client.create(
+            SERVICE_ACCOUNTS,
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": TOKEN_SECONDS},
+            },
+            namespace=namespace,
+            name=ACCOUNT,
+            subresource="token",
+        )
+        return token_of(answer, now)
+    except errors.NotFound:
+        text = f"{account} is missing, for which the agent's token is made; {join}; {_REMEDY}"
+        raise NotMadeError("NoAccount", text) from None
+    except errors.Forbidden:
+        text = (
+            f"the account may not make tokens for {account} (serviceaccounts/token: create);"
+            f" {join}, or grant it; {_REMEDY}"
+        )
+        raise NotMadeError("MissingRights", text) from None
+    except errors.Fenced:
+        raise
+    except (errors.KubeError, AttributeError, TypeError) as problem:
+        text = f"the cluster makes no token for {account}: {problem}"
+        raise NotMadeError("TokenNotMade", text) from problem
+
+
+async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | None:
+    """Return what to say when the agent's account may not do what it has to; None: it may."""
+    if token is None or ground.endpoint is None:
+        return None
+    known, now = means.targets.agents.get(ground.name), means.now()
+    head = digest([token.text, place(ground.endpoint)])
+    if known is None or known.head != head or known.until <= now:
+        given = Endpoint(
+            server=ground.endpoint.server,
+            name=ground.endpoint.name,
+            ca=ground.endpoint.ca,
+            tls_server_name=ground.endpoint.tls_server_name,
+            strict=ground.endpoint.strict,
+            token=token.text,
+        )
+        try:
+            async with means.targets.opened(given) as client:
+                found = tuple(await probe.lacking(client, rights.needed_by_agent()))
+        except (errors.Fenced, errors.Unauthorized):
+            raise
+        except (errors.KubeError, AttributeError, TypeError, ValueError) as problem:
+            text = f"the cluster does not take the agent's token: {problem}; {_REMEDY}"
+            return Said("False", "NotAccepted", text)
+        seconds = UNWELL_LOOK_SECONDS if found else LOOK_SECONDS
+        known = AgentLook(head, now + timedelta(seconds=seconds), found)
+        means.targets.agents[ground.name] = known
+    if not known.lacking:
+        return None
+    return Said(
+        "False",
+        "MissingRights",
+        f"the agent's account may not do all that is needed; it lacks"
+        f" {rights.sentence(known.lacking)} (in all namespaces). Run `kubectl vc target join"
+        f" {ground.name}` again, or grant it",
+    )
+
+
+def _state(means: Means, post: Post, live: Mapping[str, Any]) -> Said:
+    """Return what the Deployment says of itself; pure."""
+    if ((live.get("status") or {}).get("readyReplicas") or 0) > 0:
+        text = "the agent serves logs, exec, attach and port-forward of tenants' pods there"
+        return Said("True", "Serves", text)
+    return Said(
+        "False",
+        "NotRunning",
+        f"no pod of the agent is ready; see `kubectl --namespace {means.namespace} describe"
+        f" deployment,pod --selector {marks.TARGET}={post.name}`; {_REMEDY}",
+    )
+
+
+async def forget(means: Means, name: str) -> None:
+    """Take away what is there for a SuperCluster that is gone, also one that left it orphaned."""
+    for resource in (DEPLOYMENTS, SECRETS):
+        with contextlib.suppress(errors.NotFound):
+            title = title_of(name)
+            found = await means.super_client.get(resource, title, namespace=means.namespace)
+            labels = found["metadata"].get("labels") or {}
+            if labels.get(marks.COMPONENT) == marks.TARGET_AGENT:
+                await _delete(means, resource, found)
+
+
+async def _own(means: Means, resource: Resource, post: Post) -> Object | None:
+    """Return what is there for this agent; what was an earlier registration's is taken away.
+
+    Raises _InTheWayError.
+    """
+    try:
+        found = await means.super_client.get(resource, post.title, namespace=post.namespace)
+    except errors.NotFound:
+        return None
+    metadata = found["metadata"]
+    labels = metadata.get("labels") or {}
+    if labels.get(marks.COMPONENT) != marks.TARGET_AGENT:
+        raise _InTheWayError(
+            f"{resource.kind} {post.namespace}/{post.title} is somebody else's; delete or rename it"
+        )
+    if labels.get(marks.SUPER_CLUSTER) == post.uid:
+        return found
+    await _delete(means, resource, found)
+    raise _InTheWayError(
+        f"{resource.kind} {post.namespace}/{post.title} of an earlier SuperCluster is being removed"
+    )
+
+
+async def _delete(means: Means, resource: Resource, found: Object) -> None:
+    metadata = found["metadata"]
+    try:
+        await means.super_client.delete(
+            resource, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+        )
+    except errors.NotFound:
+        return
+
+
+def _is_token(text: str) -> bool:
+    return _TOKEN.fullmatch(text) is not None
+
+
+def _moment(text: str) -> datetime:
+    """Return a time of the API; raises ValueError, also for one without a zone."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text!r} has no zone")
+    return found

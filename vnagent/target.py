@@ -1,0 +1,90 @@
+"""Another super cluster's API server as the way to the tenants' pods that are seated there.
+
+Owns the gate of a target: each call asks for the one pod that is meant, as a whole cluster's list
+would be asked for again and again. Must not know the home cluster. Hazard: the credential reaches
+every pod of that cluster, those of other home clusters among them. So a pod counts by its record
+alone, and only when that names the tenant of the certificate and the registration that we serve.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vnagent import subresources
+from vnagent.apiserver import Subresources
+from vnagent.gate import OwnedPod, decide, read_pods
+from vnagent.identity import Caller
+from vnagent.origin import Origin
+from vnagent.peer import Opened, Words
+from vnagent.pod_items import PodListError
+from vnagent.reads import Document
+from vnagent.refusals import Reason, RefusedError
+from vnagent.routes import Route
+from vnagent.threads import beside
+from vnagent.upstream import Headers, api_target
+
+MAX_POD_BYTES = 8 * 1024 * 1024
+"""Of the answer about one pod: some objects as large as an API server takes them."""
+
+QUESTIONS_AT_ONCE = 8
+"""Answers that are held and read at a time, of all tenants together: memory is shared by all."""
+
+WORDS = Words(
+    name="the API server of the cluster behind this node",
+    down=Reason.API_DOWN,
+    untrusted=Reason.API_UNTRUSTED,
+    denies=Reason.API_DENIES,
+    odd=Reason.API_ODD,
+    large=Reason.API_LARGE,
+)
+
+
+class Target:
+    """Decides whose a pod in a target is, and opens streams to it."""
+
+    def __init__(self, origin: Origin, registration: str) -> None:
+        """`registration` is the UID of the SuperCluster, which is on all that is made there."""
+        self._origin = origin
+        self._server = Subresources(origin, WORDS)
+        self._registration = registration
+        self._questions = asyncio.Semaphore(QUESTIONS_AT_ONCE)
+
+    async def admit(self, caller: Caller, route: Route) -> OwnedPod:
+        """Return the pod of a route, as it is now, or raise RefusedError."""
+        self._server.pace(caller.vc_uid)
+        if not self._origin.has_credential:
+            raise RefusedError(
+                502,
+                Reason.API_DENIES,
+                f"the node agent has no credential for {WORDS.name}; whoever runs that cluster is"
+                " told why by `kubectl vc target doctor`",
+            )
+        question = subresources.pod_of(self._registration, caller.vc_uid, route)
+        async with self._questions:
+            document = await self._server.fetch(question, limit=MAX_POD_BYTES)
+            try:
+                table = await beside(len(document), read_pods, document, self._registration)
+            except PodListError as error:
+                raise RefusedError(
+                    502, Reason.API_ODD, f"{WORDS.name} gave no usable answer"
+                ) from error
+        return decide(table, caller, route)
+
+    async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:
+        """Send a stream request for a pod that was let through; raises RefusedError."""
+        target = api_target(route, pod)
+        self._server.pace(pod.vc_uid)
+        return await self._server.open(route.method, target, headers)
+
+    @contextmanager
+    def one(self, vc_uid: str) -> Iterator[None]:  # noqa: ARG002 - of a read, and there are none
+        """Hold no place: what is read of a node is refused at once."""
+        yield
+
+    async def answer(self, caller: Caller, route: Route) -> Document:  # noqa: ARG002 - refused
+        """Refuse figures and lists: nobody has those of a whole cluster. Raises RefusedError."""
+        raise RefusedError(
+            501,
+            Reason.NOT_OFFERED,
+            f"{route.verb.value} is not to be had of this node, which stands for a whole cluster",
+        )
