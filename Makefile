@@ -20,10 +20,10 @@ WORKERS := $(shell echo $$(($$(nproc) + 1)))
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check format generate unit properties agent-properties integration node test thorough slow conformance mutants up demo down push bench clean
+.PHONY: help setup check format generate unit properties agent-properties integration node test thorough slow conformance mutants up demo down push bench bench-all clean
 
 help: ## list the tasks
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
 
 .venv/ready: requirements.lock pyproject.toml
 	@./tests/testbed/python-venv "$(PYTHON)"
@@ -108,6 +108,9 @@ bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost
 	@$(BIN)/python -m bench.provision
 	@$(BIN)/python -m bench.quiet
 	@$(BIN)/python -m bench.agent
+
+bench-all: .venv/ready ## every measurement that needs no installed cluster; 25 quiet minutes (SMALL=1: in miniature, to see that they work)
+	@$(BIN)/python -m bench.everything $(if $(SMALL),--small) $(ARGS)
 
 clean: ## remove what the build left in this folder (not the cache)
 	@rm -rf .venv .venv-mutants mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

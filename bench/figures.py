@@ -9,6 +9,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+ENOUGH = 1000
+"""Values of which one in a thousand is told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -18,11 +21,16 @@ class Summary:
     p50: float
     p90: float
     p99: float
+    p999: float
+    """NaN of fewer than a thousand values: it would be the worst one."""
     worst: float
 
     def as_dict(self) -> dict[str, float]:
-        """Return the summary for JSON."""
-        return asdict(self)
+        """Return the summary for JSON, without what there are too few values for."""
+        found = asdict(self)
+        return {
+            key: value for key, value in found.items() if not (key == "p999" and math.isnan(value))
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ def summary(values: Iterable[float]) -> Summary:
         p50=quantile(found, 0.5),
         p90=quantile(found, 0.9),
         p99=quantile(found, 0.99),
+        p999=quantile(found, 0.999) if len(found) >= ENOUGH else math.nan,
         worst=max(found, default=math.nan),
     )
 

@@ -1,7 +1,9 @@
 """Our syncer with measuring devices in its own process: a ticker, a sampler, counts.
 
 Run as `python -m bench.inside FILE [the syncer's options]`. The ticker says how late the loop is;
-the sampler looks at the stack after each two milliseconds of processor time. Both begin anew at
+the sampler looks at the stack after each two milliseconds of processor time. Of each run of a pod
+that writes it notes how long the pod's news were here before the first write was sent: the time of
+the engine itself, from the event that was read to the request. All begin anew at
 SIGUSR1 and write FILE at SIGUSR2 and at the end. Hazard: the sampler costs some percent and sees C
 code as the line that called it; figures of speed are taken without it.
 """
@@ -14,6 +16,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,11 +25,13 @@ from typing import Any
 from bench.figures import summary
 from bench.rig import ROOT
 from kubeio.endpoint import Endpoint
+from kubeio.transport import Transport
 from kubeio.worker import Verdict, Wait
 from syncer import __main__, app
 from syncer.engine import Engine
 from syncer.expectations import Expectations, Side
 from syncer.keys import Key
+from tenancy.resources import PODS
 
 TICK = 0.01
 _SAMPLE = 0.002
@@ -33,6 +39,9 @@ _DEPTH = 60
 _HELD_MS = 10.0
 """Of a stretch that holds the loop up for longer the stacks are kept."""
 _reconcile = Engine.reconcile
+_request = Transport.request
+_IN_WORK: ContextVar[Callable[[], float | None] | None] = ContextVar("in_work", default=None)
+"""How long the key of this task's run has been wanted, until the run has written."""
 
 
 class Devices:
@@ -50,13 +59,14 @@ class Devices:
         self._files: Counter[str] = Counter()
         self._runs: Counter[str] = Counter()
         self._wrote: set[Key] = set()
+        self._engine: list[float] = []
         self._samples = 0
         self._collecting = self._collected = self._longest = 0.0
         self._began = time.process_time()
 
     def begin(self) -> None:
         """Forget everything."""
-        for found in (self._late, self._own_late, self._held):
+        for found in (self._late, self._own_late, self._held, self._engine):
             found.clear()
         for counter in (self._own, self._total, self._stacks, self._files, self._runs):
             counter.clear()
@@ -77,6 +87,8 @@ class Devices:
         """Count a run of a key by its kind, what came of it, and whether it wrote."""
         came = "error"
         self._wrote.discard(key)
+        session = engine.session(key) if key.kind == PODS.kind else None
+        in_work = _IN_WORK.set(None if session is None else partial(session.queue.age, key))
         try:
             verdict = await _reconcile(engine, key)
             came = type(verdict).__name__
@@ -86,7 +98,18 @@ class Devices:
         else:
             return verdict
         finally:
+            _IN_WORK.reset(in_work)
             self._runs[f"{key.kind} {came}{', wrote' if key in self._wrote else ''}"] += 1
+
+    def sent(self, method: str) -> None:
+        """Note how long a key was wanted before its first write of a run was sent."""
+        age = _IN_WORK.get()
+        if age is None or method == "GET":
+            return
+        _IN_WORK.set(None)
+        waited = age()
+        if waited is not None:
+            self._engine.append(1e3 * waited)
 
     def noting(self, write: Callable[..., None]) -> Callable[..., None]:
         """Return a method of `Expectations` that takes note of its key."""
@@ -140,6 +163,7 @@ class Devices:
         found = {
             "late_ms": late.as_dict(),
             "own_late_ms": summary(self._own_late).as_dict(),
+            "engine_ms": summary(self._engine).as_dict(),
             "held": sorted(self._held, reverse=True)[:20],
             "cpu_s": time.process_time() - self._began,
             "garbage_s": self._collected,
@@ -190,7 +214,12 @@ def main() -> int:
     async def counted(engine: Engine, key: Key) -> Verdict:
         return await devices.run(engine, key)
 
+    async def stamped(transport: Transport, method: str, path: str, **more: Any) -> bytes:
+        devices.sent(method)
+        return await _request(transport, method, path, **more)
+
     app.serve = measured
+    Transport.request = stamped  # type: ignore[assignment, method-assign]
     Engine.reconcile = counted  # type: ignore[assignment, method-assign]
     for name in ("wrote", "deleted", "changed"):
         setattr(Expectations, name, devices.noting(getattr(Expectations, name)))

@@ -1,9 +1,10 @@
 """The syncer's own cost, against clusters in memory that take nothing of it.
 
     python -m bench.memory_api --tenants 4 --pods 200
-    python -m bench.memory_api --tenants 100 --pods 10000 --profile all
+    python -m bench.memory_api --tenants 100 --pods 10000 --profile all --repeat 3
 
-Starts everything on loopback and ends it. Prints a table; writes JSON to `bench/results/`. The
+Starts everything on loopback and ends it. Prints a table, of several times the median and the
+lowest and highest; writes JSON and plots to `bench/results/`. The
 clusters bind and run pods by themselves; what they leave out says `bench.memapi`.
 """
 
@@ -15,14 +16,25 @@ from typing import Any
 
 import uvloop
 
-from bench import memory_profiles, memory_stage, report, rig, shipped
+from bench import memory_profiles, memory_stage, plots, report, rig, shipped
 from bench.shapes import SHAPES
 from bench.syncers import INSIDE, OURS, Syncer
 
 
 async def measure(asked: argparse.Namespace) -> dict[str, Any]:
-    """Set everything up, measure the profiles, and take it down."""
+    """Measure the profiles as often as asked for, each time with everything anew."""
     results: dict[str, Any] = {"noise": rig.noise(), **shipped.machine()}
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for number in range(asked.repeat):
+        for profile, found in (await _once(asked)).items():
+            runs.setdefault(profile, []).extend(found)
+        if asked.repeat > 1:
+            sys.stderr.write(f"{number + 1} of {asked.repeat} done\n")
+    return results | {"runs": runs}
+
+
+async def _once(asked: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+    """Set everything up, measure the profiles, and take it down."""
     syncer = Syncer(command=INSIDE if asked.inside else asked.syncer)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
@@ -35,13 +47,12 @@ async def measure(asked: argparse.Namespace) -> dict[str, Any]:
             echo_first=asked.echo_first,
         ) as stage:
             try:
-                results["runs"] = await memory_profiles.run(stage, syncer, asked)
+                return await memory_profiles.run(stage, syncer, asked)
             except BaseException:
                 log = folder / "syncer.log"
                 if log.exists():
                     sys.stderr.write(log.read_text(errors="replace")[-3000:])
                 raise
-    return results
 
 
 def _profiles(text: str) -> list[str]:
@@ -53,7 +64,15 @@ def _profiles(text: str) -> list[str]:
     return found
 
 
-def _arguments() -> argparse.Namespace:
+def _some(text: str) -> int:
+    """Read how often, at least once."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} times is not at all")
+    return int(text)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         description=f"{__doc__}\nprofiles (or `all`):\n{memory_profiles.explained()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -63,6 +82,7 @@ def _arguments() -> argparse.Namespace:
     add("--shape", default="bare", choices=sorted(SHAPES))
     add("--tenants", type=int, default=4)
     add("--pods", type=int, default=200, help="of all tenants together")
+    add("--repeat", type=_some, default=1, help="how often everything is started and measured")
     add("--rounds", type=int, default=1, help="how often a burst runs")
     add("--rate", type=float, default=0.0, help="pods per second; 0: as fast as can be")
     add("--step-ms", type=float, default=5.0, help="between two steps of a pod's life below")
@@ -89,7 +109,7 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Measure, print, write."""
-    asked = _arguments()
+    asked = arguments()
     results = uvloop.run(measure(asked))
     shown = {key: value for key, value in vars(asked).items() if key != "profile"}
     results["asked"] = shown | {"profile": "+".join(asked.profile)}
@@ -97,7 +117,9 @@ def main() -> int:
     inside = ["inside"] if asked.inside else []
     word = "all" if len(asked.profile) == len(memory_profiles.PROFILES) else "-".join(asked.profile)
     size = f"{asked.tenants}x{asked.pods}"
-    rig.write("-".join(["memory", word, asked.shape, size, *inside]), results)
+    name = "-".join(["memory", word, asked.shape, size, *inside])
+    rig.write(name, results)
+    plots.write(name, results)
     return 0
 
 

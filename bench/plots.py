@@ -1,71 +1,133 @@
 """Pictures of what was measured, as PNG beside the JSON.
 
-Owns the layout. Needs matplotlib, of the dependency group `bench`; without it there are no
-pictures and everything else is as it is.
+    python -m bench.plots [NAME or FILE ...]
+
+Without a name all of `bench/results` are drawn. Owns the layout. Needs matplotlib, of the
+dependency group `bench`; without it there are no pictures and everything else is as it is.
 """
 
+import argparse
 import importlib.util
+import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from bench.figures import Spread, spread
-from bench.report import FELT, Read
-from bench.rig import ROOT
+from bench.panels import Panel, panels
+from bench.rig import RESULTS
 
 Figures = Mapping[str, Any]
 
+_COLUMNS = 3
+_COLOUR = "#4477aa"
+
 
 def write(name: str, results: Mapping[str, Any]) -> None:
-    """Write the pictures of one program's results."""
+    """Write the picture of one program's results beside them."""
     if importlib.util.find_spec("matplotlib") is None:
         sys.stderr.write("no pictures: matplotlib is missing (dependency group `bench`)\n")
         return
+    draw(RESULTS / f"{name}.png", results)
+
+
+def draw(into: Path, results: Mapping[str, Any]) -> bool:
+    """Draw a report; tells whether it has anything to show. Needs matplotlib."""
     import matplotlib as mpl  # noqa: PLC0415 - only where it is there
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of a backend
 
-    runs: Mapping[str, Sequence[Figures]] = results["runs"]
-    bars = [
-        (title, values)
-        for title, read in FELT
-        if (values := _compared(runs, read)) and len(values) > 1
-    ]
-    curves = {way: found[-1].get("ready_curve_ms") or () for way, found in runs.items()}
-    panels = len(bars) + any(curves.values())
-    if not panels:
-        return
-    columns = min(3, panels)
-    height = math.ceil(panels / columns)
+    shown, curves = panels(results), _curves(results)
+    count = len(shown) + bool(curves)
+    if not count:
+        return False
+    columns = min(_COLUMNS, count)
+    height = math.ceil(count / columns)
+    tall = 3.0 if any(not each.is_lying for each in shown) else 4.5
+    wide = 4.0 if any(not each.is_lying for each in shown) else 7.0
     figure, places = plt.subplots(
-        height, columns, figsize=(4 * columns, 3 * height), squeeze=False, layout="constrained"
+        height,
+        columns,
+        figsize=(wide * columns, tall * height),
+        squeeze=False,
+        layout="constrained",
     )
     free = list(places.flat)
-    if any(curves.values()):
+    if curves:
         place = free.pop(0)
         for way, late in curves.items():
-            if late:
-                place.plot([value / 1e3 for value in late], range(101), label=way)
+            place.plot([value / 1e3 for value in late], range(101), label=way)
         place.set(title="Ready, % of pods over s", ylim=(0, 100), xlim=(0, None))
         place.legend()
-    for title, values in bars:
-        place = free.pop(0)
-        found = list(values.values())
-        middle = [each.median for each in found]
-        low = [each.median - each.low for each in found]
-        high = [each.high - each.median for each in found]
-        place.bar(list(values), middle, yerr=[low, high], capsize=6, color="#4477aa")
-        place.set(title=title, ylim=(0, None))
+    for panel in shown:
+        _bars(free.pop(0), panel)
     for place in free:
         place.axis("off")
-    figure.suptitle(f"{name}: median, lowest and highest run")
-    figure.savefig(ROOT / "bench" / "results" / f"{name}.png", dpi=110)
+    figure.suptitle(f"{into.stem}: median, lowest and highest run")
+    figure.savefig(into, dpi=110)
     plt.close(figure)
+    return True
 
 
-def _compared(runs: Mapping[str, Sequence[Figures]], read: Read) -> dict[str, Spread]:
-    """Return a figure of each way that has it and is not free of it."""
-    every = {way: spread(map(read, found)) for way, found in runs.items()}
-    return {way: found for way, found in every.items() if found.count and found.median}
+def _curves(results: Mapping[str, Any]) -> dict[str, Sequence[float]]:
+    """Return of each way the last run's milliseconds at each percent of the pods."""
+    runs = results.get("runs")
+    if not isinstance(runs, Mapping):
+        return {}
+    last = {way: found[-1].get("ready_curve_ms") for way, found in runs.items()}
+    return {way: found for way, found in last.items() if found}
+
+
+def _bars(place: Any, panel: Panel) -> None:
+    """Draw one panel into its place."""
+    found = list(panel.bars.values())
+    middle = [each.median for each in found]
+    apart = [
+        [each.median - each.low for each in found],
+        [each.high - each.median for each in found],
+    ]
+    style = {"capsize": 4, "color": _COLOUR}
+    if panel.is_lying:
+        place.barh(list(panel.bars), middle, xerr=apart, **style)
+        place.invert_yaxis()
+        place.tick_params(axis="y", labelsize=7)
+        place.set(title=panel.title)
+    else:
+        place.bar(list(panel.bars), middle, yerr=apart, **style)
+        place.set(title=panel.title, ylim=(0, None))
+
+
+def main() -> int:
+    """Draw what is named, or everything."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", help="of reports, or their files")
+    asked = parser.parse_args()
+    if importlib.util.find_spec("matplotlib") is None:
+        sys.stderr.write("matplotlib is missing: `uv pip install --group bench`\n")
+        return 1
+    files = [_file(name) for name in asked.names] or sorted(RESULTS.glob("*.json"))
+    missing = [str(file) for file in files if not file.exists()]
+    if missing:
+        sys.stderr.write(f"there is no {', '.join(missing)}\n")
+        return 1
+    empty = [
+        file.name
+        for file in files
+        if not draw(file.with_suffix(".png"), json.loads(file.read_text()))
+    ]
+    if empty:
+        sys.stderr.write(f"nothing to show in {', '.join(empty)}\n")
+    return 1 if empty else 0
+
+
+def _file(name: str) -> Path:
+    path = Path(name)
+    return path if path.suffix == ".json" else RESULTS / f"{name}.json"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -57,7 +57,7 @@ def _tell(profile: str, asked: argparse.Namespace, results: dict[str, Any]) -> N
     sys.stdout.write(report.table(results) + "\n\n")
     sys.stdout.flush()
     words = [word for word in ("audit", "inside") if getattr(asked, word)]
-    name = "-".join(["pods", profile, asked.shape, *words])
+    name = "-".join(["pods", profile, asked.shape, *words, *filter(None, [asked.label])])
     rig.write(name, results)
     plots.write(name, results)
 
@@ -76,7 +76,8 @@ def _names(text: str) -> list[str]:
     return found
 
 
-def _arguments() -> argparse.Namespace:
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         description=f"{__doc__}\nprofiles:\n{profiles.explained()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -98,6 +99,7 @@ def _arguments() -> argparse.Namespace:
     add("--syncer", default=OURS, help="command of the syncer to measure; see bench/syncers.py")
     add("--pid", type=Path, help="file into which that command writes the process to measure")
     add("--inside", action="store_true", help="ours with a ticker and a sampler; not for speed")
+    add("--label", default="", help="ends the names of the reports, beside others of a profile")
     add("--audit", action="store_true", help="count requests; not for speed")
     add(
         "--no-scheduler",
@@ -111,7 +113,7 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Measure, print, write."""
-    uvloop.run(measure(_arguments()))
+    uvloop.run(measure(arguments()))
     return 0
 
 

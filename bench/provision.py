@@ -1,8 +1,9 @@
 """Provisioning time, idle cost of a tenant, memory of our components.
 
 Runs against a super cluster with the chart installed (`make up`), images present. Creates tenants
-one by one, each alone, then `bench-0` to `bench-4` beside each other, in namespace default, and
-deletes them. Prints a table, writes JSON to `bench/results/provision.json`.
+one by one, each alone; then ten at once; then `bench-0` to `bench-4`, one after the other and all
+kept; in namespace default, and deletes them. Of the first two it says what vc-manager's processor
+took. Prints a table, writes JSON and plots to `bench/results/`.
 """
 
 import argparse
@@ -15,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import rig
-from bench.rig import MIB, Super, create, root_of, tenants
+from bench.rig import MIB, PodUse, Super, create, create_at_once, root_of, tenants
 
 _BETWEEN = 10.0  # seconds in which what a deleted tenant left comes to rest
+_TOLD = 12.0  # seconds until a kubelet has looked at its pods' processor time again
 COMPONENTS = ("vc-manager", "vc-syncer", "vn-agent")
 
 
@@ -48,6 +50,34 @@ def component_memory(cluster: Super) -> dict[str, float]:
     }
 
 
+def manager_cpu(cluster: Super) -> float:
+    """Return the processor seconds of vc-manager's pods since they started."""
+    return sum(pod.cpu_ns for pod in cluster.use() if _is_managers(pod)) / 1e9
+
+
+def _is_managers(pod: PodUse) -> bool:
+    return pod.namespace == "vc-manager" and pod.name.startswith("vc-manager")
+
+
+def at_once(cluster: Super, cluster_version: str, folder: Path, count: int) -> dict[str, Any]:
+    """Create tenants together; return seconds of each and of all, and vc-manager's processor.
+
+    Deleting them is not measured. The kubelet tells processor time some ten seconds late.
+    """
+    names = [f"bench-together-{number}" for number in range(count)]
+    print(f"creating {count} tenants at once", flush=True)
+    time.sleep(_BETWEEN)
+    with tenants(cluster) as made:
+        made |= {name: {} for name in names}
+        before, begun = manager_cpu(cluster), time.perf_counter()
+        each = create_at_once(cluster, names, cluster_version, folder)
+        took = time.perf_counter() - begun
+        time.sleep(_TOLD)
+        cpu = manager_cpu(cluster) - before
+    time.sleep(_BETWEEN)
+    return {"each": each, "all_s": took, "per_tenant_s": took / count, "manager_cpu_s": cpu}
+
+
 def alone(cluster: Super, cluster_version: str, folder: Path, times: int) -> list[dict[str, float]]:
     """Create a tenant several times, each time without another, and delete it."""
     found: list[dict[str, float]] = []
@@ -56,8 +86,10 @@ def alone(cluster: Super, cluster_version: str, folder: Path, times: int) -> lis
         print(f"creating tenant {name}", flush=True)
         with tenants(cluster) as made:
             made[name] = {}
+            before = manager_cpu(cluster)
             made[name] = create(cluster, name, cluster_version, folder)
-            found.append(made[name])
+            time.sleep(_TOLD)
+            found.append(made[name] | {"manager_cpu_s": manager_cpu(cluster) - before})
         time.sleep(_BETWEEN)
     return found
 
@@ -68,6 +100,8 @@ def measure(cluster: Super, arguments: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, tenants(cluster) as made:
         version = arguments.cluster_version
         results["alone"] = alone(cluster, version, Path(folder), arguments.alone)
+        if arguments.at_once:
+            results["at_once"] = at_once(cluster, version, Path(folder), arguments.at_once)
         for number in range(arguments.tenants):
             name = f"bench-{number}"
             print(f"creating tenant {name}", flush=True)
@@ -95,6 +129,8 @@ def table(results: dict[str, Any]) -> str:
         "",
         _spread("alone, create s", [each["create_s"] for each in results["alone"]]),
         _spread("alone, first request s", [each["first_request_s"] for each in results["alone"]]),
+        *_managers(results),
+        *_together(results.get("at_once")),
         "",
         f"{'tenant':24}{'create s':>12}{'first request s':>18}",
     ]
@@ -116,10 +152,29 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _managers(results: dict[str, Any]) -> list[str]:
+    """Say what vc-manager's processor took for one tenant; older results lack it."""
+    seconds = [each["manager_cpu_s"] for each in results["alone"] if "manager_cpu_s" in each]
+    return [_spread("alone, vc-manager CPU-s", seconds)] if seconds else []
+
+
+def _together(found: dict[str, Any] | None) -> list[str]:
+    if not found:
+        return []
+    each = [took["first_request_s"] for took in found["each"].values()]
+    return [
+        _spread("at once, first request s", each),
+        (
+            f"all {len(each)} at once {found['all_s']:.1f} s, {found['per_tenant_s']:.1f} s a"
+            f" tenant; vc-manager {found['manager_cpu_s']:.1f} CPU-s"
+        ),
+    ]
+
+
 def _spread(what: str, seconds: list[float]) -> str:
     middle = statistics.median(seconds)
     return (
-        f"{what:24}median {middle:.1f}, {min(seconds):.1f} to {max(seconds):.1f}, of {len(seconds)}"
+        f"{what:26}median {middle:.1f}, {min(seconds):.1f} to {max(seconds):.1f}, of {len(seconds)}"
     )
 
 
@@ -127,6 +182,7 @@ def main() -> int:
     """Measure, print, write."""
     parser = rig.parser(__doc__)
     parser.add_argument("--idle", type=float, default=60.0, help="seconds of quiet per sample")
+    parser.add_argument("--at-once", type=int, default=10, help="tenants to make together; 0: none")
     parser.add_argument("--alone", type=int, default=5, help="tenants to make one by one")
     arguments = parser.parse_args()
     results = measure(Super(arguments.super_kubeconfig, arguments.path), arguments)

@@ -20,6 +20,7 @@ _APART = (
     "events",
     "counters_per_life",
     "requests",
+    "each",
 )  # shown in their own way, or only in the JSON
 _QUANTILES = ("count", "p90", "worst")  # p50 and p99 are enough for a table
 
@@ -84,10 +85,10 @@ def line(way: str, figures: Figures) -> str:
 def table(results: Mapping[str, Any]) -> str:
     """Return the figures of all ways beside each other."""
     runs: Mapping[str, Sequence[Figures]] = results["runs"]
-    rows = [*FELT, *_MORE] if "direct" in runs else list(_all_of(runs))
+    rows = [*FELT, *_MORE] if "direct" in runs else list(all_of(runs))
     lines = [*_head(results), f"{'median (lowest to highest)':34}" + _columns(list(runs))]
     for title, read in rows:
-        cells = [_cell(spread(map(read, runs[way]))) for way in runs]
+        cells = [cell(spread(map(read, runs[way]))) for way in runs]
         if any(cells):
             lines.append(f"{title:34}" + _columns(cells))
     lines += _ratios(runs)
@@ -98,10 +99,13 @@ def table(results: Mapping[str, Any]) -> str:
 
 def compared(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
     """Return the ratios of what is felt, pair by pair."""
-    return {
-        title: spread(ratios([read(each) for each in runs], [read(each) for each in to]))
-        for title, read in _COMPARED
-    }
+    of = ratios_of(runs, to)
+    return {title: of(read) for title, read in _COMPARED}
+
+
+def ratios_of(runs: Sequence[Figures], to: Sequence[Figures]) -> Callable[[Read], Spread]:
+    """Return what tells the ratio of a figure, pair by pair."""
+    return lambda read: spread(ratios([read(each) for each in runs], [read(each) for each in to]))
 
 
 def added(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
@@ -133,10 +137,10 @@ def _ratios(runs: Mapping[str, Sequence[Figures]]) -> list[str]:
         for base in ("direct", "replay"):
             if base in runs and way not in ("direct", base):
                 found = compared(runs[way], runs[base])
-                lines += [f"  {way} / {base}: {key:22}{_cell(each)}" for key, each in found.items()]
+                lines += [f"  {way} / {base}: {key:22}{cell(each)}" for key, each in found.items()]
         if way == "syncer" and "direct" in runs:
             found = added(runs[way], runs["direct"])
-            lines += [f"  {way} - direct: {key:22}{_cell(each)}" for key, each in found.items()]
+            lines += [f"  {way} - direct: {key:22}{cell(each)}" for key, each in found.items()]
     return ["", "runs of one pair compared:", *lines] if lines else []
 
 
@@ -165,8 +169,9 @@ def _inside(figures: Figures) -> list[str]:
     share = 100 * found["garbage_s"] / max(found["cpu_s"], 1e-9)
     lines = [
         "",
-        f"loop late ms: p99 {late['p99']:.1f}, worst {late['worst']:.1f}",
-        f"  by our own work: p99 {own['p99']:.1f}, worst {own['worst']:.1f}",
+        f"loop late ms: {_tail(late)}",
+        f"  by our own work: {_tail(own)}",
+        *_engine(found.get("engine_ms")),
         f"garbage: {share:.1f} % of processor time, longest {found['garbage_longest_ms']:.1f} ms",
     ]
     for milliseconds, stacks in found["held"]:
@@ -179,7 +184,19 @@ def _inside(figures: Figures) -> list[str]:
     return lines
 
 
-def _all_of(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Read]]:
+def _tail(found: Figures) -> str:
+    rare = f", p99.9 {found['p999']:.1f}" if "p999" in found else ""
+    return f"p99 {found['p99']:.1f}{rare}, worst {found['worst']:.1f}"
+
+
+def _engine(found: Figures | None) -> list[str]:
+    """Say how long pods' news were in the syncer before what they made it write."""
+    if not found or not found["count"]:
+        return []
+    return [f"engine ms, from news to the first write: p50 {found['p50']:.2f}, {_tail(found)}"]
+
+
+def all_of(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Read]]:
     """Yield a row for each figure that any run has."""
     known: dict[tuple[str, ...], None] = {}
     for found in runs.values():
@@ -203,7 +220,8 @@ def _columns(cells: Sequence[str]) -> str:
     return "".join(f"{cell:>26}" for cell in cells)
 
 
-def _cell(found: Spread) -> str:
+def cell(found: Spread) -> str:
+    """Return a figure with its lowest and highest run; empty when there is none."""
     if not found.count:
         return ""
     size = abs(found.median)

@@ -45,6 +45,15 @@ def memory(pid: int) -> Memory:
     return Memory(rss=status["VmRSS"] / _MIB, peak=status["VmHWM"] / _MIB, pss=rollup["Pss"] / _MIB)
 
 
+def bytes_read(pid: int) -> int:
+    """Return what a process has read since its start, of files and of sockets alike."""
+    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "rchar":
+            return int(value)
+    raise OSError(f"/proc/{pid}/io does not say what was read")
+
+
 def _kib(path: Path) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in path.read_text().splitlines():

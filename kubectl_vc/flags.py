@@ -187,6 +187,15 @@ Taints = Annotated[
         help="Taint of that node; may be repeated.",
     ),
 ]
+Resolvers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--resolver",
+        metavar="ADDRESS",
+        show_default=False,
+        help="What resolves names for tenants' pods there; may be repeated.",
+    ),
+]
 Expires = Annotated[
     float,
     typer.Option(

@@ -38,6 +38,7 @@ async def join(
     manager_namespace: flags.ManagerNamespace = MANAGER_NAMESPACE,
     label: flags.Labels = None,
     taint: flags.Taints = None,
+    resolver: flags.Resolvers = None,
     expires: flags.Expires = 0,
     dry_run: flags.DryRun = False,
     wait: flags.Wait = True,
@@ -47,6 +48,8 @@ async def join(
 
     In the other cluster: a namespace, an account, a role of what is needed and its binding. Here: a
     Secret with the account's kubeconfig, and a SuperCluster. Joining again renews all of it.
+    Without a resolver only pods come there that resolve no names, and those of tenants that may use
+    the nodes' own.
     """
     if not (target_kubeconfig or target_context):
         raise UsageProblem("say which cluster joins, with --target-kubeconfig or --target-context")
@@ -65,6 +68,7 @@ async def join(
             namespace=manager_namespace,
             labels=manifests.labels(label or ()),
             taints=manifests.taints(taint or ()),
+            resolvers=manifests.resolvers(resolver or ()),
             token_seconds=expires,
         ),
         dry_run=dry_run,

@@ -50,6 +50,8 @@ class FairQueue(Generic[K]):
     ) -> None:
         """Take the group of a key, how many keys a group gets in a row, and its places at once.
 
+        `weight` is asked at each turn, so that another one counts from the next turn on.
+
         `turns` are the loop's: `get` gives out what there is time for in each.
         """
         self.name = name
@@ -259,7 +261,7 @@ class FairQueue(Generic[K]):
                     "high": [str(key) for key in group.high],
                     "low": [str(key) for key in group.low],
                     "in_flight": group.in_flight,
-                    "weight": group.weight,
+                    "weight": self._weight(group.name),
                 }
                 for group in self._groups.values()
             },
@@ -304,8 +306,11 @@ class FairQueue(Generic[K]):
     def _group(self, name: str) -> Group[K]:
         found = self._groups.get(name)
         if found is None:
-            found = self._groups[name] = Group(name, max(1, self._weight_of(name)))
+            found = self._groups[name] = Group(name)
         return found
+
+    def _weight(self, name: str) -> int:
+        return max(1, self._weight_of(name))
 
     def _next(self, ring: Ring[K], *, low: bool) -> K:
         group = ring.first()
@@ -319,7 +324,7 @@ class FairQueue(Generic[K]):
             self._high.leave(group.name)
             self._low.leave(group.name)
             ring.ended(group, len(lane))
-        elif low or not lane or group.row >= group.weight:
+        elif low or not lane or group.row >= self._weight(group.name):
             ring.ended(group, len(lane))
         now = self._clock()
         self._processing[key] = now

@@ -24,7 +24,6 @@ class Group(Generic[K]):
     """One tenant's keys: two lanes of waiting keys, each with the time it joined."""
 
     name: str
-    weight: int
     high: OrderedDict[K, float] = field(default_factory=OrderedDict)
     low: OrderedDict[K, float] = field(default_factory=OrderedDict)
     in_flight: int = 0

@@ -69,7 +69,11 @@ class Syncer:
         self._started = started
         turns = Turns()
         self.queue: FairQueue[Key] = FairQueue(
-            name=marks.SYNCER, group=group_of, in_flight=IN_FLIGHT, turns=turns
+            name=marks.SYNCER,
+            group=group_of,
+            weight=lambda group: self.tenants.weight(group),  # noqa: PLW0108 - not there yet
+            in_flight=IN_FLIGHT,
+            turns=turns,
         )
         self.home = Home(
             super_client,

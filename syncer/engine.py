@@ -62,9 +62,13 @@ class Engine:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
+    def session(self, key: Key) -> Session | None:
+        """Return the session of a key; None when its tenant is not engaged there."""
+        return self._sessions.get(key.super_cluster, _NO_SESSIONS).get(key.tenant)
+
     async def reconcile(self, key: Key) -> Verdict:
         """Bring one key in step."""
-        session = self._sessions.get(key.super_cluster, _NO_SESSIONS).get(key.tenant)
+        session = self.session(key)
         if session is None or not session.is_ready:
             return Done()
         pause = session.fuse.pause(key)

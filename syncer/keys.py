@@ -53,3 +53,8 @@ def group_of(key: Key) -> str:
     if key.super_cluster == HOME:
         return key.tenant
     return f"{key.tenant}@{key.super_cluster}"
+
+
+def tenant_of(group: str) -> str:
+    """Return the UID of the VirtualCluster whose turn a group's is."""
+    return group.partition("@")[0]

@@ -5,6 +5,7 @@ runs beside live work on one thread, so it looks at a few keys and then lets go.
 """
 
 import asyncio
+import time
 
 import structlog
 
@@ -41,10 +42,17 @@ class Patrol:
         """Go round until cancelled."""
         while True:
             await asyncio.sleep(self._period)
-            everyone = [each for found in self._sessions.values() for each in found.values()]
-            for session in everyone:
-                if session.target is None or not session.target.problem:
-                    await self.look(session)
+            await self.go_round()
+
+    async def go_round(self) -> None:
+        """Look at everybody once, and say how long that took."""
+        began, found = time.monotonic(), 0
+        everyone = [each for own in self._sessions.values() for each in own.values()]
+        for session in everyone:
+            if session.target is None or not session.target.problem:
+                found += await self.look(session)
+        seconds = round(time.monotonic() - began, 3)
+        _log.info("patrol.round", sessions=len(everyone), keys=found, seconds=seconds)
 
     async def look(self, session: Session) -> int:
         """Queue every key of a session that differs; returns how many did."""

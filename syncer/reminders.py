@@ -56,6 +56,7 @@ class Reminders:
         self.compared: dict[Key, tuple[int, int]] = {}
         """Running pods that were found in step below, by what both sides said then."""
         self._clock = clock
+        self._events_due: dict[Key, float] = {}
         self._waiting: OrderedDict[Key, set[Key]] = OrderedDict()
         self._waiters = 0
         self._unused: OrderedDict[Key, float] = OrderedDict()
@@ -157,6 +158,16 @@ class Reminders:
             return False
         self.events[key] = event
         return True
+
+    def event_may_wait(self, key: Key, seconds: float) -> float:
+        """Return for how long an Event may still wait, so many from the first time on."""
+        now = self._clock()
+        return self._events_due.setdefault(key, now + seconds) - now
+
+    def event_done(self, key: Key) -> None:
+        """Forget an Event that was told, or that cannot be."""
+        self.events.pop(key, None)
+        self._events_due.pop(key, None)
 
     def has_told(self, key: Key) -> bool:
         """Tell whether a super Event has gone up, in whatever state."""

@@ -1,7 +1,8 @@
 """Texts of the super cluster on their way to a tenant: names in them that are not the tenant's.
 
 Owns the search for super namespaces, the tenant's own and others', root namespaces, our agents, and
-nodes that the tenant is not shown. Only looks into caches. Must not know what a text is about.
+nodes that the tenant is not shown; those of a target all are the one that stands for it. Only looks
+into caches. Must not know what a text is about.
 Hazard: names are found word by word and looked up, never by how they begin, so that a tenant's own
 word that resembles one stays as it is.
 """
@@ -15,6 +16,7 @@ import orjson
 from kubeio import Object
 from kubeio.store import Store
 from syncer.home import Home
+from syncer.special import target_nodes
 from syncer.supercluster import SuperCluster
 from tenancy import marks, ownership
 from tenancy.ownership import Tenant
@@ -98,10 +100,14 @@ class Scrubber:
     def _node(self, word: str, known: str) -> str:
         # A node may be called like any word of a sentence; what looks like none is looked up.
         is_like_one = any(character in "-.0123456789" for character in word)
-        if not is_like_one or word == known:
+        if not is_like_one:
             return word
         node = self._super_cluster.nodes.get("", word)
         if node is None:
+            return word
+        if self._super_cluster.registration:
+            return target_nodes.name_of(self._super_cluster.name)
+        if word == known:
             return word
         shown = self._nodes.get("", word)
         # A tenant may call a node of its own like one of ours, as may another super cluster.

@@ -8,7 +8,8 @@ into; and a seat in two places would be two pods, so one that is taken is moved 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -136,6 +137,25 @@ class Seats:
         inventory.promise(uid, requests)
         self._promised[uid] = inventory
 
+    @contextmanager
+    def reserved(
+        self, pod: Entry, name: str, inventory: Inventory | None, requests: Amounts
+    ) -> Iterator[None]:
+        """Count a pod where it is to go while that is written down; it has no seat there yet.
+
+        Those of one moment would all choose the same super cluster else.
+        """
+        taken = _Taken(name, controller_of(pod))
+        self._peers[taken] += 1
+        if inventory is not None:
+            inventory.promise(pod.uid, requests)
+        try:
+            yield
+        finally:
+            self._leave_peers(taken)
+            if inventory is not None:
+                inventory.release(pod.uid)
+
     def move(self, pod: Entry, name: str) -> None:
         """Give a pod the seat that was chosen for it, and have its sessions hear of that."""
         self.take(pod, name)
@@ -190,9 +210,12 @@ class Seats:
             promised.release(uid)
         taken = self._taken.pop(uid, None)
         if taken is not None:
-            self._peers[taken] -= 1
-            if not self._peers[taken]:
-                del self._peers[taken]
+            self._leave_peers(taken)
+
+    def _leave_peers(self, taken: _Taken) -> None:
+        self._peers[taken] -= 1
+        if not self._peers[taken]:
+            del self._peers[taken]
 
     def release(self) -> None:
         """The link ends: what was promised is nobody's any more."""

@@ -19,7 +19,7 @@ from syncer.deletion import Deletions
 from syncer.expectations import Expectations, Side, revision_of
 from syncer.figures import Figures
 from syncer.fuse import Fuse
-from syncer.keys import PLACEMENT, Key, group_of
+from syncer.keys import EVENT, PLACEMENT, Key, group_of
 from syncer.link import Link
 from syncer.node_index import NodeIndex
 from syncer.pod_index import PodIndex
@@ -185,7 +185,7 @@ class Session:
     def wake(self, dependency: Key) -> None:
         """Have everybody look again who waits for a key."""
         for key in self.reminders.waiting_for(dependency):
-            self.queue.add(key)
+            self.queue.add(key, low=key.kind == EVENT)
 
     def add(self, key: Key, *, low: bool = False) -> None:
         """Queue a key once the session is ready; before that everything is queued at the end."""
@@ -227,9 +227,9 @@ class Session:
 
     def all_keys(self) -> Iterable[Key]:
         """Yield every key that may have work."""
-        return chain(self._roll.keys(), self.reminders.out_of_sight(), self._unseated())
+        return chain(self._roll.keys(), self.reminders.out_of_sight(), self.unseated())
 
-    def _unseated(self) -> Iterable[Key]:
+    def unseated(self) -> Iterable[Key]:
         """Yield the keys of the pods that are to be placed."""
         if self.target is None and self.link.seats.is_split:
             for entry in self.stores["Pod"].list():

@@ -27,7 +27,7 @@ from syncer import binding, conditions, wiring
 from syncer.binding import Unbound
 from syncer.figures import TenantCounts
 from syncer.home import Home
-from syncer.keys import HOME, Key
+from syncer.keys import HOME, Key, tenant_of
 from syncer.link import FIRST_LISTS_AT_ONCE, Link
 from syncer.outposts import Outposts
 from syncer.rejections import STUMBLES
@@ -61,7 +61,9 @@ class Plan:
         """Return what tells two plans apart, without any secret in it."""
         spec = self.cluster.spec
         parts = (self.kubeconfig, self.slice.encode(), spec.cluster_domain.encode())
-        policy = msgspec.json.encode(self.policy, order="deterministic")
+        # Another weight counts in the queue, and needs no other link.
+        said = msgspec.structs.replace(self.policy, weight=BASELINE.weight)
+        policy = msgspec.json.encode(said, order="deterministic")
         provided = (spec.dns.encode(), spec.metrics.encode())
         split = (str(self.is_split).encode(), self.cluster.status.endpoint.encode())
         seated = split if self.is_split else ()
@@ -89,7 +91,12 @@ class Tenants:
         self._outposts: dict[str, Outposts] = {}
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
+        self._weights: dict[str, int] = {}
         self._group: asyncio.TaskGroup | None = None
+
+    def weight(self, group: str) -> int:
+        """Return the weight of a group of keys, which is its tenant's in each super cluster."""
+        return self._weights.get(tenant_of(group), BASELINE.weight)
 
     def _wire(self, target: SuperCluster) -> None:
         """Have what happens in a target reach the sessions that there are in it."""
@@ -154,6 +161,7 @@ class Tenants:
                 _log.error("tenant.stumbled", uid=uid, exc_info=problem)
                 await _first(changed, backoff.next())
         self._changed.pop(uid, None)
+        self._weights.pop(uid, None)
         self._keepers.pop(uid, None)
 
     async def _keep_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
@@ -263,13 +271,17 @@ class Tenants:
             self._outposts.pop(uid, None)
 
     async def _until_changed(self, uid: str, digest: str) -> None:
-        """Return when the tenant's plan is another one, or there is none any more."""
+        """Return when the tenant's plan is another one, or there is none any more.
+
+        What of it counts without another link is taken over meanwhile.
+        """
         changed = self._changed[uid]
         while True:
             entry = self._entry(uid)
             plan = self._plan(entry) if entry is not None else None
             if plan is None or plan.digest() != digest:
                 return
+            self._weights[uid] = plan.policy.weight
             await changed.wait()
             changed.clear()
 

@@ -250,8 +250,17 @@ def _shown_changed(
         suspect(session, Side.TENANT, key, old, new)
     if kind == NODE:
         ripples.node_changed(session, entry.name, low=not live)
+        if session.target is not None:
+            _place_who_waits(session.link)
     session.wake(key)
     session.add(key, low=not live)
+
+
+def _place_who_waits(link: Link) -> None:
+    """Have the pods that go nowhere looked at: a target may take others than before."""
+    for session in [each for each in link.sessions if isinstance(each, Session)]:
+        for key in session.unseated():
+            session.add(key, low=True)
 
 
 def _is_shown_from(session: Session, kind: str, entry: Entry) -> bool:

@@ -6,7 +6,7 @@ choose among policies only where RBAC lets him; the object itself is the super a
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -19,6 +19,7 @@ ServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]
 NodeView = Literal["Minimal", "Standard", "Full"]
 NodeExposure = Literal["onDemand", "all"]
 Verdict = Literal["Allow", "Refuse"]
+Weight = Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 EVERY = "*"
 """Stands for every name in a list of names."""
@@ -147,6 +148,8 @@ class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     daemon_sets: Verdict = "Allow"
     storage: Storage = Storage()
     access: Access = Access()
+    weight: Weight = 1
+    """How many of its objects the syncer looks at in a row while other tenants wait."""
 
 
 BASELINE = TenantPolicySpec()

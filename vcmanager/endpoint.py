@@ -1,12 +1,17 @@
 """Where clients outside of the super cluster reach a tenant's API.
 
 Pure. Hazard: nodes and load balancers come and go, so their addresses are not in the certificate;
-the kubeconfig says which name to expect instead.
+the kubeconfig says which name to expect instead. Pods in other clusters are told by two variables,
+which have no place for a name: where there may be such pods, the address is in the certificate, and
+another one means another certificate.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
+from tenancy.specs import TargetGrant
+from tenancy.super_clusters import HOME
 from vcmanager.credentials import Address
 
 Object = Mapping[str, Any]
@@ -43,6 +48,13 @@ def external(
     if not urls:
         return None
     return Address(server=known if known in urls else urls[0], server_name=server_name)
+
+
+def outside(external: Address | None, targets: Iterable[TargetGrant]) -> str:
+    """Return the host that pods in other clusters dial; empty when there may be none."""
+    if external is None or all(each.name == HOME for each in targets):
+        return ""
+    return urlsplit(external.server).hostname or ""
 
 
 def addresses(nodes: Iterable[Object]) -> list[str]:

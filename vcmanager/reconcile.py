@@ -245,9 +245,14 @@ class _Walk:
         membership.check(plan, snapshot, wish.version_name)
         build = Build(means, wish, snapshot)
         service = await build.services(plan)
-        plan = replace(plan, facts=replace(plan.facts, service_address=build.address_of(service)))
-        roots = await certificates.create_roots(means, wish, plan, namespace, snapshot)
         external = await self._external(plan, service)
+        facts = replace(
+            plan.facts,
+            service_address=build.address_of(service),
+            outside=endpoint.outside(external, wish.spec.targets),
+        )
+        plan = replace(plan, facts=facts)
+        roots = await certificates.create_roots(means, wish, plan, namespace, snapshot)
         material = certificates.material(means, wish, plan, roots, external)
         await build.mounted(plan, material, roots)
         means.expiries.note(wish.tenant.uid, material.spans)

@@ -24,6 +24,12 @@ _NOBODY = (
     " SuperClusters"
 )
 
+_NO_RESOLVER = (
+    "nothing resolves names there for tenants, so only pods with dnsPolicy None come there, and"
+    " those of tenants whose policy lets them use the nodes' own; set spec.network.resolvers, or"
+    " run `kubectl vc target join {}` with --resolver"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -75,7 +81,14 @@ def findings(body: Mapping[str, Any]) -> list[Finding]:
             continue
         message = " ".join(str(condition.get("message") or "").split())
         found.append(Finding(name, kind, _result(kind, condition, body), message))
+    if name != super_clusters.HOME and not _resolvers(body):
+        found.append(Finding(name, "Resolver", "note", _NO_RESOLVER.format(name)))
     return found
+
+
+def _resolvers(body: Mapping[str, Any]) -> Sequence[str]:
+    network = (body.get("spec") or {}).get("network") or {}
+    return network.get("resolvers") or ()
 
 
 def table(found: Sequence[Finding]) -> str:

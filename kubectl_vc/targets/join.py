@@ -49,6 +49,8 @@ class Wish:
     """Of the components."""
     labels: Mapping[str, str]
     taints: Sequence[Mapping[str, str]]
+    resolvers: Sequence[str]
+    """Addresses of what resolves names for tenants' pods there."""
     token_seconds: float
     """0: a token that lasts."""
 
@@ -164,7 +166,9 @@ def _described(plan: There, wish: Wish, shown: Endpoint) -> str:
 
 
 def _super_cluster(wish: Wish) -> Object:
-    return manifests.super_cluster(wish.name, labels=wish.labels, taints=wish.taints)
+    return manifests.super_cluster(
+        wish.name, labels=wish.labels, taints=wish.taints, resolvers=wish.resolvers
+    )
 
 
 async def _make_account(there: Client, plan: There, wish: Wish, terminal: Terminal) -> str:

@@ -5,6 +5,7 @@ made there is named by the home cluster's identity, and only what bears it is re
 """
 
 import base64
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -139,7 +140,11 @@ def secret(name: str, namespace: str, content: bytes) -> Object:
 
 
 def super_cluster(
-    name: str, *, labels: Mapping[str, str], taints: Iterable[Mapping[str, str]]
+    name: str,
+    *,
+    labels: Mapping[str, str],
+    taints: Iterable[Mapping[str, str]],
+    resolvers: Iterable[str],
 ) -> Object:
     """Return the SuperCluster of a target."""
     spec: dict[str, Any] = {"secretRef": {"name": secret_name(name), "key": KEY}}
@@ -147,6 +152,8 @@ def super_cluster(
         spec["labels"] = dict(labels)
     if found := [dict(taint) for taint in taints]:
         spec["taints"] = found
+    if servers := list(resolvers):
+        spec["network"] = {"resolvers": servers}
     return {
         "apiVersion": SUPER_CLUSTERS.api_version,
         "kind": SUPER_CLUSTERS.kind,
@@ -196,6 +203,16 @@ def labels(given: Iterable[str]) -> dict[str, str]:
             raise CliProblem(f"--label {text!r} is not KEY=VALUE")
         found[key] = value
     return found
+
+
+def resolvers(given: Iterable[str]) -> list[str]:
+    """Read `--resolver ADDRESS`. Raises CliProblem."""
+    for text in given:
+        try:
+            ipaddress.ip_address(text)
+        except ValueError:
+            raise CliProblem(f"--resolver {text!r} is not an IP address") from None
+    return list(given)
 
 
 def taints(given: Iterable[str]) -> list[dict[str, str]]:

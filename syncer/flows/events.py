@@ -2,8 +2,9 @@
 
 Owns the effects; best effort by design: an Event that cannot be told is dropped, and those of the
 time when nobody listened are not repeated. Both event APIs keep their objects in one place, so one
-watch sees both. Hazard: it must never delay anything else, so it runs in the low lane and on a
-budget.
+watch sees both. One that comes before the news of its object waits for that, and reads it only when
+it has not come in time. Hazard: it must never delay anything else, so it runs in the low lane and
+on a budget.
 """
 
 from collections.abc import Mapping
@@ -22,20 +23,33 @@ from syncer.special import events
 from tenancy import marks
 from tenancy.resources import EVENTS, PODS
 
+PATIENCE_SECONDS = 10.0
+"""How long an Event waits for the news of its object, before that is read live."""
+
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Tell one Event."""
-    event = session.reminders.events.get(key)
+    """Tell one Event, or have it wait for the news of what it is about."""
+    reminders = session.reminders
+    event = reminders.events.get(key)
     if event is None:
         return Done()
-    told = await _told(event, session)
+    told, is_behind = _cached(event, session)
+    if is_behind:
+        left = reminders.event_may_wait(key, PATIENCE_SECONDS)
+        if left > 0:
+            kind, _, name, _ = events.regards(event)
+            about = session.key(kind, key.namespace, BY_NAME[kind].tenant_name(name))
+            session.wait_for(about, key)
+            session.queue.add_after(key, left, low=True)
+            return Done()
+        told = await _live(event, session) or told
     if told is not None:
         await _bring_up(key, told, session)
     # What failed on the way was raised, and is tried again; what came meanwhile has its turn.
-    if session.reminders.events.get(key) is event:
-        del session.reminders.events[key]
+    if reminders.events.get(key) is event:
+        reminders.event_done(key)
     return Done()
 
 
@@ -76,23 +90,30 @@ async def _tell(told: Object, growth: Object, session: Session, *, is_known: boo
         await client.create(EVENTS, told, field_manager=marks.SYNCER)
 
 
-async def _told(event: Mapping[str, Any], session: Session) -> Object | None:
-    """Return the Event for the tenant; reads live what the caches are behind with.
+def _cached(event: Mapping[str, Any], session: Session) -> tuple[Object | None, bool]:
+    """Return the Event for the tenant as the caches have it, and whether they are behind.
 
     The Events of the first moments, of a binding above all, may be here before their object is.
     """
     kind, namespace, name, _ = events.regards(event)
     cached = session.super_store(kind).get(namespace, name)
-    found = _told_of(cached.decode(), event, session) if cached is not None else None
-    if found is not None and (kind != PODS.kind or A_NODE not in found["message"]):
-        return found
-    if cached is not None and (found is None or _node(cached.decode())):
-        return found
+    if cached is None:
+        return None, True
+    twin = cached.decode()
+    found = _told_of(twin, event, session)
+    if found is None or kind != PODS.kind or A_NODE not in found["message"]:
+        return found, False
+    return found, not _node(twin)
+
+
+async def _live(event: Mapping[str, Any], session: Session) -> Object | None:
+    """Return the Event for the tenant as the super cluster has its object at this moment."""
+    kind, namespace, name, _ = events.regards(event)
     try:
         live = await session.super_client.get(BY_NAME[kind].resource, name, namespace=namespace)
     except errors.NotFound:
-        return found
-    return _told_of(live, event, session) or found
+        return None
+    return _told_of(live, event, session)
 
 
 def _told_of(twin: Object, event: Mapping[str, Any], session: Session) -> Object | None:

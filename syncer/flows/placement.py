@@ -102,7 +102,10 @@ async def _place(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Ve
         pair = downward.look(kind, candidates.pod_key(key, session), session)
         await pod_placement.hold(kind, pair, pod, found.message, session)
         return Again(LOOK_AGAIN_SECONDS)
-    await _record(tenant_x, found.name, session)
+    there = candidates.session_at(found.name, session)
+    inventory = there.super_cluster.inventory if there is not None else None
+    with seats.reserved(tenant_x, found.name, inventory, ask.requests):
+        await _record(tenant_x, found.name, session)
     if not candidates.is_there(tenant_x, session):
         return Done()  # it went meanwhile, and nobody would take its seat from it any more
     seats.move(tenant_x, found.name)

@@ -71,10 +71,23 @@ def resource_of(body: dict[str, Any]) -> Resource:
 
 
 async def test_the_server_takes_every_object_strictly(client):
+    """A0-01: nothing else is installed there."""
     for body in render("--api-versions", "tenancy.x-k8s.io/v1alpha1/ClusterVersion"):
         await client.apply(
             resource_of(body), body, field_manager="test", validation="Strict", dry_run=True
         )
+
+
+async def test_definitions_that_are_applied_again_change_nothing(client):
+    """A0-02."""
+    definitions = [body for body in render() if body["kind"] == "CustomResourceDefinition"]
+    assert definitions
+    for body in definitions:
+        first, again = [
+            await client.apply(CUSTOM_RESOURCE_DEFINITIONS, body, field_manager="twice")
+            for _ in range(2)
+        ]
+        assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
 async def test_the_server_warns_of_no_pod(server, client):

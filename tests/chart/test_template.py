@@ -29,7 +29,7 @@ VALUE_SETS = {
         *("--set", "image.registry=registry.example:5000/a/b,image.tag=v9,image.pullPolicy=Always"),
         *("--set", "image.pullSecrets[0].name=pull,controlPlane.image.registry=other.example/k"),
         *("--set", "controlPlane.nodePorts=31000-31999"),
-        *("--set", "manager.replicas=2,syncer.replicas=3,agent.maxUnavailable=3"),
+        *("--set", "manager.replicas=1,syncer.replicas=3,agent.maxUnavailable=3"),
         *("--set", "manager.nodeSelector.pool=system,manager.tolerations[0].operator=Exists"),
         *("--set", "syncer.clusterDomain=super.example"),
         *("--set", "syncer.affinity.nodeAffinity.x=y,syncer.podAnnotations.a=b"),
@@ -118,6 +118,7 @@ def test_each_component_has_a_role_bound_to_its_account_alone(objects):
 
 
 def test_everything_that_has_a_namespace_is_in_the_chart_s(objects):
+    """A0-03."""
     kinds = {
         *("Deployment", "DaemonSet", "ServiceAccount", "Role", "RoleBinding"),
         *("PodDisruptionBudget", "ConfigMap", "PrometheusRule", "PodMonitor"),
@@ -172,6 +173,14 @@ def environment(workload) -> dict:
     }
 
 
+def test_two_wait_for_each_lease_unless_told(usual):
+    """One that vanishes with its node is followed without waiting for a new pod."""
+    for name in (marks.MANAGER, marks.SYNCER):
+        assert named(usual, "Deployment", name)["spec"]["replicas"] == 2
+        budget = named(usual, "PodDisruptionBudget", name)["spec"]
+        assert budget["maxUnavailable"] == 1, "one of two stays; one alone holds up no drain"
+
+
 def test_values_arrive(full):
     for kind, name in WORKLOADS:
         pod = pod_of(named(full, kind, name))
@@ -181,7 +190,7 @@ def test_values_arrive(full):
         assert pod["imagePullSecrets"] == [{"name": "pull"}]
         assert environment(named(full, kind, name))["LOG_LEVEL"] == "DEBUG"
     manager, syncer = (named(full, "Deployment", name) for name in (marks.MANAGER, marks.SYNCER))
-    assert (manager["spec"]["replicas"], syncer["spec"]["replicas"]) == (2, 3)
+    assert (manager["spec"]["replicas"], syncer["spec"]["replicas"]) == (1, 3)
     assert environment(manager)["CONTROL_PLANE_REGISTRY"] == "other.example/k"
     assert environment(manager)["NODE_PORTS"] == "31000-31999"
     assert environment(syncer)["CLUSTER_DOMAIN"] == "super.example"

@@ -1,10 +1,13 @@
-"""Each row of reliability has a test that carries its id, or a reason, and the page says so."""
+"""Each row has a test that carries its id, or a reason, and its page says so."""
 
 import pytest
 
-from tests.rows import carried, page, table
+from tests.rows import carried, page, results, table
 from tests.rows.carried import Shown
+from tests.rows.page import OFFLOAD, RELIABILITY, Page
 from tests.support import sections
+
+EACH = pytest.mark.parametrize("one", page.PAGES, ids=lambda one: one.file.name)
 
 ROW = """
 A group:
@@ -14,13 +17,16 @@ A group:
 TESTED = {"REL-01": [Shown("unit/test_a.py", "test_nothing_is_lost")]}
 
 
-def test_every_row_has_a_test_or_a_reason():
-    assert page.problems(table.rows(), carried.in_tests()) == []
+@EACH
+def test_every_row_has_a_test_or_a_reason(one: Page):
+    assert page.problems(one, table.rows(one.rows), carried.in_tests(one.ids)) == []
 
 
-def test_the_committed_page_is_what_the_program_writes():
-    body = page.render(table.rows(), carried.in_tests()).strip()
-    assert sections.get(page.PAGE.read_text(), page.TITLE) == body, "run `python -m tests.rows`"
+@EACH
+def test_the_committed_page_is_what_the_program_writes(one: Page):
+    found = carried.in_tests(one.ids)
+    body = page.render(one, table.rows(one.rows), found, results.known()).strip()
+    assert sections.get(one.file.read_text(), page.TITLE) == body, "run `python -m tests.rows`"
 
 
 def test_no_row_is_forgotten():
@@ -31,7 +37,40 @@ def test_no_row_is_forgotten():
         "X": [26],
     }
     wanted = {f"{letters}-{number:02}" for letters, numbers in asked.items() for number in numbers}
-    assert {row.id for row in table.rows()} == wanted
+    assert {row.id for row in table.rows(RELIABILITY.rows)} == wanted
+    posts = {0: range(1, 25), 1: range(1, 18), 2: range(1, 17), 4: range(10, 15)}
+    assert [row.id for row in table.rows(OFFLOAD.rows)] == [
+        f"A{post}-{number:02}" for post, numbers in posts.items() for number in numbers
+    ]
+
+
+@pytest.mark.parametrize(
+    ("noted", "more", "said"),
+    [
+        ({}, "", "| yes | not run |"),
+        ({"unit/test_a.py test_nothing_is_lost": "passed"}, "", "| yes | green |"),
+        ({"unit/test_a.py test_nothing_is_lost": "failed"}, "", "| yes | **red** |"),
+        ({}, "  lacks: some\n", "| in part | not run |"),
+    ],
+)
+def test_a_page_with_results_says_what_became_of_the_tests(noted, more, said):
+    rows = table.read(ROW + more, "rows.yaml")
+    assert said in page.render(OFFLOAD, rows, TESTED, noted)
+    assert "not run" not in page.render(RELIABILITY, rows, TESTED, noted)
+
+
+def test_a_report_tells_each_test_once():
+    report = """<testsuites><testsuite>
+    <testcase classname="tests.node.test_a" name="test_one[x]"/>
+    <testcase classname="tests.node.test_a" name="test_one[y]"><failure/></testcase>
+    <testcase classname="tests.node.test_a" name="test_one[z]"/>
+    <testcase classname="tests.unit.b.test_b" name="test_two"/>
+    <testcase classname="tests.unit.b.test_b" name="test_three"><skipped/></testcase>
+    </testsuite></testsuites>"""
+    assert results.in_report(report) == {
+        "node/test_a.py test_one": "failed",
+        "unit/b/test_b.py test_two": "passed",
+    }
 
 
 @pytest.mark.parametrize(
@@ -47,7 +86,7 @@ def test_no_row_is_forgotten():
     ],
 )
 def test_what_has_no_word_is_told(text, found, told):
-    problems = page.problems(table.rows(text), found)
+    problems = page.problems(RELIABILITY, table.read(text, "rows.yaml"), found)
     assert len(problems) == len(told)
     assert all(word in problem for word, problem in zip(told, problems, strict=True))
 
@@ -62,7 +101,7 @@ def test_what_has_no_word_is_told(text, found, told):
 )
 def test_a_row_that_does_not_say_what_it_must_is_refused(text):
     with pytest.raises(ValueError, match=r"rows\.yaml"):
-        table.rows(text)
+        table.read(text, "rows.yaml")
 
 
 def test_only_tests_carry_ids_and_each_once():
@@ -82,7 +121,8 @@ def test_other():
 def test_third():
     """Nothing."""
 '''
-    assert list(carried.in_source(source)) == [
+    found = list(carried.in_source(source, RELIABILITY.ids))
+    assert found == [
         ("test_one", ["REL-02", "REL-03"]),
         ("test_other", ["SEC-07", "V-06", "X-26"]),
     ]

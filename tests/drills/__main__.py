@@ -1,6 +1,6 @@
 """`python -m tests.drills DRILL --count N --seed S`: break something on real API servers.
 
-    kill | restart | proxy | restore | away | clock | lease
+    kill | restart | proxy | restore | away | clock | lease | follow
 
 Prints each turn and, at the end, what was tried, failed and skipped, the seeds, and the machine.
 A seed and a turn's number make the same script again (`--first NUMBER --count 1`); in which order

@@ -7,6 +7,8 @@ must hold then is looked at by its caller. What is chosen in a turn comes of its
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from tests.drills.clock import Clock
 from tests.drills.processes import Slot
 from tests.drills.restoring import restore
 from tests.drills.sides import Finding
-from tests.drills.stage import CALM_SECONDS, Plan
+from tests.drills.stage import CALM_SECONDS, Plan, Stage
 from tests.drills.turn import Turn
 from tests.support.controlplane import ControlPlane
 from tests.support.replicas import Pair, Replica
@@ -154,16 +156,45 @@ async def lease(turn: Turn) -> None:
             turn.told = f"{frozen.name} frozen"
     other = next(each.replica for each in stage.slots if each is not slot)
     assert other is not None
-    pair: tuple[Replica, Replica] = (frozen, other)
-    audits = Pair(
+    audits = _audits(stage, (frozen, other))
+    stale = [each for each in audits.writes(frozen, marked) if each.was_accepted]
+    turn.findings += [Finding("stale write", f"{frozen.name}: {each}") for each in stale]
+
+
+async def follow(turn: Turn) -> None:
+    """kill -9 of the one that has the Lease, which comes back when the other has followed it."""
+    stage, chance = turn.stage, turn.chance
+    slot = stage.slot_of(await stage.holder())
+    if slot is None or slot.replica is None:
+        turn.findings.append(Finding("late", "nobody has the Lease"))
+        return
+    other = next(each.replica for each in stage.slots if each is not slot)
+    assert other is not None
+    audits = _audits(stage, (slot.replica, other))
+    async with turn.churning():
+        await asyncio.sleep(chance.uniform(0.0, 1.2))
+        marked, killed = audits.mark(), time.time()
+        slot.kill()
+
+        async def has_written() -> bool:
+            return not math.isnan(audits.hand_over(other, killed, marked))
+
+        if await turn.until(has_written, f"{other.name} writes"):
+            turn.hand_over = audits.hand_over(other, killed, marked)
+            turn.told = (
+                f"{slot.replica.name} killed, {other.name} writes {turn.hand_over:.1f} s later"
+            )
+    slot.start()
+
+
+def _audits(stage: Stage, pair: tuple[Replica, Replica]) -> Pair:
+    return Pair(
         pair,
         client=stage.below,
         lease=(HOME, marks.SYNCER),
         agent=USER_AGENT,
         planes=stage.planes,
     )
-    stale = [each for each in audits.writes(frozen, marked) if each.was_accepted]
-    turn.findings += [Finding("stale write", f"{frozen.name}: {each}") for each in stale]
 
 
 class ClockDrill:
@@ -204,6 +235,7 @@ DRILLS: Mapping[str, Drill] = {
     "restore": Drill(Plan(has_own_stores=True), restore),
     "away": Drill(Plan(), away),
     "lease": Drill(Plan(replicas=2, audits_tenants=True), lease),
+    "follow": Drill(Plan(replicas=2, audits_tenants=True), follow),
 }
 """All but `clock`, which needs a folder first."""
 NAMES = (*DRILLS, "clock")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tests.drills.drills import DRILLS, ClockDrill, Drill, Options
 from tests.drills.sides import Finding
 from tests.drills.stage import Plan, Stage, running
 from tests.drills.turn import Turn
+from tests.support.replicas import GOAL
 
 RULES = ("lost", "duplicate", "orphan", "wrong delete")
 """What must be seen to be none, whatever else is looked at."""
@@ -42,6 +44,8 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     """What happened besides: by the words for it."""
+    hand_overs: list[float] = field(default_factory=list)
+    """Seconds each, in the order of the turns."""
 
     def __str__(self) -> str:
         """Return it as the program prints it."""
@@ -60,6 +64,13 @@ class Report:
             ", ".join(f"{count:,} {words}" for words, count in self.counts.items()),
             f"{machine}load {os.getloadavg()[0]:.1f}",
         ]
+        if self.hand_overs:
+            middle, low, high = (pick(self.hand_overs) for pick in (statistics.median, min, max))
+            lines.insert(
+                1,
+                f"hand-over {middle:.1f} s (goal {GOAL:.0f}), from kill -9 to the first accepted"
+                f" write of the other: median of {len(self.hand_overs)}, {low:.1f} to {high:.1f}",
+            )
         return "\n".join(lines)
 
 
@@ -104,6 +115,8 @@ async def _take(turn: Turn, drill: Drill, report: Report, say: Say) -> None:
     report.faults += turn.faults
     report.failed += bool(turn.findings)
     report.findings += turn.findings
+    if turn.hand_over is not None:
+        report.hand_overs.append(turn.hand_over)
     took = f"{over - began:.1f} s, calm after {time.monotonic() - over:.1f} s"
     say(f"{report.name} {turn.number}: {turn.told}: {took}")
     if not turn.findings and time.monotonic() - over > SLOW_SECONDS:

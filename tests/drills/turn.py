@@ -38,6 +38,9 @@ class Turn:
     faults: int = 1
     """How many things were broken."""
 
+    hand_over: float | None = None
+    """Seconds from a holder's end to the first write of who followed it."""
+
     def __post_init__(self) -> None:
         """Have chance come of seed and number alone."""
         self.chance = random.Random(f"{self.seed}/{self.number}")  # noqa: S311 - repeated

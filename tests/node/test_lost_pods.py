@@ -46,7 +46,7 @@ def start(tenant: TenantCluster, bare: str, kept: str) -> None:
 def test_pods_that_vanish_without_notice_have_failed(
     tenant_b: TenantCluster, super_cluster: SuperCluster
 ):
-    """Nobody was there to see them go."""
+    """A0-22: nobody was there to see them go."""
     start(tenant_b, "alone", "owned")
     before = pods_of(tenant_b, "owned")
     where = tenant_b.super_namespace(SPACE)
@@ -77,7 +77,7 @@ def test_pods_that_vanish_without_notice_have_failed(
 def test_a_pod_that_its_node_evicts_stays_as_it_ended(
     tenant_b: TenantCluster, super_cluster: SuperCluster
 ):
-    """REL-40: the kubelet evicts a pod that writes more than its limit."""
+    """A0-22, REL-40: the kubelet evicts a pod that writes more than its limit."""
     greedy = objects.pod(
         "greedy", "dd if=/dev/zero of=/file bs=1M count=16; sleep 600", namespace=SPACE
     )

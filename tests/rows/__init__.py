@@ -1,5 +1,6 @@
-"""Rows of reliability, and the tests that show them.
+"""Rows of what must hold, and the tests that show them: reliability, and pods in other clusters.
 
-`rows.yaml` says what is asked, in our words; a test that shows a row carries its id in its
-docstring. `python -m tests.rows` writes the table into `docs/reliability.md`.
+`rows.yaml` and `offload.yaml` say what is asked, in our words; a test that shows a row carries its
+id in its docstring. `python -m tests.rows` writes the tables into `docs/reliability.md` and
+`docs/offload.md`; with `--results FILE`, the JUnit report of a run, what became of the tests too.
 """

@@ -1,24 +1,37 @@
-"""Write the table of rows into `docs/reliability.md`: `python -m tests.rows`."""
+"""Write the tables of rows into their pages: `python -m tests.rows [--results FILE ...]`."""
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
 
-from tests.rows import carried, page, table
+from tests.rows import carried, page, results, table
 from tests.support import sections
 
 
 def main() -> int:
-    """Write the section; the exit code is 1 when a row has neither a test nor a reason."""
-    found = carried.in_tests()
-    rows = table.rows()
-    problems = page.problems(rows, found)
-    for problem in problems:
+    """Write the sections; the exit code is 1 when a row has neither a test nor a reason."""
+    parser = argparse.ArgumentParser(prog="python -m tests.rows", description=__doc__)
+    parser.add_argument(
+        "--results", type=Path, nargs="+", default=[], metavar="FILE", help="JUnit reports of runs"
+    )
+    carrying = carried.in_tests(page.OFFLOAD.ids).values()
+    wanted = {f"{test.module} {test.name}" for tests in carrying for test in tests}
+    for report in parser.parse_args().results:
+        results.note(report, wanted)
+    said = []
+    for one in page.PAGES:
+        found = carried.in_tests(one.ids)
+        rows = table.rows(one.rows)
+        said += page.problems(one, rows, found)
+        text = one.file.read_text() if one.file.exists() else one.head
+        body = page.render(one, rows, found, results.known())
+        one.file.write_text(sections.put(text, page.TITLE, body))
+        print(f"{one.file.name}: {page.summary(rows, found)}")
+    for problem in said:
         print(problem, file=sys.stderr)
-    text = page.PAGE.read_text() if page.PAGE.exists() else page.HEAD
-    page.PAGE.write_text(sections.put(text, page.TITLE, page.render(rows, found)))
-    print(page.summary(rows, found))
-    return 1 if problems else 0
+    return 1 if said else 0
 
 
 if __name__ == "__main__":

@@ -1,33 +1,76 @@
-"""The section `Rows` of `docs/reliability.md`: each row with the tests that show it. Pure.
+"""The section `Rows` of a page: each row with the tests that show it. Pure.
 
 Hazard: what no test shows is said in the row, never left away.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from tests.rows.carried import TESTS, Shown
+from tests.rows.results import Result
 from tests.rows.table import Row
 
-PAGE = TESTS.parent / "docs" / "reliability.md"
 TITLE = "Rows"
-HEAD = """\
+_INTRO = """\
+Written by `python -m tests.rows` from `tests/rows/{rows}` and from the docstrings of the tests,
+which carry the ids of the rows that they show; do not edit. {summary}
+"""
+
+Found = Mapping[str, Sequence[Shown]]
+Results = Mapping[str, Result]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page with a table of rows."""
+
+    file: Path
+    rows: str
+    """The file beside this one that lists them."""
+    ids: re.Pattern[str]
+    elsewhere: re.Pattern[str]
+    """Ids of the same kind that are rows, but of no table here."""
+    head: str
+    """What a page begins with that is not there yet."""
+    has_results: bool = False
+    """Whether it says what became of the tests when they were run last."""
+
+
+_DOCS = TESTS.parent / "docs"
+RELIABILITY = Page(
+    file=_DOCS / "reliability.md",
+    rows="rows.yaml",
+    ids=re.compile(r"\b(?:REL|SEC|V|X)-\d{2,3}\b"),
+    elsewhere=re.compile(
+        r"REL-(?:5[5-9]|6\d|7[0-5])|SEC-(?:2[3-9]|[3-9]\d|1[01]\d|12[0-4])|X-(?:[01]\d|2[^6]|3\d)"
+    ),
+    head="""\
 # Reliability
 
 What is done to find out where the product breaks, and what came of it.
-"""
-_INTRO = """\
-Written by `python -m tests.rows` from `tests/rows/rows.yaml` and from the docstrings of the tests,
-which carry the ids of the rows that they show; do not edit. {summary}
-"""
-_HIGHEST = {"REL": 95, "SEC": 124, "V": 10, "X": 26}
-"""By the letters of an id; a test may carry one that has no row here yet."""
+""",
+)
+OFFLOAD = Page(
+    file=_DOCS / "offload.md",
+    rows="offload.yaml",
+    ids=re.compile(r"\bA[0124]-\d+\b"),
+    elsewhere=re.compile(r"A4-0\d"),
+    head="""\
+# Pods in other clusters
 
-Found = Mapping[str, Sequence[Shown]]
+What people did with other projects, as they wrote of it, and what must be seen when it is done with
+this one. The posts themselves are walked in [walkthroughs](walkthroughs/README.md).
+""",
+    has_results=True,
+)
+PAGES = (RELIABILITY, OFFLOAD)
 
 
-def problems(rows: Sequence[Row], found: Found) -> list[str]:
+def problems(page: Page, rows: Sequence[Row], found: Found) -> list[str]:
     """Return sentences about rows without a word, and ids without a row."""
     told = [
         f"{row.id} has no test that carries it; write one, or give it `left_out` with a reason"
@@ -39,17 +82,13 @@ def problems(rows: Sequence[Row], found: Found) -> list[str]:
         for row in rows
         if found.get(row.id) and row.left_out
     ]
+    known = {row.id for row in rows}
     told += [
         f"{found[each][0].name} carries {each}, which is no row"
         for each in sorted(found)
-        if not _is_one(each)
+        if each not in known and not page.elsewhere.fullmatch(each)
     ]
     return told
-
-
-def _is_one(found: str) -> bool:
-    letters, _, number = found.partition("-")
-    return 1 <= int(number) <= _HIGHEST[letters]
 
 
 def summary(rows: Sequence[Row], found: Found) -> str:
@@ -63,20 +102,39 @@ def summary(rows: Sequence[Row], found: Found) -> str:
     )
 
 
-def render(rows: Sequence[Row], found: Found) -> str:
+def render(page: Page, rows: Sequence[Row], found: Found, results: Results) -> str:
     """The body of the section."""
-    parts = [_INTRO.format(summary=summary(rows, found))]
+    parts = [_INTRO.format(rows=page.rows, summary=summary(rows, found))]
+    heads = ["row", "what must hold", "shown by", "not shown"]
+    if page.has_results:
+        heads[2:2] = ["automated", "result"]
+    head = f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
     for group in dict.fromkeys(row.group for row in rows):
-        listed = [_line(row, found.get(row.id, ())) for row in rows if row.group == group]
-        head = "| row | what must hold | shown by | not shown |\n|---|---|---|---|"
+        listed = []
+        for row in rows:
+            if row.group == group:
+                tests = found.get(row.id, ())
+                said = _result(row, tests, results) if page.has_results else ()
+                listed.append(_line(row, tests, said))
         parts.append("\n".join([f"### {group}", "", head, *listed, ""]))
     return "\n".join(parts)
 
 
-def _line(row: Row, tests: Sequence[Shown]) -> str:
+def _result(row: Row, tests: Sequence[Shown], results: Results) -> tuple[str, str]:
+    """Whether a row is automated, and what became of its tests."""
+    if not tests:
+        return "no", ""
+    found = {results.get(f"{test.module} {test.name}") for test in tests}
+    automated = "in part" if row.lacks else "yes"
+    if "failed" in found:
+        return automated, "**red**"
+    return automated, "green" if found == {"passed"} else "not run"
+
+
+def _line(row: Row, tests: Sequence[Shown], said: Sequence[str]) -> str:
     shown = "<br>".join(f"`{test.module}` {test.name.removeprefix('test_')}" for test in tests)
     lacks = f"**left out**: {row.left_out}" if row.left_out else row.lacks
-    return f"| {row.id} | {_cell(row.asks)} | {shown} | {_cell(lacks)} |"
+    return f"| {' | '.join([row.id, _cell(row.asks), *said, shown, _cell(lacks)])} |"
 
 
 def _cell(text: str) -> str:

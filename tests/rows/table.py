@@ -27,22 +27,27 @@ class Row:
     """Why there is no test; empty when there must be one."""
 
 
-def rows(text: str | None = None) -> list[Row]:
-    """The rows in their order. Raises ValueError for one that does not say what it must."""
-    groups = yaml.safe_load((HERE / "rows.yaml").read_text() if text is None else text)
-    found = [_row(group, row) for group, listed in groups.items() for row in listed]
-    names = [row.id for row in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"rows.yaml lists a row twice: {name}")
+def rows(name: str) -> list[Row]:
+    """The rows of a file, in their order. Raises ValueError as `read` does."""
+    return read((HERE / name).read_text(), name)
+
+
+def read(text: str, name: str) -> list[Row]:
+    """The rows of a text. Raises ValueError for one that does not say what it must."""
+    groups = yaml.safe_load(text)
+    found = [_row(group, row, name) for group, listed in groups.items() for row in listed]
+    ids = [row.id for row in found]
+    for each in ids:
+        if ids.count(each) > 1:
+            raise ValueError(f"{name} lists a row twice: {each}")
     return found
 
 
-def _row(group: str, row: dict[str, Any]) -> Row:
+def _row(group: str, row: dict[str, Any], name: str) -> Row:
     said = {key: " ".join(str(value).split()) for key, value in row.items()}
     made = Row(group=group, **said)
     if not made.asks or (made.lacks and made.left_out):
         raise ValueError(
-            f"the row {made.id} in rows.yaml needs `asks`, and `lacks` or `left_out` or neither"
+            f"the row {made.id} in {name} needs `asks`, and `lacks` or `left_out` or neither"
         )
     return made

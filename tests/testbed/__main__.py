@@ -12,14 +12,15 @@ import sys
 from collections.abc import Sequence
 
 from tests.testbed import (
+    autoscaler,
     binaries,
     chart,
-    cluster,
     images,
     leftovers,
     preflight,
     product,
     push,
+    records,
     versions,
 )
 from tests.testbed.cluster import Cluster
@@ -43,15 +44,26 @@ def main(arguments: Sequence[str]) -> int:
 
 def _up(options: argparse.Namespace, progress: Progress) -> None:
     one = Cluster(options.name, options.nodes, options.kubernetes)
+    beside = Cluster(options.beside) if options.beside else None
+    if beside is not None and not beside.is_up():
+        raise TestbedError(f"there is no cluster {options.beside} to be beside; bring it up first")
     one.up(progress)
+    if beside is not None:
+        one.connect(beside)
     if not options.no_chart:
         chart.install(one, progress)
     progress.note(f"kubeconfig: {one.kubeconfig}")
 
 
 def _down(options: argparse.Namespace, progress: Progress) -> None:
-    for name in cluster.names() if options.all else [options.name]:
+    for name in records.names() if options.all else [options.name]:
         Cluster(name).down(progress)
+
+
+def _autoscale(options: argparse.Namespace, progress: Progress) -> None:
+    pairs = [label.partition("=") for label in options.label]
+    labels = {key: value for key, _, value in pairs}
+    print(f"{autoscaler.scale(Cluster(options.name), labels, progress)} joined")
 
 
 def _build(options: argparse.Namespace, progress: Progress) -> None:
@@ -112,7 +124,15 @@ def _parser() -> argparse.ArgumentParser:
     minors = [entry.minor for entry in versions.load().kubernetes]
     up.add_argument("--kubernetes", choices=minors, default=minors[0], help="its minor")
     up.add_argument("--no-chart", action="store_true", help="an empty cluster")
+    up.add_argument("--beside", metavar="NAME", help="a cluster that it and its pods reach")
     up.set_defaults(run=_up)
+
+    scale = commands.add_parser(
+        "autoscale", help="join a node for a pod that waits for one, as an autoscaler does"
+    )
+    scale.add_argument("--name", default="super")
+    scale.add_argument("--label", action="append", required=True, metavar="KEY=VALUE")
+    scale.set_defaults(run=_autoscale)
 
     down = commands.add_parser("down", help="remove a super cluster")
     down.add_argument("--name", default="super")

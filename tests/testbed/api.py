@@ -73,6 +73,13 @@ class Api:
         if status not in (200, 201):
             raise TestbedError(f"applying {path} answered {status}: {body[:300].decode()}")
 
+    def create(self, document: Object) -> None:
+        """Create the object; one of its name may be there."""
+        path = object_path(document).rpartition("/")[0]
+        status, body = self.request("POST", path, document)
+        if status not in (201, 409):
+            raise TestbedError(f"creating in {path} answered {status}: {body[:300].decode()}")
+
     def merge(self, path: str, patch: Object) -> None:
         """A merge patch."""
         status, body = self.request("PATCH", path, patch, "application/merge-patch+json")

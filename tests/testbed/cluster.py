@@ -1,18 +1,15 @@
 """A named super cluster: bring it up, stop and start parts of it, take it down.
 
-Owns the record `clusters/<name>/cluster.json`, written before anything is done, so that `down`
-knows what to undo whenever the run was killed.
-
 Hazard: two runs on one cluster. `up` and `down` hold the cluster's lock for as long as they work.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -33,6 +30,7 @@ from tests.testbed import (
     pki,
     preflight,
     product,
+    records,
     registry,
     versions,
 )
@@ -40,8 +38,9 @@ from tests.testbed.api import Api, wait_for
 from tests.testbed.components import Component, Places, clusters_folder
 from tests.testbed.control import Control
 from tests.testbed.errors import TestbedError
+from tests.testbed.oci import Image
 from tests.testbed.progress import Progress
-from tests.testbed.topology import HUB, SLOTS, Topology
+from tests.testbed.topology import HUB, SLOTS, Node, Topology
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
@@ -76,7 +75,7 @@ class Cluster:
     @property
     def topology(self) -> Topology:
         """The addresses of the cluster; it must be up."""
-        record = self._record()
+        record = records.read(self.name)
         if record is None:
             raise TestbedError(f"the cluster {self.name} is not up; run `up --name {self.name}`")
         return Topology(self.name, record["slot"], record["nodes"])
@@ -84,7 +83,7 @@ class Cluster:
     @property
     def minor(self) -> str:
         """The Kubernetes minor that it runs, or would run when it is brought up."""
-        return str((self._record() or {}).get("minor", self._minor))
+        return str((records.read(self.name) or {}).get("minor", self._minor))
 
     @property
     def api(self) -> Api:
@@ -93,7 +92,7 @@ class Cluster:
 
     def is_up(self) -> bool:
         """Whether a finished `up` is still running."""
-        record = self._record()
+        record = records.read(self.name)
         return record is not None and record.get("up", False) and self.control.alive()
 
     def path(self) -> str:
@@ -116,8 +115,7 @@ class Cluster:
         progress = progress or Progress()
         preflight.check(progress)
         binaries.build(binaries.for_cluster(self._minor), progress)
-        stable = images.build(progress)
-        stable += product.images_below(debian.root(progress), progress)
+        stable = _stable_images(progress)
         template = content.prepare(stable, progress)
         further = images.build_further(progress, missing=False)
         with cache.locked(f"cluster-{self.name}"):
@@ -152,13 +150,38 @@ class Cluster:
             with progress.step("DNS and storage"):
                 addons.wait(self.api, self._diagnosis)
             self._hand_out()
-            self._write_record({**(self._record() or {}), "up": True})
+            records.write(self.name, {**(records.read(self.name) or {}), "up": True})
 
     def down(self, progress: Progress | None = None) -> None:
         """Remove the cluster and everything that it left on the machine."""
         progress = progress or Progress(quiet=True)
         with cache.locked(f"cluster-{self.name}"), progress.step(f"remove cluster {self.name}"):
             self._remove()
+
+    def connect(self, other: Cluster) -> None:
+        """Let hub, nodes and pods reach those of another cluster that is up, and be reached."""
+        one, there = self.topology, other.topology
+        network.connect_clusters(one, self.pid_of(HUB), there, other.pid_of(HUB))
+
+    def add_node(self, labels: Mapping[str, str], progress: Progress | None = None) -> str:
+        """Have one more node, with these labels; returns its name when it is Ready."""
+        progress = progress or Progress(quiet=True)
+        template = content.prepare(_stable_images(progress), progress)
+        with cache.locked(f"cluster-{self.name}"), progress.step("another node"):
+            record = records.read(self.name) or {}
+            topology = Topology(self.name, self.topology.slot, record["nodes"] + 1)
+            one = topology.nodes[-1]
+            pki.write_node(topology, one, self.places.pki)
+            records.write(self.name, {**record, "nodes": topology.node_count})
+            pid = self._make_node(topology, one, self.pid_of(HUB))
+            content.give(template, self.places.space(one.space) / "containerd")
+            self._start_node(one, ("containerd",))
+            socket = Path(f"/proc/{pid}/root{node.CONTAINERD_SOCKET}")
+            wait_for("containerd is not up", socket.exists, seconds=30, hint=self._diagnosis)
+            self._start_node(one, ("kubelet", "kube-proxy"))
+            self._wait_for_nodes(60)
+            self._describe(one, labels)
+        return one.name
 
     def stop(self, component: str, grace_seconds: float = 3) -> None:
         """End one component; it stays away until `start`."""
@@ -211,18 +234,32 @@ class Cluster:
 
     def _prepare(self, topology: Topology) -> None:
         cgroups.make(f"{topology.cgroup}/system")
-        for one in topology.nodes:
-            cgroups.make(f"{topology.cgroup}/{one.space}")
         pki.write_cluster(topology, self.places.pki)
         controlplane.write_configuration(topology, self.places)
-        for one in topology.nodes:
-            node.write_configuration(topology, one, self.places, images.PAUSE)
         self.control.launch(topology.cgroup)
         hub = self.control.make_space(HUB, topology.name)
         network.connect_hub(topology, hub)
         for one in topology.nodes:
-            pid = self.control.make_space(one.space, one.name)
-            network.connect_node(topology, one.number, hub, pid)
+            self._make_node(topology, one, hub)
+
+    def _make_node(self, topology: Topology, one: Node, hub_pid: int) -> int:
+        """Make what a node runs in; returns the process that holds it."""
+        cgroups.make(f"{topology.cgroup}/{one.space}")
+        node.write_configuration(topology, one, self.places, images.PAUSE)
+        pid = self.control.make_space(one.space, one.name)
+        network.connect_node(topology, one.number, hub_pid, pid)
+        return pid
+
+    def _start_node(self, one: Node, programs: Sequence[str]) -> None:
+        components = self.components()
+        for program in programs:
+            self.control.start(components[f"{one.space}/{program}"])
+
+    def _describe(self, one: Node, labels: Mapping[str, str]) -> None:
+        """Say of a node what a cloud's controllers would: the range of its pods, and its labels."""
+        spec = {"podCIDR": str(one.pods), "podCIDRs": [str(one.pods)]}
+        body = {"metadata": {"labels": dict(labels)}, "spec": spec}
+        self.api.merge(f"/api/v1/nodes/{one.name}", body)
 
     def _start_control_plane(self, topology: Topology, template: Path) -> None:
         components = self.components()
@@ -235,21 +272,18 @@ class Cluster:
             ]
             for copy, one in zip(copies, topology.nodes, strict=True):
                 copy.result()
-                self.control.start(components[f"{one.space}/containerd"])
+                self._start_node(one, ("containerd",))
         self._wait_for_api(60)
         for name in ("kube-controller-manager", "kube-scheduler"):
             self.control.start(components[name])
 
     def _start_nodes(self, topology: Topology) -> None:
-        components = self.components()
         for one in topology.nodes:
-            for program in ("kubelet", "kube-proxy"):
-                self.control.start(components[f"{one.space}/{program}"])
+            self._start_node(one, ("kubelet", "kube-proxy"))
         addons.install(self.api, topology)
         self._wait_for_nodes(60)
-        for one in topology.nodes:  # the range that a cloud's controller would have given it
-            path = f"/api/v1/nodes/{one.name}"
-            self.api.merge(path, {"spec": {"podCIDR": str(one.pods), "podCIDRs": [str(one.pods)]}})
+        for one in topology.nodes:
+            self._describe(one, {})
 
     def _wait_for_api(self, seconds: float) -> None:
         wait_for("the API is not ready", self.api.is_ready, seconds=seconds, hint=self._diagnosis)
@@ -278,7 +312,7 @@ class Cluster:
     def _claim_slot(self) -> Topology:
         with cache.locked("slots"):
             routed = network.host_ranges()
-            used = {record["slot"] for record in _records()}
+            used = {record["slot"] for record in records.every()}
             for slot in range(SLOTS):
                 topology = Topology(self.name, slot, self._nodes)
                 if not used:
@@ -290,7 +324,7 @@ class Cluster:
                         "minor": self._minor,
                         "kubeconfig": str(self.kubeconfig),
                     }
-                    self._write_record({**record, "made": time.time()})
+                    records.write(self.name, {**record, "made": time.time()})
                     return topology
         raise TestbedError(
             "no address range is free for another cluster: the host routes parts of 10.0.0.0/8 "
@@ -298,7 +332,7 @@ class Cluster:
         )
 
     def _remove(self) -> None:
-        record = self._record()
+        record = records.read(self.name)
         self.control.kill()
         slot = -1 if record is None else record["slot"]
         topology = Topology(self.name, slot, 0)
@@ -313,35 +347,20 @@ class Cluster:
             kubeconfig.unlink(missing_ok=True)
         if record is not None:  # last of all the record itself, so that a killed `down` can go on
             for child in self.places.root.iterdir():
-                if child.name != "cluster.json":
+                if child.name != records.NAME:
                     cache.remove(child)
         cache.remove(self.places.root)
-        if not _records():
+        if not records.every():
             limits.restore()
-
-    def _record(self) -> dict[str, Any] | None:
-        try:
-            record: dict[str, Any] = json.loads((self.places.root / "cluster.json").read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        return record
-
-    def _write_record(self, record: dict[str, Any]) -> None:
-        cache.write_atomic(self.places.root / "cluster.json", json.dumps(record))
 
 
 def _folder_of(program: str) -> Path:
     return binaries.path(program).parent
 
 
-def names() -> list[str]:
-    """The clusters that there are, whole or not: by their folders and by their cgroups."""
-    folders = {path.name for path in clusters_folder().iterdir() if path.is_dir()}
-    return sorted(folders | {tree.removeprefix(cgroups.PREFIX) for tree in cgroups.trees()})
-
-
-def _records() -> list[dict[str, Any]]:
-    return [record for name in names() if (record := Cluster(name)._record()) is not None]
+def _stable_images(progress: Progress) -> list[Image]:
+    """Those that change with the pinned versions only; every node has them from the start."""
+    return [*images.build(progress), *product.images_below(debian.root(progress), progress)]
 
 
 def _is_ready(item: dict[str, Any]) -> bool:

@@ -12,10 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from ipaddress import IPv4Network
+from itertools import islice
 from typing import Any
 
 from tests.testbed.commands import run
-from tests.testbed.topology import Topology
+from tests.testbed.topology import SLOTS, Topology
+
+_CABLES = IPv4Network("169.254.0.0/16")
+"""Addresses of the cables between clusters, four for each."""
 
 
 def host_ranges() -> list[IPv4Network]:
@@ -80,6 +84,36 @@ def connect_node(topology: Topology, number: int, hub_pid: int, node_pid: int) -
         _batch([f"route add {topology.services} via {node.ip}"])
 
 
+def connect_clusters(one: Topology, one_hub: int, other: Topology, other_hub: int) -> None:
+    """Lay a cable between two hubs: hub, nodes and pods of each reach those of the other.
+
+    Service addresses mean something in their own cluster only and stay there. A cable that is
+    there already is laid anew.
+    """
+    ends = [(one, one_hub, 1), (other, other_hub, 2)]
+    wire = next(islice(_CABLES.subnets(new_prefix=30), one.slot * SLOTS + other.slot, None))
+    _batch([f"link delete {_port(other)}"], one_hub, check=False)
+    _batch([f"link add {_port(other)} type veth peer name {_port(one)} netns {other_hub}"], one_hub)
+    for (here, hub, number), (there, _, their_number) in (ends, reversed(ends)):
+        port, gateway = _port(there), wire[their_number]
+        _batch(
+            [
+                f"addr add {wire[number]}/{wire.prefixlen} dev {port}",
+                f"link set {port} up",
+                *(
+                    f"route add {found} via {gateway} dev {port} src {here.hub_ip}"
+                    for found in (there.wire, there.pods)
+                ),
+            ],
+            hub,
+        )
+
+
+def _port(topology: Topology) -> str:
+    """The end, in another cluster's hub, of the cable to this one."""
+    return f"cluster{topology.slot}"
+
+
 def disconnect(topology: Topology) -> None:
     """Take the host's end away; routes over it go with it."""
     run(["ip", "link", "delete", topology.host_link], check=False)
@@ -91,6 +125,6 @@ def links() -> list[str]:
     return [link["ifname"] for link in found if link["ifname"].startswith("vctest")]
 
 
-def _batch(lines: list[str], pid: int | None = None) -> None:
+def _batch(lines: list[str], pid: int | None = None, *, check: bool = True) -> None:
     enter = ["nsenter", f"--net=/proc/{pid}/ns/net"] if pid else []
-    run([*enter, "ip", "-batch", "-"], stdin="\n".join(lines) + "\n")
+    run([*enter, "ip", "-batch", "-"], stdin="\n".join(lines) + "\n", check=check)

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tests.testbed import cache
-from tests.testbed.topology import API_PORT, Topology
+from tests.testbed.topology import API_PORT, Node, Topology
 
 KUBELET_AUTHORITIES = "kubelet-authorities.crt"
 """By which the API server, and nobody else, verifies every kubelet."""
@@ -152,8 +152,7 @@ def write_cluster(topology: Topology, folder: Path) -> None:
     cache.write_atomic(folder / "service-accounts.pub", public)
 
     def write_kubeconfig(file: str, user: Pair, server: str) -> None:
-        content = kubeconfig(server, authority.pem, user, topology.name)
-        cache.write_atomic(folder / f"{file}.kubeconfig", content, 0o600)
+        _write_kubeconfig(folder, file, kubeconfig(server, authority.pem, user, topology.name))
 
     local = f"https://127.0.0.1:{API_PORT}"
     admin = make_leaf(authority, "kubernetes-admin", groups=["system:masters"])
@@ -163,17 +162,31 @@ def write_cluster(topology: Topology, folder: Path) -> None:
         write_kubeconfig(component, make_leaf(authority, f"system:{component}"), local)
     kubelets = {authority.pem: None}
     for node in topology.nodes:
-        user = make_leaf(authority, f"system:node:{node.name}", groups=["system:nodes"])
-        write_kubeconfig(f"{node.space}-kubelet", user, topology.server)
-        proxy = make_leaf(authority, "system:kube-proxy")
-        write_kubeconfig(f"{node.space}-kube-proxy", proxy, topology.server)
         # A kubelet that is given no certificate makes such an authority of its own. It would make
         # it after the API server has read whom to trust, and without its address: so we do.
         own = make_authority(f"{node.name}-ca") if node.is_self_signed else authority
-        serving = make_leaf(own, f"system:node:{node.name}", names=[node.ip, node.name])
-        _write(folder, f"{node.space}-kubelet-serving", serving)
+        _write_node(topology, node, folder, authority, own)
         kubelets[own.pem] = None
     cache.write_atomic(folder / KUBELET_AUTHORITIES, b"".join(kubelets))
+
+
+def write_node(topology: Topology, node: Node, folder: Path) -> None:
+    """Make what a node needs that comes later: the API server trusts what its own CA signed."""
+    authority = _read(folder, "ca")
+    _write_node(topology, node, folder, authority, authority)
+
+
+def _write_node(topology: Topology, node: Node, folder: Path, authority: Pair, own: Pair) -> None:
+    """`own` signs what its kubelet serves with."""
+    kubelet = make_leaf(authority, f"system:node:{node.name}", groups=["system:nodes"])
+    for program, user in (
+        ("kubelet", kubelet),
+        ("kube-proxy", make_leaf(authority, "system:kube-proxy")),
+    ):
+        content = kubeconfig(topology.server, authority.pem, user, topology.name)
+        _write_kubeconfig(folder, f"{node.space}-{program}", content)
+    serving = make_leaf(own, f"system:node:{node.name}", names=[node.ip, node.name])
+    _write(folder, f"{node.space}-kubelet-serving", serving)
 
 
 def _builder(
@@ -215,6 +228,16 @@ def _alternative(name: Name) -> x509.GeneralName:
     if isinstance(name, str):
         return x509.DNSName(name)
     return x509.IPAddress(ip_address(str(name)))
+
+
+def _write_kubeconfig(folder: Path, name: str, content: str) -> None:
+    cache.write_atomic(folder / f"{name}.kubeconfig", content, 0o600)
+
+
+def _read(folder: Path, name: str) -> Pair:
+    key = serialization.load_pem_private_key((folder / f"{name}.key").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return Pair(x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes()), key)
 
 
 def _write(folder: Path, name: str, pair: Pair) -> None:

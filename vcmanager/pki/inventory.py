@@ -4,6 +4,7 @@ Owns which certificates there are. Pure. Hazard: an authority answers "who may s
 a second purpose and whoever may have a certificate for the first has the second too.
 """
 
+import ipaddress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,6 +59,8 @@ class Facts:
     service_address: str = ""
     """ClusterIP of apiserver-svc."""
     external_domain: str = ""
+    outside: str = ""
+    """Where pods in other clusters dial the API, who know no other name of it; empty: none do."""
     etcd_replicas: int = 1
     has_dns: bool = True
     has_metrics: bool = False
@@ -100,7 +103,12 @@ def leaves(facts: Facts) -> tuple[Leaf, ...]:
             subject=Subject(
                 common_name="kube-apiserver",
                 dns_names=_api_names(facts),
-                addresses=_distinct("127.0.0.1", facts.api_address, facts.service_address),
+                addresses=_distinct(
+                    "127.0.0.1",
+                    facts.api_address,
+                    facts.service_address,
+                    facts.outside if _is_address(facts.outside) else "",
+                ),
                 usages=server,
             ),
         ),
@@ -212,6 +220,7 @@ def _api_names(facts: Facts) -> tuple[str, ...]:
         f"{service}.{facts.root}.svc",
         facts.name,
         facts.external_domain,
+        "" if _is_address(facts.outside) else facts.outside,
     )
 
 
@@ -221,6 +230,14 @@ def _etcd_names(facts: Facts) -> tuple[str, ...]:
     ]
     near = [*members, facts.etcd_service, ETCD_CLIENT_SERVICE]
     return _distinct("localhost", *near, *(f"{name}.{facts.root}" for name in near))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _distinct(*names: str) -> tuple[str, ...]:

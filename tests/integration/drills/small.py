@@ -5,7 +5,16 @@ from __future__ import annotations
 SEED = 7
 OUTAGE_SECONDS = 60.0
 """Of an API server; ten minutes are for the program."""
-TURNS = {"kill": 1, "restart": 2, "proxy": 3, "restore": 2, "away": 1, "clock": 4, "lease": 1}
+TURNS = {
+    "kill": 1,
+    "restart": 2,
+    "proxy": 3,
+    "restore": 2,
+    "away": 1,
+    "clock": 4,
+    "lease": 1,
+    "follow": 1,
+}
 MUTANTS = {
     "kill": "orphans_are_forgotten",
     "restart": "failed_keys_are_dropped",
@@ -14,6 +23,7 @@ MUTANTS = {
     "away": "failed_keys_are_dropped",
     "clock": "leases_by_the_wall_clock",
     "lease": "no_fence",
+    "follow": "orphans_are_forgotten",
 }
 MANY = 12
 """Turns that a broken syncer has before it must be found."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from tests.support.alerts import firing
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from tests.support.replicas import PATIENCE, Attempt, Pair, Replica
+from tests.support.replicas import GOAL, PATIENCE, Attempt, Pair, Replica
 
 pytestmark = pytest.mark.thorough
 
@@ -97,9 +98,11 @@ async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(
     async with asyncio.TaskGroup() as group:
         creating = group.create_task(stage.burst(space, "killed"))
         await stage.some_are_below(space)
+        killed = time.time()
         holder.process.kill()
     assert len(await stage.below(space)) < BURST, "the holder was too fast to be killed"
     await stage.all_are_below(space, creating.result())
+    print(f"hand-over {pair.hand_over(standby, killed, marked):.1f} s (goal {GOAL:.0f})")
     after = await pair.lease()
     assert after["holderIdentity"].startswith(f"{standby.name}_")
     assert after["leaseTransitions"] == before["leaseTransitions"] + 1

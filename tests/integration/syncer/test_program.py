@@ -21,7 +21,7 @@ from tests.support.replicas import fetch
 
 
 async def test_the_program_syncs_and_ends_in_order(world: World, tmp_path: Path):
-    """REL-13: by a signal."""
+    """A2-15, REL-13: by a signal."""
     await grant_lease(world)
     kubeconfig, port = tmp_path / "super.kubeconfig", free_port()
     kubeconfig.write_bytes(world.super_plane.kubeconfig(SYNCER, group=""))

@@ -93,6 +93,7 @@ def writes_there(far: Far, since: Any) -> list[tuple[str, str]]:
 
 
 async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: Far):
+    """A0-11, A0-16, A0-20, A1-11, A1-15, A2-10."""
     world = far.world
     await far.granted()
     space = await world.namespace()
@@ -144,6 +145,7 @@ async def _has_no_namespace(far: Far, below: str) -> bool:
 
 
 async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
+    """A0-08."""
     await far.granted()
     node = await far.world.above.get(NODES, far.node)
     labels = node["metadata"]["labels"]
@@ -167,6 +169,7 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
 
 
 async def test_ten_replicas_are_split_evenly(far: Far):
+    """A1-08."""
     world = far.world
     await world.super_node()
     await far.granted()
@@ -190,6 +193,7 @@ async def test_ten_replicas_are_split_evenly(far: Far):
 
 
 async def test_a_taint_keeps_off_whom_it_does_not_concern_and_is_named(far: Far):
+    """A2-04, A2-08."""
     world = far.world
     await far.secret()
     await far.declare(taints=[{"key": "eci", "effect": "NoSchedule"}])
@@ -225,6 +229,7 @@ async def test_a_forged_record_moves_nothing(far: Far):
 
 
 async def test_a_restart_writes_nothing_there(far: Far):
+    """A2-16."""
     world = far.world
     await far.granted()
     space = await world.namespace()
@@ -261,7 +266,7 @@ async def test_a_pod_that_ran_at_home_before_the_grant_stays_there(far: Far):
 
 
 async def test_where_no_node_is_found_the_next_cluster_is_tried(far: Far):
-    """One twin at a time: the old one is gone before the new one is made."""
+    """A0-13: one twin at a time: the old one is gone before the new one is made."""
     world = far.world
     await world.super_node()
     await far.granted({"name": "home", "weight": 1000}, {"name": far.name, "weight": 1})
@@ -310,6 +315,7 @@ def condition(body: Any, kind: str) -> str:
 async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
     far: Far, monkeypatch: pytest.MonkeyPatch
 ):
+    """A1-17."""
     monkeypatch.setattr("syncer.targets.LOOK_SECONDS", 0.2)
     for module in ("flows.away", "flows.target_nodes", "outposts"):
         monkeypatch.setattr(f"syncer.{module}.AWAY_SECONDS", 1.0)

@@ -54,6 +54,7 @@ async def test_a_target_is_followed_and_nothing_is_written_there(far: Far):
 
 
 async def test_a_secret_that_is_changed_counts_at_once(far: Far):
+    """A1-05."""
     await far.secret("nobody")
     await far.declare()
     await eventually(lambda: far.name in far.world.running[-1].targets._keepers)
@@ -95,6 +96,7 @@ async def test_one_that_is_taken_away_is_left(far: Far):
 async def test_a_target_that_falls_silent_is_away_and_comes_back(
     far: Far, monkeypatch: pytest.MonkeyPatch
 ):
+    """A1-17."""
     monkeypatch.setattr(targets, "LOOK_SECONDS", 0.2)
     await far.secret()
     await far.declare()

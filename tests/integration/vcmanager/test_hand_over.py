@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.integration.vcmanager.conftest import NAMESPACE, USER, Stage, install
 from tests.support.alerts import firing
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
-from tests.support.replicas import PATIENCE, Attempt, Pair, Replica
+from tests.support.replicas import GOAL, PATIENCE, Attempt, Pair, Replica
 from vcmanager.app import USER_AGENT
 
 pytestmark = pytest.mark.thorough
@@ -84,9 +85,11 @@ async def test_a_holder_that_is_killed_is_followed_and_nothing_is_made_twice(
     marked = pair.mark()
     clusters = await declare(stage)
     await eventually(lambda: some_has_a_store(stage, clusters), within=PATIENCE)
+    killed = time.time()
     holder.process.kill()
     await eventually(pair.holder, until=standby.name.__eq__, within=PATIENCE)
     await all_have_stores(stage, clusters)
+    print(f"hand-over {pair.hand_over(standby, killed, marked):.1f} s (goal {GOAL:.0f})")
     first, second = (pair.writes(replica, marked) for replica in (holder, standby))
     accepted = [each for each in (*first, *second) if each.was_accepted]
     made = Counter(

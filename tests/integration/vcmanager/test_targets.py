@@ -201,6 +201,7 @@ async def test_a_cluster_that_can_be_used_says_so_and_what_it_has(yard: Yard):
 
 
 async def test_the_home_cluster_becomes_one_of_them_when_there_is_another(yard: Yard):
+    """A1-02."""
     await yard.secret()
     await yard.declare()
     await yard.judged()
@@ -239,6 +240,7 @@ def _asked(yard: Yard, mark: Any) -> set[str]:
 
 @pytest.mark.parametrize("key", ["kubeconfig", "config", "mine"])
 async def test_a_kubeconfig_is_taken_under_its_key(yard: Yard, key: str):
+    """A0-06."""
     content = yard.second.kubeconfig().replace(b"127.0.0.1", OWN.encode())
     await yard.secret(kubeconfig=b"") if key != "kubeconfig" else None
     body = {
@@ -255,6 +257,7 @@ async def test_a_kubeconfig_is_taken_under_its_key(yard: Yard, key: str):
 
 
 async def test_a_changed_secret_wakes_its_cluster_and_no_other_and_counts_at_once(yard: Yard):
+    """A0-06, A1-05."""
     await yard.declare(f"{yard.name}-x", secretRef={"name": f"{yard.name}-x"})
     await yard.judged(f"{yard.name}-x")
     await yard.declare()
@@ -278,6 +281,7 @@ async def test_a_changed_secret_wakes_its_cluster_and_no_other_and_counts_at_onc
 
 
 async def test_a_loopback_kubeconfig_is_told_and_not_tried(yard: Yard):
+    """A0-05, A1-01."""
     await yard.secret(kubeconfig=yard.second.kubeconfig())
     mark = yard.second.audit_mark()
     await yard.declare()
@@ -316,6 +320,7 @@ async def test_a_token_that_has_ended_is_told_with_its_end(yard: Yard):
 
 
 async def test_each_missing_verb_is_named(yard: Yard):
+    """A0-07."""
     await yard.secret()
     await yard.declare()
     fewer = [dict(rule) for rule in FULL]
@@ -337,6 +342,7 @@ async def _lacks(yard: Yard, words: str) -> bool:
 
 
 async def test_overlapping_networks_are_told_on_both_sides(yard: Yard):
+    """A1-12."""
     await yard.secret()
     await yard.declare(network={"podCIDRs": ["10.77.0.0/16"]})
     await yard.judged()

@@ -31,6 +31,11 @@ def test_nothing_has_no_quantile():
     assert math.isnan(found.worst)
 
 
+def test_one_in_a_thousand_is_told_of_where_there_are_a_thousand():
+    assert "p999" not in figures.summary(range(figures.ENOUGH - 1)).as_dict()
+    assert figures.summary(range(1, 2001)).as_dict()["p999"] == 1998
+
+
 def test_a_curve_goes_from_the_least_to_the_most():
     found = figures.curve([3.0, 1.0, 2.0])
     assert (len(found), found[0], found[50], found[100]) == (101, 1.0, 2.0, 3.0)

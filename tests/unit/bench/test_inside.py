@@ -5,11 +5,15 @@ import gc
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench import inside
 from bench.inside import Devices
 from bench.syncers import _counters
+from kubeio.worker import Done
+from syncer.keys import Key
 from tests.support.eventually import eventually
 
 
@@ -39,6 +43,35 @@ async def test_a_beginning_forgets(tmp_path: Path):
     devices.begin()
     devices.write()
     assert json.loads((tmp_path / "inside.json").read_text())["samples"] == 0
+
+
+class Engaged:
+    """An engine whose one session has a queue in which a key was wanted so long ago."""
+
+    class queue:  # noqa: N801 - as an attribute is called
+        age = staticmethod(lambda _: 0.25)
+
+    def session(self, _: Key) -> Any:
+        return self
+
+
+@pytest.mark.parametrize(("kind", "engine"), [("Pod", [250.0]), ("ConfigMap", [])])
+async def test_the_first_write_of_a_run_of_a_pod_ends_the_engines_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, engine: list[float]
+):
+    devices = Devices(tmp_path / "inside.json")
+
+    async def reconcile(*_: Any) -> Done:
+        for method in ("GET", "POST", "PUT"):
+            devices.sent(method)
+        return Done()
+
+    monkeypatch.setattr(inside, "_reconcile", reconcile)
+    await devices.run(Engaged(), Key("t", "home", kind, "n", "p"))  # type: ignore[arg-type]
+    devices.sent("POST")  # the Lease's, in no run
+    assert devices._engine == engine
+    devices.write()
+    assert json.loads((tmp_path / "inside.json").read_text())["engine_ms"]["count"] == len(engine)
 
 
 def test_only_what_grows_is_a_counter():

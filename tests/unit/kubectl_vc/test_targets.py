@@ -28,6 +28,7 @@ def wish(**more) -> join.Wish:
         "namespace": "vc-manager",
         "labels": {},
         "taints": [],
+        "resolvers": [],
         "token_seconds": 0,
     }
     return join.Wish(**(usual | more))
@@ -90,8 +91,14 @@ def test_the_secret_holds_a_kubeconfig_that_vc_manager_takes():
 
 def test_the_super_cluster_is_one_that_can_be_read():
     taints = manifests.taints(["alibabacloud.com/eci:NoSchedule", "a=b:NoExecute"])
-    made = manifests.super_cluster("c2", labels=manifests.labels(["zone=z1", "e="]), taints=taints)
+    made = manifests.super_cluster(
+        "c2",
+        labels=manifests.labels(["zone=z1", "e="]),
+        taints=taints,
+        resolvers=manifests.resolvers(["10.98.0.10", "fd00::a"]),
+    )
     spec = super_clusters.parse_spec(made)
+    assert spec.network.resolvers == ("10.98.0.10", "fd00::a")
     assert spec.labels == {"zone": "z1", "e": ""}
     assert [(each.key, each.value, each.effect) for each in spec.taints] == [
         ("alibabacloud.com/eci", "", "NoSchedule"),
@@ -99,6 +106,17 @@ def test_the_super_cluster_is_one_that_can_be_read():
     ]
     assert spec.secret_ref is not None
     assert spec.secret_ref.name == manifests.secret_name("c2")
+
+
+def test_a_resolver_is_an_address_and_the_doctor_tells_where_there_is_none():
+    with pytest.raises(CliProblem, match="is not an IP address"):
+        manifests.resolvers(["dns.example.com"])
+    found = body(Ready="True")
+    (note,) = [each for each in doctor.findings(found) if each.check == "Resolver"]
+    assert (note.result, "--resolver" in note.message) == ("note", True)
+    found["spec"]["network"]["resolvers"] = ["10.98.0.10"]
+    assert "Resolver" not in results(found)
+    assert "Resolver" not in results(body("home", Ready="True"))
 
 
 def test_a_server_that_only_this_machine_reaches_is_refused_with_the_remedy():
@@ -158,6 +176,7 @@ def test_the_doctor_tells_each_condition():
         "Authorized": "wrong",
         "VersionSupported": "unknown",
         "NetworksOverlap": "ok",
+        "Resolver": "note",
     }
     assert "c2     Authorized         wrong     about Authorized more" in doctor.table(
         doctor.findings(found)

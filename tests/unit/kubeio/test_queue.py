@@ -262,6 +262,19 @@ def test_weights_are_keys_in_a_row():
     assert order[:8] == ["big"] * 3 + ["small"] + ["big"] * 3 + ["small"]
 
 
+def test_another_weight_counts_from_the_next_turn_on():
+    weights = {"big": 3, "small": 1}
+    queue = _queue(weight=weights.__getitem__)
+    for number in range(20):
+        queue.add(f"big/{number}")
+        queue.add(f"small/{number}")
+    for _ in range(4):
+        queue.done(queue.take())
+    weights["big"] = 2
+    order = [key.split("/")[0] for key in _drain(queue)]
+    assert order[:6] == ["big"] * 2 + ["small"] + ["big"] * 2 + ["small"]
+
+
 def test_low_keys_come_after_high_ones_but_come():
     """REL-80."""
     queue = _queue()

@@ -59,6 +59,7 @@ def endpoint(data, **more):
     ids=["config", "kubeconfig", "both", "parts", "ca"],
 )
 def test_each_shape_is_taken(data):
+    """A1-04."""
     found = endpoint(data)
     assert (found.server, found.ca, found.token) == (SERVER, b"CA", "tok")
     assert not found.strict  # chains of kubeadm are as they are; host and chain are still verified
@@ -70,6 +71,7 @@ def test_a_key_and_a_context_of_the_kubeconfig_may_be_named():
 
 
 def test_what_the_object_says_wins():
+    """A0-05, A1-01."""
     local = kubeconfig("https://127.0.0.1:6443", {"tls-server-name": "old"})
     for data in ({"config": local}, {"config": kubeconfig("")}, {**PARTS, "server": b""}):
         found = endpoint(data, server="https://c2:6443", tls_server_name="kubernetes")

@@ -9,6 +9,7 @@ import pytest
 from kubeio import errors
 from syncer.flows import events
 from syncer.keys import EVENT, Key
+from syncer.wiring import SuperWiring
 from tests.unit.syncer.sessions import World, put
 
 SPEC = {"containers": [{"name": "main", "image": "i"}]}
@@ -18,6 +19,7 @@ async def told(world: World) -> str:
     """Have the Event of a binding told; returns its message, or nothing when it was not told."""
     await events.reconcile(queued(world), world.session)
     assert not world.session.reminders.events
+    assert not world.session.reminders._events_due
     return str(world.above.bodies[-1]["message"]) if world.above.bodies else ""
 
 
@@ -69,7 +71,9 @@ ON = {"nodeName": "node-1"}
         pytest.param(None, {**ON, "uid": "x"}, "", 1, id="never seen, another pod of the name"),
     ],
 )
-async def test_a_pods_own_node_is_named(cached, live, node: str, reads: int):
+async def test_a_pods_own_node_is_named(monkeypatch, cached, live, node: str, reads: int):
+    """What the caches lack is read once nothing waits for their news any more."""
+    monkeypatch.setattr(events, "PATIENCE_SECONDS", 0.0)
     world = world_with(cached, live)
     assert await told(world) == (f"Successfully assigned web/p to {node}" if node else "")
     assert len([verb for verb, _, _ in world.below.asked if verb == "get"]) == reads
@@ -77,6 +81,7 @@ async def test_a_pods_own_node_is_named(cached, live, node: str, reads: int):
 
 @pytest.mark.parametrize("side", ["below", "above"])
 async def test_an_event_is_kept_until_it_is_told(monkeypatch: pytest.MonkeyPatch, side: str):
+    monkeypatch.setattr(events, "PATIENCE_SECONDS", 0.0)
     world = world_with({}, {**ON})
     key = queued(world)
     with monkeypatch.context() as broken:
@@ -91,3 +96,61 @@ async def test_an_event_is_kept_until_it_is_told(monkeypatch: pytest.MonkeyPatch
     await events.reconcile(key, world.session)
     assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"
     assert not world.session.reminders.events
+
+
+def reads(world: World) -> int:
+    return len([verb for verb, _, _ in world.below.asked if verb == "get"])
+
+
+@pytest.mark.parametrize("cached", [None, {}], ids=["not made", "not bound"])
+async def test_an_event_waits_for_the_news_of_its_pod_and_reads_nothing(cached):
+    """The news wakes it, in the low lane, whatever else of the pod had come before."""
+    world = world_with(cached, {**ON})
+    sessions = {world.session.tenant.uid: world.session}
+    SuperWiring(world.super_cluster, sessions).subscribe()
+    key, queue = queued(world), world.session.queue
+    await events.reconcile(key, world.session)
+    assert world.session.reminders.events
+    world.super_has("Pod", "p", spec=SPEC, metadata={"resourceVersion": "61"})
+    assert key in taken(world)
+    await events.reconcile(key, world.session)
+    assert world.session.reminders.events, "it is there, and not bound yet"
+    assert queue.take() is None
+    world.super_has("Pod", "p", spec={**SPEC, **ON}, metadata={"resourceVersion": "62"})
+    other = world.key("Service", "web", "s")
+    queue.add(other)
+    order = taken(world)
+    assert order.index(other) < order.index(key), "it has gone before others"
+    await events.reconcile(key, world.session)
+    assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"
+    assert not world.session.reminders.events
+    assert not world.session.reminders._events_due
+    assert reads(world) == 0
+
+
+def taken(world: World) -> list[Key]:
+    """Take every key whose turn it is, and give it back."""
+    found: list[Key] = []
+    while (key := world.session.queue.take()) is not None:
+        found.append(key)
+        world.session.queue.done(key)
+    return found
+
+
+async def test_an_event_without_news_is_read_for_when_its_time_is_over(monkeypatch):
+    """It is counted from the first look, and what else happens to the pod makes it no longer."""
+    world = world_with({}, {**ON})
+    now = 100.0
+    monkeypatch.setattr(world.session.reminders, "_clock", lambda: now)
+    key, queue = queued(world), world.session.queue
+    await events.reconcile(key, world.session)
+    due = queue.snapshot()["delayed"]
+    assert due == {str(key): pytest.approx(events.PATIENCE_SECONDS, abs=1.0)}
+    now += events.PATIENCE_SECONDS - 1
+    queued(world)
+    await events.reconcile(key, world.session)
+    assert (reads(world), world.above.bodies) == (0, [])
+    now += 1
+    await events.reconcile(key, world.session)
+    assert reads(world) == 1
+    assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"

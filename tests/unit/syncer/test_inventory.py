@@ -57,6 +57,7 @@ def test_nodes_that_take_pods_count_with_the_labels_that_are_shown():
 
 
 def test_our_pods_take_what_they_ask_until_they_end():
+    """A2-14."""
     inventory, _, pods = made(node())
     pods.put(pod("a"), live=True)
     pods.put(pod("b", at=""), live=True)

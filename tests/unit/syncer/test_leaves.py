@@ -80,6 +80,18 @@ def test_each_verdict(value, copied, problems):
     assert walk(value) == (copied, problems)
 
 
+def test_what_is_left_out_ends_nothing():
+    value = {"plain": None, "strange": 1, "dropped": 2, "inner": {"x": None, "y": 1}, "free": {}}
+    assert walk({**value, "more": 2, "only": "a"}) == (
+        {"inner": {}, "free": {}, "only": "a"},
+        [
+            ("unknown-field", "spec.strange"),
+            ("unknown-field", "spec.inner.y"),
+            ("unknown-field", "spec.more"),
+        ],
+    )
+
+
 def test_the_copy_shares_nothing_with_the_original():
     original = {"plain": ["a"], "free": {"k": "v"}, "list": [{"x": 1}]}
     copied, _ = walk(original)

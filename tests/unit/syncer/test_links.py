@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 
 import pytest
+from structlog.testing import capture_logs
 
 from kubeio.worker import Done, Verdict
 from syncer import engine
@@ -120,7 +121,9 @@ async def test_the_patrol_goes_round_all_sessions(
 
     monkeypatch.setattr(Patrol, "look", look)
     sessions = {HOME: {TENANT.uid: world.session}, "c2": {TENANT.uid: far}}
-    rounds = asyncio.ensure_future(Patrol(sessions, period_seconds=0.01).run())
-    await asyncio.sleep(0.05)
-    rounds.cancel()
+    with capture_logs() as said:
+        rounds = asyncio.ensure_future(Patrol(sessions, period_seconds=0.01).run())
+        await asyncio.sleep(0.05)
+        rounds.cancel()
     assert seen[:2] == [world.session, far]
+    assert (said[0]["event"], said[0]["sessions"], said[0]["keys"]) == ("patrol.round", 2, 0)

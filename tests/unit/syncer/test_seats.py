@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,7 @@ READY = {
     },
 }
 POD = kinds.BY_NAME["Pod"]
+OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r-uid", "controller": True}
 
 
 class Split(World):
@@ -404,6 +406,27 @@ def test_the_node_of_a_twin_there_is_the_one_that_the_tenant_knows(split: Split)
     assert pod_flow.twin_side(waiting, split.far).node == ""
 
 
+def test_who_goes_nowhere_is_looked_at_when_a_target_takes_others_than_before(split: Split):
+    for name in ("waits", "runs"):
+        split.pod(name)
+    split.link.seats.take(split.pod("runs"), HOME)
+    split.taken()
+    waits = split.session.key(PLACEMENT, "web", "waits")
+    for name, is_heard in (("target-c2", True), ("other", False)):
+        put(split.link.stores["Node"], {"metadata": {"name": name, "uid": "n"}, "spec": {}})
+        placed = {key for key in split.taken() if key.kind == PLACEMENT}
+        assert placed == ({waits} if is_heard else set())
+
+
+def test_nodes_there_are_called_by_the_one_that_stands_for_them(split: Split):
+    put(split.far.super_cluster.nodes, {"metadata": {"name": "there-7", "uid": "7"}})
+    said = "Successfully assigned web/p to there-7"
+    for known in ("", "there-7"):
+        clean = split.far.scrubber.clean(said, node=known)
+        assert clean == "Successfully assigned web/p to target-c2"
+    assert split.session.scrubber.clean(said) == said, "nobody there is called so"
+
+
 def test_pods_there_have_the_tenants_api_by_its_url_and_the_targets_resolver(split: Split):
     master = {"ports": [{"port": 443}], "clusterIP": "10.96.8.1"}
     split.tenant_has("Service", "kubernetes", "default", spec=master)
@@ -413,6 +436,39 @@ def test_pods_there_have_the_tenants_api_by_its_url_and_the_targets_resolver(spl
 
 
 # --- what may happen while something is awaited ---------------------------------------------------
+
+
+async def test_replicas_whose_records_are_on_their_way_are_spread_all_the_same(split: Split):
+    patch = split.above.patch
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        for _ in range(20):  # until all of them have chosen
+            await asyncio.sleep(0)
+        return await patch(*args, **options)
+
+    split.above.patch = slow  # type: ignore[method-assign]
+    requests = {"requests": {"cpu": "100m"}}
+    names = [f"r{number}" for number in range(10)]
+    for name in names:
+        split.pod(
+            name,
+            metadata={"ownerReferences": [OWNER]},
+            containers=[{"name": "c", "resources": requests}],
+        )
+    await asyncio.gather(*(split.place(name) for name in names))
+    seated = [split.link.seats.of(entry) for entry in split.link.stores["Pod"].list()]
+    assert sorted(seated) == ["c2"] * 5 + [HOME] * 5
+    assert float(split.far.super_cluster.inventory.free()["cpu"]) == 3.5
+
+
+async def test_a_place_whose_record_is_refused_is_given_back(split: Split):
+    entry = split.pod(nodeSelector=THERE, metadata={"ownerReferences": [OWNER]})
+    before = split.far.super_cluster.inventory.free()
+    split.above.refusals["patch"] = errors.Conflict("changed")
+    with pytest.raises(Wait):
+        await split.place()
+    assert split.link.seats.peers(entry, "c2") == 0
+    assert split.far.super_cluster.inventory.free() == before
 
 
 async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: Split):

@@ -16,7 +16,8 @@ from kubeio import errors
 from kubeio.queue import FairQueue
 from syncer import link as links
 from syncer import tenants
-from syncer.keys import Key, group_of
+from syncer.app import Options, Syncer
+from syncer.keys import HOME, Key, group_of
 from syncer.tenants import Plan, Tenants
 from tenancy import marks
 from tenancy.policies import BASELINE
@@ -161,6 +162,48 @@ def test_another_policy_is_another_plan():
     assert changed is not None
     assert first.digest() == same.digest() != changed.digest()
     assert changed.policy.daemon_sets == "Refuse"
+
+
+async def test_a_policy_gives_its_tenants_turns_and_another_weight_needs_no_other_link():
+    """As the syncer has its queue, a tenant with weight 4 has four turns for one."""
+    world = World()
+    options = Options(namespace="vc-manager", port=0, identity="unit", version="unit")
+    syncer = Syncer(world.below, options)  # type: ignore[arg-type]
+    world.super_cluster = syncer.home
+    declare_policy(world, "own", weight=4)
+    bound_to(world, "own")
+    plan = plan_of(world)
+    assert plan is not None
+    keeper = syncer.tenants
+    changed = keeper._changed[TENANT.uid] = asyncio.Event()
+    linked = asyncio.ensure_future(keeper._until_changed(TENANT.uid, plan.digest()))
+    await asyncio.sleep(0)
+    assert turns(syncer.queue, 50) == [40, 10]
+    assert keeper.weight(f"{TENANT.uid}@far") == 4
+    declare_policy(world, "own", 2)
+    changed.set()
+    await asyncio.sleep(0)
+    assert turns(syncer.queue, 50) == [25, 25]
+    assert not linked.done()
+    assert keeper.weight(f"{TENANT.uid}@far") == keeper.weight("nobody") == 1
+    linked.cancel()
+
+
+def turns(queue: FairQueue[Key], count: int) -> list[int]:
+    """Have the one tenant and another always want something; return how often each is served."""
+    uids = (TENANT.uid, "another")
+    for uid in uids:
+        for number in range(2 * count):
+            queue.add(Key(uid, HOME, "Pod", "web", f"p{number}"))
+    served: list[str] = []
+    for _ in range(count):
+        key = queue.take()
+        assert key is not None
+        served.append(key.tenant)
+        queue.done(key)
+    for uid in uids:
+        queue.drop_group(uid)
+    return [served.count(uid) for uid in uids]
 
 
 @pytest.mark.parametrize("name", ["own", "baseline"])

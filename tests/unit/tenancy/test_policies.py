@@ -27,6 +27,9 @@ def test_one_word_leaves_the_rest_as_it_is():
         ({"security": {"level": "none"}}, r"TenantPolicy own.*security\.level"),
         ({"network": {"serviceTypes": ["Other"]}}, r"TenantPolicy own.*serviceTypes"),
         ({"nodes": []}, r"TenantPolicy own.*nodes"),
+        ({"weight": 0}, r"TenantPolicy own.*weight"),
+        ({"weight": 17}, r"TenantPolicy own.*weight"),
+        ({"weight": "4"}, r"TenantPolicy own.*weight"),
         (
             {"security": {"level": "restricted"}, "network": {"hostPorts": "Allow"}},
             "set network.hostPorts to Refuse",

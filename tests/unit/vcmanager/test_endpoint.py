@@ -1,5 +1,6 @@
 import pytest
 
+from tenancy.specs import TargetGrant
 from vcmanager import endpoint
 from vcmanager.credentials import Address
 
@@ -27,6 +28,22 @@ def service(kind, *, node_port=None, ingress=()):
 
 def external(found, nodes=(), known=""):
     return endpoint.external(found, internal=INTERNAL, server_name=NAME, nodes=nodes, known=known)
+
+
+@pytest.mark.parametrize(
+    ("server", "targets", "host"),
+    [
+        ("https://192.0.2.1:31000", ["home", "c2"], "192.0.2.1"),
+        ("https://[2001:db8::1]:6443", ["c2"], "2001:db8::1"),
+        ("https://lb.example.com:6443", ["c2"], "lb.example.com"),
+        ("https://192.0.2.1:31000", ["home"], ""),
+        ("https://192.0.2.1:31000", [], ""),
+        ("", ["c2"], ""),
+    ],
+)
+def test_pods_in_other_clusters_dial_a_host_that_the_certificate_names(server, targets, host):
+    found = Address(server=server, server_name=NAME) if server else None
+    assert endpoint.outside(found, [TargetGrant(name=each) for each in targets]) == host
 
 
 def test_inside_only_is_the_first_address_of_the_slice():

@@ -27,6 +27,13 @@ def test_the_api_server_is_known_by_every_name_it_is_called():
     }
 
 
+def test_pods_in_other_clusters_verify_what_they_dial():
+    usual = LEAVES["apiserver-ca"].subject.alternative_names()
+    for host, name in (("192.0.2.8", "IP:192.0.2.8"), ("lb.example.com", "DNS:lb.example.com")):
+        found = {leaf.secret: leaf for leaf in inventory.leaves(replace(FACTS, outside=host))}
+        assert found["apiserver-ca"].subject.alternative_names() == usual | {name}
+
+
 def test_each_member_of_the_store_is_known_by_its_own_name():
     three = replace(FACTS, etcd_replicas=3)
     names = {leaf.secret: leaf for leaf in inventory.leaves(three)}["etcd-ca"].subject.dns_names

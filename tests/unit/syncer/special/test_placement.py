@@ -64,6 +64,7 @@ def test_a_selector_of_the_node_that_stands_for_a_cluster_leads_there():
 
 
 def test_a_selector_of_real_nodes_leads_to_a_cluster_that_has_such():
+    """A1-15."""
     ask = asked(nodeSelector={"disk": "fast"})
     assert choose(ask, [home(), far(room(disk="fast"))]) == Seat("c2")
     both = asked(nodeSelector={"disk": "fast", "type": "virtual-kubelet"})
@@ -74,6 +75,7 @@ def test_a_selector_of_real_nodes_leads_to_a_cluster_that_has_such():
 
 
 def test_terms_of_affinity_are_alternatives_and_mix_both_kinds_of_labels():
+    """A1-15."""
     to_c2 = expression("tenancy.x-k8s.io/target", "In", "c2")
     fast = expression("disk", "In", "fast")
     ask = asked(affinity=affinity(to_c2, fast))
@@ -102,7 +104,7 @@ def test_each_operator(operator: str, values: list[str], holds: bool):
 
 
 def test_what_no_node_anywhere_has_is_not_foreseen_and_excludes_nobody():
-    """An autoscaler may bring such a node: the cluster's own scheduler finds out."""
+    """A4-14: an autoscaler may bring such a node: the cluster's own scheduler finds out."""
     ask = asked(nodeSelector={"gpu": "yes"})
     assert choose(ask, [home(peers=1), far()]) == Seat("c2")
     assert choose(ask, [home(room(gpu="yes")), far()]) == Seat("home"), "now it is"
@@ -121,6 +123,7 @@ def test_a_cluster_without_nodes_is_judged_by_what_stands_for_it():
 
 
 def test_a_taint_keeps_off_who_does_not_tolerate_it_and_is_named():
+    """A2-09."""
     tainted = far(taints=[ECI])
     ask = asked(nodeSelector={"type": "virtual-kubelet"})
     message = said(choose(ask, [tainted]))
@@ -152,6 +155,7 @@ def test_taints_of_real_nodes_count_with_the_tolerations_that_go_down():
 
 
 def test_a_namespace_that_a_grant_does_not_select_stays_away():
+    """A0-09, A1-07."""
     granted = far(namespaces={"matchLabels": {"team": "b"}})
     assert "is not granted to this namespace" in said(choose(asked(), [granted]))
     assert choose(asked(), [far(namespaces={"matchLabels": {"team": "a"}})]) == Seat("c2")
@@ -162,6 +166,7 @@ def test_a_namespace_that_a_grant_does_not_select_stays_away():
     "volume", [{"persistentVolumeClaim": {"claimName": "c"}}, {"ephemeral": {"x": 1}}]
 )
 def test_a_pod_with_a_claim_stays_at_home(volume: Any):
+    """A2-12."""
     ask = asked(volumes=[{"name": "v", **volume}])
     assert choose(ask, [home(peers=9), far()]) == Seat("home")
     assert "takes no pods with claims yet" in said(choose(ask, [far()]))

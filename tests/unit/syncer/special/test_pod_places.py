@@ -101,6 +101,13 @@ def test_our_own_labels_of_nodes_are_refused_in_words(spec, path):
 
 
 def test_every_place_that_is_refused_is_told():
+    spread = {"topologyKey": ROLE["key"], "maxSkew": 1}
+    asked = {"nodeSelector": {OURS["key"]: ""}, "topologySpreadConstraints": [spread, dict(spread)]}
+    assert [path for _, path, _ in refused(asked)] == [
+        f"spec.nodeSelector[{OURS['key']}]",
+        "spec.topologySpreadConstraints.topologyKey",
+        "spec.topologySpreadConstraints.topologyKey",
+    ]
     names = {"nodeName": "node-9", **on_nodes(NINTH, NINTH)}
     assert [(rule, path) for rule, path, _ in refused(names)] == [
         ("node-name", "spec.affinity.nodeAffinity"),

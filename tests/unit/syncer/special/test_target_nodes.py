@@ -85,6 +85,7 @@ def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
 
 
 def test_its_status_is_what_its_ready_nodes_have_together():
+    """A2-02."""
     nodes = [real("a"), real("b", cpu="1500m"), real("c", ready=False), real("d", shut=True)]
     status = target_nodes.status(nodes, version="v1.36.4", problem="", since="t")
     assert status["allocatable"] == {

@@ -88,6 +88,7 @@ def test_one_minor_apart_is_supported(version, status, words):
 
 
 def test_overlapping_pods_are_told_and_count_where_networks_meet():
+    """A2-13."""
     others = {"home": Ranges(pods=("10.244.0.0/24",))}
     apart, meeting = judged(others=others), judged(others=others, flat=True)
     assert apart["NetworksOverlap"].status == "True"

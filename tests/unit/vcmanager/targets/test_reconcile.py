@@ -115,6 +115,7 @@ async def test_one_that_is_gone_or_going_is_left_alone():
 
 
 def test_another_credential_is_another_endpoint_and_no_secret_is_in_the_digest():
+    """A2-05."""
     one = Endpoint(server="https://a", ca=b"x", token="one")
     two = Endpoint(server="https://a", ca=b"x", token="two")
     assert digest_of(one) == digest_of(Endpoint(server="https://a", ca=b"x", token="one"))

@@ -1,0 +1,184 @@
+"""The ground of a measurement against clusters in memory: a stage, a syncer, what it has used.
+
+Owns what several profiles do and count; knows no profile. Hazard: processor time is the syncer's
+process alone, and comes in hundredths of a second.
+"""
+
+import argparse
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import calls, use
+from bench.figures import summary
+from bench.memapi.clusters import NODE_NAMES
+from bench.memory_stage import MemoryStage
+from bench.rig import MIB
+from bench.syncers import Running, Syncer
+
+Figures = dict[str, Any]
+Requests = Counter[tuple[str, str, str]]
+
+TIMEOUT = 600.0
+_ENGAGED = b'"tenant.engaged"'
+_ACQUIRED = b'"lease.acquired"'
+_LOOK = 0.1
+_BUSY = 0.02
+"""Processor seconds in one look that are work and no rest; the kernel counts in hundredths."""
+_NODES = len(NODE_NAMES)
+
+
+@dataclass(kw_only=True)
+class Ground:
+    """A stage with a syncer that runs on it."""
+
+    stage: MemoryStage
+    syncer: Syncer
+    running: Running
+    asked: argparse.Namespace
+
+    @property
+    def tenants(self) -> int:
+        """How many tenants there are."""
+        return int(self.asked.tenants)
+
+    @property
+    def log(self) -> Path:
+        """What the syncer says."""
+        return self.stage.folder / "syncer.log"
+
+    async def restart(self, syncer: Syncer) -> Figures:
+        """Kill the syncer, start one, and return what that cost until it was in step."""
+        self.running.process.kill()
+        log_from, begun = self.log.stat().st_size, time.monotonic()
+        self.running = await syncer.start(self.stage)
+        return await engage(self, begun, log_from)
+
+    async def create(self, prefix: str, pods: int, tenants: Iterable[int], rate: float) -> Figures:
+        """Make pods and wait until all are Ready in their tenants."""
+        more = {"tenants": list(tenants), "pods": pods, "per_second": rate}
+        async with asyncio.timeout(TIMEOUT):
+            return await self.stage.tell("create", prefix=prefix, **more)
+
+    async def delete(self, prefix: str, rate: float = 0.0) -> Figures:
+        """Delete pods and wait until all are gone from their tenants."""
+        async with asyncio.timeout(TIMEOUT):
+            return await self.stage.tell("delete", prefix=prefix, per_second=rate)
+
+    async def warm_up(self, prefix: str) -> None:
+        """Have a pod of each tenant on each node, so that all nodes are shown, and none after."""
+        pods = self.tenants * _NODES
+        await self.create(prefix, pods, range(self.tenants), 0)
+        await self.delete(prefix)
+        await self.settled()
+
+    async def settled(self) -> float:
+        """Wait until the syncer does nothing; return when it did something last."""
+        last = time.monotonic()
+        before = use.cpu_seconds(self.running.pid)
+        while time.monotonic() - last < 5 * _LOOK:
+            await asyncio.sleep(_LOOK)
+            after = use.cpu_seconds(self.running.pid)
+            if after - before >= _BUSY:
+                last = time.monotonic()
+            before = after
+        return last
+
+    async def requests(self) -> Requests:
+        """Return every request so far, by side, verb and resource."""
+        found = await self.stage.tell("count")
+        return Counter(
+            {
+                (side, *what.split(" ")): number
+                for side in ("super", "tenant")
+                for what, number in found[side].items()
+            }
+        )
+
+    def memory(self) -> Figures:
+        """Return MiB of the syncer."""
+        found = use.memory(self.running.pid)
+        return {"rss_mib": found.rss, "peak_mib": found.peak, "pss_mib": found.pss}
+
+
+@dataclass
+class Cost:
+    """What a span of time cost."""
+
+    cpu_s: float = 0.0
+    seconds: float = 0.0
+
+
+@contextmanager
+def costing(pid: int) -> Iterator[Cost]:
+    """Count what a process takes during a block; filled at its end."""
+    found, before, begun = Cost(), use.cpu_seconds(pid), time.monotonic()
+    yield found
+    found.cpu_s = use.cpu_seconds(pid) - before
+    found.seconds = time.monotonic() - begun
+
+
+async def engage(ground: Ground, begun: float, log_from: int = 0) -> Figures:
+    """Wait until every tenant is engaged and nothing is left to do; seconds from the Lease on.
+
+    What was read counts from then on, too: before, it is the interpreter's files.
+    """
+    before = await ground.requests()
+    pid, read = ground.running.pid, 0
+
+    def look() -> None:
+        nonlocal read
+        read = use.bytes_read(pid)
+
+    await told(ground, _ACQUIRED, 1, log_from, look)
+    held = time.monotonic()
+    await told(ground, _ENGAGED, ground.tenants, log_from)
+    engaged = time.monotonic()
+    in_step = await ground.settled()
+    return {
+        "lease_s": held - begun,
+        "engage_s": engaged - held,
+        "in_step_s": max(in_step, engaged) - held,
+        "cpu_s": use.cpu_seconds(ground.running.pid),
+        "read_mib": (use.bytes_read(pid) - read) / MIB,
+        "memory": ground.memory(),
+        "requests": summed(before, await ground.requests()),
+    }
+
+
+async def told(
+    ground: Ground,
+    word: bytes,
+    times: int,
+    log_from: int,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Wait until the syncer's log has a word so often; looking at it costs the syncer nothing."""
+    log = ground.log
+    async with asyncio.timeout(TIMEOUT):
+        while _count(log, word, log_from) < times:
+            if ground.running.process.has_ended:
+                raise SystemExit(ground.running.process.tail())
+            meanwhile()
+            await asyncio.sleep(_LOOK / 2)
+
+
+def _count(log: Path, word: bytes, since: int) -> int:
+    with log.open("rb") as lines:
+        lines.seek(since)
+        return lines.read().count(word)
+
+
+def late(found: Figures) -> dict[str, float]:
+    """Return quantiles of the milliseconds of all pods of a load."""
+    return summary(value for each in found["late_ms"] for value in each).as_dict()
+
+
+def summed(before: Requests, after: Requests, count: int = 1, per: str = "") -> Figures:
+    """Return what was asked between two counts, for each of so many."""
+    return calls.summed(after - before, count) | {"per": per, "writes_to_pods": {}}

@@ -1,0 +1,228 @@
+"""The figures of the kept reports as tables in docs/performance.md, so that both say the same.
+
+    python -m bench.tables            after measuring: write the tables
+    python -m bench.tables --check    tell whether they are as the reports in bench/results say
+
+Owns which figures have a goal, and what it is. The text around the tables is written by hand.
+"""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import agent, report
+from bench.figures import spread
+from bench.report import Read, at
+from bench.rig import ROOT
+
+PAGE = ROOT / "docs" / "performance.md"
+KEPT = ROOT / "bench" / "results"
+BEGIN = "<!-- Written by `python -m bench.tables`. -->\n"
+END = "<!-- As far as here. -->\n"
+
+Figures = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A figure with its goal: no more than that, or no less. NaN: it has none."""
+
+    title: str
+    read: Read
+    goal: float = math.nan
+    is_least: bool = False
+
+    def verdict(self, figure: float) -> str:
+        """Return the goal and whether a figure keeps it; empty without one."""
+        if math.isnan(self.goal):
+            return ""
+        is_kept = figure >= self.goal if self.is_least else figure <= self.goal
+        return f"{self.goal:g}: {'kept' if is_kept else 'missed'}"
+
+
+_RATIOS = (
+    Line("pods/s", at("pods_per_s"), 0.5, is_least=True),
+    Line("Ready p50 ms", at("ready_ms", "p50"), 2.2),
+    Line("Ready p99 ms", at("ready_ms", "p99")),
+    Line("all deleted s", at("delete_s"), 1.6),
+)
+_ADDED = (
+    Line("Ready p50 ms", at("ready_ms", "p50"), 20),
+    Line("Ready p99 ms", at("ready_ms", "p99"), 60),
+)
+_CPU = Line("syncer CPU-s per 1,000 lives", at("cpu_s_per_1000", "syncer"), 1.0)
+
+
+def _repaired(figures: Figures) -> float:
+    return max(float(each["longest"]) for each in figures["repaired_ms"].values()) / 1e3
+
+
+_OF: Mapping[str, tuple[str, Sequence[Line]]] = {
+    "memory-burst-bare-4x1000": ("burst", (_CPU, Line("pods/s", at("pods_per_s")))),
+    "memory-held-bare-100x10000": (
+        "held",
+        (
+            Line("RSS with all pods MiB", at("memory_with", "rss_mib"), 300),
+            Line("RSS after a restart MiB", at("restart", "memory", "rss_mib"), 300),
+            Line("Lease to in step s", at("restart", "in_step_s"), 5),
+            Line("its processor seconds", at("restart", "cpu_s")),
+            Line("its bytes read MiB", at("restart", "read_mib")),
+            Line("its writes", at("restart", "writes"), 0),
+            Line("% of a core at rest", at("resting", "idle_percent_of_core")),
+            Line("a round of the patrol s", at("patrol", "round_s")),
+            Line("its CPU-s per 10,000 pods", at("patrol", "cpu_s_per_10000_pods"), 2),
+            Line("Ready p99 during it to outside", at("patrol", "p99_to_outside"), 1.1),
+        ),
+    ),
+    "memory-idle-bare-30x200": (
+        "idle",
+        (Line("% of a core at rest", at("idle_percent_of_core"), 1),),
+    ),
+    "memory-fairness-bare-50x200": (
+        "fairness",
+        (
+            Line("p99 beside the greedy to alone", at("p99_to_alone"), 2),
+            Line("p99 in a storm of statuses to alone", at("stormed_p99_to_alone"), 2),
+        ),
+    ),
+    "memory-steady-real-20x200-inside": (
+        "steady",
+        (
+            Line("loop late by our own work ms, worst", at("inside", "own_late_ms", "worst"), 20),
+            Line("the same, p99.9", at("inside", "own_late_ms", "p999")),
+            Line("drift repaired s, worst", _repaired, 2),
+            Line("engine p50 ms", at("inside", "engine_ms", "p50"), 1),
+            Line("engine p99 ms", at("inside", "engine_ms", "p99"), 5),
+        ),
+    ),
+    "hand-over": ("syncer", (Line("kill -9 to the other's write s", at("hand_over_s"), 10),)),
+}
+"""By report: the profile whose runs count, and what of them."""
+_ALONE = (
+    Line("a tenant alone: first request s", at("first_request_s"), 15),
+    Line("vc-manager's CPU-s for it", at("manager_cpu_s")),
+)
+
+
+def text(folder: Path) -> str:
+    """Return the tables of all reports that there are."""
+    parts: list[str] = []
+    for name, make in _MAKERS.items():
+        path = folder / f"{name}.json"
+        if path.exists():
+            results = json.loads(path.read_text())
+            parts += [f"`{name}.json`, {_noise(results)}:", "", *make(results), ""]
+    return "\n".join(parts)
+
+
+def _noise(results: Figures) -> str:
+    noise = results["noise"].get("before", results["noise"])
+    return (
+        f"a fixed loop took {noise['median_ms']:.0f} ms (spread {noise['spread']:.0%}), load before"
+        f" {noise['load_1min']:.1f}"
+    )
+
+
+def _ratios(results: Figures) -> Iterator[str]:
+    runs = results["runs"]
+    yield "| | direct | replay | syncer | syncer to direct | to the replay | goal to direct |"
+    yield "|---|---|---|---|---|---|---|"
+    over = {base: report.ratios_of(runs["syncer"], runs[base]) for base in ("direct", "replay")}
+    for line in _RATIOS:
+        each = [
+            report.cell(spread(map(line.read, runs[way]))) for way in ("direct", "replay", "syncer")
+        ]
+        to = [over[base](line.read) for base in ("direct", "replay")]
+        cells = [line.title, *each, *map(report.cell, to), line.verdict(to[0].median)]
+        yield f"| {' | '.join(cells)} |"
+    cpu = spread(map(_CPU.read, runs["syncer"]))
+    yield f"| {_CPU.title} | | | {report.cell(cpu)} | | | {_CPU.verdict(cpu.median)} |"
+
+
+def _added(results: Figures) -> Iterator[str]:
+    runs = results["runs"]
+    yield "| | direct | syncer | later than direct | goal |"
+    yield "|---|---|---|---|---|"
+    for line in _ADDED:
+        each = [report.cell(spread(map(line.read, runs[way]))) for way in ("direct", "syncer")]
+        pairs = zip(runs["syncer"], runs["direct"], strict=True)
+        later = spread(line.read(one) - line.read(other) for one, other in pairs)
+        cells = [line.title, *each, report.cell(later), line.verdict(later.median)]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _lines(runs: Sequence[Figures], lines: Sequence[Line]) -> Iterator[str]:
+    yield "| | median (lowest to highest) | goal |"
+    yield "|---|---|---|"
+    for line in lines:
+        found = spread(map(line.read, runs))
+        if found.count:
+            yield f"| {line.title} | {report.cell(found)} | {line.verdict(found.median)} |"
+
+
+def _provision(results: Figures) -> Iterator[str]:
+    yield from _lines(results["alone"], _ALONE)
+    together = results.get("at_once")
+    if together:
+        count = len(together["each"])
+        yield f"| {count} tenants at once, s a tenant | {together['per_tenant_s']:.1f} | |"
+        yield f"| vc-manager's CPU-s for them | {together['manager_cpu_s']:.1f} | |"
+
+
+def _agent(results: Figures) -> Iterator[str]:
+    yield "| | median (lowest to highest) | goal |"
+    yield "|---|---|---|"
+    for row in agent.rows(results):
+        if row.verdict:
+            cell = report.cell(row.figure)
+            yield f"| {row.title} | {cell} | {row.goal:g}: {row.verdict} |"
+
+
+def _listed(profile: str, lines: Sequence[Line]) -> Callable[[Figures], Iterator[str]]:
+    return lambda results: _lines(results["runs"][profile], lines)
+
+
+_MAKERS: Mapping[str, Callable[[Figures], Iterator[str]]] = {
+    "pods-burst-bare": _ratios,
+    "pods-steady-bare": _added,
+    **{name: _listed(*rows) for name, rows in _OF.items()},
+    "provision": _provision,
+    "agent": _agent,
+}
+
+
+def page(before: str, folder: Path = KEPT) -> str:
+    """Return the page with the tables as the reports say. Raises ValueError without the marks."""
+    head, begin, rest = before.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{PAGE} lacks the lines between which the tables go")
+    return f"{head}{BEGIN}\n{text(folder)}\n{END}{tail}"
+
+
+def main() -> int:
+    """Write the tables, or tell whether they are as they should be."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true")
+    asked = parser.parse_args()
+    before = PAGE.read_text()
+    after = page(before)
+    if before == after:
+        return 0
+    if asked.check:
+        sys.stderr.write(f"{PAGE} is not as the reports say: run `python -m bench.tables`\n")
+        return 1
+    PAGE.write_text(after)
+    print(f"{PAGE} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""The walkthroughs of `docs/walkthroughs`, run as they stand, on two super clusters with kubelets.
+
+Hazard: what one of them leaves behind the next one finds; each sets what the tenant is granted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.node import objects
+from tests.node.conftest import SuperCluster
+from tests.node.kubectl import Kubectl, until
+from tests.support.names import fresh_name
+from tests.testbed.cluster import REPOSITORY, Cluster
+from tests.testbed.progress import Progress
+from tests.walks import run
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
+
+PAGES = REPOSITORY / "docs" / "walkthroughs"
+FAR = "c2"
+"""The name of the other cluster on the pages."""
+
+CALL = """
+import os, ssl, urllib.request
+folder = "/var/run/secrets/kubernetes.io/serviceaccount/"
+context = ssl.create_default_context(cafile=folder + "ca.crt")
+headers = {"Authorization": "Bearer " + open(folder + "token").read()}
+server = os.environ["KUBERNETES_SERVICE_HOST"] + ":" + os.environ["KUBERNETES_SERVICE_PORT"]
+request = urllib.request.Request(f"https://{server}/api/v1/namespaces/default", headers=headers)
+try:
+    print(urllib.request.urlopen(request, context=context, timeout=10).status)
+except urllib.error.HTTPError as answer:
+    print(answer.status)
+"""
+"""A call of a pod's to the API of its own cluster: over TLS that verifies, with its own token."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walker:
+    """A reader of the pages, with the folder to work in."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    far: Cluster
+
+    def walk(self, name: str) -> None:
+        """Do what a page says; what one leaves that fails halfway is no matter of the next."""
+        try:
+            run.walk(PAGES / name, self.folder, self.environment)
+        except run.StepError:
+            self.kubectl("demo").call("delete", "deployments,jobs,pods", "--all")
+            untainted = json.dumps({"spec": {"taints": []}})
+            self.home.call("patch", "supercluster", FAR, "--type", "merge", "-p", untainted)
+            raise
+
+    @property
+    def home(self) -> Kubectl:
+        """kubectl of the cluster with our components."""
+        return Kubectl(kubeconfig=Path(self.environment["KUBECONFIG"]), path=self.far.path())
+
+    def kubectl(self, name: str) -> Kubectl:
+        """Return kubectl of the tenant `demo`, or of the other cluster."""
+        return Kubectl(kubeconfig=self.folder / f"{name}.kubeconfig", path=self.far.path())
+
+    def leave(self) -> None:
+        """End the tenant, which ends there first, and have one cluster as before."""
+        self.home.run("delete", "virtualcluster", "demo", "--wait=false")
+        there = self.kubectl(FAR)
+        until(
+            lambda: not there.names("namespaces", "-l", "tenancy.x-k8s.io/vcname=demo"),
+            "the end of the tenant's namespaces there",
+        )
+        self.home.run("delete", "superclusters", "--all")
+
+
+@pytest.fixture(scope="module")
+def walker(
+    super_cluster: SuperCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Walker]:
+    """Have what comes before the first page."""
+    far = Cluster(FAR)
+    far.up(Progress())
+    far.connect(super_cluster.cluster)
+    folder = tmp_path_factory.mktemp("walk")
+    shutil.copy(far.kubeconfig, folder / f"{FAR}.kubeconfig")
+    environment = {
+        **os.environ,
+        **super_cluster.cluster.environment(),
+        "PYTHONPATH": str(REPOSITORY),
+    }
+    found = Walker(folder=folder, environment=environment, far=far)
+    try:
+        found.walk("README.md")
+        yield found
+    finally:
+        if "KEEP" not in os.environ:
+            try:
+                found.leave()
+            finally:
+                far.down()
+
+
+def test_two_clusters_with_kubelets_are_one_tenants(walker: Walker):
+    """A0-04, A0-07, A0-08, A1-06, A2-01: joined with kubectl, declared, one node."""
+    assert walker.kubectl("demo").names("nodes") == [f"target-{FAR}"]
+    there = walker.kubectl(FAR)
+    assert there.names("customresourcedefinitions") == []
+    for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+        assert there.names(kind) == []
+    ours = there.items("deployments,daemonsets,statefulsets", "-A")
+    assert {each["metadata"]["namespace"] for each in ours} == {"kube-system", "local-path-storage"}
+
+
+@pytest.fixture
+def space(walker: Walker) -> Iterator[str]:
+    """A tenant namespace whose pods run in the other cluster."""
+    grant = {"spec": {"targets": [{"name": FAR}]}}
+    walker.home.run("patch", "virtualcluster", "demo", "--type", "merge", "-p", json.dumps(grant))
+    tenant, name = walker.kubectl("demo"), fresh_name("calls")
+    tenant.run("create", "namespace", name)
+    until(lambda: tenant.exists("serviceaccount", "default", "-n", name), "the account")
+    yield name
+    tenant.run("delete", "namespace", name, "--wait=false")
+
+
+def test_a_pod_there_calls_the_api_of_its_own_cluster(walker: Walker, space: str):
+    """The address that it is told is the one of a node of the first cluster."""
+    tenant = walker.kubectl("demo")
+    body = objects.pod("caller", "", namespace=space, restartPolicy="Never")
+    body["spec"]["containers"][0] |= {
+        "image": "python:3-slim",
+        "command": ["python3", "-c", CALL],
+    }
+    tenant.apply(body)
+    ended = until(
+        lambda: (
+            {tenant.get("pod", "caller", "-n", space)["status"]["phase"]} & {"Succeeded", "Failed"}
+        ),
+        "the end of the pod",
+    )
+    said = tenant.run("logs", "caller", "-n", space)
+    assert (ended, said.strip()) == ({"Succeeded"}, "403"), said
+
+
+def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(walker: Walker, space: str):
+    """A0-17, A0-18: and the logs are those that the other cluster's admin reads."""
+    tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
+    script = "trap 'exit 0' TERM; head -c 3000 /dev/urandom | base64; sleep 2147483647 & wait"
+    tenant.apply(objects.pod("talker", script, namespace=space))
+    tenant.run("wait", "--for=condition=Ready", "pod/talker", "-n", space, "--timeout=60s")
+    (twin,) = there.items("pods", "-A", "-l", "app=talker")
+    below = there.run("logs", "talker", "-n", twin["metadata"]["namespace"])
+    assert len(below) > 4000
+    assert tenant.run("logs", "talker", "-n", space) == below
+    words = ("exec", "-i", "talker", "-n", space, "--", "sh", "-c", "cat; exit 3")
+    done = tenant.call(*words, stdin="one\ntwo\n")
+    assert (done.code, done.out) == (3, "one\ntwo\n"), done.err
+    done = tenant.terminal(f"kubectl exec -it talker -n {space} -- tty")
+    assert (done.code, "/dev/" in done.out) == (0, True), done
+
+
+def test_a_job_runs_on_another_cluster(walker: Walker):
+    """A0-10, A0-14, A0-15, A0-16, A0-17, A0-18, A0-19: seen here, run there, ended in both."""
+    walker.walk("000-a-job-on-another-cluster.md")
+
+
+def test_ten_replicas_are_five_in_each_of_two_clusters(walker: Walker):
+    """A1-02, A1-08, A1-09, A1-10, A1-11, A1-13: ten on each side of the border, equal addresses."""
+    walker.walk("001-ten-replicas-over-two.md")
+
+
+def test_a_taint_keeps_off_who_does_not_tolerate_it(walker: Walker):
+    """A2-04, A2-06, A2-07, A2-08, A2-10: the pod of the post, and its twin that waits."""
+    walker.walk("002-a-taint-and-its-toleration.md")
+
+
+def test_an_autoscaler_makes_the_node_that_a_pod_waits_for(walker: Walker):
+    """A4-10, A4-11, A4-13: Pending, told why, a node joins, Running."""
+    walker.walk("004-a-node-from-an-autoscaler.md")

@@ -1,0 +1,1 @@
+"""The pages of `docs/walkthroughs` as tests: read, run in order, and compared."""

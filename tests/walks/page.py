@@ -1,0 +1,108 @@
+"""What a walkthrough says is done: its files, and its commands with what they print. Pure.
+
+A fenced block `yaml NAME` is a file of that name. In a block `console` a line that begins with `$ `
+is a command, lines that begin with `> ` go on with it, and what follows is what it prints: `...`
+stands for anything within a line, and alone for any lines. Words are compared and not the gaps
+between them, as columns are as wide as their names. Other blocks are for people. Hazard: a block
+that is read as nothing would be a promise that nobody keeps, so that what is malformed is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+ANYTHING = "..."
+_FENCE = re.compile(r"^```(.*)$")
+_FOR_PEOPLE = ("", "sh", "text", "yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that a reader writes."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that a reader types."""
+
+    line: int
+    """Where it stands, counted from one."""
+    text: str
+    shown: tuple[str, ...]
+    """What it prints; none: that is not looked at."""
+
+
+def steps(text: str) -> list[File | Command]:
+    """Return what is to be done, in its order. Raises ValueError for a block that says nothing."""
+    found: list[File | Command] = []
+    for number, kind, lines in _blocks(text):
+        word, _, name = kind.partition(" ")
+        if word == "console":
+            found += _commands(number, lines)
+        elif name and word == "yaml":
+            found.append(File(name, "\n".join(lines) + "\n"))
+        elif kind not in _FOR_PEOPLE:
+            raise ValueError(f"line {number}: a block of the kind {kind!r} is not known")
+    return found
+
+
+def is_shown(printed: str, shown: Sequence[str]) -> bool:
+    """Tell whether a command printed what the page shows."""
+    return not shown or _lines_match(printed.rstrip("\n").splitlines(), list(shown))
+
+
+def _blocks(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield each fenced block: the line of its fence, its kind, its lines."""
+    begun: tuple[int, str, list[str]] | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        fence = _FENCE.match(line)
+        if fence is None:
+            if begun is not None:
+                begun[2].append(line)
+        elif begun is None:
+            begun = (number, fence[1].strip(), [])
+        else:
+            yield begun
+            begun = None
+    if begun is not None:
+        raise ValueError(f"line {begun[0]}: the block does not end")
+
+
+def _commands(fence: int, lines: Sequence[str]) -> Iterator[Command]:
+    at, typed, shown = 0, "", list[str]()
+    for number, line in enumerate(lines, start=fence + 1):
+        if line.startswith("$ "):
+            if at:
+                yield Command(at, typed, tuple(shown))
+            at, typed, shown = number, line.removeprefix("$ "), []
+        elif not at:
+            raise ValueError(f"line {number}: a console begins with a command")
+        elif line.startswith("> ") and not shown:
+            typed += "\n" + line.removeprefix("> ")
+        else:
+            shown.append(line)
+    if not at:
+        raise ValueError(f"line {fence}: a console without a command")
+    yield Command(at, typed, tuple(shown))
+
+
+def _lines_match(printed: Sequence[str], shown: Sequence[str]) -> bool:
+    if not shown:
+        return not printed
+    if shown[0].strip() == ANYTHING:
+        return any(_lines_match(printed[at:], shown[1:]) for at in range(len(printed) + 1))
+    return (
+        bool(printed)
+        and _line_matches(printed[0], shown[0])
+        and _lines_match(printed[1:], shown[1:])
+    )
+
+
+def _line_matches(printed: str, shown: str) -> bool:
+    pattern = re.escape(" ".join(shown.split())).replace(re.escape(ANYTHING), ".*")
+    return re.fullmatch(pattern, " ".join(printed.split())) is not None
