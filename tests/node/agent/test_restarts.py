@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,7 +125,7 @@ def test_a_runtime_that_restarts_ends_what_was_open(rig, pods, cluster, runtime)
 
 
 @pytest.fixture
-def rotation(cluster: Cluster, kubelet: str) -> Iterator[None]:
+def rotation(rig: Rig, pods: Any, cluster: Cluster, kubelet: str) -> Iterator[None]:
     """Have the node's kubelet rotate logs every few seconds, and no longer afterwards."""
     path = cluster.places.space("node-1") / "config" / "kubelet.json"
     before = path.read_text()
@@ -133,7 +134,11 @@ def rotation(cluster: Cluster, kubelet: str) -> Iterator[None]:
         cluster.stop(kubelet)
         path.write_text(configuration)
         cluster.start(kubelet)
-        cluster.wait_until_ready()
+        # The node goes on being Ready for a while; a kubelet has no pods before it has seen them.
+        until(
+            lambda: rig.tenant.kubectl.call("exec", "tool", "--", "true").code == 0,
+            "the kubelet serves again",
+        )
 
     restart(json.dumps({**json.loads(before), **ROTATING}))
     yield
