@@ -41,7 +41,7 @@ async def make_agent(far: Far, name: str, address: str) -> None:  # noqa: F811
 
 
 async def test_the_node_of_a_target_leads_to_its_agent(far: Far):  # noqa: F811
-    """To the newest that is ready; without one it has no address."""
+    """A2-03: to the newest that is ready; without one it has no address."""
     await far.granted()
 
     async def addresses() -> list[tuple[str, str]]:
