@@ -13,7 +13,7 @@ from syncer.flows import candidates
 from syncer.flows.away import REASON
 from syncer.keys import HOME
 from syncer.patrol import Patrol
-from syncer.targets import AWAY_SECONDS
+from syncer.target import AWAY_SECONDS
 from tests.unit.syncer.sessions import TENANT
 from tests.unit.syncer.test_seats import Split, key_of
 
