@@ -303,6 +303,8 @@ async def test_a_grant_that_comes_back_opens_the_node_again(stage: Stage):
 
 
 async def test_the_nodes_lease_is_renewed_by_answers_alone(stage: Stage):
+    """V-01, V-02."""
+
     def renewed() -> str:
         lease = stage.get(stage.above, resources.LEASES, "target-c2", "kube-node-lease")
         return str(lease["spec"]["renewTime"]) if lease is not None else ""
