@@ -118,6 +118,7 @@ async def test_its_node_has_a_lease_that_ends_with_its_answers(
     far: Far,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ):
+    """V-01, V-02."""
     monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
     monkeypatch.setattr(target_leases, "RENEW_SECONDS", 0.3)
     await far.granted()

@@ -305,6 +305,7 @@ async def test_a_grant_that_comes_back_opens_the_node_again(stage: Stage):
 async def test_the_nodes_lease_is_renewed_by_answers_alone(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ):
+    """V-01, V-02."""
     monkeypatch.setattr("syncer.outposts.AWAY_SECONDS", 0.1)
 
     def renewed() -> str:
