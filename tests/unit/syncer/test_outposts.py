@@ -349,6 +349,7 @@ async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     monkeypatch.setattr(outposts_module, "AWAY_SECONDS", 0.05)
     target.problem = "silent"
     yard.targets._tell()
+    await asyncio.sleep(0.02)
     target.problem = ""
     yard.targets._tell()
     await asyncio.sleep(0.1)
