@@ -66,6 +66,28 @@ def test_a_wrong_call_ends_with_2_and_says_why(words, told, monkeypatch, tmp_pat
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("create", "", "-f", "x", "-o", "y"),
+        ("create", "", "--cluster-version", "v"),
+        ("get", ""),
+        ("get", "", "-A"),
+        ("kubeconfig", ""),
+        ("delete", "", "--ignore-not-found"),
+        ("confirm-deletes", ""),
+        ("target", "join", "", "--target-context", "x"),
+        ("target", "doctor", ""),
+        ("target", "leave", ""),
+    ],
+)
+def test_an_empty_name_is_no_name_and_not_all(words, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    done = invoke(*words)
+    assert done.stderr.startswith("error: NAME is empty; give "), done.stderr
+    assert (done.exit_code, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
     ("stdin", "told"),
     [
         ("kind: [", "standard input is not YAML or JSON: line 1, column 8"),
