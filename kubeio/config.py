@@ -25,6 +25,7 @@ _CLUSTER_FIELDS = frozenset(
     {"server", "certificate-authority-data", "tls-server-name", "extensions"}
 )
 _USER_FIELDS = frozenset({"client-certificate-data", "client-key-data", "token", "extensions"})
+_CONTEXT_FLAG = "--context"
 _PLUGINS = {"exec": "command", "auth-provider": "name"}
 """With a field that each has."""
 _MISSHAPEN = (AttributeError, LookupError, TypeError, ValueError)
@@ -78,7 +79,8 @@ def secret_kubeconfig(
     last two may be said here instead. Raises CredentialsProblem with a sentence that names the
     field.
     """
-    cluster, user = _chosen(kubeconfig.parse(content), context, server=server)
+    document = kubeconfig.parse(content)
+    cluster, user = _chosen(document, document.context(context), server=server)
     _refuse_others(cluster, _CLUSTER_FIELDS)
     _refuse_others(user, _USER_FIELDS)
     ca = cluster.inline("certificate-authority-data")
@@ -104,13 +106,17 @@ async def super_endpoint(path: str = "", context: str = "") -> Endpoint:
     return await user_kubeconfig(path, context) if path else in_cluster()
 
 
-async def user_kubeconfig(path: str = "", context: str = "") -> Endpoint:
+async def user_kubeconfig(
+    path: str = "", context: str = "", *, context_flag: str = _CONTEXT_FLAG
+) -> Endpoint:
     """Return the endpoint of a person's kubeconfig, as kubectl would find it.
 
-    An empty path means $KUBECONFIG, else ~/.kube/config; an empty context the current one. Login
-    plugins are run by the kubernetes library, which must then be installed.
+    An empty path means $KUBECONFIG, else ~/.kube/config; an empty context the current one, and
+    `context_flag` is where a message says to name another. Login plugins are run by the kubernetes
+    library, which must then be installed.
     """
-    cluster, user = _chosen(_user_kubeconfig(path), context)
+    document = _user_kubeconfig(path)
+    cluster, user = _chosen(document, document.context(context, flag=context_flag))
     if cluster.fields.get("insecure-skip-tls-verify"):
         raise CredentialsProblem(
             f"{cluster.place()} says insecure-skip-tls-verify, which this program does not do; put"
@@ -143,7 +149,7 @@ async def user_kubeconfig(path: str = "", context: str = "") -> Endpoint:
 
 def context_namespace(path: str = "", context: str = "") -> str:
     """Return the namespace that a person's kubeconfig context names; empty when it names none."""
-    return _user_kubeconfig(path).context(context).text("namespace")
+    return _user_kubeconfig(path).context(context, flag=_CONTEXT_FLAG).text("namespace")
 
 
 def contexts(path: str = "") -> list[str]:
@@ -151,12 +157,11 @@ def contexts(path: str = "") -> list[str]:
     return list(_user_kubeconfig(path).lists["contexts"])
 
 
-def _chosen(document: Kubeconfig, context: str, *, server: str = "") -> tuple[Section, Section]:
-    """Return the cluster and the user of a context, the current one without a name."""
-    chosen = document.context(context)
-    cluster = document.named("clusters", chosen.text("cluster"))
-    user = chosen.text("user")
-    person = document.named("users", user) if user else Section(chosen.title, "users", {})
+def _chosen(document: Kubeconfig, context: Section, *, server: str = "") -> tuple[Section, Section]:
+    """Return the cluster and the user of a context."""
+    cluster = document.named("clusters", context.text("cluster"))
+    user = context.text("user")
+    person = document.named("users", user) if user else Section(context.title, "users", {})
     if not (server or cluster.text("server")):
         raise CredentialsProblem(f"{cluster.place()} names no server; add one")
     return cluster, person

@@ -27,6 +27,8 @@ _LISTS: Mapping[str, tuple[str, str]] = {
     "contexts": ("context", "cluster"),
 }
 """Each list, with what its entries hold beside a name, and a field of that."""
+_SHOWN = 20
+"""Contexts that a message names."""
 _ODD_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What YAML's own types raise, as for a date in a month that there is not."""
 
@@ -101,12 +103,20 @@ class Kubeconfig:
             raise CredentialsProblem(f"{self.title} has no {_LISTS[many][0]} {name!r} in {many}")
         return found
 
-    def context(self, name: str = "") -> Section:
-        """Return a context, the current one without a name. Raises CredentialsProblem."""
-        wanted = name or self.current
-        if not wanted:
-            raise CredentialsProblem(f"{self.title} has no current-context; name a context")
-        return self.named("contexts", wanted)
+    def context(self, name: str = "", *, flag: str = "") -> Section:
+        """Return a context, the current one without a name. Raises CredentialsProblem.
+
+        `flag` is how a person names one, and is told what there is; nobody is about a Secret.
+        """
+        wanted, there = name or self.current, self.lists["contexts"]
+        if wanted and wanted in there:
+            return there[wanted]
+        missing = f"context {wanted!r}" if wanted else "current-context"
+        remedy = "name a context that it has"
+        if flag:
+            shown = ", ".join([*there][:_SHOWN]) + (", ..." if len(there) > _SHOWN else "")
+            remedy = f"give {flag} NAME, with one of: {shown}" if there else "it has no contexts"
+        raise CredentialsProblem(f"{self.title} has no {missing}; {remedy}")
 
 
 def parse(content: bytes, title: str = UNNAMED) -> Kubeconfig:
@@ -153,7 +163,9 @@ def _document(content: bytes, title: str) -> dict[str, Any]:
         document = yaml.load(content, Loader=_Loader)  # noqa: S506 - a SafeLoader, see below
     except (yaml.YAMLError, RecursionError, *_ODD_VALUES) as problem:
         # The parser's own message quotes the text around the fault, which may be a key.
-        raise CredentialsProblem(f"{title} is not the YAML of one document") from problem
+        mark = getattr(problem, "problem_mark", None)
+        where = f"; see line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise CredentialsProblem(f"{title} is not the YAML of one document{where}") from problem
     if not isinstance(document, dict) or document.get("kind", "Config") != "Config":
         raise CredentialsProblem(f"{title} is not an object of kind Config")
     return document
@@ -164,5 +176,6 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not taken")
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases are not taken", problem_mark=mark)
         return super().compose_node(parent, index)

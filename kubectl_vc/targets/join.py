@@ -28,6 +28,7 @@ from tenancy import conditions, super_clusters
 from tenancy.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SUPER_CLUSTERS
 
 AGENT = "kubectl-vc"
+CONTEXT_FLAG = "--target-context"
 TOKEN_SECONDS = 30.0
 """How long the other cluster may take to write a token into its Secret."""
 END_SECONDS = 60.0
@@ -60,7 +61,9 @@ async def run(
 ) -> None:
     """Join, and wait until vc-manager finds the cluster usable."""
     manifests.checked_name(wish.name)
-    endpoint = await config.user_kubeconfig(wish.kubeconfig, wish.context)
+    endpoint = await config.user_kubeconfig(
+        wish.kubeconfig, wish.context, context_flag=CONTEXT_FLAG
+    )
     shown = _as_seen_from_here(endpoint, wish)
     async with (
         connected(access) as connection,

@@ -59,7 +59,9 @@ async def run(
             await _delete(here, SECRETS, secret, dry_run=dry_run)
             terminal.say(f"secret/{secret['metadata']['name']} {done}")
         if wish.kubeconfig or wish.context:
-            endpoint = await config.user_kubeconfig(wish.kubeconfig, wish.context)
+            endpoint = await config.user_kubeconfig(
+                wish.kubeconfig, wish.context, context_flag=join.CONTEXT_FLAG
+            )
             async with Client(endpoint, user_agent=join.AGENT) as there:
                 with join.in_target():
                     await _clear(there, plan, terminal, dry_run=dry_run)

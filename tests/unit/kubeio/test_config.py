@@ -229,6 +229,44 @@ def test_a_value_that_yaml_itself_cannot_make_is_a_sentence(value):
         config.tenant_kubeconfig(f"current-context: {value}".encode())
 
 
+async def test_the_files_are_named(tmp_path, monkeypatch):
+    """And the contexts that there are, and the flag that names one."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(_bytes(_document(**{"current-context": ""})))
+    two.write_bytes(_bytes(_document(clusters=[None])))
+    monkeypatch.setenv("KUBECONFIG", f"{one}:{two}")
+    with pytest.raises(CredentialsProblem, match=rf"^{two}: clusters\[0\] is no object"):
+        await config.user_kubeconfig()
+    other = _document(contexts=[{"name": "y"}, {"name": "x"}], **{"current-context": ""})
+    two.write_bytes(_bytes(other))
+    with pytest.raises(CredentialsProblem, match=f"^{one} and {two} has no current-context; give"):
+        await config.user_kubeconfig()
+    with pytest.raises(CredentialsProblem, match=r"context 'z'; give --context NAME, .*: y, x$"):
+        await config.user_kubeconfig("", "z")
+    with pytest.raises(CredentialsProblem, match="give --other NAME"):
+        await config.user_kubeconfig(str(one), "z", context_flag="--other")
+    one.write_bytes(_bytes(_document(contexts=[])))
+    with pytest.raises(CredentialsProblem, match="it has no contexts"):
+        await config.user_kubeconfig(str(one))
+
+
+async def test_broken_yaml_is_told_with_line_and_column(tmp_path):
+    (tmp_path / "config").write_text("kind: Config\nusers: [sesame: {\n")
+    with pytest.raises(CredentialsProblem, match=f"^{tmp_path}/config .*line 3, column 1$"):
+        await config.user_kubeconfig(str(tmp_path / "config"))
+    (tmp_path / "config").write_text("a: &a x\nb: *a\n")
+    with pytest.raises(CredentialsProblem, match=r"line 2, column 4$"):
+        await config.user_kubeconfig(str(tmp_path / "config"))
+
+
+def test_the_contexts_of_a_secret_are_not_told():
+    content = _bytes(_document(contexts=[{"name": "sesame"}]))
+    with pytest.raises(CredentialsProblem) as raised:
+        config.secret_kubeconfig(content, context="z")
+    assert "has no context 'z'" in str(raised.value)
+    assert "sesame" not in str(raised.value)
+
+
 async def test_the_named_context_wins(tmp_path):
     document = _document()
     document["contexts"].append({"name": "y", "context": {"cluster": "c"}})
