@@ -59,7 +59,7 @@ def parse(content: bytes, source: str) -> Manifest:
     """Return what YAML or JSON text asks for. Raises CliProblem."""
     where = _named(source)
     documents = _documents(content, where)
-    found = [_object(each, where) for each in _flat(documents)]
+    found = [_object(each, where) for each in _flat(documents, where)]
     tenants = [each for each in found if each["kind"] == VIRTUAL_CLUSTERS.kind]
     versions = [each for each in found if each["kind"] == CLUSTER_VERSIONS.kind]
     if len(tenants) != 1:
@@ -189,11 +189,14 @@ def _fetch(url: str) -> bytes:
     return content
 
 
-def _flat(documents: Sequence[Any]) -> list[Any]:
+def _flat(documents: Sequence[Any], where: str) -> list[Any]:
     flat: list[Any] = []
     for each in documents:
         is_list = isinstance(each, dict) and each.get("kind") == "List"
-        flat += (each.get("items") or []) if is_list else [each]
+        items = each.get("items") or [] if is_list else [each]
+        if not isinstance(items, list):
+            raise CliProblem(f"{where}: items of the List is no list; write each object with a -")
+        flat += items
     return flat
 
 
