@@ -102,8 +102,7 @@ def placed(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dic
     chosen = written or namespace
     if not names.is_dns_label(chosen):
         raise CliProblem(
-            f"metadata.namespace: {chosen!r} is not a DNS label; use at most 63 lower-case letters,"
-            " digits and hyphens"
+            f"metadata.namespace: {chosen!r} is not a DNS label; use {names.LABEL_RULE}"
         )
     try:
         names.root_namespace(chosen, metadata["name"], "")
@@ -232,11 +231,13 @@ def _object(document: Any, where: str) -> Mapping[str, Any]:
 
 def _checked(manifest: Manifest, where: str) -> Manifest:
     wanted = manifest.virtual_cluster["spec"].get("clusterVersionName")
-    if not isinstance(wanted, str) or not wanted:
+    if wanted is None or wanted == "":
         raise CliProblem(
-            f"{where}: spec.clusterVersionName is missing or no text; name a ClusterVersion (see"
-            " them with `kubectl get clusterversions`)"
+            f"{where}: spec.clusterVersionName is missing; name a ClusterVersion (see them with"
+            " `kubectl get clusterversions`)"
         )
+    if not isinstance(wanted, str):
+        raise CliProblem(f"{where}: spec.clusterVersionName is no text; quote it")
     _refuse_no_name(wanted, f"{where}: spec.clusterVersionName")
     given = manifest.cluster_version
     if given is not None and given["metadata"]["name"] != wanted:

@@ -38,7 +38,7 @@ async def run(
     access: Access, terminal: Terminal, wish: Wish, *, ignore_not_found: bool, dry_run: bool
 ) -> None:
     """Remove the SuperCluster, its Secret and the account."""
-    manifests.checked_name(wish.name)
+    manifests.checked_name(wish.name, home="it cannot leave")
     done = "would be deleted" if dry_run else "deleted"
     async with connected(access) as connection:
         here = connection.super_client

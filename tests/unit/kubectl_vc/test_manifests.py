@@ -89,7 +89,8 @@ def test_a_key_that_is_given_twice_is_refused():
         (TENANT.replace("shop", "123"), "metadata.namespace of the VirtualCluster is no text"),
         (TENANT.replace("spec:", "specs:"), "spec of the VirtualCluster web is missing"),
         (TENANT.replace("clusterVersionName", "version"), "spec.clusterVersionName is missing"),
-        (TENANT.replace("v1.36", "1.36"), "spec.clusterVersionName is missing or no text"),
+        (TENANT.replace("v1.36", "1.36"), "spec.clusterVersionName is no text; quote it"),
+        (TENANT.replace("v1.36", "''"), "spec.clusterVersionName is missing; name"),
         (
             f"{TENANT}---{VERSION}".replace("metadata: {name: v1.36}", "metadata: {name: other}"),
             (
