@@ -20,10 +20,10 @@ WORKERS := $(shell echo $$(($$(nproc) + 1)))
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check format generate unit properties integration node test thorough slow conformance mutants up demo down push bench bench-all clean
+.PHONY: help setup check format generate unit properties agent-properties integration node test thorough slow conformance mutants up demo down push bench bench-all clean
 
 help: ## list the tasks
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
 
 .venv/ready: requirements.lock pyproject.toml
 	@./tests/testbed/python-venv "$(PYTHON)"
@@ -65,6 +65,11 @@ unit: .venv/ready ## pure tests
 
 properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
 	@$(PYTEST) -n auto -m 'not thorough' tests/properties
+
+agent-properties: .venv/ready ## the node agent's properties at full length, as docs/reliability.md has them; half an hour (SEED=1: that seed)
+	@for each in targets certificates frames cuts; do \
+		$(BIN)/python -m tests.properties.agent $$each $(if $(SEED),--seed $(SEED)); \
+	done
 
 integration: .venv/ready ## tests with real etcd and API servers
 	@$(PYTEST) -n auto --dist loadfile -m 'not thorough' tests/chart tests/integration \

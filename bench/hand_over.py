@@ -17,8 +17,7 @@ from pathlib import Path
 from bench import rig, shipped
 from bench.figures import spread
 from tests.drills.drills import Options
-from tests.drills.run import run
-from tests.support.replicas import GOAL
+from tests.drills.run import GOAL, run
 
 
 def arguments() -> argparse.Namespace:

@@ -206,6 +206,9 @@ Expires = Annotated[
         help="Use a token that ends after this time, such as 720h; else one that lasts.",
     ),
 ]
+Drain = Annotated[
+    bool, typer.Option("--drain", help="Take it from all tenants first, and wait for their pods.")
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Write nothing; print what would be written where.")
 ]

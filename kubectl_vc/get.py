@@ -45,7 +45,7 @@ async def run(access: Access, terminal: Terminal, *, name: str, form: Format) ->
             return
         now = datetime.now(UTC)
         terminal.say(listing.table([body], now=now, everywhere=False, form=form))
-        terminal.say(conditions_table(body, now))
+        terminal.say(conditions_table(body, now) + targets_table(body))
         try:
             found = await _super_side(super_client, specs.parse_virtual_cluster(body).tenant)
         except errors.Forbidden as problem:
@@ -70,6 +70,15 @@ def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
         for each in sorted(found, key=lambda each: readiness.place(each["type"]))
     ]
     return "\n" + output.table(("condition", "status", "reason", "since", "message"), rows)
+
+
+def targets_table(body: Mapping[str, Any]) -> str:
+    """Return the other super clusters in which it may have something; empty without any."""
+    rows = [
+        (str(each.get("name") or ""), str(each.get("phase") or ""), str(each.get("pods", "")))
+        for each in (body.get("status") or {}).get("targets") or ()
+    ]
+    return "\n" + output.table(("target", "phase", "pods"), rows) if rows else ""
 
 
 def super_tables(found: SuperSide, now: datetime) -> str:

@@ -16,6 +16,7 @@ from kubectl_vc.problems import UsageProblem
 
 MANAGER_NAMESPACE = "vc-manager"
 ONE_MINUTE = 60.0
+FIVE_MINUTES = 300.0
 
 app = typer.Typer(
     help="Clusters that are to run pods of tenants.",
@@ -102,6 +103,19 @@ async def doctor(
 
 @app.command()
 @on_super_cluster
+async def confirm(*, access: Access, name: flags.TargetName) -> None:
+    """Say that pods which are missing in a cluster are gone for good.
+
+    While many are missing at once, or another cluster answers, none of them counts as lost. After
+    this they do, and their controllers make others.
+    """
+    from kubectl_vc.targets import confirm as verb
+
+    await verb.run(access, terminal(), name=name)
+
+
+@app.command()
+@on_super_cluster
 async def leave(
     *,
     access: Access,
@@ -110,11 +124,15 @@ async def leave(
     target_context: flags.TargetContext = "",
     manager_namespace: flags.ManagerNamespace = MANAGER_NAMESPACE,
     ignore_not_found: flags.IgnoreNotFound = False,
+    drain: flags.Drain = False,
+    timeout: flags.Timeout = FIVE_MINUTES,
     dry_run: flags.DryRun = False,
 ) -> None:
     """Forget another cluster, and remove the account there.
 
-    Refused while a VirtualCluster names it. Without a kubeconfig of the other cluster, what is left
+    Refused while a VirtualCluster names it, or has something there. With --drain it is taken from
+    all of them first: their pods are evicted as their budgets let them, what is left is told, and
+    the cluster leaves once nothing is. Without a kubeconfig of the other cluster, what is left
     there is told.
     """
     from kubectl_vc.targets import leave as verb
@@ -127,6 +145,8 @@ async def leave(
             kubeconfig=target_kubeconfig,
             context=target_context,
             namespace=manager_namespace,
+            drains=drain,
+            seconds=timeout,
         ),
         ignore_not_found=ignore_not_found,
         dry_run=dry_run,

@@ -84,8 +84,11 @@ class Reflector:
         has_bookmarks: bool = True,
         backoff: Backoff | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        most: int | None = None,
     ) -> None:
         """Make nothing happen yet; `side` is the bounded metric label, `super` or `tenant`.
+
+        `most` bytes of a list are kept; without, as many as the server has. A longer one fails.
 
         `reduce` returns what of an entry is kept, where that is not all. `has_bookmarks` is False
         for Events, which API servers keep out of their watch cache: silence means nothing then.
@@ -113,6 +116,7 @@ class Reflector:
         self._seconds = _WATCH_SECONDS if has_bookmarks else _UNMARKED_SECONDS
         self._backoff = backoff or Backoff(base=0.5, ceiling=30.0)
         self._sleep = sleep
+        self._most = most
         self._resume = ""
         self._told = ""
         self._in_doubt = False
@@ -235,6 +239,7 @@ class Reflector:
         seconds = random.randint(*self._seconds)  # noqa: S311 - spreads reconnects, no secret
         started = loop.time()
         found: dict[Key, Entry] | None = {} if initial else None
+        size = 0
         await self._turns.fresh()  # a start opens hundreds, each with a handshake
         async with self._client.watch(
             self.resource,
@@ -252,7 +257,8 @@ class Reflector:
                 if found is None:
                     self._take(event)
                 elif event.type != "BOOKMARK":
-                    self._collect(found, event)
+                    size += self._collect(found, event)
+                    self._check_size(size)
                 else:
                     mark = _BOOKMARK.decode(event.raw).metadata
                     if stream.INITIAL_EVENTS_END in (mark.annotations or {}):
@@ -269,13 +275,15 @@ class Reflector:
 
     async def _page_list(self) -> None:
         found: dict[Key, Entry] = {}
-        token, barren = "", 0
+        token, barren, size = "", 0, 0
         while True:
             known = len(found)
             page = await self._page(token, limit=PAGE if self._reduce is None else _PAGE_OF_LARGE)
             for item in page.items or ():
                 entry = self._kept(item)
                 found[entry.key] = entry
+                size += len(entry.body)
+                self._check_size(size)
                 if self._is_turn_over():
                     await asyncio.sleep(0)
             token = page.metadata.token
@@ -336,14 +344,21 @@ class Reflector:
         entry = parse(raw, api_version=resource.api_version, kind=resource.kind)
         return entry if self._reduce is None else self._reduce(entry)
 
-    def _collect(self, found: dict[Key, Entry], event: stream.Event) -> None:
+    def _check_size(self, size: int) -> None:
+        """Give a list up that nobody could hold."""
+        if self._most is not None and size > self._most:
+            raise errors.Unavailable(f"the list has more than {self._most} bytes")
+
+    def _collect(self, found: dict[Key, Entry], event: stream.Event) -> int:
+        """Take an event of a streamed list in; returns how many bytes of it are kept."""
         if not self.store.keeps:
-            return  # what was there before is no news, and nobody would hold it
+            return 0  # what was there before is no news, and nobody would hold it
         entry = self._kept(event.raw)
         if event.type == "DELETED":
             found.pop(entry.key, None)
         else:
             found[entry.key] = entry
+        return len(entry.body)
 
     def _advance(self, resource_version: str, *, restart: bool = False) -> None:
         if not resource_version:

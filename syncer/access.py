@@ -128,8 +128,15 @@ SUPER_ACCESS: tuple[Access, ...] = (
     Access(
         "tenancy.x-k8s.io",
         ("superclusters",),
-        ("list", "watch"),
-        "Which other clusters there are; their Secrets are read in the components' namespace.",
+        ("list", "watch", "patch"),
+        "Which other clusters there are; their Secrets are read in the components' namespace. Patch"
+        " takes a confirmation off once it was used.",
+    ),
+    Access(
+        "tenancy.x-k8s.io",
+        ("superclusters/status",),
+        ("patch",),
+        "The conditions Followed and LossesHeld, by server-side apply.",
     ),
     Access(
         "coordination.k8s.io",
@@ -171,6 +178,12 @@ TENANT_ACCESS: tuple[Access, ...] = (
     ),
     Access("", ("persistentvolumes/status",), ("patch",), "And how they are."),
     Access("", ("pods/binding",), ("create",), "A pod is bound to the node its twin runs on."),
+    Access(
+        "",
+        ("pods/eviction",),
+        ("create",),
+        "Pods leave a super cluster that is granted no more, as their budgets let them.",
+    ),
     Access("", ("configmaps",), ("create",), "The ConfigMap by which the store is known again."),
     Access(
         "",
@@ -198,6 +211,13 @@ TENANT_ACCESS: tuple[Access, ...] = (
         ("ipaddresses",),
         ("list", "watch", "create", "delete"),
         "Addresses that are taken below are reserved.",
+    ),
+    Access(
+        "coordination.k8s.io",
+        ("leases",),
+        ("create", "patch"),
+        "Since when a node's cluster answers, renewed with each answer, where a node stands for a"
+        " whole other cluster.",
     ),
     Access("", ("events",), ("get", "create", "patch"), "What became of an object, and why."),
 )

@@ -99,7 +99,9 @@ def is_said(live: Sequence[Mapping[str, Any]], wanted: Sequence[Condition]) -> b
     return True
 
 
-async def say_targets(super_client: Client, entry: Entry, names: Sequence[str]) -> None:
+async def say_targets(
+    super_client: Client, entry: Entry, listed: Sequence[Mapping[str, Any]]
+) -> None:
     """Write in which other super clusters there may be something of a tenant, one list as a whole.
 
     Under a name of its own, as the conditions are applied without it.
@@ -108,7 +110,7 @@ async def say_targets(super_client: Client, entry: Entry, names: Sequence[str]) 
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": VIRTUAL_CLUSTERS.kind,
         "metadata": {"name": entry.name, "namespace": entry.namespace, "uid": entry.uid},
-        "status": {"targets": [{"name": name} for name in names]},
+        "status": {"targets": [*listed]},
     }
     await super_client.apply(
         VIRTUAL_CLUSTERS, body, field_manager=f"{marks.SYNCER}-targets", subresource="status"

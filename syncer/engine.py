@@ -21,11 +21,12 @@ from syncer.flows import (
     pods,
     services,
     store,
+    target_leases,
     target_nodes,
     tokens,
     volumes,
 )
-from syncer.keys import ADDRESS, EVENT, HOME, NODE, PLACEMENT, STORE, TOKEN, VOLUME, Key
+from syncer.keys import ADDRESS, EVENT, HOME, LEASE, NODE, PLACEMENT, STORE, TOKEN, VOLUME, Key
 from syncer.kinds import Kind, Life
 from syncer.mirrors import MIRRORS
 from syncer.session import Session, Sessions
@@ -51,6 +52,7 @@ _BY_KEY: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
 _BY_KEY_AT_TARGETS: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
     TOKEN: tokens.reconcile,
     EVENT: events.reconcile,
+    LEASE: target_leases.reconcile,
     NODE: target_nodes.reconcile,
 }
 _NO_SESSIONS: Mapping[str, Session] = {}

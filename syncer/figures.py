@@ -11,7 +11,7 @@ from typing import Protocol
 
 from syncer.expectations import Side
 from syncer.keys import Key
-from telemetry.metrics import SyncMetrics, watch_tenants
+from telemetry.metrics import SyncMetrics, watch_targets, watch_tenants
 
 _DIRECTIONS = {Side.SUPER: "down", Side.TENANT: "up"}
 _SIDES = {Side.SUPER: "super", Side.TENANT: "tenant"}
@@ -28,6 +28,26 @@ class Engaged(Protocol):
     @property
     def holds_deletes(self) -> bool:
         """Whether the brake is on."""
+
+
+class Held(Protocol):
+    """What of a muster is told in numbers."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is concluded from what is missing, of all tenants or of one."""
+
+
+class Followed(Protocol):
+    """What of a target is told in numbers."""
+
+    is_ready: bool
+    problem: str
+    behind: str
+
+    @property
+    def muster(self) -> Held:
+        """What is missing there."""
 
 
 class Figures:
@@ -95,3 +115,37 @@ class TenantCounts:
     def deletes_held(self) -> float:
         """Count the tenants whose deletes wait for a word of the super admin."""
         return sum(link.holds_deletes for link in self._links.values())
+
+
+class TargetCounts:
+    """How many other super clusters there are, and of how many something is true."""
+
+    def __init__(self, followed: Mapping[str, Followed], declared: Callable[[], int]) -> None:
+        """`declared` counts the SuperClusters that should be followed."""
+        self._followed = followed
+        self._declared = declared
+        watch_targets(
+            {
+                "declared": self.declared,
+                "not_followed": self.not_followed,
+                "away": self.away,
+                "losses_held": self.losses_held,
+            }
+        )
+
+    def declared(self) -> float:
+        """Count the SuperClusters but the home cluster's."""
+        return self._declared()
+
+    def not_followed(self) -> float:
+        """Count those whose caches are not complete, or not kept up."""
+        followed = self._followed.values()
+        return self._declared() - sum(each.is_ready and not each.behind for each in followed)
+
+    def away(self) -> float:
+        """Count those that do not answer."""
+        return sum(bool(target.problem) for target in self._followed.values())
+
+    def losses_held(self) -> float:
+        """Count those of which too much is missing to conclude anything."""
+        return sum(target.muster.is_held for target in self._followed.values())

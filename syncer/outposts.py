@@ -7,7 +7,9 @@ for it; and it goes on naming it until nothing is left.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, MutableMapping
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from typing import Any
 
 import structlog
 
@@ -21,13 +23,16 @@ from syncer.rejections import STUMBLES
 from syncer.seats import NOWHERE
 from syncer.session import Session
 from syncer.special import target_nodes
-from syncer.targets import AWAY_SECONDS, Target, Targets
+from syncer.target import AWAY_SECONDS, Target
+from syncer.targets import Targets
 from tenancy import marks
 from tenancy.names import NameProblemError
 from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
 from tenancy.super_clusters import HOME
 
 RETRY_SECONDS = 10.0
+TELL_SECONDS = 5.0
+"""How often it is written how many pods a tenant has in its targets, at most."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -50,13 +55,22 @@ class Outposts:
         self._own: dict[str, Session] = {}
         self._unwire: dict[str, Callable[[], None]] = {}
         self._away: frozenset[str] = frozenset()
+        self._held: frozenset[str] = frozenset()
         self._begun: set[str] = set()
         self._judged: object = None
         self.changed = asyncio.Event()
+        self._recount = asyncio.Event()
+        """Set a while after a pod came or went."""
+        self._counting: asyncio.TimerHandle | None = None
+        self._waking: dict[str, asyncio.TimerHandle] = {}
+        self._named: frozenset[str] = frozenset()
+        self._told: list[dict[str, Any]] | None = None
+        """What was written last; None: nothing yet."""
 
     async def run(self) -> None:
         """Keep them until cancelled, and end them then."""
         unsubscribe = self._targets.subscribe(self.changed.set)
+        self._link.seats.counted = self._count
         try:
             while True:
                 self.changed.clear()
@@ -65,12 +79,42 @@ class Outposts:
                 except STUMBLES as problem:  # or the tenant would have no more of them, unheard
                     _log.error("tenant.targets_stumbled", exc_info=problem)
                     is_done = False
-                seconds = None if is_done else RETRY_SECONDS
-                await _first(self.changed, seconds)
+                await self._told_until_changed(None if is_done else RETRY_SECONDS)
         finally:
             unsubscribe()
+            self._link.seats.counted = _nobody
+            for timer in (self._counting, *self._waking.values()):
+                if timer is not None:
+                    timer.cancel()
             for name in list(self._own):
                 self._forget(name)
+
+    def _count(self, name: str) -> None:
+        """A pod came or went: say so before long, and once for all that come meanwhile."""
+        if name != HOME and self._counting is None:
+            self._counting = asyncio.get_running_loop().call_later(TELL_SECONDS, self._counted)
+
+    def _wake_in(self, seconds: float, name: str) -> None:
+        """Have a target looked at again when its silence is to be told of, if it lasts."""
+        before = self._waking.pop(name, None)
+        if before is not None:
+            before.cancel()
+        self._waking[name] = asyncio.get_running_loop().call_later(seconds, self.changed.set)
+
+    def _counted(self) -> None:
+        self._counting = None
+        self._recount.set()
+
+    async def _told_until_changed(self, seconds: float | None) -> None:
+        """Wait for a change or for some time, and say meanwhile how many pods are where."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self.changed.is_set():
+                    await _any_of(self.changed, self._recount)
+                    if self._recount.is_set():
+                        self._recount.clear()
+                        if not await self._tell(self._named):
+                            self._count("")
 
     async def _look(self) -> bool:
         """Begin and end what is to be; tells whether all of it was done."""
@@ -107,6 +151,11 @@ class Outposts:
         self._look_again()
         for session in self._own.values():
             self._hear(session)
+        self._named = frozenset(wanted)
+        if is_said and not self._is_told(wanted, counts=False):
+            is_said = await self._tell(wanted)
+        elif is_said and not self._is_told(wanted):
+            self._count("")  # our own words come back as a change: at once would have no end
         is_left = wanted - set(granted)  # nobody tells when the last of it goes
         return is_said and not is_left and wanted >= (set(granted) & declared) - {HOME}
 
@@ -122,14 +171,17 @@ class Outposts:
         """Queue what is to be said of a target now; when it is back, everything once."""
         assert session.target is not None  # noqa: S101 - they are all of targets
         name, is_away = session.name, bool(session.target.problem)
+        is_held = session.target.muster.holds(session.tenant.uid)
         if is_away and name not in self._away:
+            self._wake_in(AWAY_SECONDS, name)
             for entry in session.stores["Pod"].list():
                 if session.pods.has(*entry.key):
                     key = session.key("Pod", *entry.key)
                     session.queue.add_after(key, AWAY_SECONDS, low=True)
-        elif not is_away and name in self._away:
+        elif not is_away and (name in self._away or (name in self._held and not is_held)):
             for key in session.all_keys():
                 session.add(key, low=True)
+        self._held = self._held | {name} if is_held else self._held - {name}
         self._away = self._away | {name} if is_away else self._away - {name}
         session.add(session.key(NODE, "", target_nodes.name_of(name)))
 
@@ -164,24 +216,54 @@ class Outposts:
         session = self._own.get(name)
         if session is None or session.target is None or session.target.problem:
             return False
+        if session.target.muster.holds(session.tenant.uid):
+            return False  # what is not there may come back
         shown = session.stores[NODE].get("", target_nodes.name_of(name))
         if shown is not None and marks.SUPER_CLUSTER in shown.annotations:
             return False  # its key takes it away, which ends with the session
         is_left = any(True for _ in session.super_cluster.owned_by(self._link.tenant.uid))
         return not is_left and not self._link.seats.is_any_at(name)
 
-    async def _say(self, names: set[str]) -> bool:
-        """Write where something of the tenant may be; tells whether that worked."""
+    async def _say(self, names: Collection[str]) -> bool:
+        """Write where something of the tenant may be, and how much; tells whether that worked."""
         tenant = self._link.tenant
         entry = _entry(self._link.home, tenant.namespace, tenant.name)
         if entry is None:
             return False
+        listed = [self._sentence(name) for name in sorted(names)]
         try:
-            await conditions.say_targets(self._link.home.client, entry, sorted(names))
+            await conditions.say_targets(self._link.home.client, entry, listed)
         except errors.KubeError as problem:
             _log.warning("tenant.targets_not_told", tenant=tenant.root, problem=str(problem))
+            self._told = None  # it may have been written all the same
             return False
+        self._told = listed
         return True
+
+    async def _tell(self, names: Collection[str]) -> bool:
+        """As `_say`, unless that is said already, or nothing is to be said any more."""
+        return self._cluster() is None or self._is_told(names) or await self._say(names)
+
+    def _is_told(self, names: Collection[str], *, counts: bool = True) -> bool:
+        """Tell whether that is said already, or all but `counts` of it.
+
+        What the cache shows may be older than what was written last.
+        """
+        told = self._told
+        cluster = self._cluster() if told is None else None
+        if cluster is not None:
+            told = [_listed(each.name, each.phase, each.pods) for each in cluster.status.targets]
+        wanted = [self._sentence(name) for name in sorted(names)]
+        if counts:
+            return wanted == told
+        return _uncounted(wanted) == _uncounted(told or [])
+
+    def _sentence(self, name: str) -> dict[str, Any]:
+        """Return what is said of one target."""
+        target, seats = self._targets.ready(name), self._link.seats
+        is_away = target is None or target.away_seconds() >= AWAY_SECONDS  # as its node says
+        phase = "Draining" if name not in seats.granted else "Away" if is_away else "Granted"
+        return _listed(name, phase, seats.pods_at(name))
 
     def _begin(self, target: Target) -> None:
         session = self._made(target)
@@ -217,10 +299,23 @@ def _entry(home: Home, namespace: str, name: str) -> Entry | None:
     return home.virtual_clusters.get(namespace, name)
 
 
-async def _first(changed: asyncio.Event, seconds: float | None) -> None:
-    """Wait for a change or for some time, whichever comes first."""
+def _nobody(_: str) -> None:
+    """Nobody counts any more."""
+
+
+def _listed(name: str, phase: str, pods: int) -> dict[str, Any]:
+    return {"name": name, "phase": phase, "pods": pods}
+
+
+def _uncounted(listed: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    return [(each["name"], each["phase"]) for each in listed]
+
+
+async def _any_of(*events: asyncio.Event) -> None:
+    """Wait until one of several is set."""
+    waiting = [asyncio.ensure_future(each.wait()) for each in events]
     try:
-        async with asyncio.timeout(seconds):
-            await changed.wait()
-    except TimeoutError:
-        return
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()

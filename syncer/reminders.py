@@ -56,6 +56,7 @@ class Reminders:
         self.compared: dict[Key, tuple[int, int]] = {}
         """Running pods that were found in step below, by what both sides said then."""
         self._clock = clock
+        self._renewed_at = float("-inf")
         self._events_due: dict[Key, float] = {}
         self._waiting: OrderedDict[Key, set[Key]] = OrderedDict()
         self._waiters = 0
@@ -106,6 +107,14 @@ class Reminders:
     def needed(self, key: Key) -> None:
         """Take note that something is needed: its lingering starts anew when it is not."""
         self._unused.pop(key, None)
+
+    def left_to_renew(self, seconds: float) -> float:
+        """Return after how long the node's lease is to be renewed, if every so many seconds."""
+        return self._renewed_at + seconds - self._clock()
+
+    def renewed(self) -> None:
+        """Take note that the node's lease is renewed now, or at least tried to be."""
+        self._renewed_at = self._clock()
 
     def saw_bound_twin_end(self, uid: str, *, was_deleting: bool, is_certain: bool) -> None:
         """Take note that the bound twin of a tenant pod with this UID is gone."""

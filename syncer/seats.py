@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kubeio import Object
 from kubeio.store import Entry
 from syncer.inventory import Inventory
 from syncer.keys import HOME
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
 
 NOWHERE = ""
 """The seat of a pod that has not been placed yet."""
+
+
+class Served(NamedTuple):
+    """A Service as far as it matters where its pods are."""
+
+    version: str
+    selector: Object
+    """A label selector; empty for a Service that selects nothing."""
+    seat: str
+    """Where all of its pods were when they were looked at; NOWHERE: they were not yet."""
 
 
 class _Taken(NamedTuple):
@@ -76,10 +87,17 @@ class Seats:
         self.untouched: Collection[str] = ()
         """Those of them in which there was nothing before we began, and is nothing yet."""
         self.twin_at = has_twin
+        self.spread: set[str] = set()
+        """UIDs of the Services of which it was told that they have pods in several."""
+        self.services: dict[str, Served] = {}
+        """What is known of the other Services whose pods were looked at, by UID."""
+        self.counted: Callable[[str], None] = lambda _: None
+        """Called with a super cluster that has a pod more or less."""
         self._follows = follows
         self._new: set[str] = set()
         self._taken: dict[str, _Taken] = {}
         self._peers: Counter[_Taken] = Counter()
+        self._pods: Counter[str] = Counter()
         self._leaving: dict[str, str] = {}
         self._promised: dict[str, Inventory] = {}
         self._trials: dict[str, Trial] = {}
@@ -131,6 +149,8 @@ class Seats:
         self.forget(pod.uid)
         taken = self._taken[pod.uid] = _Taken(name, controller_of(pod))
         self._peers[taken] += 1
+        self._pods[name] += 1
+        self.counted(name)
 
     def promise(self, uid: str, inventory: Inventory, requests: Amounts) -> None:
         """Count what a pod asks as taken where it was just seated."""
@@ -211,6 +231,8 @@ class Seats:
         taken = self._taken.pop(uid, None)
         if taken is not None:
             self._leave_peers(taken)
+            self._pods[taken.name] -= 1
+            self.counted(taken.name)
 
     def _leave_peers(self, taken: _Taken) -> None:
         self._peers[taken] -= 1
@@ -230,9 +252,20 @@ class Seats:
 
     def is_any_at(self, name: str) -> bool:
         """Tell whether any pod is seated in a super cluster, or on its way out of it."""
-        return name in self._leaving.values() or any(
-            taken.name == name for taken in self._taken.values()
-        )
+        return name in self._leaving.values() or self.pods_at(name) > 0
+
+    def is_any_besides(self, name: str) -> bool:
+        """Tell whether any pod is seated in another super cluster than this."""
+        return any(pods for seat, pods in self._pods.items() if seat != name)
+
+    def service_gone(self, uid: str) -> None:
+        """A Service is gone, and all that is remembered of it."""
+        self.spread.discard(uid)
+        self.services.pop(uid, None)
+
+    def pods_at(self, name: str) -> int:
+        """Count the pods that are seated in a super cluster."""
+        return self._pods[name]
 
     def _seen(self, pod: Entry) -> str:
         """Return where a pod was seated before we began; a bound pod never moves."""

@@ -13,7 +13,7 @@ from itertools import chain
 
 from kubeio.store import Entry, Store
 from kubeio.worker import Wait
-from syncer import decide, seats
+from syncer import decide, muster, seats
 from syncer.decide import SuperSide
 from syncer.deletion import Deletions
 from syncer.expectations import Expectations, Side, revision_of
@@ -30,7 +30,7 @@ from syncer.special import target_nodes
 from syncer.special.events import Budget
 from syncer.special.namespaces import is_at_level
 from syncer.supercluster import SuperCluster
-from syncer.targets import Target
+from syncer.target import Target
 from syncer.view import Away, Slice, TenantView
 from tenancy import marks
 from tenancy.policies import BASELINE, TenantPolicySpec
@@ -201,6 +201,8 @@ class Session:
 
     def start(self) -> None:
         """Work from now on, and on everything once."""
+        if self.target is not None:
+            muster.call(self)  # before anything is concluded
         self.is_ready = True
         for key in self.all_keys():
             self.queue.add(key, low=True)

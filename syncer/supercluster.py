@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kubeio import wire
 from kubeio.client import Client
 from kubeio.optional import OptionalReflector
 from kubeio.reflector import Reflector
@@ -53,7 +54,26 @@ AT_TARGETS: tuple[Resource, ...] = (
 """And in every other super cluster."""
 
 
+MOST_LIST_BYTES = wire.MAX_ANSWER_BYTES
+"""What may be kept of one list of a target, which may be anybody's: as much as one answer of any
+server may have. More than that is not followed, and its SuperCluster says so."""
+MOST_SIDES = 32
+"""Targets that metrics tell apart by name; those that come later are one."""
+
 _INDEXES = {INGRESSES.kind: {ingress_hosts.BY_HOST: ingress_hosts.hosts_named}}
+
+
+_sides: set[str] = set()
+
+
+def side_of(name: str, registration: str) -> str:
+    """Return what metrics call a super cluster: `super`, or `target-NAME` in a bounded number."""
+    if not registration:
+        return "super"
+    if name not in _sides and len(_sides) >= MOST_SIDES:
+        return "target-other"
+    _sides.add(name)
+    return f"target-{name}"
 
 
 def tenant_of(entry: Entry) -> Iterable[str]:
@@ -95,6 +115,8 @@ class SuperCluster:
         self.ranges = SuperRanges(self.nodes, self.service_cidrs)
         self.events = Store(keeps=False)  # each is told as it comes, and never looked up
         self._inventory: Inventory | None = None
+        self._side = side_of(name, registration)
+        self._most = MOST_LIST_BYTES if registration else None
         # Other clusters wait for their turn as tenants do: one that floods us is to keep nobody.
         is_home = not registration
         self._is_over = self.turns.portion(PORTION_SECONDS) if is_home else self.turns.is_over
@@ -119,9 +141,10 @@ class SuperCluster:
             self.client,
             resource,
             store,
-            side="super",
+            side=self._side,
             turns=self.turns,
             is_turn_over=self._is_over,
+            most=self._most,
             **options,
         )
 

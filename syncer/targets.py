@@ -10,9 +10,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,119 +18,31 @@ import structlog
 
 from kubeio import errors, secret_config
 from kubeio.backoff import Backoff
-from kubeio.endpoint import Endpoint, digest_of
 from kubeio.reflector import Reflector
 from kubeio.store import Entry, Store
 from kubeio.worker import Wait
-from syncer.anchor import Anchor
-from syncer.breaker import DEADLINE_SECONDS, GuardedClient
+from syncer import losses
+from syncer.figures import TargetCounts
 from syncer.home import Home
 from syncer.rejections import STUMBLES
 from syncer.supercluster import SuperCluster
+from syncer.target import Plan, Target
 from tenancy import conditions, super_clusters
 from tenancy.resources import SECRETS
 from tenancy.specs import SpecProblemError
-from tenancy.super_clusters import HOME, SecretRef, SuperClusterSpec, SuperClusterStatus
+from tenancy.super_clusters import (
+    HOME,
+    SYNCER_CONDITIONS,
+    SecretRef,
+    SuperClusterStatus,
+)
 
-CONNECTIONS = 16
-"""For the requests of all tenants to one target."""
-LOOK_SECONDS = 10.0
-"""How often a target is asked whether it is well."""
-AWAY_SECONDS = 40.0
-"""How long a target is silent before that is said of its node and its pods."""
+AGAIN_SECONDS = 10.0
+"""When a plan is looked at again that could not be read."""
 STEADY_SECONDS = 60.0
 """A target that was followed for so long was no failure; shorter times follow ever slower."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Plan:
-    """What a target's client is made of; the target is followed anew when its plan changes."""
-
-    name: str
-    registration: str
-    """UID of the SuperCluster."""
-    identity: str
-    """UID of its kube-system, as vc-manager found it."""
-    endpoint: Endpoint
-    spec: SuperClusterSpec
-    version: str
-    refusal: str
-    """Why nothing new is to be placed there, as vc-manager found; half a sentence."""
-
-    def digest(self) -> str:
-        """Return what tells two plans apart, without any secret in it."""
-        return f"{self.registration}/{self.identity}/{digest_of(self.endpoint)}"
-
-
-class Target:
-    """One other super cluster."""
-
-    def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
-        """Make nothing happen yet; `changed` is called when anything below is another."""
-        self._changed = changed
-        self.spec = plan.spec
-        self.version = plan.version
-        self.refusal = plan.refusal
-        self.name = plan.name
-        self.registration = plan.registration
-        self.client = GuardedClient(
-            plan.endpoint,
-            whose=f"the super cluster {plan.name}'s",
-            connections=CONNECTIONS,
-            user_agent=home.client.user_agent,
-            fence=home.client.fence,
-        )
-        self.cluster = SuperCluster(
-            self.client, name=plan.name, registration=plan.registration, turns=home.turns
-        )
-        self.anchor = Anchor(self.client, name=plan.name, identity=plan.identity)
-        self.is_ready = False
-        """Whether its caches are complete."""
-        self.problem = ""
-        """Why it is away; empty while it answers."""
-        self._away_since = 0.0
-
-    async def run(self) -> None:
-        """Follow it until cancelled; raises KubeError or Wait when that cannot begin."""
-        async with self.client, asyncio.TaskGroup() as group:
-            await self.anchor.verify(0.0)
-            group.create_task(self.cluster.run(), name=f"target-{self.name}")
-            await self.cluster.wait_synced()
-            self.is_ready = True
-            self._changed()
-            _log.info("target.followed", target=self.name)
-            while True:
-                await asyncio.sleep(LOOK_SECONDS)
-                await self._look()
-
-    def away_seconds(self) -> float:
-        """Return for how long it has been away; 0 while it answers."""
-        return time.monotonic() - self._away_since if self.problem else 0.0
-
-    def says(self, plan: Plan) -> None:
-        """Take in what is said of it now, where that takes no new client."""
-        said = (plan.spec, plan.version, plan.refusal)
-        if (self.spec, self.version, self.refusal) != said:
-            self.spec, self.version, self.refusal = said
-            self._changed()
-
-    async def _look(self) -> None:
-        """Find out whether it is away."""
-        problem = ""
-        try:
-            await self.client.raw("GET", "/readyz", deadline=DEADLINE_SECONDS)
-            self.client.breaker.answered()
-            if self.problem:  # another cluster may have come back in its place
-                await self.anchor.verify(time.monotonic())
-        except (errors.KubeError, Wait) as found:
-            problem = str(found)
-        is_news, self.problem = bool(problem) != bool(self.problem), problem
-        if is_news:
-            _log.warning("target.away" if problem else "target.back", target=self.name)
-            self._away_since = time.monotonic()
-            self._changed()
 
 
 class Targets:
@@ -149,8 +59,13 @@ class Targets:
         self._secrets = Store()
         self._keepers: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
+        self._counts = TargetCounts(self.followed, self._count)
         self._group: asyncio.TaskGroup | None = None
         self._watching: asyncio.Task[None] | None = None
+
+    def _count(self) -> int:
+        """Count the targets that somebody still wants."""
+        return sum(e.name != HOME and not e.deleting for e in self._declared.list())
 
     def ready(self, name: str) -> Target | None:
         """Return a target whose caches are complete."""
@@ -181,7 +96,8 @@ class Targets:
         entry = new or old
         if entry is not None and entry.name != HOME:
             self._watch_secrets()
-            self._touch(entry.name)
+            if old is None or new is None or _said(old) != _said(new):
+                self._touch(entry.name)
             if old is None or new is None:
                 self._tell()
 
@@ -230,9 +146,20 @@ class Targets:
                 problem = str(found)
             if problem:
                 _log.warning("target.not_followed", target=name, problem=problem)
+                await self._say(name, problem)
             await _first(changed, backoff.next() if problem else None)
         self._changed.pop(name, None)
         self._keepers.pop(name, None)
+
+    async def _say(self, name: str, problem: str) -> None:
+        """Say on a SuperCluster why it is not followed; the next try says it again."""
+        entry = self._declared.get("", name)
+        if entry is None or entry.deleting:
+            return
+        try:
+            await losses.say(self._home.client, entry, problem=problem, muster=None)
+        except errors.KubeError as refused:
+            _log.warning("target.not_told", target=name, problem=str(refused))
 
     async def _plan(self, name: str) -> Plan | None:
         """Return what a target's client is made of, or None while there can be none.
@@ -300,8 +227,8 @@ class Targets:
             seconds: float | None = None
             try:
                 found = await self._plan(plan.name)
-            except errors.Unavailable:
-                seconds = LOOK_SECONDS  # that is the home cluster's trouble and not the target's
+            except (errors.Unavailable, errors.TooManyRequests):
+                seconds = AGAIN_SECONDS  # that is the home cluster's trouble and not the target's
             except (errors.KubeError, SpecProblemError, *STUMBLES):
                 break  # the keeper says what is wrong
             else:
@@ -311,6 +238,19 @@ class Targets:
             await _first(changed, seconds)
             changed.clear()
         changed.set()
+
+
+def _said(entry: Entry) -> tuple[Any, ...]:
+    """Return what others say of a SuperCluster: what we say ourselves is no reason to look again.
+
+    Or each failure, said in other words than the last, would be followed by the next at once.
+    """
+    body = entry.decode()
+    status = body.get("status") or {}
+    listed = status.get("conditions") or ()
+    theirs = [each for each in listed if each.get("type") not in SYNCER_CONDITIONS]
+    head = (entry.uid, entry.deleting, entry.annotations, body.get("spec"))
+    return (*head, {**status, "conditions": theirs})
 
 
 def _refusal(status: SuperClusterStatus) -> str:

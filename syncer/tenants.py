@@ -163,6 +163,8 @@ class Tenants:
         self._changed.pop(uid, None)
         self._weights.pop(uid, None)
         self._keepers.pop(uid, None)
+        for target in self.targets.followed.values():
+            target.muster.forget(uid)
 
     async def _keep_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
         """Say how things are and have one link, or wait until there can be one."""

@@ -133,6 +133,10 @@ def _said(entry: Entry) -> dict[str, Any]:
 def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -> None:
     if old is None:
         return
+    if key.kind == "Service":
+        session.link.seats.service_gone(old.uid)
+    if key.kind == "Pod" and session.target is not None:
+        session.target.muster.gone(session.tenant.uid, old.uid)
     if live:
         kind = kinds.BY_NAME[key.kind]
         if not session.is_twin(downward.look(kind, key, session).super_x, old.uid):
@@ -197,7 +201,10 @@ def look_again(link: Link) -> None:
     sessions = [each for each in link.sessions if isinstance(each, Session)]
     for entry in link.stores["Pod"].list():
         link.seats.look_again(entry)
-        for session in sessions if not node_of(entry) else ():
+        is_bound = bool(node_of(entry))
+        for session in sessions:
+            if is_bound and not (session.target is not None and session.pods.has(*entry.key)):
+                continue  # those that are bound stay, but for a target that is granted no more
             session.add(session.key("Pod", *entry.key), low=True)
             if session.target is None:
                 session.add(session.key(PLACEMENT, *entry.key), low=True)
@@ -328,6 +335,8 @@ class SuperWiring:
                 suspect(session, Side.SUPER, key, old, new)
             if new is not None:
                 session.reminders.is_in_sight(key)
+                if kind == "Pod" and session.target is not None:
+                    _is_there(session, new)
             elif old is not None:
                 _left(session, key, old, kind=kind, live=live)
                 if news is News.FOREIGN and kind in kinds.BY_NAME and not old.deleting:
@@ -398,11 +407,22 @@ def _left(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> N
         _free_refs(session, key.namespace, last)
 
 
+def _is_there(session: Session, super_pod: Entry) -> None:
+    """Nobody misses a twin that is there in a target."""
+    annotations = {"annotations": super_pod.annotations}
+    owner = ownership.owner_of(annotations, session.tenant.registration)
+    if owner is not None and session.target is not None:
+        session.target.muster.present(session.tenant.uid, owner.uid)
+
+
 def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:
     """Remember that a bound twin is gone: its tenant pod is lost, whatever it has heard of it."""
     annotations = {"annotations": super_pod.annotations}
     owner = ownership.owner_of(annotations, session.tenant.registration)
     if owner is not None and (last.get("spec") or {}).get("nodeName"):
+        is_over = live or super_pod.deleting or pods.is_finished(last)
+        if session.target is not None and not is_over:
+            session.target.muster.absent(session.tenant.uid, owner.uid)
         session.reminders.saw_bound_twin_end(
             owner.uid,
             was_deleting=super_pod.deleting,

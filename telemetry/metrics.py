@@ -87,6 +87,11 @@ _DRIFT = Counter(
     "Writes that undid what somebody else had done to an object, by the side of the object.",
     ["side", "kind"],
 )
+_TARGETS = Gauge(
+    "vc_targets",
+    "Other super clusters of which a condition is true: declared, not_followed, away, losses_held.",
+    ["condition"],
+)
 _TENANTS = Gauge(
     "vc_tenants",
     "Tenants of which a condition is true: declared, engaged, unreachable, refusing, deletes_held.",
@@ -189,6 +194,12 @@ def watch_tenants(counts: Mapping[str, Callable[[], float]]) -> None:
     """Read these bound methods, by condition, at each scrape for as long as their owner lives."""
     for condition, method in counts.items():
         _TENANTS.labels(condition).set_function(_while_alive(method))
+
+
+def watch_targets(counts: Mapping[str, Callable[[], float]]) -> None:
+    """As `watch_tenants`, of the other super clusters."""
+    for condition, method in counts.items():
+        _TARGETS.labels(condition).set_function(_while_alive(method))
 
 
 def show_certificate(name: str, *, ends: float, renewed: float | None) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 Condition = dict[str, Any]
+_STATE = re.compile(r"\(state ([0-9a-f]{16})\)")
 _STORE = re.compile(r"kube-system ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 Status = Literal["True", "False", "Unknown"]
@@ -65,3 +66,14 @@ def named_store(message: str) -> str:
     """Return the UID that a DeletesHeld message names as `kube-system <uid>`; empty when none."""
     found = _STORE.search(message)
     return found[1] if found else ""
+
+
+def named_state(message: str) -> str:
+    """Return what a LossesHeld message names as `(state <16 hex>)`; empty when it names none."""
+    found = _STATE.search(message)
+    return found[1] if found else ""
+
+
+def is_state(word: str) -> bool:
+    """Tell whether a word has the form of such a state."""
+    return named_state(f"(state {word})") == word

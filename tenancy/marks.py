@@ -23,6 +23,9 @@ SUPER_CLUSTER = f"{DOMAIN}/super-cluster"
 SuperCluster, as two homes may share a target. At home only what serves a target has the label."""
 ABANDON = f"{DOMAIN}/abandon"
 """Annotation of a SuperCluster that is gone for good: what tenants have there is left there."""
+CONFIRM_LOSSES = f"{DOMAIN}/confirm-losses"
+"""Annotation of a SuperCluster: which pods are meant that are missing there, by the state that its
+condition LossesHeld names; or the UID of kube-system of the cluster that is there now."""
 TARGET = f"{DOMAIN}/target"
 """Label of the node that stands for another super cluster in a tenant, and of what vc-manager makes
 for its agent: its name."""
@@ -83,6 +86,9 @@ VIRTUAL_NODE = f"{DOMAIN}/virtualnode"
 TAINTS = f"{DOMAIN}/taints"
 """Annotation of a virtual node: `key:effect` of each taint that we show, comma-separated; the
 others are the tenant's own."""
+CORDONED = f"{DOMAIN}/cordoned"
+"""Annotation of the node that stands for a target: `true` while we keep it unschedulable, as the
+target is granted no more."""
 MIRRORED = f"{DOMAIN}/mirrored"
 """Label, `true` on classes, drivers and volumes of the super cluster that we show in a tenant."""
 RESERVED_ADDRESS = f"{DOMAIN}/reserved-address"

@@ -101,10 +101,18 @@ class ClusterVersionSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
         return self.etcd is not None or self.api_server is not None
 
 
+TargetPhase = Literal["Granted", "Draining", "Away"]
+"""Of a target in a tenant: pods may be placed there; it is granted no more, and what the tenant has
+there goes; it does not answer, or is not reached yet."""
+
+
 class TargetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What is said of one super cluster that a tenant may have something in."""
 
     name: str
+    phase: TargetPhase | Literal[""] = ""
+    pods: int = 0
+    """Of the tenant, that are seated there."""
 
 
 class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

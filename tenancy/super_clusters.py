@@ -34,6 +34,12 @@ NETWORKS_OVERLAP = "NetworksOverlap"
 """Condition, True when something is wrong: addresses of pods or Services mean two things."""
 READY = "Ready"
 """Condition: all of the above are well."""
+LOSSES_HELD = "LossesHeld"
+"""Condition, written by the syncer and True when something is wrong: many of the pods that tenants
+have there are missing at once, and nothing is concluded from that."""
+FOLLOWED = "Followed"
+"""Condition, written by the syncer: what is there for tenants is listed and watched."""
+SYNCER_CONDITIONS = (FOLLOWED, LOSSES_HELD)
 AGENT_READY = "AgentReady"
 """Condition: logs, exec, attach and port-forward of tenants' pods there are served; pods are placed
 there without."""

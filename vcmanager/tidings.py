@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from tenancy import marks, resources
+from tenancy import conditions, marks, resources
 from tenancy.resources import Resource
+from tenancy.super_clusters import LOSSES_HELD
 from vcmanager import readiness
 
 Body = Mapping[str, Any]
@@ -93,6 +94,12 @@ def _pod(body: Body) -> object:
     return _metadata(body), [each for each in containers if each], unscheduled, failed
 
 
+def _super_cluster(body: Body) -> object:
+    """Return its metadata and what the syncer says of it; the rest who is woken wrote itself."""
+    held = conditions.find((body.get("status") or {}).get("conditions"), LOSSES_HELD) or {}
+    return _metadata(body), held.get("status"), held.get("lastTransitionTime")
+
+
 def _container(status: Body) -> object:
     """Return what counts of a container; nothing while it is on its first way up."""
     state = status.get("state") or {}
@@ -110,7 +117,7 @@ def _container(status: Body) -> object:
 
 _DIGESTS: Mapping[Resource, Callable[[Body], object]] = {
     resources.VIRTUAL_CLUSTERS: _virtual_cluster,
-    resources.SUPER_CLUSTERS: _metadata,  # its status is what is written by who is woken
+    resources.SUPER_CLUSTERS: _super_cluster,
     resources.NAMESPACES: _root,
     resources.STATEFUL_SETS: _workload,
     resources.DEPLOYMENTS: _workload,

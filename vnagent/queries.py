@@ -98,7 +98,12 @@ _SUMMARY_OPTIONS: Mapping[str, Parser] = {"only_cpu_and_memory": _switch("true")
 
 def log_options(raw: bytes) -> Pairs:
     """Read the options of a request for logs."""
-    return _read(_pairs(raw), _LOG_OPTIONS)
+    found = _read(_pairs(raw), _LOG_OPTIONS)
+    if {"sinceSeconds", "sinceTime"} <= {key for key, _ in found}:
+        raise RefusedError(
+            400, Reason.BAD_QUERY, "the query has sinceSeconds and sinceTime: give one of them"
+        )
+    return found
 
 
 def attach_options(raw: bytes) -> Pairs:

@@ -75,7 +75,7 @@ def findings(body: Mapping[str, Any]) -> list[Finding]:
     if status.get("observedGeneration", 0) < body["metadata"].get("generation", 0):
         text = f"what follows is older than the newest change of the SuperCluster; {_NOBODY}"
         found.append(Finding(name, "Looked at", "unknown", text))
-    for kind in super_clusters.CONDITIONS:
+    for kind in (*super_clusters.CONDITIONS, *super_clusters.SYNCER_CONDITIONS):
         condition = conditions.find(listed, kind)
         if condition is None or kind == super_clusters.READY:
             continue
@@ -99,6 +99,8 @@ def table(found: Sequence[Finding]) -> str:
 
 def _result(kind: str, condition: Mapping[str, Any], body: Mapping[str, Any]) -> Result:
     status = condition.get("status")
+    if kind == super_clusters.LOSSES_HELD:
+        return "ok" if status == "False" else "wrong"
     if kind == super_clusters.NETWORKS_OVERLAP:
         if status == "False":
             return "ok"

@@ -5,22 +5,20 @@ names does not leave. And only what joining made is removed: by its marks, and w
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kubectl_vc import output
 from kubectl_vc.access import Access
 from kubectl_vc.connection import connected
 from kubectl_vc.problems import CliProblem
-from kubectl_vc.targets import join, manifests
+from kubectl_vc.targets import drain, join, manifests
+from kubectl_vc.targets.drain import Left
 from kubectl_vc.targets.manifests import MANAGED_BY, There
 from kubectl_vc.terminal import Terminal
 from kubeio import Object, config, errors
 from kubeio.client import Client
-from tenancy.resources import SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS, Resource
-
-_SHOWN = 5
+from tenancy.resources import SECRETS, SUPER_CLUSTERS, Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +30,10 @@ class Wish:
     context: str
     namespace: str
     """Of the components."""
+    drains: bool = False
+    """Whether tenants have it taken from them first."""
+    seconds: float = 0.0
+    """How long to wait for that; 0: without a limit."""
 
 
 async def run(
@@ -50,7 +52,10 @@ async def run(
             raise CliProblem(
                 f"there is no SuperCluster {wish.name}; see `kubectl vc target list`"
             ) from problem
-        _refuse_while_named(wish.name, (await here.list(VIRTUAL_CLUSTERS)).get("items") or ())
+        if wish.drains:
+            await drain.run(here, terminal, wish.name, seconds=wish.seconds, dry_run=dry_run)
+        if not (wish.drains and dry_run):
+            _refuse_while_named(wish.name, await drain.fetch(here, wish.name))
         plan = There(await join.identity(here))
         await _delete(here, SUPER_CLUSTERS, body, dry_run=dry_run)
         terminal.say(f"{output.full_name(SUPER_CLUSTERS, wish.name)} {done}")
@@ -73,25 +78,14 @@ async def run(
     )
 
 
-def _refuse_while_named(name: str, virtual_clusters: Iterable[Mapping[str, Any]]) -> None:
+def _refuse_while_named(name: str, left: Sequence[Left]) -> None:
     """Raise CliProblem while a VirtualCluster may have something in a target."""
-    users = sorted(
-        f"{each['metadata']['namespace']}/{each['metadata']['name']}"
-        for each in virtual_clusters
-        if name in named_by(each)
-    )
-    if users:
-        more = f" and {len(users) - _SHOWN} more" if len(users) > _SHOWN else ""
+    if left:
         raise CliProblem(
-            f"{', '.join(users[:_SHOWN])}{more} may run pods in {name}; take it out of spec.targets"
-            " of these VirtualClusters first, and wait until it is gone from their status"
+            f"{drain.sentence(left)} may run pods in {name}; take it out of spec.targets of these"
+            " VirtualClusters first and wait until it is gone from their status, or have both done"
+            f" by `kubectl vc target leave {name} --drain`"
         )
-
-
-def named_by(virtual_cluster: Mapping[str, Any]) -> set[str]:
-    """Return the targets that a VirtualCluster names, or still has something in."""
-    parts = (virtual_cluster.get("spec") or {}, virtual_cluster.get("status") or {})
-    return {str(each.get("name")) for part in parts for each in part.get("targets") or ()}
 
 
 async def _secret(here: Client, wish: Wish) -> Object | None:

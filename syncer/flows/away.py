@@ -5,19 +5,34 @@ it. Must not know when it is away. Hazard: nobody else says of these pods that t
 as no controller of the tenant watches over nodes; left out, Services would lead to them.
 """
 
+from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict
 from syncer import kinds, upward
 from syncer.expectations import BEHIND_SECONDS
 from syncer.keys import Key
 from syncer.session import Session
 from syncer.special import pod_status
-from syncer.targets import AWAY_SECONDS
+from syncer.target import AWAY_SECONDS
 from syncer.upward import Seen
 from tenancy.resources import PODS
 
 REASON = "TargetUnreachable"
 _READY = "The cluster that runs this pod does not answer."
 _GOING = "The cluster that runs this pod does not answer; the pod goes once that is back."
+
+IN_DOUBT = "TargetInDoubt"
+"""Reason of the Event about a pod that does not go, as with too many others it is not there."""
+_IN_DOUBT = (
+    "The cluster that runs this pod shows many pods no more, and this one among them; the pod goes"
+    " once it is known whether they are gone for good."
+)
+
+
+async def tell_of_doubt(tenant_x: Entry, session: Session) -> None:
+    """Tell of a pod that is to go and does not, while its absence is no proof."""
+    assert session.target is not None  # noqa: S101 - asked only of a target
+    if tenant_x.deleting and session.target.muster.holds(session.tenant.uid):
+        await session.notices.tell(PODS, tenant_x, reason=IN_DOUBT, message=_IN_DOUBT)
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:

@@ -21,12 +21,15 @@ from syncer.deletion import Target
 from syncer.downward import Pair
 from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.flows import (
+    away,
+    draining,
     nodes,
     placement,
     pod_changes,
     pod_creation,
     pod_placement,
     seat_trials,
+    spread,
     target_nodes,
 )
 from syncer.keys import Key, tenant_namespace
@@ -40,7 +43,6 @@ from tenancy.resources import PODS
 
 TAKEN_AWAY = "SuperPodDeleted"
 """Reason of the Event about a pod that the super cluster takes away; the kubelet may not say it."""
-
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -143,7 +145,7 @@ def _recorded(pair: Pair, session: Session) -> str:
 
 async def _nothing(both: Both) -> Verdict:
     await strays.look(both.kind, both.key, both.session)
-    return Done()
+    return await draining.look(both.tenant_x, both.side, both.session)  # it is seated there still
 
 
 async def _create(both: Both) -> Verdict:
@@ -187,7 +189,9 @@ async def _follow(both: Both) -> Verdict:
     if isinstance(problem, Wait):
         raise problem
     await denials.tell_refusal(both.kind, both.tenant_x, problem, session)
-    return Done()
+    if is_bound_now:
+        await spread.look(both.tenant_x, session)
+    return await draining.look(both.tenant_x, both.side, session)
 
 
 async def _bind(both: Both, node: str) -> None:
@@ -308,7 +312,11 @@ async def _misplaced(both: Both) -> Verdict:
 
 
 async def _prove_gone(both: Both) -> None:
-    """Read the twin live; raises Wait when it is there after all."""
+    """Read the twin live; raises Wait when it is there after all, or nothing is concluded now."""
+    target, tenant = both.session.target, both.session.tenant.uid
+    if target is not None:
+        await away.tell_of_doubt(both.tenant_x, both.session)
+        target.muster.check(tenant)  # or thousands would be read
     try:
         live = await both.session.super_client.get(
             PODS,
@@ -317,8 +325,8 @@ async def _prove_gone(both: Both) -> None:
             metadata_only=True,
         )
     except errors.NotFound:
-        if both.session.target is not None:
-            await both.session.target.anchor.verify(time.monotonic())  # after it was read
+        if target is not None:
+            await target.prove(time.monotonic(), tenant)  # after it was read
         return
     if decide.is_owned(live["metadata"], both.session.tenant, both.tenant_x.uid):
         await strays.put_labels_back(both.kind, live["metadata"], both.session)

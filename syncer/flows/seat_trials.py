@@ -101,6 +101,8 @@ async def leave(key: Key, tenant_x: Entry, seat: str, session: Session) -> Verdi
         return Again(_SOON_SECONDS)
     if trial.unsure_at is not None and now - trial.unsure_at < trials.UNSURE_SECONDS:
         return Again(trials.UNSURE_SECONDS - (now - trial.unsure_at))
+    if there.target is not None:
+        there.target.muster.check(there.tenant.uid)  # or thousands would be read
     try:
         live = await there.super_client.get(
             PODS,
@@ -110,7 +112,7 @@ async def leave(key: Key, tenant_x: Entry, seat: str, session: Session) -> Verdi
         )
     except errors.NotFound:
         if there.target is not None:
-            await there.target.anchor.verify(time.monotonic())  # after it was read
+            await there.target.prove(time.monotonic(), there.tenant.uid)  # after it was read
         trial.unsure_at = None
         return None  # and the seat stays closed until another one is taken
     if decide.is_owned(live["metadata"], there.tenant, tenant_x.uid):

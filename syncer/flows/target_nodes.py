@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
 from syncer.expectations import BEHIND_SECONDS
+from syncer.flows import draining, target_leases
 from syncer.flows import nodes as node_flow
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes
-from syncer.targets import AWAY_SECONDS
+from syncer.target import AWAY_SECONDS
 from tenancy import marks
 
 
@@ -37,15 +38,18 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         return Again(BEHIND_SECONDS)
     if shown is not None and not target_nodes.is_of_a_target(shown.decode()):
         return Done()  # the tenant's own has the name; nothing of others is touched
+    target = session.target
+    assert target is not None  # noqa: S101 - such keys are of targets
     if session.name not in session.link.seats.granted and not session.link.seats.is_any_at(
         session.name
     ):
-        if shown is not None:
+        if shown is not None and not target.muster.holds(session.tenant.uid):
             await node_flow.remove(key, shown, session)
         return Done()
-    assert session.target is not None  # noqa: S101 - such keys are of targets
-    away = session.target.away_seconds()
+    away = target.away_seconds()
     await _show(key, shown, session, is_away=away >= AWAY_SECONDS)
+    if shown is not None and not away:
+        target_leases.demand(session)
     return Again(AWAY_SECONDS - away) if 0 < away < AWAY_SECONDS else Done()
 
 
@@ -58,7 +62,12 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
         session.name, own, [node["metadata"].get("labels") or {} for node in below]
     )
     wanted = target_nodes.node(
-        session.name, target.registration, labels, target.spec.taints, shut=is_away
+        session.name,
+        target.registration,
+        labels,
+        target.spec.taints,
+        shut=is_away,
+        is_cordoned=draining.is_withdrawn(session),
     )
     virtual = shown.decode() if shown is not None else None
     ours = {(t["key"], t["effect"]) for t in wanted["spec"]["taints"]}
@@ -69,6 +78,9 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
         kept = [t for t in nodes.own_taints(virtual) if (t.get("key"), t.get("effect")) not in ours]
         wanted["spec"]["taints"] += kept
     if virtual is None or not target_nodes.is_shown(virtual, wanted):
+        if virtual is not None:
+            # Or a taint that the tenant adds in this moment would be written over.
+            wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
         await node_flow.apply(key, wanted, shown, session)
     status = target_nodes.status(
         below,

@@ -71,8 +71,13 @@ def node(
     taints: Sequence[Taint],
     *,
     shut: bool = False,
+    is_cordoned: bool = False,
 ) -> Object:
-    """Return metadata and spec of the node, as they are applied; `shut`: the target is away."""
+    """Return metadata and spec of the node, as they are applied; `shut`: the target is away.
+
+    `is_cordoned`: it is granted no more. That stands in an annotation, too, or nobody would know
+    later whose cordon there is: the tenant may have one of its own.
+    """
     away = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
     listed = [
         {
@@ -88,9 +93,16 @@ def node(
         "metadata": {
             "name": name_of(target),
             "labels": {**labels, marks.VIRTUAL_NODE: "true"},
-            "annotations": {marks.UID: registration, marks.SUPER_CLUSTER: registration},
+            "annotations": {
+                marks.UID: registration,
+                marks.SUPER_CLUSTER: registration,
+                marks.CORDONED: "true" if is_cordoned else "false",
+            },
         },
-        "spec": {"taints": [*listed, *([away] if shut else [])]},
+        "spec": {
+            "taints": [*listed, *([away] if shut else [])],
+            **({"unschedulable": True} if is_cordoned else {}),
+        },
     }
 
 
@@ -150,6 +162,9 @@ def is_of_a_target(virtual_node: Mapping[str, Any]) -> bool:
 
 def is_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
     """Tell whether metadata and spec are as wanted; what the tenant added stays."""
+    is_open = not mapping(virtual_node.get("spec")).get("unschedulable")
+    if is_open and wanted["spec"].get("unschedulable"):
+        return False
     return nodes.is_node_shown(virtual_node, wanted)
 
 

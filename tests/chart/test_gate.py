@@ -22,7 +22,7 @@ from tests.support.names import fresh_name
 pytestmark = pytest.mark.integration
 
 KNOWN = {(r.group, r.plural): r for r in vars(resources).values() if isinstance(r, Resource)}
-APART = {"namespaces", "virtualclusters", "leases"}
+APART = {"namespaces", "virtualclusters", "superclusters", "leases"}
 """Kinds with rules and tests of their own."""
 WRITES = [
     (row.group, resource, verb)

@@ -9,7 +9,7 @@ import pytest
 from kubeio import Object
 from kubeio.client import Client
 from tenancy import marks, resources
-from tenancy.resources import VIRTUAL_CLUSTERS
+from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 from tests.chart.gate import Stage, refused, token
 from tests.support.names import fresh_name
 
@@ -64,6 +64,46 @@ async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
         {"spec": {"policyRef": {"name": "baseline"}}},
         {"metadata": {"annotations": {"mine": None}}},
         {"metadata": {"annotations": {marks.CONFIRM_DELETES: "v"}}},
+        {"metadata": {"labels": {"a": "b"}}},
+        {"metadata": {"finalizers": ["example.com/held"]}},
+    ):
+        await refused(lambda w=wrong: patch(w))
+
+
+async def test_of_a_super_cluster_the_syncer_writes_one_condition_and_takes_a_word_off(stage):
+    name = fresh_name("c")
+    annotations = {marks.CONFIRM_LOSSES: "u", "mine": "1"}
+    metadata = {"name": name, "annotations": annotations}
+    body = {"apiVersion": SUPER_CLUSTERS.api_version, "kind": "SuperCluster", "metadata": metadata}
+    await stage.admin.create(SUPER_CLUSTERS, {**body, "spec": {"secretRef": {"name": "s"}}})
+
+    async def patch(body: Object, subresource: str = "") -> object:
+        return await stage.thief.patch(
+            SUPER_CLUSTERS, name, body, subresource=subresource, dry_run=True
+        )
+
+    def condition(kind: str) -> Object:
+        said = {"status": "True", "reason": "R", "message": "m"}
+        return {"type": kind, **said, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+    ready, held = condition("Ready"), condition("LossesHeld")
+    await patch({"status": {"conditions": [held]}}, "status")  # the first status that there is
+    real = {"conditions": [ready], "identity": "i"}
+    await stage.admin.patch(SUPER_CLUSTERS, name, {"status": real}, subresource="status")
+    await patch({"status": {"conditions": [ready, held]}}, "status")
+    for forged in (
+        {"identity": "other"},
+        {"identity": None},
+        {"nodes": 3},
+        {"conditions": [held]},
+        {"conditions": [{**ready, "message": "other"}, held]},
+    ):
+        await refused(lambda f=forged: patch({"status": f}, "status"))
+    await patch({"metadata": {"annotations": {marks.CONFIRM_LOSSES: None}}})
+    for wrong in (
+        {"spec": {"secretRef": {"name": "another"}}},
+        {"metadata": {"annotations": {"mine": None}}},
+        {"metadata": {"annotations": {marks.CONFIRM_LOSSES: "v"}}},
         {"metadata": {"labels": {"a": "b"}}},
         {"metadata": {"finalizers": ["example.com/held"]}},
     ):

@@ -32,6 +32,7 @@ _VALUES = {
     ("vc_tenants", "condition"): {
         *("declared", "engaged", "unreachable", "refusing", "deletes_held"),
     },
+    ("vc_targets", "condition"): {"declared", "not_followed", "away", "losses_held"},
     ("vc_agent_sessions_total", "result"): {each.value for each in (*Reason, *End)},
 }
 """Closed sets that alerts select from."""
@@ -93,9 +94,9 @@ def test_alerts_select_values_that_there_are(expression):
                     assert whole in closed
 
 
-def test_there_are_ten_alerts_each_with_words_and_a_page():
+def test_there_are_eleven_alerts_each_with_words_and_a_page():
     names = [rule["alert"] for rule in rules()]
-    assert len(set(names)) == 10
+    assert len(set(names)) == 11
     for rule in rules():
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert {"summary", "description", "runbook_url"} <= rule["annotations"].keys()

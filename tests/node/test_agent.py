@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from tenancy import marks
 from tests.node import objects
 from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster
 from tests.node.kubectl import Kubectl, until
 from tests.node.minors import EACH
+from tests.support import websockets
+from tests.support.websockets import V5, Said
 from vnagent.settings import DRAIN_SECONDS
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
@@ -35,7 +38,7 @@ def space(tenant_a: TenantCluster) -> Iterator[None]:
 
 @pytest.mark.parametrize("minor", EACH)
 def test_a_debug_container_is_talked_to_and_sees_its_target(tenant_a: TenantCluster, minor: str):
-    """`kubectl debug -i`: the syncer adds an ephemeral container, the agent attaches to it."""
+    """X-26: the syncer adds an ephemeral container, and the agent attaches to it."""
     user, name = tenant_a.kubectl.of_minor(minor), f"probe-{minor.replace('.', '-')}"
     looks = "read line; echo heard $line; tr '\\0' ' ' </proc/1/cmdline; echo; cat"
     options = ("--profile=baseline", "--image=busybox:latest", "--image-pull-policy=IfNotPresent")
@@ -116,7 +119,22 @@ def test_pods_of_tenants_find_no_open_door(super_cluster: SuperCluster, tenant_a
     assert said.splitlines() == ["ok", "serving: ok"]
 
 
-# A rollout.
+# A rollout, and a node without its agent.
+
+WEBSOCKETS = "ExtendWebSocketsToKubelet"
+"""What a node has to declare, or an API server speaks SPDY to it."""
+
+
+def way_to(kubectl: Kubectl) -> tuple[list[str], int, str]:
+    """Return what a tenant's API server goes by: declared features, port, the agent's address."""
+    (node,) = kubectl.items("nodes")
+    status = node["status"]
+    addresses = {each["type"]: each["address"] for each in status["addresses"]}
+    return (
+        status["declaredFeatures"],
+        status["daemonEndpoints"]["kubeletEndpoint"]["Port"],
+        addresses.get(marks.AGENT_ADDRESS, ""),
+    )
 
 
 def agent_pods(kubectl: Kubectl) -> list[dict[str, Any]]:
@@ -130,12 +148,69 @@ def told(kubectl: Kubectl, pod: str, event: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == event]
 
 
+@pytest.fixture
+def without_agent(super_cluster: SuperCluster) -> Iterator[None]:
+    """No node has an agent for the length of a test."""
+    admin = super_cluster.kubectl
+
+    def select(value: str | None) -> None:
+        """Ask for a label that no node has, or no longer."""
+        change = {"spec": {"template": {"spec": {"nodeSelector": {"nowhere": value}}}}}
+        asked = ("patch", "daemonset", "vn-agent", "-n", COMPONENTS, "--type=merge", "-p")
+        admin.run(*asked, json.dumps(change))
+
+    select("yes")
+    until(lambda: agent_pods(admin) == [], "the agent is gone", 180)
+    yield
+    select(None)
+    admin.run("rollout", "status", "daemonset/vn-agent", "-n", COMPONENTS, timeout=180)
+
+
+def test_a_node_without_its_agent_says_so_and_takes_pods(
+    tenant_a: TenantCluster, without_agent: None
+):
+    """REL-93: logs and exec fail with a cause; the node names it; pods come and become ready."""
+    user = tenant_a.kubectl
+
+    def found() -> tuple[str, str]:
+        (node,) = user.items("nodes")
+        conditions = {each["type"]: each for each in node["status"]["conditions"]}
+        direct = conditions[marks.KUBELET_DIRECT]
+        return direct["status"], direct["reason"]
+
+    until(lambda: found() == ("Unknown", "NoAgent"), "the node says that it has no agent")
+    assert way_to(user)[2] == ""
+    user.apply(objects.sleeper("later", namespace=SPACE))
+    user.run("-n", SPACE, "wait", "--for=condition=Ready", "pod/later", "--timeout=60s")
+    for asked in (("logs", "later"), ("exec", "later", "--", "true")):
+        done = user.call("-n", SPACE, *asked, timeout=60)
+        assert done.code == 1
+        assert "dial" in done.err, done.err
+    user.run("-n", SPACE, "delete", "pod", "later", timeout=60)
+
+
 @pytest.mark.thorough
 def test_a_rollout_lets_a_running_exec_go_on(super_cluster: SuperCluster, tenant_a: TenantCluster):
-    """REL-91: what runs may end within the grace, and is cut after it; the next agent serves on."""
+    """REL-91: what runs may end within the grace, and is cut after it; the next agent serves on.
+
+    The tenant's node says how to reach pods all the while: its features and port stay, its address
+    is the agent's that takes calls, and none while there is none.
+    """
     admin, user = super_cluster.kubectl, tenant_a.kubectl
     (old,) = agent_pods(admin)
     name = old["metadata"]["name"]
+    features, port, address = way_to(user)
+    assert WEBSOCKETS in features
+    assert (port, address) == (marks.AGENT_PORT, old["status"]["podIP"])
+    seen: list[str] = []
+
+    def look() -> str:
+        """Note the agent's address in the tenant; the rest does not change."""
+        found = way_to(user)
+        assert found[:2] == (features, port)
+        seen.append(found[2])
+        return found[2]
+
     asked = ("-n", SPACE, "exec", "main", "-i", "--", "sh", "-c")
     ends = "while read line; do echo got $line; done; exit 7"
     with (
@@ -148,19 +223,25 @@ def test_a_rollout_lets_a_running_exec_go_on(super_cluster: SuperCluster, tenant
         admin.run("rollout", "restart", "daemonset/vn-agent", "-n", COMPONENTS)
         until(lambda: told(admin, name, "draining"), "the old agent drains")
         drains = time.time()
+        until(lambda: look() == "", "no agent takes calls, and the tenant's node has no address")
         ending.stdin.write("meanwhile\n")
         assert ending.stdout.readline() == "got meanwhile\n"
         ending.stdin.close()
         assert ending.wait(timeout=30) == 7
-        until(lambda: endless.poll() is not None, "the stream that does not end is cut")
+        until(
+            lambda: look() is not None and endless.poll() is not None,
+            "the stream that does not end is cut",
+        )
         last = int(endless.stdout.read().splitlines()[-1])
         assert last - drains > DRAIN_SECONDS / 2  # the rest is for looking at logs
     admin.run("rollout", "status", "daemonset/vn-agent", "-n", COMPONENTS, timeout=180)
-    until(
-        lambda: user.call("-n", SPACE, "exec", "main", "--", "true").code == 0,
-        "exec works again",
-    )
     (new,) = agent_pods(admin)
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    until(lambda: look() == new["status"]["podIP"], "the tenant's node has the new agent's address")
+    assert set(seen) <= {address, "", new["status"]["podIP"]}
+    to = websockets.of_api_server(user.kubeconfig)
+    words = [("command", "echo"), ("command", "again"), ("container", "main"), ("stdout", "true")]
+    path = f"/api/v1/namespaces/{SPACE}/pods/main/exec"
+    assert websockets.run(to, path, words, "", V5) == Said(V5, "again\n", "", 0)
     served = told(admin, new["metadata"]["name"], "session")
     assert ("exec", "main", "complete") in [(s["verb"], s["pod"], s["result"]) for s in served]

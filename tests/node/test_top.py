@@ -87,6 +87,7 @@ def measured(
 def test_top_shows_the_tenants_pods_and_no_others(
     measured: TenantCluster, tenant_b: TenantCluster, minor: str
 ):
+    """V-08, X-26: with the kubectl of each minor."""
     user = measured.kubectl.of_minor(minor)
     pods = until(lambda: top(user, "pods", "-n", SPACE), "the pod is measured", SCRAPES)
     assert set(pods) == {f"of-{measured.name}"}
@@ -101,6 +102,7 @@ def test_top_shows_the_tenants_pods_and_no_others(
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_a_node_shows_what_the_tenants_own_pods_take(measured: TenantCluster, minor: str):
+    """V-08, X-26: and not what others do."""
     user = measured.kubectl.of_minor(minor)
     nodes = until(lambda: top(user, "nodes"), "the node is measured", SCRAPES)
     assert set(nodes) <= set(user.names("nodes"))
@@ -111,6 +113,7 @@ def test_a_node_shows_what_the_tenants_own_pods_take(measured: TenantCluster, mi
 
 
 def test_an_autoscaler_scales_up_what_is_busy(measured: TenantCluster):
+    """V-08: by figures of the agent."""
     kubectl = measured.kubectl
     kubectl.apply(busy("busy"), autoscaler("busy"))
     try:

@@ -1,6 +1,7 @@
 """A tenant's pods: logs, exec, Services, DNS, tokens, environment, deletes both ways."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -186,11 +187,23 @@ def test_a_configmap_change_reaches_the_pod(tenant_a: TenantCluster, space: str)
     )
 
 
+LOGS_OF_THE_NODE = {"name": "logs", "hostPath": {"path": "/var/log/pods"}}
+
+
+@pytest.mark.parametrize(
+    ("named", "forbidden"),
+    [("hostNetwork", {"hostNetwork": True}), ("hostPath", {"volumes": [LOGS_OF_THE_NODE]})],
+)
 def test_a_forbidden_pod_is_refused_with_an_event_and_nothing_below(
-    tenant_a: TenantCluster, super_cluster: SuperCluster, space: str
+    tenant_a: TenantCluster,
+    super_cluster: SuperCluster,
+    space: str,
+    named: str,
+    forbidden: dict[str, Any],
 ):
+    """SEC-21: the folder in which a link would be read as a log, and the node's network."""
     bad = objects.sleeper("bad", namespace=space)
-    bad["spec"]["hostNetwork"] = True
+    bad["spec"] |= forbidden
     tenant_a.kubectl.apply(bad)
 
     def refusals() -> list[str]:
@@ -199,7 +212,7 @@ def test_a_forbidden_pod_is_refused_with_an_event_and_nothing_below(
         return [event["message"] for event in found]
 
     messages = until(refusals, "an event SyncRejected")
-    assert any("hostNetwork" in message for message in messages), messages
+    assert any(named in message for message in messages), messages
     assert tenant_a.root not in json.dumps(messages)
     assert not super_cluster.kubectl.exists("pod", "bad", "-n", tenant_a.super_namespace(space))
     tenant_a.kubectl.run("-n", space, "delete", "pod", "bad", timeout=60)

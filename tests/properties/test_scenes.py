@@ -527,7 +527,7 @@ def test_nine_of_ten_changes_meet_a_conflict():
 
 @pytest.mark.parametrize("problem", [DENIED, QUOTA], ids=["webhook", "quota"])
 def test_what_is_refused_below_is_told_and_made_when_it_may_be(problem: RefusedError):
-    """REL-36, REL-43: told without the words of the super cluster; made soon after a change."""
+    """REL-36, REL-43, V-10: told without super names; made soon after a change."""
     seen = Seen()
     outcome = play(
         (pod(), 300.0),

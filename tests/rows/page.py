@@ -44,8 +44,10 @@ _DOCS = TESTS.parent / "docs"
 RELIABILITY = Page(
     file=_DOCS / "reliability.md",
     rows="rows.yaml",
-    ids=re.compile(r"\bREL-\d+\b"),
-    elsewhere=re.compile(r"REL-(?:5[5-9]|6\d|7[0-5]|8[5-9]|9[0-5])"),
+    ids=re.compile(r"\b(?:REL|SEC|V|X)-\d{2,3}\b"),
+    elsewhere=re.compile(
+        r"REL-(?:5[5-9]|6\d|7[0-5])|SEC-(?:2[3-9]|[3-9]\d|1[01]\d|12[0-4])|X-(?:[01]\d|2[^6]|3\d)"
+    ),
     head="""\
 # Reliability
 

@@ -79,6 +79,7 @@ async def reconcile(means: Means, key: Key) -> Outcome:
             await agents.forget(means, key.name)
         return Done()
     old = status_of(body)
+    _tell_losses(means, body)
     this = _Pass(
         means=means,
         body=dict(body),
@@ -99,6 +100,20 @@ async def reconcile(means: Means, key: Key) -> Outcome:
     if key.name == HOME:
         return Again(WHOLE_SECONDS)
     return Again(ALIVE_SECONDS if is_well else UNWELL_SECONDS)
+
+
+def _tell_losses(means: Means, body: Mapping[str, Any]) -> None:
+    """Tell in an Event what the syncer says of pods that are missing, once."""
+    name, listed = body["metadata"]["name"], (body.get("status") or {}).get("conditions")
+    held = conditions.find(listed, super_clusters.LOSSES_HELD)
+    if held is None or held.get("status") != "True":
+        means.targets.losses_told.pop(name, None)
+    elif means.targets.losses_told.get(name) != (since := str(held.get("lastTransitionTime"))):
+        # Not with each other message: how many are missing is another number with every look.
+        means.targets.losses_told[name] = since
+        head = {"apiVersion": SUPER_CLUSTERS.api_version, "kind": SUPER_CLUSTERS.kind}
+        about = {**head, "metadata": {"name": name, "uid": body["metadata"]["uid"]}}
+        means.recorder.record(about, super_clusters.LOSSES_HELD, held["message"], kind="Warning")
 
 
 async def _look(this: _Pass) -> None:
@@ -185,7 +200,7 @@ async def _seen(
     """Look at everything; or repeat the last look, while nothing tells that it is out of date."""
     digest, now = digest_of(endpoint), asyncio.get_running_loop().time()
     metadata = this.body["metadata"]
-    head = (metadata["uid"], metadata.get("generation", 0), digest, version)
+    head = (metadata["uid"], metadata.get("generation", 0), digest, version, identity)
     last = this.means.targets.looks.get(this.name)
     is_well = conditions.is_true(this.old.conditions, super_clusters.READY)
     lasts = WHOLE_SECONDS if is_well else UNWELL_WHOLE_SECONDS
@@ -231,11 +246,13 @@ async def _home(this: _Pass) -> tuple[str, str]:
 def _trouble_of(this: _Pass, identity: str, home_identity: str) -> tuple[str, str] | None:
     """Return why a cluster that answers is not the one that it should be."""
     name, known = this.name, this.old.identity
-    if identity and known and identity != known:
+    said = (this.body["metadata"].get("annotations") or {}).get(marks.CONFIRM_LOSSES, "")
+    if identity and known and identity not in (known, said):
         text = (
             f"another cluster answers: its kube-system is {identity}, and that of the cluster known"
-            f" as {name} is {known}. If the cluster was made anew, take it away with `kubectl vc"
-            f" target leave {name}` and join it again; else correct the address or the Secret"
+            f" as {name} is {known}. If the cluster was made anew, run `kubectl vc target confirm"
+            f" {name}`: what tenants had in the old one counts as lost then. Else correct the"
+            " address or the Secret"
         )
         return "IdentityChanged", text
     same = HOME if identity and identity == home_identity else this.neighbours.same(identity)

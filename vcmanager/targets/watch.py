@@ -31,8 +31,9 @@ _MOST_BYTES = 32 * 1024 * 1024
 class Look:
     """When a cluster was last looked at in full, as what, and what was seen."""
 
-    head: tuple[str, int, str, str]
-    """UID and generation of the SuperCluster, digest of the endpoint, version of the cluster."""
+    head: tuple[str, int, str, str, str]
+    """UID and generation of the SuperCluster, digest of the endpoint, version and identity of the
+    cluster."""
     at: float
     """By the loop's clock."""
     sight: Sight
@@ -63,6 +64,8 @@ class Targets:
         """By name of the SuperCluster."""
         self.agents: dict[str, AgentLook] = {}
         """Likewise."""
+        self.losses_told: dict[str, str] = {}
+        """Since when losses are held that were told of in Events, by name of the SuperCluster."""
 
     async def __aenter__(self) -> Self:
         """Open nothing yet."""
@@ -108,6 +111,7 @@ class Targets:
     async def forget(self, name: str) -> None:
         """Forget a SuperCluster that is gone."""
         self._unfollow(name)
+        self.losses_told.pop(name, None)
         await self.drop(name)
 
     async def drop(self, name: str) -> None:

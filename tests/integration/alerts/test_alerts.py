@@ -14,6 +14,7 @@ from kubeio.client import Client
 from kubeio.lease import Lease
 from kubeio.queue import FairQueue
 from kubeio.worker import Done, Worker
+from syncer.figures import TargetCounts
 from tenancy import marks
 from tests.support.alerts import firing, rules, scraped
 from tests.support.faults import misbehaving
@@ -134,8 +135,38 @@ def test_an_agent_whose_kubelet_fails(ends, fires):
     assert [alert.labels["instance"] for alert in found] == ["node-1"] * fires
 
 
+class Cluster:
+    """A target as far as it is counted."""
+
+    def __init__(self, *, ready=True, problem="", held=False, behind=""):
+        self.is_ready, self.problem, self.is_held = ready, problem, held
+        self.behind = behind
+
+    @property
+    def muster(self):
+        return self
+
+
+@pytest.mark.parametrize(
+    ("target", "condition"),
+    [
+        (Cluster(), ""),
+        (Cluster(ready=False), "not_followed"),
+        (Cluster(behind="pods are not followed: 403"), "not_followed"),
+        (Cluster(problem="silent"), "away"),
+        (Cluster(held=True), "losses_held"),
+    ],
+)
+def test_another_super_cluster_in_trouble(target, condition):
+    counts = TargetCounts({"c2": target}, lambda: 1)
+    found = firing(scraped()).get(ALERT("TargetInTrouble"), [])
+    assert [alert.labels["condition"] for alert in found] == [condition] * bool(condition)
+    assert counts
+
+
 def test_every_alert_is_made_to_fire_somewhere():
     from tests.integration.syncer.test_alerts import TROUBLES  # noqa: PLC0415
 
     here = {"SyncerDown", "ManagerDown", "ReconcileErrors", "CertificateExpiring", "AgentFailing"}
+    here.add("TargetInTrouble")
     assert {ALERT(name) for name in here} | set(TROUBLES) == {rule["alert"] for rule in rules()}

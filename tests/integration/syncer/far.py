@@ -15,7 +15,7 @@ from kubeio import Object
 from kubeio.client import Client
 from kubeio.errors import NotFound
 from syncer.access import TARGET_ACCESS
-from syncer.targets import Target
+from syncer.target import Target
 from tenancy.resources import (
     NAMESPACES,
     NODES,

@@ -81,7 +81,7 @@ def is_as_added(body: Object) -> bool:
 
 
 async def test_what_a_tenant_adds_to_its_node_stays(world: World):
-    """Through a change of everything of ours, a patrol, a restart, and the end of its pods."""
+    """V-03: through changes of ours, a patrol, a restart, and the end of its pods."""
     async with world.syncer():
         space, node = await shown_node(world)
         metadata = {"labels": {"mine": "1"}, "annotations": {"mine": "1"}}

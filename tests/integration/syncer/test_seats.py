@@ -165,7 +165,7 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
             VIRTUAL_CLUSTERS, far.world.tenant.name, namespace=far.world.tenant.namespace
         )
     )["status"]
-    assert {"name": far.name} in status["targets"]
+    assert far.name in {each["name"] for each in status["targets"]}
 
 
 async def test_ten_replicas_are_split_evenly(far: Far):
@@ -316,7 +316,7 @@ async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
     far: Far, monkeypatch: pytest.MonkeyPatch
 ):
     """A1-17."""
-    monkeypatch.setattr("syncer.targets.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
     for module in ("flows.away", "flows.target_nodes", "outposts"):
         monkeypatch.setattr(f"syncer.{module}.AWAY_SECONDS", 1.0)
     world = far.world

@@ -73,7 +73,7 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
 
 
 async def test_a_node_that_its_tenant_deleted_comes_back(synced: World):
-    """REL-23: with all that is shown of it."""
+    """V-04, REL-23: with all that is shown of it."""
     space, node = await running_pod(synced)
     shown = await synced.above.get(NODES, node)
     await synced.above.delete(NODES, node)

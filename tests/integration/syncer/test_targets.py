@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from syncer import targets
 from tenancy.resources import CONFIG_MAPS, NODES, PODS, SUPER_CLUSTERS
 from tests.integration.syncer import far as fars
 from tests.integration.syncer.far import Far, far_of
@@ -97,7 +96,7 @@ async def test_a_target_that_falls_silent_is_away_and_comes_back(
     far: Far, monkeypatch: pytest.MonkeyPatch
 ):
     """A1-17."""
-    monkeypatch.setattr(targets, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
     await far.secret()
     await far.declare()
     target = await eventually(far.target, within=30)

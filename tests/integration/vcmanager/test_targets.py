@@ -16,6 +16,7 @@ import trustme
 import yaml
 
 from clusterversions import catalog
+from kubectl_vc.targets import confirm
 from kubeio import Object, errors
 from kubeio.client import Client
 from tenancy import marks, ownership, resources, super_clusters
@@ -442,6 +443,14 @@ async def test_another_cluster_behind_the_same_name_is_told(yard: Yard):
     assert (status, reason) == ("False", "IdentityChanged")
     assert known in message
     assert (await yard.fresh())["status"]["identity"] == "other", "what is known stays"
+    word, meant = confirm.confirmed(yard.name, await yard.fresh())
+    assert (word, known in meant) == (known, True)
+    annotations = {marks.CONFIRM_LOSSES: word}
+    await yard.stage.admin.patch(
+        resources.SUPER_CLUSTERS, yard.name, {"metadata": {"annotations": annotations}}
+    )
+    assert (await yard.judged())["Reachable"][0] == "True"
+    await eventually(yard.fresh, until=lambda found: found["status"]["identity"] == known)
 
 
 async def test_one_that_is_deleted_is_forgotten(yard: Yard):

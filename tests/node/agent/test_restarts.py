@@ -1,7 +1,9 @@
 """What ends while streams are open, and what of them is left: nothing."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,17 @@ from tests.testbed.cluster import Cluster
 pytestmark = [pytest.mark.thorough, pytest.mark.node]
 
 KUBELET = "node-1/kubelet"
+RUNTIME = "node-1/containerd"
+LINES, TOGETHER = 4000, 20
+COUNTER = f"""
+i=0
+while [ $i -lt {LINES} ]; do
+  i=$((i + 1)); echo line $i; [ $((i % {TOGETHER})) = 0 ] && sleep 0.1
+done
+"""
+"""Some 11 kB a second for twenty seconds."""
+ROTATING = {"containerLogMaxSize": "10Ki", "containerLogMonitorInterval": "3s"}
+"""A log is renamed whenever it is looked at."""
 TICKER = "trap 'exit 0' TERM; i=0; while :; do i=$((i + 1)); echo tick $i; sleep 0.1; done"
 
 
@@ -74,3 +87,77 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet)
     assert kubectl.run("logs", "clock", "--tail=1").startswith("tick")
     until(lambda: descriptors(rig) <= before, "the agent holds no more than before")
     assert lives(rig, "clock", *pods) == running
+
+
+@pytest.fixture
+def runtime(cluster: Cluster) -> Iterator[str]:
+    """The container runtime of the agent's node, which runs again afterwards."""
+    yield RUNTIME
+    cluster.start(RUNTIME)
+    cluster.wait_until_ready()
+
+
+def test_a_runtime_that_restarts_ends_what_was_open(rig, pods, cluster, runtime):
+    """REL-90: a command breaks off, pods go on, new commands come, nothing is left."""
+    kubectl = rig.tenant.kubectl
+    until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
+    known, running = len(rig.audit()), lives(rig, *pods)
+    with kubectl.running("exec", "-i", "tool", "--", "cat") as command:
+        command.stdin.write("hello\n")
+        assert command.stdout.readline() == "hello\n"
+        cluster.stop(runtime)
+        command.communicate(timeout=60)
+    until(lambda: rig.metric("vc_agent_open_streams") == 0, "it has ended")
+    ended = until(
+        lambda: next((line for line in rig.audit()[known:] if line["verb"] == "exec"), None),
+        "the command is written down",
+    )
+    assert (ended["pod"], ended["status"]) == ("tool", 101)
+    assert ended["result"] in ("kubelet_lost", "complete")  # as the kubelet ends its side
+    away = kubectl.call("exec", "tool", "--", "true")
+    assert (away.code != 0, rig.tenant.super_namespace() in away.err) == (True, False), away.err
+    cluster.start(runtime)
+    until(
+        lambda: kubectl.call("exec", "tool", "--", "echo", "again").out == "again\n",
+        "exec works again",
+    )
+    until(lambda: lives(rig, *pods) == running, "the pods are what they were")
+
+
+@pytest.fixture
+def rotation(rig: Rig, pods: Any, cluster: Cluster, kubelet: str) -> Iterator[None]:
+    """Have the node's kubelet rotate logs every few seconds, and no longer afterwards."""
+    path = cluster.places.space("node-1") / "config" / "kubelet.json"
+    before = path.read_text()
+
+    def restart(configuration: str) -> None:
+        cluster.stop(kubelet)
+        path.write_text(configuration)
+        cluster.start(kubelet)
+        # The node goes on being Ready for a while; a kubelet has no pods before it has seen them.
+        until(
+            lambda: rig.tenant.kubectl.call("exec", "tool", "--", "true").code == 0,
+            "the kubelet serves again",
+        )
+
+    restart(json.dumps({**json.loads(before), **ROTATING}))
+    yield
+    restart(before)
+
+
+def test_a_log_is_followed_over_rotations(rig, cluster, rotation):
+    """REL-95: each line once, in order, to the end of the container."""
+    rig.place(rig.tenant, objects.pod("counter", COUNTER, restartPolicy="Never"))
+    pod = rig.wait(rig.tenant, "counter")
+    with rig.tenant.kubectl.running("logs", "-f", "counter") as following:
+        found = [
+            int(line.split()[1]) for line in following.communicate(timeout=120)[0].splitlines()
+        ]
+    assert found == sorted(set(found))
+    assert (found[0], found[-1]) == (1, LINES)
+    # The kubelet leaves the old file when it sees the new one, which the runtime makes a moment
+    # before it writes to that: what is written in between is the kubelet's own loss.
+    assert LINES - len(found) <= TOGETHER
+    root = Path(f"/proc/{cluster.pid_of('node-1')}/root/var/log/pods")
+    name = f"{rig.tenant.super_namespace()}_counter_{pod['metadata']['uid']}"
+    assert len(list((root / name / "main").glob("0.log.*"))) >= 2, "it has been rotated"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -29,7 +30,7 @@ def test_logs_are_the_kubelets(user, pods):
 
 
 def test_every_option_of_logs_arrives(rig, user, pods):
-    """Each option is checked by its effect."""
+    """V-05, X-26: each option is checked by its effect."""
 
     def logs(*options: str) -> list[str]:
         return user.run("logs", "talker", "-c", "main", *options).splitlines()
@@ -68,6 +69,78 @@ def test_logs_of_several_containers_and_pods(user, pods):
     assert logs("talker", "--prefix") == sorted(of_talker)
     found = logs("-l", "speaks=yes", "--prefix", "--tail=-1")
     assert found == sorted([*of_talker, "[pod/listener/main] open"])
+
+
+def test_logs_past_a_backend_that_is_not_verified(user, pods):
+    """X-26: the option is for the tenant's API server alone; the agent asks for as much as ever."""
+    asked = ("logs", "talker", "-c", "side", "--insecure-skip-tls-verify-backend")
+    assert user.run(*asked) == "beside\n"
+
+
+def test_logs_of_all_pods_of_a_controller(rig, user, pods):
+    """X-26: `--all-pods` shows each pod that its selector picks."""
+    chosen = {"matchLabels": {"speaks": "yes"}}
+    template = {"metadata": {"labels": {"speaks": "yes"}}, "spec": objects.pod("x", "true")["spec"]}
+    rig.tenant.kubectl.apply(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "speakers", "namespace": "default"},
+            "spec": {"selector": chosen, "template": template},
+        }
+    )
+    found = user.run("logs", "deployment/speakers", "--all-pods", "--all-containers").splitlines()
+    assert {line.split(" ", 1)[0] for line in found} == {
+        *("[pod/talker/main]", "[pod/talker/side]", "[pod/listener/main]"),
+    }
+    assert "[pod/talker/side] beside" in found
+
+
+def test_logs_are_followed_up_to_a_number_at_once(rig, user, pods):
+    """X-26: `--max-log-requests` is kubectl's; as many streams are open here as it lets be."""
+    asked = ("logs", "-f", "-l", "speaks=yes", "--all-containers", "--max-log-requests")
+    until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
+    done = user.call(*asked, "2")
+    assert (done.code, "maximum allowed concurrency is 2" in done.err) == (1, True)
+    with user.running(*asked, "3"):
+        until(lambda: rig.metric("vc_agent_open_streams") == 3, "three are followed")
+
+
+def test_logs_go_on_past_an_error(user, pods):
+    """X-26: with `--ignore-errors`, containers that have no such log are told of and passed by."""
+    asked = ("logs", "-l", "speaks=yes", "--all-containers", "--previous", "--tail=-1")
+    assert user.call(*asked).code == 1
+    done = user.call(*asked, "--ignore-errors")
+    assert done.code == 0
+    assert "start 0 line 1" in done.out
+    assert 'previous terminated container "side"' in done.out + done.err
+
+
+def test_a_log_begins_at_one_time(rig, user, pods):
+    """V-06: kubectl, the tenant's API server and the agent refuse two beginnings each."""
+    asked = ("logs", "talker", "-c", "side", "--since=1h", "--since-time=2026-01-02T15:04:05Z")
+    assert "at most one of `sinceTime` or `sinceSeconds`" in user.call(*asked).err
+    both = "sinceSeconds=60&sinceTime=2026-01-02T15:04:05Z"
+    path = "/api/v1/namespaces/default/pods/talker/log"
+    done = user.call("get", "--raw", f"{path}?container=side&{both}")
+    assert "at most one of `sinceTime` or `sinceSeconds`" in done.err
+    status, body = rig.curl(f"/containerLogs/default/talker/side?{both}")
+    assert (status, "give one of them" in body) == (400, True)
+
+
+def test_what_is_not_there_is_told_in_words_that_people_know(rig, user, pods):
+    """V-07: no such container, no such pod; the agent itself tells less of the first."""
+    for verb, more in (("logs", ()), ("attach", ()), ("exec", ("--", "true"))):
+        done = user.call(verb, "tool", "-c", "nothing", *more)
+        assert done.code == 1
+        assert re.search("container nothing (not found in|is not valid for) pod tool", done.err)
+        done = user.call(verb, "nobody", *more)
+        assert (done.code, 'pods "nobody" not found' in done.err) == (1, True), done.err
+    path = "/api/v1/namespaces/default/pods/tool/log?container=nothing"
+    done = user.call("get", "--raw", path)
+    assert "container nothing is not valid for pod tool" in done.err
+    assert rig.curl("/containerLogs/default/tool/nothing")[0] == 403
+    assert rig.curl("/containerLogs/default/nobody/main")[0] == 404
 
 
 def test_following_a_log_ends_with_its_reader(rig, user):
@@ -116,7 +189,7 @@ def test_each_minor_of_kubectl_is_what_it_says_and_works(rig, pods, minor):
 
 @pytest.mark.parametrize("code", [0, 1, 42, 137])
 def test_exec_gives_the_exit_code(user, pods, leg, code):
-    """The command's exit code is kubectl's, its two outputs stay apart."""
+    """REL-94, X-26: the command's exit code is kubectl's, its two outputs stay apart."""
     script = f"echo out; echo err >&2; exit {code}"
     done = user.call("exec", "tool", "--", "sh", "-c", script)
     assert done.code == code
@@ -135,7 +208,7 @@ def test_exec_takes_input_to_its_end(user, pods, leg):
 
 
 def test_exec_has_a_terminal(user, pods, leg):
-    """`-it` gives the command a terminal with the size of the caller's, and each later size."""
+    """V-05, X-26: the terminal of `-it` has the caller's size, and each later one."""
     # A size comes on a stream of its own, and so maybe after the command has begun: the caller's
     # terminal changes between two sizes until the command has seen both.
     command = "tty; for rows in 33 44; do until stty size | grep -w $rows; do sleep 0.1; done; done"
@@ -166,20 +239,20 @@ def test_exec_of_nothing_says_why(user, pods, leg):
 
 
 def test_attach_talks_to_the_main_process(user, pods, leg):
-    """Attach reads what the process writes and writes what it reads."""
+    """REL-94, X-26: attach reads what the process writes and writes what it reads."""
     with user.running("attach", "-i", "reader") as attached:
         attached.stdin.write("hello\n")
         assert attached.stdout.readline() == "got hello\n"
 
 
 def test_ports_are_forwarded(user, pods, leg):
-    """A connection to the forwarded port reaches the container."""
+    """REL-94, X-26: a connection to the forwarded port reaches the container."""
     with forwarded(user, "listener", 8080) as port:
         assert until(lambda: read_from(port), "the container's answer") == b"hi there\n"
 
 
 def test_copies_are_whole(user, pods, tmp_path):
-    """`kubectl cp` both ways gives back the same bytes."""
+    """X-26: `kubectl cp` both ways gives back the same bytes."""
     content = os.urandom(8 * 1024 * 1024)
     source = tmp_path / "source"
     source.write_bytes(content)

@@ -79,7 +79,7 @@ def test_a_log_is_followed(there):
 
 @pytest.mark.parametrize("code", [0, 1, 42, 137])
 def test_exec_gives_the_exit_code(there, leg, code):
-    """The command's exit code is kubectl's, its two outputs stay apart."""
+    """REL-94, X-26: the command's exit code is kubectl's, its two outputs stay apart."""
     script = f"echo out; echo err >&2; exit {code}"
     done = there.tenant.kubectl.call("exec", "far-tool", "--", "sh", "-c", script)
     assert done.code == code

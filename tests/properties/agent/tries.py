@@ -247,7 +247,7 @@ class Maker:
             if chance.random() < 0.3:
                 number = str(chance.choice((1, 7, 2**31, 2**63 - 1)))
                 pairs.append((key, number, number))
-        if chance.random() < 0.3:
+        if chance.random() < 0.3 and all(key != "sinceSeconds" for key, _, _ in pairs):
             moment = f"20{chance.randint(10, 40)}-01-02T15:04:05.{chance.randint(1, 999)}+02:00"
             pairs.append(("sinceTime", moment, moment))
         return pairs

@@ -128,7 +128,7 @@ def test_home_cannot_leave():
 
 
 def test_the_verbs_of_targets_take_the_flags_of_the_connection():
-    for verb in ("join", "list", "doctor", "leave"):
+    for verb in ("join", "list", "doctor", "confirm", "leave"):
         done = invoke("target", verb, "-h")
         assert all(flag in done.output for flag in ("--kubeconfig", "--context", "--as "))
 

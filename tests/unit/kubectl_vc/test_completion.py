@@ -10,7 +10,7 @@ def test_the_verbs_come_from_the_command_line_itself():
     assert set(KNOWN) == {
         *("create", "list", "get", "kubeconfig", "delete", "confirm-deletes", "version", "target"),
     }
-    assert set(KNOWN["target"].inner) == {"join", "list", "doctor", "leave"}
+    assert set(KNOWN["target"].inner) == {"join", "list", "doctor", "confirm", "leave"}
     assert KNOWN["get"].takes_name
     assert not KNOWN["create"].takes_name
     assert not KNOWN["list"].takes_name

@@ -53,6 +53,14 @@ def test_namespaces_pods_and_nodes_say_which_tenant_namespace_they_are_for():
     )
 
 
+def test_other_super_clusters_are_shown_with_their_phase_and_their_pods():
+    listed = [{"name": "c2", "phase": "Draining", "pods": 3}, {"name": "c3"}]
+    assert get.targets_table({"status": {"targets": listed}}) == (
+        "\nTARGET   PHASE      PODS\nc2       Draining   3\nc3       <none>     <none>\n"
+    )
+    assert get.targets_table({"status": {}}) == ""
+
+
 def test_what_has_nothing_yet_is_said_in_words():
     assert get.super_tables(get.SuperSide([], [], []), NOW) == (
         "\nIt has no namespaces in the super cluster yet.\n"

@@ -7,7 +7,7 @@ import yaml
 
 from kubectl_vc.output import Format
 from kubectl_vc.problems import CliProblem
-from kubectl_vc.targets import doctor, join, leave, listing, manifests
+from kubectl_vc.targets import confirm, doctor, drain, join, leave, listing, manifests
 from kubectl_vc.targets.manifests import There
 from kubeio import errors, secret_config
 from kubeio.endpoint import Endpoint
@@ -255,7 +255,106 @@ def cluster(name: str, spec=(), status=()):
 
 
 def test_a_target_that_tenants_may_run_in_does_not_leave():
-    leave._refuse_while_named("c2", [cluster("a", ["home"]), {"metadata": {}}])
+    nobody = drain.left_in("c2", [cluster("a", ["home"]), {"metadata": {}}])
+    leave._refuse_while_named("c2", nobody)
     clusters = [cluster("a", ["home", "c2"]), cluster("b", status=["c2"]), cluster("c", ["c3"])]
-    with pytest.raises(CliProblem, match="shop/a, shop/b may run pods in c2"):
-        leave._refuse_while_named("c2", clusters)
+    clusters[1]["status"]["targets"] = [{"name": "c2", "phase": "Draining", "pods": 1}]
+    words = r"shop/a, shop/b \(Draining, 1 pod\) may run pods in c2"
+    with pytest.raises(CliProblem, match=words):
+        leave._refuse_while_named("c2", drain.left_in("c2", clusters))
+
+
+class Home:
+    """The home cluster, whose tenants have a pod less in c2 with each look at them."""
+
+    def __init__(self, pods=2, reachable="True"):
+        self.patched, self.pods, self.reachable = [], pods, reachable
+        self.alone, self.both = cluster("a", ["c2"], ["c2"]), cluster("b", ["home", "c2"])
+        for each in (self.alone, self.both):
+            each["metadata"]["uid"] = "u"
+
+    async def list(self, _):
+        if self.patched:
+            self.pods -= 1
+            left = {"name": "c2", "phase": "Draining", "pods": self.pods}
+            self.alone["status"]["targets"] = [left] if self.pods > 0 else []
+        return {"items": [self.alone, self.both]}
+
+    async def get(self, *_):
+        return {"status": {"conditions": [{"type": "Reachable", "status": self.reachable}]}}
+
+    async def patch(self, _, name, operations, **__):
+        self.patched.append((name, operations[-1]["value"]))
+        found = self.alone if name == "a" else self.both
+        found["spec"]["targets"] = operations[-1]["value"]
+
+
+class Told:
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+    warn = say
+
+
+async def test_a_target_that_is_drained_is_taken_from_all_and_waited_for(monkeypatch):
+    monkeypatch.setattr(drain, "_TICK", 0)
+    here, told = Home(), Told()
+    await drain.run(here, told, "c2", seconds=5, dry_run=True)
+    assert here.patched == []
+    await drain.run(here, told, "c2", seconds=5, dry_run=False)
+    assert here.patched == [("a", []), ("b", [{"name": "home"}])]
+    assert "runs in the home cluster from now on" in told.lines[-4]
+    assert told.lines[-1] == "left in c2: shop/a (Draining, 1 pod)"
+
+
+async def test_what_does_not_go_in_time_is_told(monkeypatch):
+    monkeypatch.setattr(drain, "_TICK", 0.001)
+    silence = "c2 does not answer"
+    for reachable in ("True", "False"):
+        here = Home(10**9, reachable)
+        with pytest.raises(
+            CliProblem, match=r"shop/a \(Draining, .* still has something in c2"
+        ) as e:
+            await drain.run(here, Told(), "c2", seconds=0.05, dry_run=False)
+        assert (silence in str(e.value)) is (reachable == "False")
+
+
+def held(*listed):
+    return {"metadata": {"name": "c2", "uid": "u"}, "status": {"conditions": [*listed]}}
+
+
+def test_what_is_confirmed_is_what_the_condition_names():
+    loss = {
+        "type": "LossesHeld",
+        "status": "True",
+        "message": "5 of 5 (state 0123456789abcdef), so",
+    }
+    assert confirm.confirmed("c2", held(loss))[0] == "0123456789abcdef"
+    answers = f"another cluster answers: its kube-system is {HOME_UID}, and that of the cluster"
+    another = {"type": "Reachable", "status": "False", "reason": "IdentityChanged"}
+    word, meant = confirm.confirmed("c2", held(loss, {**another, "message": answers}))
+    assert word == HOME_UID
+    assert HOME_UID in meant
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "words"),
+    [
+        ("False", "state 0123456789abcdef", "nothing is held for c2"),
+        ("True", "5 of 5", "names no state"),
+    ],
+)
+def test_without_a_loss_there_is_nothing_to_confirm(status, message, words):
+    with pytest.raises(CliProblem, match=words):
+        confirm.confirmed("c2", held({"type": "LossesHeld", "status": status, "message": message}))
+
+
+def test_a_hold_is_something_that_a_doctor_finds():
+    loss = {"type": "LossesHeld", "status": "True", "message": "m"}
+    found, _resolver = doctor.findings(held(loss))
+    assert (found.check, found.result) == ("LossesHeld", "wrong")
+    found, _resolver = doctor.findings(held({**loss, "status": "False"}))
+    assert found.result == "ok"

@@ -234,6 +234,20 @@ async def test_a_server_without_streamed_lists_is_asked_page_by_page(code):
         assert run.reflector.restarts == 0
 
 
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_a_list_that_nobody_could_hold_is_given_up(is_streamed):
+    pods = [_pod(f"p{number}", number) for number in range(1, 30)]
+
+    async def refuse(answer):
+        await answer.status(400, "BadRequest", "no")
+
+    scenes = [_scene(*pods, version=50)] if is_streamed else [refuse]
+    script = Script(*scenes, listed=pods, version=50)
+    async with _running(script, most=2000) as run:
+        await eventually(lambda: "more than 2000 bytes" in run.reflector._told)
+        assert (run.names, run.reflector.synced) == ([], False)
+
+
 async def test_a_cut_watch_resumes_where_it_stood():
     async def cut_inside_a_line(answer):
         await answer.event("ADDED", _pod("b", 11))

@@ -13,7 +13,7 @@ from syncer.flows import candidates
 from syncer.flows.away import REASON
 from syncer.keys import HOME
 from syncer.patrol import Patrol
-from syncer.targets import AWAY_SECONDS
+from syncer.target import AWAY_SECONDS
 from tests.unit.syncer.sessions import TENANT
 from tests.unit.syncer.test_seats import Split, key_of
 
@@ -45,6 +45,7 @@ def seated(split: Split, **metadata: Any) -> None:
 
 
 async def test_its_pods_are_not_ready_after_a_while(split: Split):
+    """V-02: nothing else is said of them, and nobody is asked."""
     seated(split)
     found = await engine(split).reconcile(key_of(split.far))
     assert found == Again(AWAY_SECONDS)

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from syncer.expectations import Expectations, Side
-from syncer.figures import Figures, TenantCounts
+from syncer.figures import Figures, TargetCounts, TenantCounts
 from syncer.keys import Key
 from tests.unit.syncer.test_memory import entry
 
@@ -113,3 +113,29 @@ def test_tenants_are_counted_by_what_is_true_of_them():
     assert found == {
         "declared": 7, "engaged": 4, "unreachable": 1, "refusing": 1, "deletes_held": 1,
     }  # fmt: skip
+
+
+class Cluster:
+    def __init__(self, *, ready=True, problem="", held=False, behind=""):
+        self.is_ready, self.problem, self.is_held = ready, problem, held
+        self.behind = behind
+
+    @property
+    def muster(self):
+        return self
+
+
+def test_other_super_clusters_are_counted_by_what_is_true_of_them():
+    followed = {
+        "a": Cluster(),
+        "b": Cluster(ready=False),
+        "c": Cluster(problem="silent", held=True),
+        "d": Cluster(behind="403"),
+    }
+    counts = TargetCounts(followed, lambda: 5)
+    found = {
+        condition: REGISTRY.get_sample_value("vc_targets", {"condition": condition})
+        for condition in ("declared", "not_followed", "away", "losses_held")
+    }
+    assert counts
+    assert found == {"declared": 5, "not_followed": 3, "away": 1, "losses_held": 1}

@@ -151,7 +151,7 @@ async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all
     ],
 )
 async def test_a_refusal_is_told_without_what_refused(said, told):
-    """REL-36, REL-43."""
+    """REL-36, REL-43, V-10."""
     world = World()
     entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})
     problem = errors.Forbidden(f"POST: {said} (403)", said=said)

@@ -19,13 +19,16 @@ from syncer import conditions
 from syncer import outposts as outposts_module
 from syncer.conditions import NO_SUCH_TARGET
 from syncer.flows import store, target_nodes
+from syncer.muster import LEAST
 from syncer.outposts import Outposts
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
-from syncer.targets import Target, Targets
+from syncer.target import Target
+from syncer.targets import Targets
 from tenancy import marks, ownership
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import BODY, TENANT, Api, World, put
+from tests.unit.syncer.test_seats import muster_of
 
 
 class Yard:
@@ -55,7 +58,7 @@ class Yard:
         cluster = SuperCluster(Api(), name=name, registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
             name=name, registration="r1", cluster=cluster, problem="", is_ready=True,
-            spec=SuperClusterSpec(), away_seconds=lambda: 0.0,
+            spec=SuperClusterSpec(), muster=muster_of(name), away_seconds=lambda: 0.0,
         )  # fmt: skip
         self.targets.followed[name] = target
         self.targets._tell()
@@ -68,11 +71,18 @@ class Yard:
             **BODY,
             "metadata": {**BODY["metadata"], "resourceVersion": str(self.revision)},  # type: ignore[dict-item]
             "spec": {**BODY["spec"], "targets": [{"name": name} for name in granted]},  # type: ignore[dict-item]
-            "status": {**BODY["status"], "targets": [{"name": name} for name in named]},  # type: ignore[dict-item]
+            "status": {**BODY["status"], "targets": [self.phase(name, granted) for name in named]},  # type: ignore[dict-item]
         }
         put(self.world.super_cluster.virtual_clusters, body)
         self.outposts.changed.set()
         await asyncio.sleep(0.02)
+
+    def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:
+        """Return what is said of a target that is as it should be, or was never followed."""
+        target: Any = self.targets.ready(name)
+        phase = "Away" if target is None or target.away_seconds() else "Granted"
+        pods = self.world.link.seats.pods_at(name)
+        return {"name": name, "phase": phase if name in granted else "Draining", "pods": pods}
 
     def said(self) -> list[list[str]]:
         """Return each list of targets that was written."""
@@ -289,6 +299,128 @@ async def test_one_that_is_back_has_everything_looked_at_once(yard: Yard):
     await asyncio.sleep(0.02)
     assert taken() == {"Node", "ConfigMap"}
     assert session.is_ready
+
+
+async def test_what_is_missing_is_not_taken_for_gone_until_it_may_be(yard: Yard):
+    target = yard.ready()
+    await yard.declare("c2", named=("c2",))
+    session = yard.sessions["c2"][TENANT.uid]
+    for number in range(LEAST):
+        target.muster.absent(TENANT.uid, str(number))
+    await yard.declare("home", named=("c2",))
+    assert yard.there == ["c2", "home"], "what is not there may come back"
+    put(target.cluster.stores["ConfigMap"], stamped("c", "1"))
+    queue = yard.world.link.queue
+    for key in set(iter(queue.take, None)):
+        queue.done(key)
+    target.muster.confirm(target.muster.state)
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    kinds = {key.kind for key in iter(queue.take, None) if key.super_cluster == "c2"}
+    assert "ConfigMap" in kinds, "everything is looked at once"
+    assert session.is_ready
+
+
+def phases(yard: Yard) -> list[Any]:
+    """Return what was said of the one target, each time."""
+    bodies = [body["status"]["targets"] for body in yard.world.below.bodies if "status" in body]
+    return [(each["phase"], each["pods"]) for listed in bodies for each in listed]
+
+
+async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 0.02)
+    target = yard.ready()
+    await yard.declare("c2")
+    assert phases(yard) == [("Granted", 0)]
+    seats = yard.world.link.seats
+    for number in range(20):
+        seats.take(pod_of(yard, name=f"p{number}", uid=f"u{number}"), "c2")
+    seats.take(pod_of(yard, name="h", uid="h"), "home")
+    assert len(phases(yard)) == 1
+    await asyncio.sleep(0.1)
+    assert phases(yard)[1:] == [("Granted", 20)], "once for all of them"
+    seats.gone("u1")
+    seats.take(pod_of(yard, name="p1", uid="u1"), "c2")
+    await asyncio.sleep(0.1)
+    assert len(phases(yard)) == 2, "nothing is new"
+    await yard.declare("c2", named=("c2",))
+    monkeypatch.setattr(outposts_module, "AWAY_SECONDS", 0.05)
+    target.problem = "silent"
+    yard.targets._tell()
+    target.problem = ""
+    yard.targets._tell()
+    await asyncio.sleep(0.1)
+    assert len(phases(yard)) == 2, "one look that failed is nothing to tell of"
+    target.problem = "silent"
+    yard.targets._tell()
+    await asyncio.sleep(0)
+    target.away_seconds = lambda: 0.05
+    await asyncio.sleep(0.1)
+    assert phases(yard)[-1] == ("Away", 20), "with nobody telling"
+    target.problem, target.away_seconds = "", lambda: 0.0
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    assert phases(yard)[-1] == ("Granted", 20)
+    seats.granted = {}
+    assert yard.outposts._sentence("c2")["phase"] == "Draining"
+
+
+async def test_a_count_that_could_not_be_written_is_tried_again(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 0.02)
+    yard.ready()
+    await yard.declare("c2", named=("c2",))
+    yard.world.below.refusals["apply VirtualCluster"] = errors.Unavailable("silent")
+    yard.world.link.seats.take(pod_of(yard), "c2")
+    await asyncio.sleep(0.06)
+    yard.world.below.refusals.clear()
+    await asyncio.sleep(0.06)
+    assert phases(yard)[-1] == ("Granted", 1)
+
+
+async def test_our_own_words_are_no_reason_to_count_again_at_once(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    yard.ready()
+    await yard.declare("c2", named=("c2",))
+    target: Any = yard.targets.ready("c2")
+    apply, made = yard.world.below.apply, iter(range(1000))
+
+    async def echoed(resource: Any, body: Any, **options: Any) -> Any:
+        """Show what was written, while one more pod comes."""
+        answer = await apply(resource, body, **options)
+        number = next(made)
+        yard.world.link.seats.take(pod_of(yard, name=f"p{number}", uid=f"u{number}"), "c2")
+        shown = yard.world.super_cluster.virtual_clusters.list()[0].decode()
+        shown["metadata"]["resourceVersion"] = str(900 + number)
+        shown["status"]["targets"] = body["status"]["targets"]
+        put(yard.world.super_cluster.virtual_clusters, shown)
+        yard.outposts.changed.set()
+        return answer
+
+    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 3600.0)
+    monkeypatch.setattr(yard.world.below, "apply", echoed)
+    target.problem, target.away_seconds = "silent", lambda: 100.0
+    yard.targets._tell()
+    await asyncio.sleep(0.05)
+    assert phases(yard) == [("Away", 0)]
+    assert yard.outposts._counting is not None, "the pod is told of with the next count"
+
+
+async def test_what_the_cache_shows_may_be_older_than_what_was_said(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 0.01)
+    yard.ready()
+    await yard.declare("c2", named=("c2",))
+    yard.world.link.seats.take(pod_of(yard), "c2")
+    await asyncio.sleep(0.05)
+    yard.world.link.seats.gone("u")
+    await asyncio.sleep(0.05)
+    assert phases(yard) == [("Granted", 1), ("Granted", 0)]
 
 
 # --- what changes while something is written ------------------------------------------------------

@@ -13,22 +13,24 @@ from kubeio.worker import Again, Done, Wait
 from syncer.flows import candidates, seat_trials
 from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, PLACEMENT
+from syncer.muster import LEAST
 from syncer.seats import NOWHERE
 from syncer.special import trials
 from tenancy import marks
 from tenancy.specs import TargetGrant
+from tests.unit.syncer.sessions import TENANT
 from tests.unit.syncer.test_seats import POD, Split, key_of
 
 LONG_AGO = "2026-01-01T00:00:00Z"
 
 
-class Anchor:
-    """An anchor that holds, and notes that it was asked."""
+class Proof:
+    """One that holds, and notes that it was asked for."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    async def verify(self, _: float) -> None:
+    async def __call__(self, *_: object) -> None:
         self.asked += 1
 
 
@@ -36,7 +38,7 @@ class Anchor:
 def split(monkeypatch: pytest.MonkeyPatch) -> Split:
     monkeypatch.setattr(candidates, "_refusal", lambda *_: "")
     made = Split()
-    made.far.target.anchor = Anchor()  # type: ignore[union-attr,assignment]
+    made.far.target.prove = Proof()  # type: ignore[union-attr,assignment]
     return made
 
 
@@ -77,12 +79,25 @@ async def test_a_pod_moves_on_once_the_old_twin_is_proved_gone(split: Split):
     gone(split)
     assert await split.place() == Done()
     assert split.there.asked[-1] == ("get", "Pod", "p"), "read live before it counts as gone"
-    assert split.far.target.anchor.asked == 1  # type: ignore[union-attr]
+    assert split.far.target.prove.asked == 1  # type: ignore[union-attr]
     assert split.record().startswith("home/")
     assert split.link.seats.of(pod) == HOME
     assert split.session.pods.has("web", "p"), "with no further event of it"
     assert not split.far.pods.has("web", "p")
     assert split.far.key("Namespace", "", "web") in split.taken()
+
+
+async def test_while_many_are_missing_there_nothing_is_read(split: Split):
+    refused(split)
+    await split.place()
+    gone(split)
+    assert split.far.target is not None
+    for number in range(LEAST):
+        split.far.target.muster.absent(TENANT.uid, str(number))
+    before = len(split.there.asked)
+    with pytest.raises(Wait, match="many pods"):
+        await split.place()
+    assert len(split.there.asked) == before
 
 
 async def test_the_seat_stays_closed_while_the_new_record_is_on_its_way(split: Split):

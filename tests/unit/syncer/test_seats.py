@@ -16,6 +16,7 @@ from syncer import downward, kinds, patrol, wiring
 from syncer.flows import candidates, placement
 from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, PLACEMENT, Key
+from syncer.muster import Muster
 from syncer.seats import NOWHERE
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
@@ -36,6 +37,11 @@ POD = kinds.BY_NAME["Pod"]
 OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r-uid", "controller": True}
 
 
+def muster_of(name: str) -> Muster:
+    """Return a muster that misses nothing."""
+    return Muster(name=name, identity="i", there=lambda: 0, changed=lambda: None)
+
+
 class Split(World):
     """A tenant that is granted home and c2."""
 
@@ -48,6 +54,7 @@ class Split(World):
         target: Any = SimpleNamespace(
             registration="r1",
             problem="",
+            muster=muster_of("c2"),
             spec=SuperClusterSpec(network=NetworkFacts(resolvers=("10.98.0.10",))),
         )
         self.far = Session(
@@ -515,17 +522,14 @@ async def test_a_pod_that_names_its_node_is_recorded_and_made(split: Split, node
 # --- a grant that is withdrawn, and what was there before -----------------------------------------
 
 
-class Anchor:
-    """An anchor that holds."""
-
-    async def verify(self, _: float) -> None:
-        return
+async def proved(*_: object) -> None:
+    """What was found missing is gone."""
 
 
 def withdrawn(split: Split) -> None:
     """Have c2 granted no more."""
     split.link.seats.granted = {HOME: TargetGrant(name=HOME)}
-    split.far.target.anchor = Anchor()  # type: ignore[union-attr,assignment]
+    split.far.target.prove = proved  # type: ignore[union-attr,method-assign]
 
 
 async def test_who_waits_where_nothing_is_granted_any_more_is_placed_anew(split: Split):

@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kubeio import errors
+from kubeio.endpoint import Endpoint
 from kubeio.worker import Wait
-from syncer import access, targets
+from syncer import access, supercluster, targets
 from syncer.anchor import Anchor
 from syncer.breaker import FAILURES, Breaker
 from syncer.home import Home
+from syncer.muster import LEAST
 from syncer.supercluster import AT_TARGETS, SuperCluster
-from syncer.targets import Target, Targets
+from syncer.target import SETTLE_SECONDS, Plan, Target
+from syncer.targets import Targets
+from tenancy import marks
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import Api, put
 
@@ -32,13 +37,13 @@ class Followed:
     made: list[Followed]
     fails: Exception | None = None
 
-    def __init__(self, plan: targets.Plan, home: Home, *, changed: Callable[[], None]) -> None:
+    def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
         self.plan, self.changed, self.cluster = plan, changed, home
-        self.said: list[targets.Plan] = []
+        self.said: list[Plan] = []
         self.is_ended = False
         Followed.made.append(self)
 
-    def says(self, plan: targets.Plan) -> None:
+    def says(self, plan: Plan) -> None:
         self.said.append(plan)
 
     async def run(self) -> None:
@@ -171,10 +176,13 @@ async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: Yard):
     assert yard.keeper.followed == {}
 
 
-async def test_a_home_cluster_that_does_not_answer_changes_nothing(yard: Yard):
+@pytest.mark.parametrize("problem", [errors.Unavailable("silent"), errors.TooManyRequests("busy")])
+async def test_a_home_cluster_that_does_not_answer_changes_nothing(
+    yard: Yard, problem: errors.KubeError
+):
     await yard.secret()
     await yard.declare()
-    yard.api.refusals["get Secret"] = errors.Unavailable("silent")
+    yard.api.refusals["get Secret"] = problem
     yard.keeper._touch("c2")
     await asyncio.sleep(0.02)
     assert not Followed.made[0].is_ended
@@ -241,20 +249,25 @@ def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
     assert watched <= granted
 
 
-async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: Any):
-    plan = targets.Plan(
+def made_target(changed: Callable[[], None] = lambda: None) -> Target:
+    """Return a target that is not followed yet."""
+    plan = Plan(
         name="c2",
         registration="r1",
         identity=IDENTITY,
-        endpoint=targets.Endpoint(server=SERVER, token="t"),
+        endpoint=Endpoint(server=SERVER, token="t"),
         spec=SuperClusterSpec(),
         version="v1.36.4",
         refusal="",
     )
+    return Target(plan, Home(Api(), namespace="vc-manager"), changed=changed)  # type: ignore[arg-type]
+
+
+async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: Any):
     told: list[str] = []
-    home = Home(Api(), namespace="vc-manager")  # type: ignore[arg-type]
-    target = Target(plan, home, changed=lambda: told.append(target.problem))
-    answers: list[Exception | None] = [errors.Unavailable("no route"), None, None]
+    target = made_target(lambda: told.append(target.problem))
+    plan: Any = SimpleNamespace(spec=target.spec, version=target.version, refusal="")
+    answers: list[Exception | None] = [errors.Unavailable("no route"), None, None, None, None]
 
     async def raw(*_: Any, **__: Any) -> bytes:
         answer = answers.pop(0)
@@ -280,9 +293,175 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
     assert target.away_seconds() == 0
     assert target.problem == ""
     assert [bool(each) for each in told] == [True, False]
-    target.says(replace(plan, version="v1.37.0"))
-    target.says(replace(plan, version="v1.37.0"))
+    await target._look()
+    assert proofs == [], "as long as it goes on to answer it is the same"
+    target.cluster.reflectors[0].restarts += 1
+    proofs.append(Wait("another cluster answers"))
+    await target._look()
+    assert "another cluster" in target.problem, "it was exchanged between two looks"
+    target.problem = ""
+    told.pop()
+    plan.version = "v1.37.0"
+    target.says(plan)
+    target.says(plan)
     assert (target.version, len(told)) == ("v1.37.0", 3)
+
+
+async def test_a_watch_that_fails_for_long_is_told_as_not_followed(monkeypatch: Any):
+    target = made_target()
+    home: Any = target._home
+    metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}})
+
+    async def raw(*_: Any, **__: Any) -> bytes:
+        return b"ok"
+
+    async def silent(*_: Any, **__: Any) -> bytes:
+        raise errors.Unavailable("no route")
+
+    async def sure(_: float) -> None:
+        return
+
+    async def looked() -> tuple[str, str]:
+        await target._look()
+        await target._say()
+        (found,) = home.client.bodies[-1]["status"]["conditions"]
+        return found["status"], found["message"]
+
+    monkeypatch.setattr(target.client, "raw", raw)
+    monkeypatch.setattr(target.anchor, "verify", sure)
+    assert (await looked())[0] == "True"
+    failing = target.cluster.reflectors[1]
+    failing.problem = "403: forbidden"
+    assert (await looked())[0] == "True", "a watch is broken now and then"
+    status, message = await looked()
+    assert status == "False"
+    assert message == f"{failing.resource.plural} are not followed: 403: forbidden"
+    assert target.behind == message
+    monkeypatch.setattr(target.client, "raw", silent)
+    assert (await looked())[0] == "True", "it is away, and so is said elsewhere"
+    monkeypatch.setattr(target.client, "raw", raw)
+    failing.problem = ""
+    assert (await looked())[0] == "True"
+
+
+async def test_what_is_missing_is_proved_by_the_anchor_unless_much_is(monkeypatch: Any):
+    target = made_target()
+    asked: list[float] = []
+
+    async def verify(since: float) -> None:
+        asked.append(since)
+        if since == 2.0:  # a list came meanwhile
+            for number in range(LEAST):
+                target.muster.absent("t", str(number))
+
+    monkeypatch.setattr(target.anchor, "verify", verify)
+    await target.prove(1.0, "t")
+    assert asked == [1.0]
+    with pytest.raises(Wait, match="many pods are missing"):
+        await target.prove(2.0, "t")
+    with pytest.raises(Wait, match="many pods are missing"):
+        await target.prove(3.0, "t")
+    assert asked == [1.0, 2.0]
+
+
+async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any):
+    target = made_target()
+    home: Any = target._home
+    metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
+    target._ready_at = time.monotonic()
+    held = {"type": "LossesHeld", "status": "True", "reason": "PodsMissing", "message": "m"}
+    word = {marks.CONFIRM_LOSSES: "0123456789abcdef"}
+    put(home.super_clusters, {
+        "metadata": {**metadata, "annotations": word},
+        "spec": {}, "status": {"conditions": [held]},
+    })  # fmt: skip
+    await target._say()
+    assert home.client.writes() == [("apply", "SuperCluster", "c2")]
+    kept = home.client.bodies[-1]["status"]["conditions"][1]
+    assert (kept["status"], kept["message"]) == ("True", "m"), "nobody has looked yet"
+    target._ready_at -= SETTLE_SECONDS + 1
+    await target._say()
+    assert home.client.bodies[-1]["status"]["conditions"][1]["status"] == "False"
+    assert [each[0] for each in home.client.writes()] == ["apply", "patch", "apply"]
+    metadata["resourceVersion"] = "2"
+    put(home.super_clusters, {"metadata": metadata, "spec": {}})
+    for number in range(LEAST):
+        target.muster.absent("t", str(number))
+    assert target._news.is_set()
+    home.client.refusals["apply"] = errors.Unavailable("silent")
+    await target._say()
+    home.client.refusals.clear()
+    await target._say()
+    said = home.client.bodies[-1]["status"]["conditions"]
+    assert [each["type"] for each in said] == ["Followed", "LossesHeld"]
+    word = {marks.CONFIRM_LOSSES: target.muster.state}
+    metadata |= {"resourceVersion": "3", "annotations": word}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
+    await target._say()
+    assert not target.muster.is_held
+    assert home.client.bodies[-1]["status"]["conditions"][1]["status"] == "False"
+    metadata |= {"resourceVersion": "4", "uid": "r2"}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
+    before = len(home.client.asked)
+    await target._say()
+    assert len(home.client.asked) == before, "that is another registration"
+
+
+async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: Any):
+    monkeypatch.setattr("syncer.target.FIRST_LISTS_SECONDS", 0.01)
+    target = made_target()
+    home: Any = target._home
+    put(home.super_clusters, {"metadata": {"name": "c2", "uid": "r1", "resourceVersion": "1"}})
+    target.cluster.reflectors[2].problem = "403: nodes are forbidden"
+    listing = asyncio.ensure_future(target._listed())
+    await asyncio.sleep(0.05)
+    (said,) = home.client.bodies[-1]["status"]["conditions"]
+    assert (said["type"], said["status"]) == ("Followed", "False")
+    assert said["message"].startswith("waits for configmaps, ")
+    assert said["message"].endswith("; 403: nodes are forbidden")
+    for reflector in target.cluster.reflectors:
+        reflector._synced.set()  # type: ignore[union-attr]
+    await asyncio.wait_for(listing, 5)
+
+
+async def test_what_we_say_ourselves_is_no_reason_to_look_again(yard: Yard):
+    """Or each failure would be followed by the next at once, said in other words."""
+    Followed.fails = errors.Unavailable("no route")
+    await yard.secret()
+    await yard.declare()
+    for number in range(3):
+        ours = {"type": "Followed", "status": "False", "reason": "R", "message": str(number)}
+        yard.conditions = [ours]
+        await yard.declare()
+    assert len(Followed.made) == 1
+    yard.conditions = [{"type": "Ready", "status": "True", "reason": "R", "message": ""}]
+    await yard.declare()
+    assert len(Followed.made) == 2
+
+
+async def test_one_that_cannot_be_followed_says_why(yard: Yard):
+    Followed.fails = errors.Unavailable("no route")
+    await yard.secret()
+    await yard.declare()
+    (said,) = yard.api.bodies[-1]["status"]["conditions"]
+    assert (said["type"], said["status"], said["message"]) == ("Followed", "False", "no route")
+
+
+def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: Any):
+    monkeypatch.setattr(supercluster, "_sides", set())
+    monkeypatch.setattr(supercluster, "MOST_SIDES", 2)
+    found = [supercluster.side_of(name, "r") for name in ("a", "b", "c", "a")]
+    assert found == ["target-a", "target-b", "target-other", "target-a"]
+    assert supercluster.side_of("home", "") == "super"
+
+
+def test_what_may_be_kept_of_a_list_is_bounded_in_a_target_alone():
+    api: Any = Api()
+    there = SuperCluster(api, name="c2", registration="r1").reflectors
+    assert {each._most for each in there} == {supercluster.MOST_LIST_BYTES}  # type: ignore[union-attr]
+    home = Home(api, namespace="vc-manager").reflectors
+    assert {getattr(each, "_most", None) for each in home} == {None}
 
 
 @pytest.mark.parametrize(

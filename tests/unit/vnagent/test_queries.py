@@ -24,7 +24,9 @@ def test_every_log_option_is_read():
         "tailLines": "0",
         "timestamps": "true",
     }
-    assert dict(queries.log_options(urlencode(written).encode())) == written
+    for other in ("sinceSeconds", "sinceTime"):
+        one = {key: value for key, value in written.items() if key != other}
+        assert dict(queries.log_options(urlencode(one).encode())) == one
 
 
 def test_switches_that_are_off_are_left_out():
@@ -74,6 +76,17 @@ def test_hostile_values_are_refused(read, raw):
         read(raw)
     assert refused.value.reason is Reason.BAD_QUERY
     assert refused.value.status in (400, 414)
+
+
+BOTH = b"sinceSeconds=60&sinceTime=2026-01-02T15:04:05Z"
+
+
+@pytest.mark.parametrize("raw", [BOTH, b"tailLines=1&" + BOTH, b"&".join(BOTH.split(b"&")[::-1])])
+def test_a_log_begins_at_one_time(raw):
+    """V-06: both options for its beginning are refused, in whatever order."""
+    with pytest.raises(RefusedError, match="sinceSeconds and sinceTime") as refused:
+        queries.log_options(raw)
+    assert (refused.value.status, refused.value.reason) == (400, Reason.BAD_QUERY)
 
 
 def test_unknown_keys_are_dropped():

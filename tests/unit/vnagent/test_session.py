@@ -241,7 +241,7 @@ async def test_one_connection_carries_one_request(shared_stage, raw):
     ],
 )
 async def test_refusals_are_sentences(shared_stage, raw, status, words):
-    """kubectl shows them to people."""
+    """V-07: kubectl shows them to people; no such container is 403, no such pod 404."""
     got = await shared_stage.send(raw)
     assert status_of(got) == status
     assert words in got.partition(b"\r\n\r\n")[2]

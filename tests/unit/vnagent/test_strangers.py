@@ -1,4 +1,4 @@
-"""SEC-15, REL-85: places of those who are not known yet, and who gives his up."""
+"""Places of those who are not known yet, and who gives his up."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ def test_places_of_one_address_leave_room_for_others():
 
 
 def test_whoever_holds_the_most_loses_his_oldest():
-    """To an address that holds less even with one more."""
+    """SEC-15, REL-85: to an address that holds less even with one more."""
     strangers = Strangers(per_source=5, total=6)
     oldest, *_ = [come(strangers, "a") for _ in range(3)]
     [come(strangers, "b") for _ in range(2)]
@@ -93,7 +93,7 @@ SOURCES = st.sampled_from("abcdefgh")
 
 @given(st.lists(st.tuples(SOURCES, st.floats(0.0, 0.3))), st.sets(SOURCES))
 def test_no_limit_is_ever_passed(steps, welcome):
-    """And who is shown out was there, at the newcomer's address where that one is full."""
+    """SEC-15, REL-85: who is shown out was there, at a full newcomer's address too."""
     strangers, now, there = Strangers(per_source=3, total=8), 0.0, set()
     for source, pause in steps:
         now += pause

@@ -85,11 +85,11 @@ def test_no_route_is_forgotten():
 
 def test_every_option_that_the_parser_lets_through_is_in_the_table():
     """Or a request would end in a KeyError instead of an answer."""
-    logs = b"follow=1&previous=1&timestamps=1&sinceSeconds=1&sinceTime=2026-01-02T15:04:05Z"
-    logs += b"&tailLines=1&limitBytes=1&stream=Stdout"
+    logs = b"follow=1&previous=1&timestamps=1&tailLines=1&limitBytes=1&stream=Stdout"
     streams = b"input=1&output=1&error=1&tty=1&command=x"
     for method, path, query in (
-        (b"GET", b"/containerLogs/web/shop/main", logs),
+        (b"GET", b"/containerLogs/web/shop/main", logs + b"&sinceSeconds=1"),
+        (b"GET", b"/containerLogs/web/shop/main", logs + b"&sinceTime=2026-01-02T15:04:05Z"),
         (b"POST", b"/exec/web/shop/main", streams),
         (b"POST", b"/attach/web/shop/main", streams),
         (b"POST", b"/portForward/web/shop", b"port=1"),

@@ -127,6 +127,29 @@ def test_what_a_policy_does_not_name_stays_refused(rule, spec, given):
     assert {problem.rule for problem in raised.value.problems} == {rule}
 
 
+GENEROUS = {"storage": {"imageVolumes": "Allow", "inlineCsiDrivers": ["inline.example"]}}
+"""Each further kind of volume that a policy can give at any level."""
+
+
+@pytest.mark.parametrize("level", ["baseline", "restricted"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/var/log", "/var/log/", "/var/log/pods", "/var/log/containers", "/var/lib/kubelet"),
+        *("/var", "/", "//var//log", "/var/./log/pods", "/srv/../var/log", "var/log", ""),
+        *("/var/lib/kubelet/pods/own", "/mnt/shared"),
+    ],
+)
+def test_no_path_of_a_node_is_harmless(level: str, path: str):
+    """SEC-21: a link that a pod plants where a kubelet reads logs would be read as a log."""
+    network = {"hostPorts": "Allow" if level == "baseline" else "Refuse"}
+    given = policy({**GENEROUS, "security": {"level": level}, "network": network})
+    for source in ({"path": path}, {"path": path, "type": "DirectoryOrCreate"}):
+        with pytest.raises(RejectedError) as raised:
+            built(volume(hostPath=source), given)
+        assert {problem.rule for problem in raised.value.problems} == {"volume-source"}
+
+
 def rules(table: Any) -> set[str]:
     return {
         verdict.rule for _, verdict in paths(table, "spec") if isinstance(verdict, Refuse | Only)

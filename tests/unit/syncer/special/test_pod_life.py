@@ -98,6 +98,7 @@ def test_a_tenant_pod_is_only_let_go_without_a_twin(pod, twin):
 
 @given(pod_sides, twins)
 def test_a_finished_pod_is_never_started_again(pod, twin):
+    """V-09: whatever became of its twin."""
     if pod.is_terminal and not pod.deleting:
         assert step(pod, twin) not in (Step.CREATE, Step.EVICT, Step.TAKEN, Step.LOST)
 

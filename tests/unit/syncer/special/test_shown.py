@@ -240,7 +240,7 @@ def test_a_node_without_its_agent_is_as_ready_as_before():
     ],
 )
 def test_a_condition_names_the_way_to_a_nodes_pods_and_why(agent, status, reason):
-    """V-09: what does not work on a node, its tenant reads there."""
+    """What does not work on a node, its tenant reads there."""
     found = directness(status_of(super_node(), agent))
     assert (found["status"], found["reason"]) == (status, reason)
     assert found["lastTransitionTime"] == "2026-01-02T03:04:05Z"

@@ -72,7 +72,10 @@ def test_its_labels_are_ours_the_super_clusters_and_what_all_nodes_agree_on():
 def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
     made = target_nodes.node("c2", "r1", LABELS, [ECI])
     assert made["metadata"]["name"] == NAME
-    assert made["metadata"]["annotations"] == {marks.UID: "r1", marks.SUPER_CLUSTER: "r1"}
+    assert made["metadata"]["annotations"] == {
+        marks.UID: "r1", marks.SUPER_CLUSTER: "r1", marks.CORDONED: "false",
+    }  # fmt: skip
+    assert "unschedulable" not in made["spec"]
     assert made["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
     assert made["spec"]["taints"] == [{"key": "eci", "value": "yes", "effect": "NoSchedule"}]
     assert target_nodes.is_of_a_target(made)

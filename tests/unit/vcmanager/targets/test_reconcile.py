@@ -12,6 +12,7 @@ import trustme
 from kubeio import errors
 from kubeio.endpoint import Endpoint, digest_of
 from kubeio.worker import Again, Done
+from tenancy import marks
 from tests.unit.vcmanager.factories import Recorder, fake_means
 from vcmanager.keys import Key
 from vcmanager.targets import probe, reconcile
@@ -121,6 +122,53 @@ def test_another_credential_is_another_endpoint_and_no_secret_is_in_the_digest()
     assert digest_of(one) == digest_of(Endpoint(server="https://a", ca=b"x", token="one"))
     assert digest_of(one) != digest_of(two)
     assert "one" not in digest_of(one)
+
+
+async def test_losses_that_the_syncer_holds_are_told_in_an_event_once(monkeypatch):
+    told: list[str] = []
+    loss = {"type": "LossesHeld", "status": "True", "message": "5 of 5"}
+    means = fake_means(home())
+    monkeypatch.setattr(
+        means.recorder,
+        "record",
+        lambda _, reason, message, **__: told.append(f"{reason}: {message}"),
+    )
+    for message, status, since in (
+        ("a", "True", 1),
+        ("a", "True", 1),
+        ("b", "True", 1),
+        ("", "False", 2),
+        ("c", "True", 3),
+        ("d", "True", 4),
+    ):
+        found = {**loss, "status": status, "message": message, "lastTransitionTime": str(since)}
+        reconcile._tell_losses(means, body(status={"conditions": [found]}))
+    assert told == ["LossesHeld: a", "LossesHeld: c", "LossesHeld: d"]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_trouble"),
+    [("", True), ("new-uid", False), ("other", True), ("0123456789abcdef", True)],
+)
+def test_another_cluster_is_the_one_that_is_meant_only_by_a_word(said, is_trouble):
+    found = body(metadata={"name": "c2", "uid": "u", "annotations": {marks.CONFIRM_LOSSES: said}})
+    found |= {"status": {"identity": "old-uid"}}
+    this = reconcile._Pass(
+        means=fake_means(home()),
+        body=found,
+        name="c2",
+        spec=reconcile.SuperClusterSpec(),
+        old=reconcile.status_of(found),
+        neighbours=reconcile.Neighbours("c2", [found]),
+        verdict=reconcile.Verdict(),
+        facts={},
+    )
+    trouble = reconcile._trouble_of(this, "new-uid", "home-uid")
+    assert (trouble is not None) is is_trouble
+    if trouble is not None:
+        assert trouble[0] == "IdentityChanged"
+        assert "kube-system is new-uid," in trouble[1]
+        assert "`kubectl vc target confirm c2`" in trouble[1]
 
 
 @pytest.mark.parametrize(

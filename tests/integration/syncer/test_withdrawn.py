@@ -1,0 +1,234 @@
+"""A target that loses its pods, that answers, and that is granted no more: two real API servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio import Object
+from kubeio.errors import NotFound
+from syncer.flows import draining, spread, target_leases
+from syncer.muster import LEAST
+from tenancy import conditions, marks
+from tenancy.resources import (
+    LEASES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    SUPER_CLUSTERS,
+    VIRTUAL_CLUSTERS,
+)
+from tests.integration.syncer.far import Far
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.test_seats import (  # noqa: F401 - fixtures
+    THERE,
+    condition,
+    far,
+    own_plane,
+    second,
+    tenant,
+)
+from tests.integration.syncer.world import HOME
+from tests.support.eventually import eventually
+from tests.support.own_address import needs_address
+
+pytestmark = needs_address
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "controller": True}
+
+
+async def run_pods(far: Far, *names: str, owner: str = "") -> str:  # noqa: F811
+    """Have pods run there; returns their namespace."""
+    space = await far.world.namespace()
+    for name in names:
+        body = pod(name, nodeSelector=THERE)
+        body["metadata"]["labels"]["part"] = "all"
+        if owner:
+            body["metadata"]["ownerReferences"] = [{**OWNER, "uid": owner}]
+        await far.world.above.create(PODS, body, namespace=space)
+        await far.start_pod(space, name)
+        await eventually(
+            lambda name=name: far.world.above.get(PODS, name, namespace=space),
+            until=lambda found: condition(found, "Ready") == "True",
+        )
+    return space
+
+
+async def said(far: Far, kind: str) -> Any:  # noqa: F811
+    """Return a condition of the SuperCluster."""
+    body = await far.world.below.get(SUPER_CLUSTERS, far.name)
+    return conditions.find((body.get("status") or {}).get("conditions"), kind)
+
+
+async def listed(far: Far) -> Object:  # noqa: F811
+    """Return what the VirtualCluster's status says of it, empty when nothing."""
+    tenant_of = far.world.tenant
+    body = await far.world.below.get(
+        VIRTUAL_CLUSTERS, tenant_of.name, namespace=tenant_of.namespace
+    )
+    found = (body.get("status") or {}).get("targets") or []
+    return next((each for each in found if each["name"] == far.name), {})
+
+
+async def is_gone(far: Far, resource: Any, name: str, namespace: str = "") -> bool:  # noqa: F811
+    try:
+        await far.world.above.get(resource, name, namespace=namespace)
+    except NotFound:
+        return True
+    return False
+
+
+async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far: Far):  # noqa: F811
+    """X-38, X-19: the same cluster, with a store that was set back."""
+    await far.granted()
+    names = [f"p{number}" for number in range(LEAST)]
+    space = await run_pods(far, *names)
+    await eventually(lambda: said(far, "Followed"), until=lambda c: c and c["status"] == "True")
+    await far.world.below.delete(SECRETS, far.name, namespace=HOME)
+    await eventually(lambda: far.target() is None)
+    below = far.world.super_namespace(space)
+    for name in names:
+        await far.there.delete(PODS, name, namespace=below, grace_seconds=0)
+    await far.secret()
+    held = await eventually(
+        lambda: said(far, "LossesHeld"), until=lambda c: c and c["status"] == "True", within=60
+    )
+    assert f"{LEAST} of the {LEAST} pods" in held["message"]
+    await far.world.above.delete(PODS, "p1", namespace=space)
+    await far.world.idle()
+    for name in names:
+        found = await far.world.above.get(PODS, name, namespace=space)
+        assert found["status"]["phase"] == "Running", "nothing is concluded"
+    word = {marks.CONFIRM_LOSSES: conditions.named_state(held["message"])}
+    await far.world.below.patch(SUPER_CLUSTERS, far.name, {"metadata": {"annotations": word}})
+    await eventually(
+        lambda: far.world.above.get(PODS, "p0", namespace=space),
+        until=lambda found: found["status"]["phase"] == "Failed",
+        within=60,
+    )
+    await eventually(lambda: is_gone(far, PODS, "p1", space), within=60)
+    await eventually(lambda: said(far, "LossesHeld"), until=lambda c: c and c["status"] == "False")
+    body = await far.world.below.get(SUPER_CLUSTERS, far.name)
+    assert marks.CONFIRM_LOSSES not in (body["metadata"].get("annotations") or {}), "used up"
+
+
+async def test_its_node_has_a_lease_that_ends_with_its_answers(
+    far: Far,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """V-01, V-02."""
+    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(target_leases, "RENEW_SECONDS", 0.3)
+    await far.granted()
+
+    async def renewed() -> str:
+        lease = await far.world.above.get(LEASES, far.node, namespace="kube-node-lease")
+        return str(lease["spec"]["renewTime"])
+
+    first = await eventually(renewed)
+    await eventually(renewed, until=lambda now: now != first)
+    target = far.target()
+    assert target is not None
+    far.plane.pause_apiserver()
+    try:
+        await eventually(lambda: target.problem, within=30)
+        last = await renewed()
+        before = far.world.mark("tenant")
+        await eventually(lambda: target.away_seconds() > 2, within=30)
+        assert await renewed() == last
+        assert [w for w in far.world.writes("tenant", before) if w.resource == "leases"] == []
+    finally:
+        far.plane.resume_apiserver()
+    await eventually(renewed, until=lambda now: now != last, within=60)
+
+
+async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
+    far: Far,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """X-02: cordon, drain, remove; the status says how far that is."""
+    monkeypatch.setattr(draining, "AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr("syncer.outposts.TELL_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.outposts.RETRY_SECONDS", 0.5)
+    world = far.world
+    await world.super_node()
+    await far.granted()
+    space = await run_pods(far, "owned", owner="rs-1")
+    await eventually(lambda: listed(far), until=lambda t: t.get("pods") == 1)
+    assert (await listed(far))["phase"] == "Granted"
+    budget = {
+        "metadata": {"name": "all"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"part": "all"}}},
+    }
+    made = await world.above.create(POD_DISRUPTION_BUDGETS, budget, namespace=space)
+    counted = {
+        "observedGeneration": made["metadata"]["generation"],
+        "disruptionsAllowed": 0,
+        "currentHealthy": 1,
+        "desiredHealthy": 1,
+        "expectedPods": 1,
+    }
+
+    async def allow(number: int) -> None:
+        await world.above.patch(
+            POD_DISRUPTION_BUDGETS,
+            "all",
+            {"status": {**counted, "disruptionsAllowed": number}},
+            namespace=space,
+            subresource="status",
+        )
+
+    await allow(0)
+    bare = await run_pods(far, "bare")
+    await far.grant({"name": "home"})
+    await eventually(lambda: listed(far), until=lambda t: t.get("phase") == "Draining")
+    node = await eventually(
+        lambda: world.above.get(NODES, far.node),
+        until=lambda found: found["spec"].get("unschedulable"),
+    )
+    assert node["metadata"]["annotations"][marks.CORDONED] == "true"
+    events = await eventually(
+        lambda: world.events(space), until=lambda es: draining.BLOCKED in [e["reason"] for e in es]
+    )
+    assert [e["reason"] for e in events].count(draining.BLOCKED) == 1
+    await eventually(
+        lambda: world.events(bare), until=lambda es: [e["reason"] for e in es] == [draining.STAYS]
+    )
+    found = await world.above.get(PODS, "owned", namespace=space)
+    assert "deletionTimestamp" not in found["metadata"]
+    await allow(1)
+    await far.remove_pod(space, "owned")
+    await eventually(lambda: is_gone(far, PODS, "owned", space))
+    await eventually(lambda: listed(far), until=lambda t: t.get("pods") == 1)
+    assert not await is_gone(far, PODS, "bare", bare)
+    assert not await is_gone(far, NODES, far.node)
+    await world.above.delete(PODS, "bare", namespace=bare)
+    await far.remove_pod(bare, "bare")
+    await eventually(lambda: is_gone(far, NODES, far.node), within=30)
+    await eventually(lambda: listed(far), until=lambda t: t == {}, within=30)
+
+
+async def test_a_service_with_pods_in_two_clusters_says_so_once(far: Far):  # noqa: F811
+    world = far.world
+    node = await world.super_node()
+    await far.granted()
+    space = await run_pods(far, "there")
+    service = {
+        "metadata": {"name": "s"},
+        "spec": {"selector": {"part": "all"}, "ports": [{"port": 80}]},
+    }
+    await world.above.create(SERVICES, service, namespace=space)
+    await eventually(lambda: world.twin(SERVICES, space, "s"))
+    for name in ("here", "here-too"):
+        body = pod(name)
+        body["metadata"]["labels"]["part"] = "all"
+        body["metadata"]["annotations"] = {marks.SEAT: "home/0"}
+        await world.above.create(PODS, body, namespace=space)
+        await eventually(lambda name=name: world.twin(PODS, space, name))
+        await world.start_pod(space, name, node)
+    await world.idle()
+    events = await eventually(lambda: world.events(space))
+    found = [e for e in events if e["reason"] == spread.REASON]
+    assert [e["involvedObject"]["name"] for e in found] == ["s"]

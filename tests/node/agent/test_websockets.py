@@ -1,0 +1,41 @@
+"""A client of WebSockets that is not kubectl: the one of Python, at both versions."""
+
+import pytest
+from kubernetes.client import Configuration
+
+from tests.node.agent.conftest import LEGS, take_leg
+from tests.node.agent.rig import Rig
+from tests.support import websockets
+from tests.support.websockets import V4, V5, Said
+
+pytestmark = pytest.mark.node
+
+SCRIPT = "read line; echo got $line; echo aside >&2; exit 7"
+COMMAND = [("command", word) for word in ("sh", "-c", SCRIPT)]
+
+
+def by_the_api_server(rig: Rig, protocol: str) -> Said:
+    """Ask the tenant's API server."""
+    to = websockets.of_api_server(rig.tenant.kubectl.kubeconfig)
+    options = [*COMMAND, ("container", "main")]
+    options += [(key, "true") for key in ("stdin", "stdout", "stderr")]
+    path = "/api/v1/namespaces/default/pods/tool/exec"
+    return websockets.run(to, path, options, "hello\n", protocol)
+
+
+def straight_from_the_agent(rig: Rig, protocol: str) -> Said:
+    """Ask the agent, as the tenant's API server would."""
+    to = Configuration(host=f"https://127.0.0.1:{rig.port}")
+    to.ssl_ca_cert = str(rig.folder / "serving-ca.crt")
+    to.cert_file = str(rig.tenant.identity / "client.crt")
+    to.key_file = str(rig.tenant.identity / "client.key")
+    options = [*COMMAND, *((key, "1") for key in ("input", "output", "error"))]
+    return websockets.run(to, "/exec/default/tool/main", options, "hello\n", protocol)
+
+
+@pytest.mark.parametrize("protocol", [V4, V5])
+@pytest.mark.parametrize("ask", [by_the_api_server, straight_from_the_agent])
+def test_a_command_is_talked_to(rig, pods, ask, protocol, monkeypatch):
+    """REL-94: input, both outputs and the exit code, by the protocol that was asked for."""
+    take_leg(rig, LEGS[1], monkeypatch)
+    assert ask(rig, protocol) == Said(protocol, "got hello\n", "aside\n", 7)
