@@ -10,13 +10,13 @@ import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kubectl_vc import flags
-from kubectl_vc.problems import CliProblem, sentence
+from kubectl_vc.problems import CliProblem, UsageProblem, sentence
 
 if TYPE_CHECKING:
     from kubectl_vc.terminal import Terminal
@@ -30,13 +30,16 @@ def on_super_cluster(verb: Callable[..., Coroutine[Any, Any, None]]) -> Callable
     own = inspect.signature(verb)
     parameters = [each for each in own.parameters.values() if each.name != "access"]
     parameters += inspect.signature(flags.connection).parameters.values()
+    parameters.append(_CALL)
 
     @functools.wraps(verb)
     def command(**values: Any) -> None:
         import asyncio
 
+        call = values.pop(_CALL.name)
         connection = {name: values.pop(name) for name in _CONNECTION_FLAGS}
         with explained():
+            _refuse_empty_arguments(call, values)
             asyncio.run(verb(access=flags.connection(**connection), **values))
 
     # The framework reads the flags of a command from these two.
@@ -46,6 +49,23 @@ def on_super_cluster(verb: Callable[..., Coroutine[Any, Any, None]]) -> Callable
 
 
 _CONNECTION_FLAGS = tuple(inspect.signature(flags.connection).parameters)
+_CALL = inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+"""The framework gives what was typed to the parameter of this type."""
+
+
+def _refuse_empty_arguments(call: typer.Context, values: Mapping[str, Any]) -> None:
+    """Raise UsageProblem for an argument that is there and empty, as `"$UNSET"` in a script is.
+
+    One that is left out may stand for all; an empty one never does.
+    """
+    for each in call.command.params:
+        name = each.name or ""
+        if each.param_type_name != "argument" or values.get(name) != "":
+            continue
+        source = call.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            otherwise = "" if each.required else ", or leave it out"
+            raise UsageProblem(f"{name.upper()} is empty; give a name{otherwise}")
 
 
 @contextlib.contextmanager

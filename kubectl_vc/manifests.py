@@ -59,7 +59,7 @@ def parse(content: bytes, source: str) -> Manifest:
     """Return what YAML or JSON text asks for. Raises CliProblem."""
     where = _named(source)
     documents = _documents(content, where)
-    found = [_object(each, where) for each in _flat(documents)]
+    found = [_object(each, where) for each in _flat(documents, where)]
     tenants = [each for each in found if each["kind"] == VIRTUAL_CLUSTERS.kind]
     versions = [each for each in found if each["kind"] == CLUSTER_VERSIONS.kind]
     if len(tenants) != 1:
@@ -102,8 +102,7 @@ def placed(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dic
     chosen = written or namespace
     if not names.is_dns_label(chosen):
         raise CliProblem(
-            f"metadata.namespace: {chosen!r} is not a DNS label; use at most 63 lower-case letters,"
-            " digits and hyphens"
+            f"metadata.namespace: {chosen!r} is not a DNS label; use {names.LABEL_RULE}"
         )
     try:
         names.root_namespace(chosen, metadata["name"], "")
@@ -189,11 +188,14 @@ def _fetch(url: str) -> bytes:
     return content
 
 
-def _flat(documents: Sequence[Any]) -> list[Any]:
+def _flat(documents: Sequence[Any], where: str) -> list[Any]:
     flat: list[Any] = []
     for each in documents:
         is_list = isinstance(each, dict) and each.get("kind") == "List"
-        flat += (each.get("items") or []) if is_list else [each]
+        items = each.get("items") or [] if is_list else [each]
+        if not isinstance(items, list):
+            raise CliProblem(f"{where}: items of the List is no list; write each object with a -")
+        flat += items
     return flat
 
 
@@ -229,11 +231,13 @@ def _object(document: Any, where: str) -> Mapping[str, Any]:
 
 def _checked(manifest: Manifest, where: str) -> Manifest:
     wanted = manifest.virtual_cluster["spec"].get("clusterVersionName")
-    if not isinstance(wanted, str) or not wanted:
+    if wanted is None or wanted == "":
         raise CliProblem(
-            f"{where}: spec.clusterVersionName is missing or no text; name a ClusterVersion (see"
-            " them with `kubectl get clusterversions`)"
+            f"{where}: spec.clusterVersionName is missing; name a ClusterVersion (see them with"
+            " `kubectl get clusterversions`)"
         )
+    if not isinstance(wanted, str):
+        raise CliProblem(f"{where}: spec.clusterVersionName is no text; quote it")
     _refuse_no_name(wanted, f"{where}: spec.clusterVersionName")
     given = manifest.cluster_version
     if given is not None and given["metadata"]["name"] != wanted:

@@ -7,27 +7,29 @@ refuses every field that would ask for it.
 """
 
 import base64
-import binascii
+import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import yaml
-
+from kubeio import kubeconfig
 from kubeio.endpoint import Endpoint
 from kubeio.errors import CredentialsProblem
+from kubeio.kubeconfig import Kubeconfig, Section
 
 ACCOUNT_DIRECTORY = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-MAX_KUBECONFIG = 256 * 1024
-"""Bytes; ours have 6 KiB, and a Secret may hold a megabyte of YAML aliases."""
 
 _CLUSTER_FIELDS = frozenset(
     {"server", "certificate-authority-data", "tls-server-name", "extensions"}
 )
 _USER_FIELDS = frozenset({"client-certificate-data", "client-key-data", "token", "extensions"})
-_PLUGINS = ("exec", "auth-provider")
+_CONTEXT_FLAG = "--context"
+_PLUGINS = {"exec": "command", "auth-provider": "name"}
+"""With a field that each has."""
+_MISSHAPEN = (AttributeError, LookupError, TypeError, ValueError)
+"""What the library raises for a login that is not of its shape."""
 
 
 def in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
@@ -77,159 +79,108 @@ def secret_kubeconfig(
     last two may be said here instead. Raises CredentialsProblem with a sentence that names the
     field.
     """
-    document = _parse(content)
-    cluster, user = _current(document, context or None, server=server)
-    _refuse_others(cluster, _CLUSTER_FIELDS, "cluster")
-    _refuse_others(user, _USER_FIELDS, "user")
-    ca = _inline(cluster, "certificate-authority-data")
+    document = kubeconfig.parse(content)
+    cluster, user = _chosen(document, document.context(context), server=server)
+    _refuse_others(cluster, _CLUSTER_FIELDS)
+    _refuse_others(user, _USER_FIELDS)
+    ca = cluster.inline("certificate-authority-data")
     if not ca:
         raise CredentialsProblem(
             "the kubeconfig has no certificate-authority-data; without it the server could be"
             " anybody"
         )
     return Endpoint(
-        server=server or _text(cluster, "server"),
+        server=server or cluster.text("server"),
         name=name,
         ca=ca,
-        client_cert=_inline(user, "client-certificate-data"),
-        client_key=_inline(user, "client-key-data"),
-        token=_text(user, "token"),
-        tls_server_name=tls_server_name or _text(cluster, "tls-server-name"),
+        client_cert=user.inline("client-certificate-data"),
+        client_key=user.inline("client-key-data"),
+        token=user.text("token"),
+        tls_server_name=tls_server_name or cluster.text("tls-server-name"),
         strict=strict,
     )
 
 
-async def super_endpoint(kubeconfig: str = "", context: str = "") -> Endpoint:
+async def super_endpoint(path: str = "", context: str = "") -> Endpoint:
     """Return the super cluster: the named kubeconfig file, else the pod's own account."""
-    return await user_kubeconfig(kubeconfig, context) if kubeconfig else in_cluster()
+    return await user_kubeconfig(path, context) if path else in_cluster()
 
 
-async def user_kubeconfig(path: str = "", context: str = "") -> Endpoint:
+async def user_kubeconfig(
+    path: str = "", context: str = "", *, context_flag: str = _CONTEXT_FLAG
+) -> Endpoint:
     """Return the endpoint of a person's kubeconfig, as kubectl would find it.
 
-    An empty path means $KUBECONFIG, else ~/.kube/config; an empty context the current one. Login
-    plugins are run by the kubernetes library, which must then be installed.
+    An empty path means $KUBECONFIG, else ~/.kube/config; an empty context the current one, and
+    `context_flag` is where a message says to name another. Login plugins are run by the kubernetes
+    library, which must then be installed.
     """
-    files = _user_files(path)
-    document = _merge([(file, _parse(_read(file))) for file in files])
-    cluster, user = _current(document, context or None)
-    if cluster.get("insecure-skip-tls-verify"):
+    document = _user_kubeconfig(path)
+    cluster, user = _chosen(document, document.context(context, flag=context_flag))
+    if cluster.fields.get("insecure-skip-tls-verify"):
         raise CredentialsProblem(
-            "the kubeconfig says insecure-skip-tls-verify, which this program does not do; put the"
-            " authority into certificate-authority-data instead"
+            f"{cluster.place()} says insecure-skip-tls-verify, which this program does not do; put"
+            " the authority into certificate-authority-data instead"
         )
-    if any(user.get(plugin) for plugin in _PLUGINS):
-        user = await _log_in(user)
-    elif user.get("username"):
-        pair = f"{_text(user, 'username')}:{_text(user, 'password')}".encode()
-        user = {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
-    token_file = _text(user, "tokenFile")
-    return Endpoint(
-        server=_text(cluster, "server").rstrip("/"),
-        name=_text(cluster, "server"),
-        ca=_inline_or_file(cluster, "certificate-authority"),
-        client_cert=_inline_or_file(user, "client-certificate"),
-        client_key=_inline_or_file(user, "client-key"),
-        token=_text(user, "token"),
-        token_file=Path(token_file) if token_file else None,  # wins over the token, as in kubectl
-        authorization=_text(user, "authorization"),
-        tls_server_name=_text(cluster, "tls-server-name"),
-        strict=False,
-        proxy=_text(cluster, "proxy-url"),
-    )
+    if any(user.fields.get(plugin) for plugin in _PLUGINS):
+        user = dataclasses.replace(user, fields=await _log_in(user))
+    elif user.fields.get("username"):
+        pair = f"{user.text('username')}:{user.text('password')}".encode()
+        basic = {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
+        user = dataclasses.replace(user, fields=basic)
+    try:
+        return Endpoint(
+            server=cluster.text("server").rstrip("/"),
+            name=cluster.text("server"),
+            ca=_inline_or_file(cluster, "certificate-authority"),
+            client_cert=_inline_or_file(user, "client-certificate"),
+            client_key=_inline_or_file(user, "client-key"),
+            token=user.text("token"),
+            token_file=user.file("tokenFile"),  # wins over the token, as in kubectl
+            authorization=user.text("authorization"),
+            tls_server_name=cluster.text("tls-server-name"),
+            strict=False,
+            proxy=cluster.text("proxy-url"),
+        )
+    except CredentialsProblem as problem:
+        files = " and ".join(dict.fromkeys((cluster.title, user.title)))
+        raise CredentialsProblem(f"{files}: {problem}") from problem
 
 
 def context_namespace(path: str = "", context: str = "") -> str:
     """Return the namespace that a person's kubeconfig context names; empty when it names none."""
-    document = _merge([(file, _parse(_read(file))) for file in _user_files(path)])
-    wanted = context or document.get("current-context")
-    chosen = _named(document, "contexts", "context", wanted)
-    return _text(chosen, "namespace")
+    return _user_kubeconfig(path).context(context, flag=_CONTEXT_FLAG).text("namespace")
 
 
 def contexts(path: str = "") -> list[str]:
     """Return the names of the contexts in a person's kubeconfig."""
-    document = _merge([(file, _parse(_read(file))) for file in _user_files(path)])
-    return [str(entry["name"]) for entry in document["contexts"]]
+    return list(_user_kubeconfig(path).lists["contexts"])
 
 
-def _parse(content: bytes) -> Mapping[str, Any]:
-    if len(content) > MAX_KUBECONFIG:
-        raise CredentialsProblem(
-            f"the kubeconfig has {len(content)} bytes; at most {MAX_KUBECONFIG} are read"
-        )
-    try:
-        document = yaml.load(content, Loader=_Loader)  # noqa: S506 - a SafeLoader, see below
-    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as problem:
-        # The parser's own message quotes the text around the fault, which may be a key.
-        raise CredentialsProblem("the kubeconfig is not the YAML of one document") from problem
-    if not isinstance(document, dict) or document.get("kind", "Config") != "Config":
-        raise CredentialsProblem("the kubeconfig is not an object of kind Config")
-    return document
+def _chosen(document: Kubeconfig, context: Section, *, server: str = "") -> tuple[Section, Section]:
+    """Return the cluster and the user of a context."""
+    cluster = document.named("clusters", context.text("cluster"))
+    user = context.text("user")
+    person = document.named("users", user) if user else Section(context.title, "users", {})
+    if not (server or cluster.text("server")):
+        raise CredentialsProblem(f"{cluster.place()} names no server; add one")
+    return cluster, person
 
 
-class _Loader(yaml.SafeLoader):
-    """Plain data only, and no aliases: a few nested ones spell gigabytes."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not taken")
-        return super().compose_node(parent, index)
-
-
-def _current(
-    document: Mapping[str, Any], context: str | None, *, server: str = ""
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    wanted = context or document.get("current-context")
-    if not wanted:
-        raise CredentialsProblem("the kubeconfig has no current-context; name a context")
-    chosen = _named(document, "contexts", "context", wanted)
-    cluster = _named(document, "clusters", "cluster", chosen.get("cluster"))
-    user = _named(document, "users", "user", chosen["user"]) if chosen.get("user") else {}
-    if not (server or cluster.get("server")):
-        raise CredentialsProblem("the kubeconfig names no server for its cluster")
-    return cluster, user
-
-
-def _named(document: Mapping[str, Any], many: str, one: str, name: Any) -> dict[str, Any]:
-    entries = document.get(many) or []
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict) and entry.get("name") == name:
-            value = entry.get(one) or {}
-            if isinstance(value, dict):
-                return value
-    raise CredentialsProblem(f"the kubeconfig has no {one} {name!r} in {many}")
-
-
-def _refuse_others(section: Mapping[str, Any], allowed: frozenset[str], where: str) -> None:
-    for field in section:
-        if field == "insecure-skip-tls-verify" and section[field] is False:
+def _refuse_others(section: Section, allowed: frozenset[str]) -> None:
+    for field in section.fields:
+        if field == "insecure-skip-tls-verify" and section.fields[field] is False:
             continue
         if field not in allowed:
             raise CredentialsProblem(
-                f"the kubeconfig's {where} has {field!r}, which is not taken from a Secret; only"
+                f"{section.place()} has {field!r}, which is not taken from a Secret; only"
                 f" {', '.join(sorted(allowed - {'extensions'}))} are"
             )
 
 
-def _text(section: Mapping[str, Any], field: str) -> str:
-    value = section.get(field) or ""
-    if not isinstance(value, str):
-        raise CredentialsProblem(f"the kubeconfig's {field} is no text")
-    return value.strip()
-
-
-def _inline(section: Mapping[str, Any], field: str) -> bytes:
-    try:
-        return base64.b64decode(_text(section, field), validate=True)
-    except (binascii.Error, ValueError) as problem:
-        raise CredentialsProblem(f"the kubeconfig's {field} is not base64") from problem
-
-
-def _inline_or_file(section: Mapping[str, Any], field: str) -> bytes:
-    inline = _inline(section, f"{field}-data")
-    path = _text(section, field)
-    return inline or (_read(Path(path)) if path else b"")
+def _inline_or_file(section: Section, field: str) -> bytes:
+    inline, path = section.inline(f"{field}-data"), section.file(field)
+    return inline or (_read(path) if path else b"")
 
 
 def _read(path: Path) -> bytes:
@@ -257,25 +208,9 @@ def _user_files(path: str) -> list[Path]:
     return present
 
 
-def _merge(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Join files as kubectl does: the first to name something wins; paths become absolute."""
-    merged: dict[str, Any] = {"apiVersion": "v1", "kind": "Config"}
-    for many, one in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-        seen: dict[str, Any] = {}
-        for file, document in documents:
-            for entry in document.get(many) or []:
-                section = _absolute(entry.get(one) or {}, file)
-                seen.setdefault(entry.get("name", ""), section)
-        merged[many] = [{"name": name, one: section} for name, section in seen.items()]
-    found = (document.get("current-context") for _, document in documents)
-    merged["current-context"] = next((context for context in found if context), "")
-    return merged
-
-
-def _absolute(section: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    paths = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-    resolved = {key: str(file.absolute().parent / section[key]) for key in paths if key in section}
-    return {**section, **resolved}
+def _user_kubeconfig(path: str) -> Kubeconfig:
+    files = _user_files(path)
+    return kubeconfig.joined([kubeconfig.parse(_read(file), str(file)) for file in files])
 
 
 class _Section(dict[str, Any]):
@@ -284,8 +219,9 @@ class _Section(dict[str, Any]):
     safe_get = dict.get
 
 
-async def _log_in(user: Mapping[str, Any]) -> dict[str, Any]:
+async def _log_in(user: Section) -> dict[str, Any]:
     """Let the kubernetes library run a login plugin and return the user it amounts to."""
+    login, provider = (user.section(*each) for each in _PLUGINS.items())
     try:
         from kubernetes.aio.config import ConfigException  # noqa: PLC0415 - heavy, seldom needed
         from kubernetes.aio.config.exec_provider import ExecProvider  # noqa: PLC0415 - see above
@@ -295,12 +231,19 @@ async def _log_in(user: Mapping[str, Any]) -> dict[str, Any]:
             " be installed; or use a context with a certificate or a token"
         ) from problem
     try:
-        if user.get("exec"):
-            given = await ExecProvider(_Section(user["exec"])).run()  # type: ignore[no-untyped-call]
+        if login.fields:
+            given = await ExecProvider(_Section(login.fields)).run()  # type: ignore[no-untyped-call]
             return _given(given if isinstance(given, dict) else {})
-        return {"authorization": await _provider(user)}
+        return {"authorization": await _provider(provider.fields)}
     except (ConfigException, OSError) as problem:
-        raise CredentialsProblem(f"the login of the kubeconfig failed: {problem}") from problem
+        raise CredentialsProblem(
+            f"{user.place()}: the login of the kubeconfig failed: {problem}"
+        ) from problem
+    except _MISSHAPEN as problem:
+        raise CredentialsProblem(
+            f"{user.place()}: the login cannot be read, or its answer; compare it with"
+            " https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/"
+        ) from problem
 
 
 def _given(status: Mapping[str, Any]) -> dict[str, Any]:
@@ -319,7 +262,7 @@ def _given(status: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-async def _provider(user: Mapping[str, Any]) -> str:
+async def _provider(provider: Mapping[str, Any]) -> str:
     """Return the Authorization header of an auth-provider (OIDC)."""
     from kubernetes.aio.config import load_kube_config_from_dict  # noqa: PLC0415 - see above
 
@@ -328,7 +271,7 @@ async def _provider(user: Mapping[str, Any]) -> str:
         "current-context": "it",
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
         "clusters": [{"name": "it", "cluster": {"server": "https://it.invalid"}}],
-        "users": [{"name": "it", "user": {"auth-provider": user["auth-provider"]}}],
+        "users": [{"name": "it", "user": {"auth-provider": dict(provider)}}],
     }
     found = SimpleNamespace(api_key={})
     await load_kube_config_from_dict(document, client_configuration=found)  # type: ignore[no-untyped-call]

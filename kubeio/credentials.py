@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kubeio.endpoint import Endpoint
+from kubeio.endpoint import Endpoint, is_token
 from kubeio.errors import CredentialsProblem
 
 _LOOK_EVERY = 1.0  # seconds
@@ -57,6 +57,10 @@ class Credentials:
             ) from problem
         if not token:
             raise CredentialsProblem(f"the token file {file} for {self._title} is empty")
+        if not is_token(token):
+            raise CredentialsProblem(
+                f"the token file {file} for {self._title} holds more than a token; write it anew"
+            )
         self._header = f"Bearer {token}"
 
     def _stamp(self, file: Path) -> tuple[int, int]:

@@ -6,11 +6,15 @@ the server only, and nothing may log its fields.
 
 import hashlib
 import ipaddress
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from kubeio.errors import CredentialsProblem
+
+NO_SERVER = "the server is not the URL of an API server; write it like https://10.0.0.5:6443"
+_PRINTED = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -42,13 +46,19 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         """Refuse what could not be used safely."""
-        url = urlsplit(self.server)
+        try:
+            url = urlsplit(self.server)
+            _ = url.port  # is read here, or nobody expects what it raises
+        except ValueError as problem:
+            raise CredentialsProblem(NO_SERVER) from problem
+        if self.token and not is_token(self.token):
+            raise CredentialsProblem("the token has characters that no token has; write it anew")
         if url.scheme == "http" and _is_loopback(url.hostname or ""):
             return
         if url.scheme != "https" or not url.hostname:
-            raise CredentialsProblem(
-                f"the server {self.server!r} is no https URL; only a loopback address may be"
-                " reached without TLS"
+            raise CredentialsProblem(  # quotes nothing: a password may stand in a URL
+                "the server is no https URL, like https://10.0.0.5:6443; only a loopback address"
+                " may be reached without TLS"
             )
         if bool(self.client_cert) != bool(self.client_key):
             raise CredentialsProblem(
@@ -69,6 +79,11 @@ class Endpoint:
     def is_encrypted(self) -> bool:
         """Tell whether the connection uses TLS."""
         return self.server.startswith("https:")
+
+
+def is_token(text: str) -> bool:
+    """Tell whether a text can go into a header: what follows a line break would be another one."""
+    return _PRINTED.fullmatch(text) is not None
 
 
 def _is_loopback(host: str) -> bool:

@@ -11,6 +11,12 @@ import re
 MAX_LABEL = 63
 """Longest DNS label, and so the longest namespace (RFC 1123)."""
 
+LABEL_RULE = (
+    f"at most {MAX_LABEL} lower-case letters, digits and hyphens, beginning and ending with a"
+    " letter or digit"
+)
+"""What `is_dns_label` takes, for people."""
+
 MAX_IDENTITY = 55
 """Longest namespace and name of a VirtualCluster together: 63 less two hyphens and 6 hex."""
 
@@ -61,8 +67,7 @@ def root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
     """
     if not is_dns_label(vc_name):
         raise NameProblemError(
-            f"the name {vc_name!r} of the VirtualCluster is not a DNS label; use at most 63"
-            " lower-case letters, digits and hyphens, beginning and ending with a letter or digit"
+            f"the name {vc_name!r} of the VirtualCluster is not a DNS label; use {LABEL_RULE}"
         )
     length = len(vc_namespace) + len(vc_name)
     if length > MAX_IDENTITY:

@@ -28,6 +28,7 @@ from tenancy import conditions, super_clusters
 from tenancy.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SUPER_CLUSTERS
 
 AGENT = "kubectl-vc"
+CONTEXT_FLAG = "--target-context"
 TOKEN_SECONDS = 30.0
 """How long the other cluster may take to write a token into its Secret."""
 END_SECONDS = 60.0
@@ -60,7 +61,9 @@ async def run(
 ) -> None:
     """Join, and wait until vc-manager finds the cluster usable."""
     manifests.checked_name(wish.name)
-    endpoint = await config.user_kubeconfig(wish.kubeconfig, wish.context)
+    endpoint = await config.user_kubeconfig(
+        wish.kubeconfig, wish.context, context_flag=CONTEXT_FLAG
+    )
     shown = _as_seen_from_here(endpoint, wish)
     async with (
         connected(access) as connection,
@@ -104,15 +107,25 @@ def in_target() -> Iterator[None]:
         yield
     except errors.KubeError as problem:
         said = problems.said(problem) if isinstance(problem, errors.ApiError) else str(problem)
-        raise CliProblem(
-            f"in the other cluster: {said}; joining needs somebody who may write namespaces and"
-            " cluster roles there"
-        ) from problem
+        remedy = next((f"; {what}" for kind, what in _REMEDIES if isinstance(problem, kind)), "")
+        raise CliProblem(f"in the other cluster: {said}{remedy}") from problem
+
+
+_REMEDIES: Sequence[tuple[type[errors.KubeError], str]] = (
+    (
+        errors.Forbidden,
+        "joining and leaving need somebody who may write namespaces and cluster roles there",
+    ),
+    (errors.Untrusted, "check server and certificate-authority-data of its kubeconfig"),
+)
+"""Of the others nobody can tell what to do: each says itself what is wrong."""
 
 
 def _as_seen_from_here(endpoint: Endpoint, wish: Wish) -> Endpoint:
     """Return where the components reach the target. Raises CliProblem when that cannot be."""
     server = wish.server or endpoint.server
+    name = wish.tls_server_name or endpoint.tls_server_name
+    shown = Endpoint(server=server, ca=endpoint.ca, tls_server_name=name)
     problem = secret_config.local_problem(urlsplit(server).hostname or "")
     if problem:
         raise CliProblem(
@@ -125,8 +138,7 @@ def _as_seen_from_here(endpoint: Endpoint, wish: Wish) -> Endpoint:
             "the other cluster's kubeconfig names no certificate authority; put it into"
             " certificate-authority-data, as the components trust nothing else"
         )
-    name = wish.tls_server_name or endpoint.tls_server_name
-    return Endpoint(server=server, ca=endpoint.ca, tls_server_name=name)
+    return shown
 
 
 async def _refuse_strangers(connection: Connection, wish: Wish) -> None:

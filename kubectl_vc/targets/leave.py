@@ -40,7 +40,7 @@ async def run(
     access: Access, terminal: Terminal, wish: Wish, *, ignore_not_found: bool, dry_run: bool
 ) -> None:
     """Remove the SuperCluster, its Secret and the account."""
-    manifests.checked_name(wish.name)
+    manifests.checked_name(wish.name, home="it cannot leave")
     done = "would be deleted" if dry_run else "deleted"
     async with connected(access) as connection:
         here = connection.super_client
@@ -64,7 +64,9 @@ async def run(
             await _delete(here, SECRETS, secret, dry_run=dry_run)
             terminal.say(f"secret/{secret['metadata']['name']} {done}")
         if wish.kubeconfig or wish.context:
-            endpoint = await config.user_kubeconfig(wish.kubeconfig, wish.context)
+            endpoint = await config.user_kubeconfig(
+                wish.kubeconfig, wish.context, context_flag=join.CONTEXT_FLAG
+            )
             async with Client(endpoint, user_agent=join.AGENT) as there:
                 with join.in_target():
                     await _clear(there, plan, terminal, dry_run=dry_run)

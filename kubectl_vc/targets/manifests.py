@@ -180,17 +180,15 @@ def kubeconfig(name: str, *, server: str, ca: bytes, token: str, tls_server_name
     return to_yaml(document).encode()
 
 
-def checked_name(name: str) -> str:
-    """Return the name of a target. Raises CliProblem for one that cannot be one."""
+def checked_name(name: str, *, home: str = "choose another one") -> str:
+    """Return the name of a target. Raises CliProblem for one that cannot be one.
+
+    `home` is what to say of the cluster of the components.
+    """
     if name == HOME:
-        raise CliProblem(
-            f"{HOME} is the name of the cluster of the components themselves; choose another one"
-        )
+        raise CliProblem(f"{HOME} is the name of the cluster of the components themselves; {home}")
     if not names.is_dns_label(name):
-        raise CliProblem(
-            f"{name!r} is no name for a SuperCluster; use at most 63 lower-case letters, digits and"
-            " hyphens"
-        )
+        raise CliProblem(f"{name!r} is no name for a SuperCluster; use {names.LABEL_RULE}")
     return name
 
 

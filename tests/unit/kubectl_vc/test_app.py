@@ -66,6 +66,28 @@ def test_a_wrong_call_ends_with_2_and_says_why(words, told, monkeypatch, tmp_pat
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("create", "", "-f", "x", "-o", "y"),
+        ("create", "", "--cluster-version", "v"),
+        ("get", ""),
+        ("get", "", "-A"),
+        ("kubeconfig", ""),
+        ("delete", "", "--ignore-not-found"),
+        ("confirm-deletes", ""),
+        ("target", "join", "", "--target-context", "x"),
+        ("target", "doctor", ""),
+        ("target", "leave", ""),
+    ],
+)
+def test_an_empty_name_is_no_name_and_not_all(words, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    done = invoke(*words)
+    assert done.stderr.startswith("error: NAME is empty; give "), done.stderr
+    assert (done.exit_code, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
     ("stdin", "told"),
     [
         ("kind: [", "standard input is not YAML or JSON: line 1, column 8"),
@@ -86,7 +108,10 @@ def test_bad_input_ends_with_1_before_any_server_is_asked(stdin, told, monkeypat
     ("words", "told"),
     [
         (("home",), "home is the name of the cluster of the components themselves"),
+        (("home",), "themselves; choose another one"),
         (("No_Name",), "is no name for a SuperCluster"),
+        (("x-",), "'x-' is no name for a SuperCluster; use at most 63"),
+        (("x-",), "beginning and ending with a letter or digit"),
         (("c2", "--label", "x"), "--label 'x' is not KEY=VALUE"),
         (("c2", "--taint", "x"), "is not KEY[=VALUE]:EFFECT with one of NoSchedule"),
         (("c2", "--taint", "x:Sometimes"), "is not KEY[=VALUE]:EFFECT"),
@@ -95,6 +120,11 @@ def test_bad_input_ends_with_1_before_any_server_is_asked(stdin, told, monkeypat
 def test_a_target_that_cannot_be_one_is_refused_before_any_server_is_asked(words, told):
     done = invoke("target", "join", *words, "--target-context", "x", "--kubeconfig", "/none")
     assert (done.exit_code, told in done.stderr) == (1, True), done.stderr
+
+
+def test_home_cannot_leave():
+    done = invoke("target", "leave", "home", "--kubeconfig", "/none")
+    assert (done.exit_code, "themselves; it cannot leave" in done.stderr) == (1, True), done.stderr
 
 
 def test_the_verbs_of_targets_take_the_flags_of_the_connection():

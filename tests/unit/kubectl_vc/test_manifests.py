@@ -71,6 +71,10 @@ def test_a_key_that_is_given_twice_is_refused():
         (f"{TENANT}---{TENANT}", "vc.yaml has 2 VirtualClusters; give one in each file"),
         (f"{TENANT}---{VERSION}---{VERSION}", "vc.yaml has 2 ClusterVersions; keep the one"),
         ("just text", "it has no kind; is it the right file?"),
+        ("kind: List\nitems: 5", "items of the List is no list"),
+        ("kind: List\nitems: {a: b}", "items of the List is no list"),
+        ("kind: List\nitems: text", "items of the List is no list"),
+        ("kind: List\nitems:", "has no VirtualCluster"),
         ("kind: [VirtualCluster]", "an object of kind ['VirtualCluster']"),
         ("apiVersion: v1\nkind: Pod", "an object of kind Pod; only a VirtualCluster and its"),
         (
@@ -85,7 +89,8 @@ def test_a_key_that_is_given_twice_is_refused():
         (TENANT.replace("shop", "123"), "metadata.namespace of the VirtualCluster is no text"),
         (TENANT.replace("spec:", "specs:"), "spec of the VirtualCluster web is missing"),
         (TENANT.replace("clusterVersionName", "version"), "spec.clusterVersionName is missing"),
-        (TENANT.replace("v1.36", "1.36"), "spec.clusterVersionName is missing or no text"),
+        (TENANT.replace("v1.36", "1.36"), "spec.clusterVersionName is no text; quote it"),
+        (TENANT.replace("v1.36", "''"), "spec.clusterVersionName is missing; name"),
         (
             f"{TENANT}---{VERSION}".replace("metadata: {name: v1.36}", "metadata: {name: other}"),
             (

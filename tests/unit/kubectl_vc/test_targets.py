@@ -9,7 +9,7 @@ from kubectl_vc.output import Format
 from kubectl_vc.problems import CliProblem
 from kubectl_vc.targets import confirm, doctor, drain, join, leave, listing, manifests
 from kubectl_vc.targets.manifests import There
-from kubeio import secret_config
+from kubeio import errors, secret_config
 from kubeio.endpoint import Endpoint
 from tenancy import super_clusters
 from vcmanager.targets import rights
@@ -127,6 +127,34 @@ def test_a_server_that_only_this_machine_reaches_is_refused_with_the_remedy():
     assert found.server == "https://c2-control-plane:6443"
     with pytest.raises(CliProblem, match="certificate-authority-data"):
         join._as_seen_from_here(Endpoint(server="https://10.0.0.5"), wish())
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (
+            errors.Forbidden("where: -", said="-"),
+            "-; joining and leaving need somebody who may write namespaces and cluster roles there",
+        ),
+        (
+            errors.Untrusted("expired"),
+            "expired; check server and certificate-authority-data of its kubeconfig",
+        ),
+        (errors.NotSent("refused"), "refused"),
+        (errors.Unauthorized("where: who", said="who"), "who"),
+        (errors.CredentialsProblem("no PEM"), "no PEM"),
+    ],
+)
+def test_an_error_of_the_other_cluster_has_its_own_remedy_or_none(problem, told):
+    with pytest.raises(CliProblem) as raised, join.in_target():
+        raise problem
+    assert str(raised.value) == f"in the other cluster: {told}"
+
+
+@pytest.mark.parametrize("server", ["https://[::1", "https://10.0.0.5:99999", "c2:6443"])
+def test_a_server_that_is_no_url_is_a_sentence(server):
+    with pytest.raises(errors.CredentialsProblem, match="like https"):
+        join._as_seen_from_here(Endpoint(server="https://10.0.0.5", ca=b"CA"), wish(server=server))
 
 
 def test_a_dry_run_shows_both_clusters_and_no_token():

@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from kubeio import config
+from kubeio import config, kubeconfig
 from kubeio.errors import CredentialsProblem
 
 
@@ -63,7 +63,7 @@ def test_inline_values_are_taken():
 )
 def test_whatever_asks_for_more_is_refused_by_name(section, field, value):
     document = _document(**{section: {field: value}})
-    with pytest.raises(CredentialsProblem, match=f"{section} has '{field}'"):
+    with pytest.raises(CredentialsProblem, match=f"s.0..{section} has '{field}'"):
         config.tenant_kubeconfig(_bytes(document))
 
 
@@ -83,8 +83,8 @@ def test_saying_that_tls_is_verified_is_fine():
         (_document(**{"current-context": "y"}), "no context 'y'"),
         (_document(**{"current-context": ""}), "no current-context"),
         (_document(clusters=None), "no cluster 'c'"),
-        (_document(clusters="text"), "no cluster 'c'"),
-        (_document(users=[None, 3]), "no user 'u'"),
+        (_document(clusters="text"), "the kubeconfig: clusters is no list"),
+        (_document(users=[None, 3]), r"the kubeconfig: users\[0\] is no object"),
         (_document(kind="Pod"), "not an object of kind Config"),
         ([], "not an object of kind Config"),
         (None, "not an object of kind Config"),
@@ -120,7 +120,7 @@ def test_two_documents_are_refused():
 
 def test_size_is_limited():
     with pytest.raises(CredentialsProblem, match="at most 262144"):
-        config.tenant_kubeconfig(b" " * (config.MAX_KUBECONFIG + 1))
+        config.tenant_kubeconfig(b" " * (kubeconfig.MAX_KUBECONFIG + 1))
 
 
 def test_broken_yaml_does_not_show_its_text():
@@ -159,6 +159,112 @@ async def test_unverified_tls_is_refused_there_too(tmp_path):
     (tmp_path / "config").write_bytes(_bytes(_document({"insecure-skip-tls-verify": True})))
     with pytest.raises(CredentialsProblem, match="does not do"):
         await config.user_kubeconfig(str(tmp_path / "config"))
+
+
+MISSHAPEN = [
+    ({"clusters": "oops"}, "clusters is no list"),
+    ({"clusters": {"a": "b"}}, "clusters is no list"),
+    ({"clusters": [None]}, "clusters[0] is no object"),
+    ({"clusters": ["a"]}, "clusters[0] is no object"),
+    ({"clusters": [{"name": "c", "cluster": "sesame"}]}, "clusters[0].cluster is no object"),
+    ({"users": [{"name": "u"}, {"name": 5}]}, "users[1].name is no text"),
+    ({"contexts": [{"name": "x", "context": ["c"]}]}, "contexts[0].context is no object"),
+    ({"contexts": [{"name": "x", "context": {"cluster": 5}}]}, "contexts[0].context.cluster is no"),
+    ({"current-context": ["x"]}, "current-context is no text"),
+    ({"cluster": {"server": 5}}, "clusters[0].cluster.server is no text"),
+    ({"cluster": {"certificate-authority-data": "sesame!"}}, "authority-data is not base64"),
+    ({"cluster": {"server": "https://sesame:99999"}}, "the server is not the URL"),
+    ({"cluster": {"server": "https://[::1"}}, "the server is not the URL"),
+    ({"cluster": {"server": "http://me:sesame@10.0.0.5"}}, "the server is no https URL"),
+    ({"user": {"token": "a\nsesame"}}, "the token has characters that no token has"),
+    ({"user": {"client-key-data": ""}}, "without the other"),
+]
+
+
+def _changed(change):
+    return _bytes(_document(**change))
+
+
+@pytest.mark.parametrize(("change", "words"), MISSHAPEN)
+async def test_a_shape_that_is_wrong_is_told_with_its_place(tmp_path, change, words):
+    (tmp_path / "config").write_bytes(_changed(change))
+    with pytest.raises(CredentialsProblem) as raised:
+        await config.user_kubeconfig(str(tmp_path / "config"))
+    assert str(raised.value).startswith(f"{tmp_path}/config: ")
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(("change", "words"), MISSHAPEN)
+def test_the_same_is_told_of_a_secret_and_nothing_of_what_is_in_it(change, words):
+    with pytest.raises(CredentialsProblem) as raised:
+        config.secret_kubeconfig(_changed(change))
+    assert words in str(raised.value)
+    assert "sesame" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ({"exec": "foo"}, "users[0].user.exec is no object"),
+        ({"auth-provider": ["oidc"]}, "users[0].user.auth-provider is no object"),
+        ({"exec": {"command": "true", "apiVersion": "v1", "env": 5}}, "the login cannot be read"),
+        ({"exec": {"command": 5, "apiVersion": "v1"}}, "the login cannot be read"),
+        ({"username": 5}, "users[0].user.username is no text"),
+        ({"client-certificate": 5}, "users[0].user.client-certificate is no text"),
+    ],
+)
+async def test_a_login_of_a_wrong_shape_is_told_with_its_place(tmp_path, user, words):
+    document = _document()
+    document["users"][0]["user"] = user
+    (tmp_path / "config").write_bytes(_bytes(document))
+    with pytest.raises(CredentialsProblem) as raised:
+        await config.user_kubeconfig(str(tmp_path / "config"))
+    assert str(raised.value).startswith(f"{tmp_path}/config: ")
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["2026-13-45", "{[a]: b}", "0b", "!!int x"])
+def test_a_value_that_yaml_itself_cannot_make_is_a_sentence(value):
+    with pytest.raises(CredentialsProblem):
+        config.tenant_kubeconfig(f"current-context: {value}".encode())
+
+
+async def test_the_files_are_named(tmp_path, monkeypatch):
+    """And the contexts that there are, and the flag that names one."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(_bytes(_document(**{"current-context": ""})))
+    two.write_bytes(_bytes(_document(clusters=[None])))
+    monkeypatch.setenv("KUBECONFIG", f"{one}:{two}")
+    with pytest.raises(CredentialsProblem, match=rf"^{two}: clusters\[0\] is no object"):
+        await config.user_kubeconfig()
+    other = _document(contexts=[{"name": "y"}, {"name": "x"}], **{"current-context": ""})
+    two.write_bytes(_bytes(other))
+    with pytest.raises(CredentialsProblem, match=f"^{one} and {two} has no current-context; give"):
+        await config.user_kubeconfig()
+    with pytest.raises(CredentialsProblem, match=r"context 'z'; give --context NAME, .*: y, x$"):
+        await config.user_kubeconfig("", "z")
+    with pytest.raises(CredentialsProblem, match="give --other NAME"):
+        await config.user_kubeconfig(str(one), "z", context_flag="--other")
+    one.write_bytes(_bytes(_document(contexts=[])))
+    with pytest.raises(CredentialsProblem, match="it has no contexts"):
+        await config.user_kubeconfig(str(one))
+
+
+async def test_broken_yaml_is_told_with_line_and_column(tmp_path):
+    (tmp_path / "config").write_text("kind: Config\nusers: [sesame: {\n")
+    with pytest.raises(CredentialsProblem, match=f"^{tmp_path}/config .*line 3, column 1$"):
+        await config.user_kubeconfig(str(tmp_path / "config"))
+    (tmp_path / "config").write_text("a: &a x\nb: *a\n")
+    with pytest.raises(CredentialsProblem, match=r"line 2, column 4$"):
+        await config.user_kubeconfig(str(tmp_path / "config"))
+
+
+def test_the_contexts_of_a_secret_are_not_told():
+    content = _bytes(_document(contexts=[{"name": "sesame"}]))
+    with pytest.raises(CredentialsProblem) as raised:
+        config.secret_kubeconfig(content, context="z")
+    assert "has no context 'z'" in str(raised.value)
+    assert "sesame" not in str(raised.value)
 
 
 async def test_the_named_context_wins(tmp_path):

@@ -80,7 +80,7 @@ def test_a_file_gone_for_a_moment_keeps_the_token(tmp_path):
     assert found.header() == "Bearer one"
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\n", "tökén".encode()])
+@pytest.mark.parametrize("content", [None, b"", b"\n", b"a\nb", "tökén".encode()])
 def test_no_usable_token_is_a_sentence(tmp_path, content):
     file = tmp_path / "token"
     if content is not None:
