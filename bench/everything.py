@@ -142,16 +142,22 @@ def run(steps: Sequence[Step], *, minutes: float, small: bool, into: Path) -> di
 
 def _ended(command: Sequence[str], seconds: float, env: Mapping[str, str]) -> str:
     """Run a program to its end; return what went wrong, empty when nothing did."""
-    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env})
+    # Who runs in the background ignores interrupts, and so would what it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        code = process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)  # it ends what it has started
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env})
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
         try:
-            process.wait(_PATIENCE)
+            code = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            process.kill()
-        return f"ended, as it took more than {seconds:.0f} s"
+            process.send_signal(signal.SIGINT)  # it ends what it has started
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            return f"ended, as it took more than {seconds:.0f} s"
     return f"failed with {code}" if code else ""
 
 
