@@ -26,6 +26,8 @@ class _Store(NamedTuple):
 
     number: int = 0
     revision: int = 0
+    common: int = 0
+    """Up to where it is the same as the one before it."""
 
 
 class _Watched(NamedTuple):
@@ -89,7 +91,11 @@ class Sight:
 
     def restored(self, side: str, revision: int) -> None:
         """Take note that another store is behind an address from now on."""
-        self._stores[side] = _Store(self._stores.get(side, _Store()).number + 1, revision)
+        before = self._stores.get(side)
+        # The newest store, when it is back, has in common with the one that stood in for it what
+        # that one began with.
+        common = revision if before is None else min(revision, before.revision)
+        self._stores[side] = _Store(before.number + 1 if before else 1, revision, common)
 
     def noticed(self, side: str) -> None:
         """Take note that the syncer knows of another store: it has to begin anew by itself."""
@@ -98,8 +104,9 @@ class Sight:
     def opened(self, side: str, process: str, asked: Following, *, is_noticed: bool) -> None:
         """Take note of a watch; one that lists has everything in sight.
 
-        One that goes on from where it stood in the store before, when this one has begun earlier
-        and grown past that place, is not told what it has missed, nor that it did.
+        One that goes on from where it stood in the store before, when this one has grown past that
+        place or begins just there, is not told what it has missed, nor that it did. (One that
+        stands before the beginning is answered 410.)
         """
         watched = _Watched(process, side, asked.collection.resource.path())
         store = self._stores.get(side, _Store())
@@ -108,8 +115,9 @@ class Sight:
         if not asked.revision:
             self._blind.discard(watched)
             return
-        has_grown_past = store.revision < asked.revision <= asked.collection.cluster.revision
-        if is_later and has_grown_past and not is_noticed:
+        is_there = store.revision <= asked.revision <= asked.collection.cluster.revision
+        has_missed = is_there and asked.revision > store.common
+        if is_later and has_missed and not is_noticed:
             self._blind.add(watched)
             self.went_blind += 1
 
