@@ -1,0 +1,79 @@
+"""What an agent is put together of: its files, its jobs, and what becomes of both."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.unit.vnagent.test_settings import CHART
+from vnagent import settings, ways
+from vnagent.channel import ReceiveBuffer
+from vnagent.origin import Address, Origin
+from vnagent.reload import WatchedFile
+
+KEPT = ["Peer.keep_warm", "Upstream.keep_choosing"]
+TOLD = [*KEPT, "Notices.keep"]
+REGISTRATION = "cccccccc-0000-4000-8000-000000000000"
+TARGET = {"TARGET_SERVER": "https://10.0.0.5:6443", "TARGET_REGISTRATION": REGISTRATION}
+
+
+def way(folder: Path, **told: str) -> ways.Way:
+    """Return what an agent that was told so is made of."""
+    environment: Mapping[str, str] = {**CHART, **told}
+    given = settings.parse([], environment, "v1")
+    token, authorities = WatchedFile(folder / "token"), WatchedFile(folder / "ca.crt")
+    buffer = ReceiveBuffer()
+    api = Origin(
+        Address("10.96.0.1", 443, "10.96.0.1"), authorities=authorities, token=token, buffer=buffer
+    )
+    return ways.of(given, api, token, buffer)
+
+
+def jobs(found: ways.Way) -> list[str]:
+    names = []
+    for job in found.jobs():
+        names.append(job.__qualname__)
+        job.close()
+    return names
+
+
+@pytest.mark.parametrize(
+    ("wish", "files", "kept"), [("auto", 1, TOLD), ("kubelet", 1, KEPT), ("apiserver", 0, TOLD)]
+)
+def test_a_nodes_agent_needs_who_vouches_for_its_kubelet(tmp_path, wish, files, kept):
+    """Unless it never asks that; which way is taken is told where it is not the usual one."""
+    found = way(tmp_path, UPSTREAM=wish)
+    assert (len(found.needed), len(found.awaited)) == (files, 0)
+    assert jobs(found) == kept
+
+
+def test_other_authorities_have_the_kubelet_looked_at(tmp_path, monkeypatch):
+    """And what else changes does not."""
+    found = way(tmp_path, UPSTREAM="auto")
+    assert isinstance(found, ways.NodeWay)
+    looks: list[None] = []
+    monkeypatch.setattr(found.upstream, "look_again", lambda: looks.append(None))
+    found.changed(WatchedFile(tmp_path / "token"))
+    assert not looks
+    found.changed(found.needed[0])
+    assert len(looks) == 1
+
+
+def test_the_end_drops_what_was_kept_warm(tmp_path, monkeypatch):
+    """Or the agent would leave connections to its kubelet open."""
+    found = way(tmp_path, UPSTREAM="kubelet")
+    assert isinstance(found, ways.NodeWay)
+    drops: list[None] = []
+    monkeypatch.setattr(found.upstream.kubelet, "drop_warm", lambda: drops.append(None))
+    found.close()
+    assert len(drops) == 1
+
+
+def test_the_agent_of_a_target_waits_for_nothing(tmp_path):
+    """Its credential may come later, and it keeps nothing of a kubelet's."""
+    found = way(tmp_path, **TARGET)
+    assert isinstance(found, ways.TargetWay)
+    assert (len(found.needed), len(found.awaited)) == (0, 2)
+    assert jobs(found) == []
+    found.changed(found.awaited[0])
+    found.close()
