@@ -4,6 +4,7 @@ Must not know who asks or how. Hazard: making it takes milliseconds of the loop.
 """
 
 import time
+from collections.abc import Callable
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -26,7 +27,14 @@ class Exposition:
             made, asked, content_type, body = self._shown
             if accept == asked and now - made < _FRESH:
                 return content_type, body
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = _encoder(accept)
         body = encode(self._registry)
         self._shown = now, accept, content_type, body
         return content_type, body
+
+
+def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):  # the library reads versions that are none
+        return choose_encoder("")

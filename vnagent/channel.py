@@ -19,6 +19,13 @@ from vnagent.intake import Intake
 from vnagent.keepalive import keep_alive
 
 READ_BYTES = 64 * 1024
+FIRST_BYTES = 16 * 1024
+"""Of one read of somebody who is no part of a stream, or whose last read brought nothing."""
+BARREN_BYTES = 32 * 1024
+"""Read in a row without enough plain text; the longest record is half of that. Who has updates of
+keys made, some ten microseconds each, would hold the loop up for as long as more are read."""
+PER_BYTE = 32
+"""Of what is read, for each byte of plain text: one typed by itself takes 23."""
 PLAIN_BYTES = READ_BYTES + 32 * 1024
 """Of one read, and of a record that had come in part before it."""
 END_BYTES = 64
@@ -84,6 +91,8 @@ class Channel(asyncio.BufferedProtocol):
         self._inbox = bytearray()
         self._intake: Intake | None = None
         self._is_writable = True
+        self._room = FIRST_BYTES
+        self._barren = 0
         self._sink: Sink | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
@@ -103,7 +112,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Lend the loop's buffer for one read."""
-        return self._buffer.view
+        is_stream = self._sink is not None and not self._barren
+        self._room = READ_BYTES if is_stream else FIRST_BYTES
+        return self._buffer.view[: self._room]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypt and pass on what was read."""
@@ -113,9 +124,13 @@ class Channel(asyncio.BufferedProtocol):
         if not self._is_open:
             self._shake_hands()
         if self._is_open:
-            self._receive()
+            plain = self._receive()
+            self._barren = max(0, self._barren + nbytes - PER_BYTE * plain)
+            if self._barren >= BARREN_BYTES:
+                self._fail(ChannelLostError("the peer sends next to nothing, and much TLS with it"))
+                return
         if self._sink is not None and self._intake is not None:
-            self._intake.read(nbytes, is_all=nbytes < READ_BYTES)
+            self._intake.read(nbytes, is_all=nbytes < self._room)
 
     def eof_received(self) -> bool:
         """Keep our direction open; an end without a TLS goodbye may be a cut, so it is an error."""
@@ -169,6 +184,8 @@ class Channel(asyncio.BufferedProtocol):
     async def opened(self) -> None:
         """Wait for the end of the handshake; raises ChannelLostError."""
         await self._until(lambda: self._is_open)
+        if self._error is not None:  # what came with the last of the handshake broke it
+            raise self._error
 
     async def read_until(self, mark: bytes, limit: int) -> bytes | None:
         """Return what arrived up to and with `mark`; None when `limit` bytes hold no mark.
@@ -270,9 +287,11 @@ class Channel(asyncio.BufferedProtocol):
         self._flush()
         self._changed.set()
 
-    def _receive(self) -> None:
-        plain = self._buffer.plain
+    def _receive(self) -> int:
+        """Pass on what was read; return how much it was."""
+        plain, passed = self._buffer.plain, 0
         while (received := self._engine.decrypt(plain)).size == len(plain):
+            passed += received.size
             self._pass_on(plain)
         # A short last record stays one by itself: an API server that relays a log over a WebSocket
         # drops what it reads together with the end, which is the kubelet's last record.
@@ -288,6 +307,7 @@ class Channel(asyncio.BufferedProtocol):
         # Whoever asks for those without reading them has no other bound.
         if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
             self._fail(ChannelLostError("the peer does not read what it has asked for"))
+        return passed + received.size
 
     def _pass_on(self, chunk: memoryview) -> None:
         if self._sink is not None:

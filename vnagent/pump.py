@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from vnagent.channel import Channel, ChannelLostError
 from vnagent.ends import CLOSING_SECONDS, End, Event, Stage, end_of
 
+MOST_UNHEARD_BYTES = 64 * 1024
+"""What the caller of a log may send behind its request before it is let go: nobody does."""
 _LAST_BYTES_SECONDS = 0.05
 
 
@@ -69,11 +71,39 @@ class _Flow:
 class _Watch(_Flow):
     """The direction of a one-way stream in which nothing may flow: only its end matters."""
 
+    _heard = 0
+
     def data(self, chunk: bytes | memoryview) -> None:
         """Drop what a caller sends after its request; it is no part of the stream."""
+        self._heard += len(chunk)
+        if self._heard > MOST_UNHEARD_BYTES:
+            self._pump.stop(self._broken)
 
     def ended(self) -> None:
         self._pump.stop(self._broken)
+
+
+class Deaf:
+    """Takes what comes of a caller while its log is opened, so that its end is seen behind it."""
+
+    def __init__(self, caller: Channel) -> None:
+        self._caller = caller
+        self._heard = 0
+
+    def data(self, chunk: bytes | memoryview) -> None:
+        """Drop it, and the caller when it is too much."""
+        self._heard += len(chunk)
+        if self._heard > MOST_UNHEARD_BYTES:
+            self._caller.abort()
+
+    def ended(self) -> None:
+        """Leave it to who waits for the channel's end."""
+
+    def lost(self, error: ChannelLostError) -> None:
+        """Leave it to who waits for the channel's end."""
+
+    def writable(self, is_writable: bool) -> None:
+        """Nothing is written yet."""
 
 
 class Pump:
@@ -174,6 +204,10 @@ class Pump:
         if self.end is End.COMPLETE and self._down.has_ended:
             self._kubelet.close()
             self._caller.close()
+        elif self.end is End.CALLER_GONE:
+            # What it does not read any more would stay for as long as it keeps the socket.
+            self._kubelet.abort()
+            self._caller.abort()
         else:
             self._kubelet.abort()
             self._caller.cut()

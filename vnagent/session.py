@@ -25,7 +25,7 @@ from vnagent.metrics import Unheard
 from vnagent.parting import part
 from vnagent.peer import Opened
 from vnagent.permits import Permits
-from vnagent.pump import Deadlines, Pump
+from vnagent.pump import Deadlines, Deaf, Pump
 from vnagent.reads import Document
 from vnagent.rebuffs import TOLD_AT_ONCE, TOLD_SECONDS, Rebuffs
 from vnagent.refusals import Reason, RefusedError
@@ -165,6 +165,7 @@ class Requests:
         headers = heads.upgrade_headers(head, upgrade) if upgrade else [(b"Connection", b"close")]
         opening = self._upstream.open(route, pod, headers)
         if not upgrade:
+            channel.pour_into(Deaf(channel))
             return await _unless_gone(channel, opening)
         try:
             with metrics.FIRST_BYTE_SECONDS.time():

@@ -14,7 +14,16 @@ import trustme
 from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
 from vnagent import channel as channels
-from vnagent.channel import INBOX_BYTES, READ_BYTES, Channel, ChannelLostError, ReceiveBuffer
+from vnagent.channel import (
+    BARREN_BYTES,
+    FIRST_BYTES,
+    INBOX_BYTES,
+    READ_BYTES,
+    Channel,
+    ChannelLostError,
+    ReceiveBuffer,
+)
+from vnagent.engine import Received
 from vnagent.origin import connect
 
 
@@ -107,8 +116,15 @@ async def test_what_nobody_reads_does_not_pile_up(authority):
 
 async def test_a_peer_that_reads_nothing_of_what_it_asks_for_is_lost(authority, monkeypatch):
     """TLS answers key updates by itself, past all back-pressure."""
-    monkeypatch.setattr(channels, "MAX_UNREAD", -1)
-    async with dialled(authority, send_then_wait(b"x")) as found:
+
+    def answer(peer: ssl.SSLSocket) -> None:
+        peer.sendall(peer.recv(1))
+        with contextlib.suppress(OSError):
+            wires.read_all(peer)
+
+    async with dialled(authority, answer) as found:
+        monkeypatch.setattr(channels, "MAX_UNREAD", -1)
+        found.write(b"x")
         await eventually(lambda: found.is_lost)
         with pytest.raises(ChannelLostError, match="does not read what it has asked for"):
             await found.read_until(b"never", 1000)
@@ -272,3 +288,87 @@ async def test_a_record_cut_by_reads_is_one(authority):
         found.pour_into(sink)
         await eventually(lambda: sum(map(len, sink.pieces)) == 60 * 16_384)
     assert b"".join(sink.pieces) == b"".join(bytes([n]) * 16_384 for n in range(60))
+
+
+class Records:
+    """TLS that makes so many plain bytes of each read: who has keys updated sends none."""
+
+    def __init__(self, plain: int) -> None:
+        self._plain = plain
+        self._is_fed = False
+
+    def feed(self, _: memoryview) -> None:
+        self._is_fed = True
+
+    def decrypt(self, room: memoryview) -> Received:
+        size, self._is_fed = self._plain * self._is_fed, False
+        room[:size] = b"x" * size
+        return Received(size, min(size, 1000), False, "")
+
+    def take(self) -> bytes:
+        return b""
+
+
+class Wire(asyncio.Transport):
+    """A transport that only ends."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Be dropped."""
+
+    def abort(self) -> None:
+        """Be dropped."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        """Read no more for now."""
+
+
+def opened_on(tls: Records) -> Channel:
+    found = Channel(ssl.create_default_context(), ReceiveBuffer())
+    found.__dict__.update(_engine=tls, _is_open=True, _transport=Wire())
+    return found
+
+
+async def test_a_peer_that_sends_nothing_but_tls_is_let_go():
+    """Each update of its keys is work, and no bound of what is read or sent meets them."""
+    found = opened_on(Records(0))
+    read = 0
+    while not found.is_lost:
+        room = found.get_buffer(-1)
+        assert len(room) == FIRST_BYTES
+        found.buffer_updated(len(room))
+        read += len(room)
+    assert read == BARREN_BYTES
+
+
+async def test_few_plain_bytes_do_not_excuse_much_tls():
+    """One byte now and then would, if the last of them were all that counts."""
+    found = opened_on(Records(100))
+    for _ in range(10):
+        found.buffer_updated(FIRST_BYTES)
+    assert found.is_lost
+
+
+async def test_bytes_that_are_typed_one_by_one_are_enough():
+    """Each is a record of 23 bytes; and so is a record that comes in pieces."""
+    found = opened_on(Records(FIRST_BYTES // 23))
+    for _ in range(5):
+        found.buffer_updated(FIRST_BYTES)
+    assert not found.is_lost
+    pieces = opened_on(Records(0))
+    pieces.buffer_updated(FIRST_BYTES)
+    pieces.buffer_updated(1000)
+    assert not pieces.is_lost
+
+
+async def test_what_breaks_with_the_last_of_a_handshake_is_told():
+    """Whoever goes on would ask a broken connection for its certificate."""
+    found = opened_on(Records(0))
+    found.connection_lost(None)
+    with pytest.raises(ChannelLostError):
+        await found.opened()

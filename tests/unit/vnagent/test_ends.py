@@ -93,17 +93,17 @@ ORDERS = [
     (["caller ends", "kubelet speaks", "caller breaks"], End.COMPLETE, "cut"),
     # It had only ended its input, and waited.
     (["caller ends", "a while passes", "kubelet breaks"], End.KUBELET_LOST, "cut"),
-    (["caller ends", "a while passes", "caller breaks"], End.CALLER_GONE, "cut"),
+    (["caller ends", "a while passes", "caller breaks"], End.CALLER_GONE, "dropped"),
     (["caller ends", "a while passes", "kubelet ends"], End.COMPLETE, "goodbye"),
     # Nobody has ended.
     (["kubelet breaks"], End.KUBELET_LOST, "cut"),
     (["kubelet speaks", "kubelet breaks", "caller breaks"], End.KUBELET_LOST, "cut"),
-    (["caller breaks"], End.CALLER_GONE, "cut"),
-    (["caller breaks", "kubelet breaks"], End.CALLER_GONE, "cut"),
+    (["caller breaks"], End.CALLER_GONE, "dropped"),
+    (["caller breaks", "kubelet breaks"], End.CALLER_GONE, "dropped"),
     (["the agent ends"], End.DRAINED, "cut"),
     (["caller ends", "the agent ends"], End.DRAINED, "cut"),
     # The last bytes are still on their way.
-    (["caller reads slowly", "kubelet ends", "caller breaks"], End.CALLER_GONE, "cut"),
+    (["caller reads slowly", "kubelet ends", "caller breaks"], End.CALLER_GONE, "dropped"),
     (["caller reads slowly", "kubelet ends", "the agent ends"], End.DRAINED, "cut"),
 ]
 

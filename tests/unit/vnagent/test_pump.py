@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 import pytest
 import trustme
 
+from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
+from vnagent import channel as channels
 from vnagent import pump as pumps
 from vnagent import tempo
 from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES, Channel, ReceiveBuffer
@@ -229,6 +231,49 @@ async def test_a_reader_that_stops_holds_back_the_writer(authority, is_two_way):
                 assert len(await asyncio.to_thread(wires.read_all, peer)) == total
             assert await found.end() is End.COMPLETE
     assert troubles == []
+
+
+async def test_who_ends_a_log_unread_leaves_nothing(authority, monkeypatch):
+    """Its place is free then, so what it has not read must not stay for as long as it likes."""
+    monkeypatch.setattr(channels, "LINGER_SECONDS", 300.0)
+
+    def flood(peer: ssl.SSLSocket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer.sendall(b"x" * 65536)
+
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), flood) as (port, _):
+        async with relay(authority, port, is_two_way=False) as found:
+            peer = await asyncio.to_thread(
+                wires.dial, found.port, wires.client_context(authority), receive_buffer=65536
+            )
+            with peer:
+                await eventually(lambda: found.callers and found.callers[0].unsent_bytes > 0)
+                with contextlib.suppress(ssl.SSLError):  # of what comes in behind the goodbye
+                    await asyncio.to_thread(wires.half_close, peer)
+                assert await found.end() is End.CALLER_GONE
+                await eventually(lambda: found.callers[0].is_lost)
+                assert found.callers[0].unsent_bytes == 0
+
+
+async def test_who_talks_behind_a_request_for_a_log_is_let_go(authority):
+    """Nobody does, and it would all be decrypted for nothing."""
+
+    def stay_silent(peer: ssl.SSLSocket) -> None:
+        with contextlib.suppress(OSError):
+            wires.read_all(peer)
+
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), stay_silent) as (port, _):
+        async with relay(authority, port, is_two_way=False) as found:
+
+            def talk() -> None:
+                context = wires.client_context(authority)
+                with wires.dial(found.port, context) as peer, contextlib.suppress(OSError):
+                    peer.sendall(b"x" * pumps.MOST_UNHEARD_BYTES + b"x")
+                    wires.read_all(peer)
+
+            await asyncio.to_thread(talk)
+            assert await found.end() is End.CALLER_GONE
 
 
 async def test_a_log_ends_at_once_when_its_reader_has_gone(authority):

@@ -536,3 +536,21 @@ async def test_a_runtime_that_restarts_ends_streams_and_is_told(tmp_path, record
 def _break_off(peer: ssl.SSLSocket) -> None:
     peer.sendall(stage.SWITCHED + b"first")
     socket.socket.shutdown(peer, socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("junk", [0, 100_000, 400_000])
+async def test_a_caller_that_goes_before_its_silent_log_begins_leaves_nothing(tmp_path, junk):
+    """Whatever it sent behind its request: its end stands behind that."""
+    gate = stage.Gateway()
+    async with stage.staged(tmp_path, FakeKubelet(answer=gate)) as found:
+
+        def talk() -> None:
+            with wires.dial(found.port, found.context()) as peer:
+                peer.sendall(LOGS)
+                assert gate.entered.wait(wires.PATIENCE_SECONDS)
+                with contextlib.suppress(OSError):
+                    peer.sendall(b"x" * junk)
+
+        await asyncio.to_thread(talk)
+        await eventually(lambda: found.streams.count == 0, within=wires.PATIENCE_SECONDS / 4)
+        gate.open()
