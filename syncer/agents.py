@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kubeio.store import Entry, Store
 from syncer.expectations import revision_of
-from tenancy import marks
+from tenancy import conditions, marks
 
 BY_NODE = "node"
 """Index of agent pods by their node."""
@@ -104,6 +104,5 @@ def _address(pod: Entry) -> str:
 def _rank(pod: Entry) -> tuple[bool, str, str]:
     """Return what puts one pod of an agent before another."""
     body = pod.decode()
-    listed = (body.get("status") or {}).get("conditions") or ()
-    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in listed)
+    is_ready = conditions.is_true((body.get("status") or {}).get("conditions"), "Ready")
     return is_ready, str(body["metadata"].get("creationTimestamp") or ""), pod.name

@@ -10,11 +10,10 @@ that is meant.
 import contextlib
 from datetime import UTC, datetime
 
-import structlog
-
 from kubeio import errors
 from kubeio.client import Client
 from kubeio.store import Entry
+from syncer import words
 from syncer.muster import Muster
 from tenancy import conditions, marks
 from tenancy.conditions import Condition
@@ -28,8 +27,6 @@ NOTHING = "NothingMissing"
 _MAX_MESSAGE = 1024
 _ALL = "All that tenants have there is listed and watched."
 _NOT_HELD = "What tenants have there is there, or was seen to go."
-
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def say(client: Client, entry: Entry, *, problem: str, muster: Muster | None) -> None:
@@ -107,15 +104,4 @@ async def take(client: Client, entry: Entry, muster: Muster) -> None:
     is_taken = muster.confirm(word)
     if not (is_taken or conditions.is_state(word) or _is_stale(word, entry)):
         return
-    path = f"/metadata/annotations/{marks.CONFIRM_LOSSES.replace('/', '~1')}"
-    operations = [
-        {"op": "test", "path": "/metadata/uid", "value": entry.uid},
-        {"op": "test", "path": path, "value": word},
-        {"op": "remove", "path": path},
-    ]
-    try:
-        await client.patch(
-            SUPER_CLUSTERS, entry.name, operations, kind="json", field_manager=marks.SYNCER
-        )
-    except (errors.Invalid, errors.NotFound) as problem:
-        _log.info("target.confirmation_changed", problem=str(problem))
+    await words.take_off(client, SUPER_CLUSTERS, entry, annotation=marks.CONFIRM_LOSSES, word=word)

@@ -5,12 +5,8 @@ conditions on the VirtualCluster. Must not judge: `syncer.brake` does. Hazard: a
 used up by being taken, or it would release the next loss, too.
 """
 
-import structlog
-
-from kubeio import errors
-from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict
-from syncer import conditions, parking
+from syncer import conditions, parking, words
 from syncer.brake import LOOK_AGAIN_SECONDS
 from syncer.keys import HOME, Key
 from syncer.link import Link
@@ -18,8 +14,6 @@ from syncer.session import Session
 from tenancy import marks
 from tenancy.conditions import Condition
 from tenancy.resources import VIRTUAL_CLUSTERS
-
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def reconcile(_: Key, session: Session) -> Verdict:
@@ -51,7 +45,13 @@ async def _judge(link: Link) -> bool:
     confirmed = entry.annotations.get(marks.CONFIRM_DELETES, "") if entry is not None else ""
     if confirmed and entry is not None:
         taken = await brake.confirm(confirmed)
-        await _use_up(entry, confirmed, link)
+        await words.take_off(
+            link.home.client,
+            VIRTUAL_CLUSTERS,
+            entry,
+            annotation=marks.CONFIRM_DELETES,
+            word=confirmed,
+        )
         if taken:
             return False
     if brake.is_count_due:
@@ -67,27 +67,6 @@ async def _look(link: Link) -> None:
         is_judged = True
     finally:
         link.store_in_doubt |= not is_judged
-
-
-async def _use_up(entry: Entry, confirmed: str, link: Link) -> None:
-    """Take a confirmation off the VirtualCluster, unless it says something else by now."""
-    path = f"/metadata/annotations/{marks.CONFIRM_DELETES.replace('/', '~1')}"
-    operations = [
-        {"op": "test", "path": "/metadata/uid", "value": entry.uid},
-        {"op": "test", "path": path, "value": confirmed},
-        {"op": "remove", "path": path},
-    ]
-    try:
-        await link.home.client.patch(
-            VIRTUAL_CLUSTERS,
-            entry.name,
-            operations,
-            kind="json",
-            namespace=entry.namespace,
-            field_manager=marks.SYNCER,
-        )
-    except (errors.Invalid, errors.NotFound) as problem:
-        _log.info("brake.confirmation_changed", problem=str(problem))
 
 
 async def _say(link: Link) -> None:
