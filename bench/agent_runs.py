@@ -1,4 +1,4 @@
-"""What is measured of an agent: logs, commands, memory of streams, commands beside strangers.
+"""What is measured of an agent: logs, commands, memory of streams, commands beside others.
 
 Owns the order of runs. Each figure of the agent has one of the kubelet right before it. Hazard: the
 agent, the kubelet and the client share the machine's cores, so that a stream that is slowed down
@@ -14,11 +14,12 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from bench import use
+from bench import neighbours, use
 from bench.agent_stage import SLEEPER, TICKER, Stage
 from bench.doors import Door
 from bench.downloads import MEGABYTE, fetch
@@ -30,6 +31,9 @@ GIGABYTE = 1e9
 MIB = 1024 * 1024
 REST_SECONDS = 2.0
 WARM_STREAMS = 10
+STRANGERS = 2000
+NEIGHBOURS = 2000
+"""Streams of other tenants that are open at once."""
 _POD, _TICKER = "tool", "ticker"
 
 
@@ -56,6 +60,7 @@ SHAPES = (
 def prepare(stage: Stage) -> None:
     """Have the pods that all but the long logs are about."""
     stage.place(objects.pod(_POD, SLEEPER))
+    stage.place_beside(objects.sleeper(neighbours.POD))
     stage.place(objects.pod(_TICKER, TICKER))
 
 
@@ -189,17 +194,31 @@ async def _stream(
         writer.transport.abort()
 
 
-FLOODS = (("no strangers", 0, 1), ("from one address", 2000, 1), ("from 63 addresses", 2000, 63))
+NOBODY = "nobody"
+
+
+@contextlib.contextmanager
+def _nobody() -> Iterator[dict[str, float]]:
+    yield {}
 
 
 async def floods(stage: Stage, count: int) -> dict[str, Any]:
-    """Return how long commands by way of the agent take beside strangers' connections."""
+    """Return how long commands by way of the agent take beside connections of others."""
     context = stage.agent.context()
+    each = NEIGHBOURS // len(stage.neighbours)
+    others: dict[str, Callable[[], AbstractContextManager[dict[str, float]]]] = {
+        NOBODY: _nobody,
+        f"{STRANGERS} strangers, one address": lambda: _strangers(stage, 1),
+        f"{STRANGERS} strangers, 63 addresses": lambda: _strangers(stage, 63),
+        f"{each * len(stage.neighbours)} streams of {len(stage.neighbours)} tenants": (
+            lambda: _neighbours(stage, each)
+        ),
+    }
     found: dict[str, Any] = {}
-    for name, strangers, sources in FLOODS:
+    for name, beside in others.items():
         times: list[Times] = []
         failures: list[str] = []
-        with _strangers(stage, strangers, sources) as told:
+        with beside() as told:
             used, begun = use.cpu_seconds(stage.agent_pid), time.perf_counter()
             for _ in range(count):
                 try:
@@ -214,10 +233,10 @@ async def floods(stage: Stage, count: int) -> dict[str, Any]:
             "failed": len(failures),
             "failures": sorted(set(failures))[:5],
             "agent_cores": cores,
-            "strangers": told,
+            "others": told,
         }
         print(
-            f"strangers {name}: {len(failures)} of {count} commands failed, first byte p99"
+            f"beside {name}: {len(failures)} of {count} commands failed, first byte p99"
             f" {found[name]['first']['p99']:.0f} ms, {told.get('mean_open', 0):.0f} open",
             flush=True,
         )
@@ -225,29 +244,52 @@ async def floods(stage: Stage, count: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _strangers(stage: Stage, count: int, sources: int) -> Iterator[dict[str, float]]:
+def _strangers(stage: Stage, sources: int) -> Iterator[dict[str, float]]:
     """Have strangers at the agent's port; what became of them is there after the block."""
-    told: dict[str, float] = {}
-    if not count:
-        yield told
-        return
     options = {
         "port": stage.agent.port,
         "folder": stage.folder,
-        "count": count,
+        "count": STRANGERS,
         "sources": sources,
         "seconds": 300,
     }
-    flags = [f"--{name}={value}" for name, value in options.items()]
+    with _beside("bench.strangers", *_flags(options)) as (process, told):
+        time.sleep(3 * REST_SECONDS)  # all have come, and the first are gone again
+        yield told
+        told.update(json.loads(process.communicate(timeout=60)[0]))
+
+
+@contextlib.contextmanager
+def _neighbours(stage: Stage, each: int) -> Iterator[dict[str, float]]:
+    """Have other tenants hold so many streams each through the agent, all the time."""
+    options = {"port": stage.agent.port, "authority": stage.agent.authority, "each": each}
+    folders = [str(folder) for folder in stage.neighbours]
+    with _beside("bench.neighbours", *_flags(options), *folders) as (process, told):
+        assert process.stdout is not None
+        opened_now = json.loads(process.stdout.readline() or "{}")
+        if opened_now.get("open") != each * len(folders):
+            raise SystemExit("not all streams of other tenants could be opened")
+        time.sleep(REST_SECONDS)
+        yield told
+        told.update(json.loads(process.communicate(timeout=60)[0]))
+        if told["mean_open"] < told["made"]:
+            raise SystemExit("not all streams of other tenants were open all the time")
+
+
+def _flags(options: Mapping[str, object]) -> list[str]:
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
+@contextlib.contextmanager
+def _beside(module: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, float]]]:
+    """Have a program of ours run that ends with its standard input."""
     with subprocess.Popen(
-        [sys.executable, "-m", "bench.strangers", *flags],
+        [sys.executable, "-m", module, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
         try:
-            time.sleep(3 * REST_SECONDS)  # all have come, and the first are gone again
-            yield told
-            told.update(json.loads(process.communicate(timeout=60)[0]))
+            yield process, {}
         finally:
             process.kill()

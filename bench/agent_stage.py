@@ -1,6 +1,6 @@
 """A super cluster's node with both doors to it: the kubelet's port, and an agent on the host.
 
-Owns what stands for the length of a measurement: the agent, its one tenant, that tenant's pods. The
+Owns what stands for the length of a measurement: the agent, its tenants, and their pods. The
 cluster is up before and stays. Hazard: kubelets rotate the logs of what runs, so a long log is one
 of a container that has ended.
 """
@@ -26,6 +26,8 @@ from vnagent.kubelet import PORT
 
 SLEEPER = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.2; done"
 TICKER = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.2; done"
+NEIGHBOURS = 8
+"""Tenants beside the one that is measured."""
 _TRIES = 6
 
 
@@ -38,8 +40,11 @@ class Stage:
     folder: Path
     agent_pid: int
     kubelet_pid: int
+    neighbours: tuple[Path, ...]
+    """The identities of other tenants."""
     _kubectl: Kubectl
     _caller: Caller
+    _others: tuple[Caller, ...]
     _node: str
 
     @property
@@ -49,11 +54,19 @@ class Stage:
 
     def place(self, pod: dict[str, Any], phase: str = "Running") -> None:
         """Have a pod of the tenant's in a phase."""
+        self._place(self._caller, pod, phase)
+
+    def place_beside(self, pod: dict[str, Any]) -> None:
+        """Have a pod of each other tenant's run."""
+        for caller in self._others:
+            self._place(caller, pod, "Running")
+
+    def _place(self, caller: Caller, pod: dict[str, Any], phase: str) -> None:
         name = pod["metadata"]["name"]
-        self._kubectl.apply(agents.recorded(pod, self._caller, self._node))
+        self._kubectl.apply(agents.recorded(pod, caller, self._node))
 
         def look() -> bool:
-            found = self._kubectl.get("pod", name, "-n", self._caller.super_namespace())
+            found = self._kubectl.get("pod", name, "-n", caller.super_namespace())
             return bool(found["status"]["phase"] == phase)
 
         until(look, f"the pod {name} is {phase}", 120)
@@ -86,9 +99,14 @@ def running(cluster: Cluster, folder: Path) -> Iterator[Stage]:
             f" --name {cluster.name}"
         )
     below = Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())
-    with agents.running(below, folder, shipped.python()) as agent:
+    # A node's limit of streams is below what tenants may hold between them, and they shall hold it.
+    with agents.running(below, folder, shipped.python(), "--max-streams=4096") as agent:
         caller = agent.caller("bench")
-        told = Switches({"baseline": frozenset(Call)}, {caller.vc_uid: "baseline"})
+        others = tuple(agent.caller(f"neighbour-{number}") for number in range(NEIGHBOURS))
+        told = Switches(
+            {"baseline": frozenset(Call)},
+            {each.vc_uid: "baseline" for each in (caller, *others)},
+        )
         agents.permit(below, told)
         until(lambda: agents.is_ready(agent.health_port), "the agent is ready")
         running_now = cluster.control.state()["running"]
@@ -115,7 +133,9 @@ def running(cluster: Cluster, folder: Path) -> Iterator[Stage]:
             folder=folder,
             agent_pid=agent.process.pid,
             kubelet_pid=cluster.control.host_pid(running_now["node-1/kubelet"]),
+            neighbours=tuple(each.identity for each in others),
             _kubectl=below,
             _caller=caller,
+            _others=others,
             _node=agent.node,
         )

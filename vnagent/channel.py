@@ -9,7 +9,10 @@ and what its transport has buffered.
 
 import asyncio
 import contextlib
+import fcntl
 import ssl
+import sys
+import termios
 from collections.abc import Callable
 from functools import cached_property
 from typing import Protocol, cast
@@ -180,6 +183,18 @@ class Channel(asyncio.BufferedProtocol):
     def unsent_bytes(self) -> int:
         """How much waits for a peer that does not read."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    @property
+    def unheard_bytes(self) -> int:
+        """How much the peer's machine has not said to have, in the kernel and before it."""
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if sock is None or self.is_lost:
+            return self.unsent_bytes
+        try:
+            queued = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4))
+        except OSError:  # it is being closed
+            return self.unsent_bytes
+        return self.unsent_bytes + int.from_bytes(queued, sys.byteorder)
 
     async def opened(self) -> None:
         """Wait for the end of the handshake; raises ChannelLostError."""

@@ -3,7 +3,8 @@
 Owns a stream from the moment at which its heads have passed. Must not know HTTP, tenants or what
 the bytes mean: SPDY, WebSocket and a log are the same here. Hazard: the end of one direction is not
 the end of the other (a command's input ends long before its output does), but a log whose reader
-has gone must end at once, because a silent container would never tell.
+has gone must end at once, because a silent container would never tell. A socket that is closed
+under a peer who still sends, be it a ping, is reset, and what the kernel held for him is lost.
 """
 
 import asyncio
@@ -11,10 +12,13 @@ import contextlib
 from dataclasses import dataclass
 
 from vnagent.channel import Channel, ChannelLostError
-from vnagent.ends import CLOSING_SECONDS, End, Event, Stage, end_of
+from vnagent.ends import CLOSING_SECONDS, PARTING_SECONDS, End, Event, Stage, end_of
 
 MOST_UNHEARD_BYTES = 64 * 1024
 """What the caller of a log may send behind its request before it is let go: nobody does."""
+MOST_FAREWELL_BYTES = 4 * 1024
+"""What a kubelet may still say to a caller who has heard all: frames that close its streams. A
+command of so few bytes that breaks off at its very end is taken for one that was heard."""
 _LAST_BYTES_SECONDS = 0.05
 
 
@@ -36,15 +40,21 @@ class _Flow:
 
     def __init__(self, pump: "Pump", source: Channel, target: Channel, broken: Event) -> None:
         self.count = 0
+        self.dropped = 0
+        """Bytes that came after the connection of its target had broken."""
         self.ended_at: float | None = None
         """When its source has closed it in order."""
-        self.has_broken = False
+        self.broke_at: float | None = None
+        """When the connection of its source has broken."""
         self._pump = pump
         self._source = source
         self._target = target
         self._broken = broken
 
     def data(self, chunk: bytes | memoryview) -> None:
+        if self._target.is_lost:
+            self.dropped += len(chunk)  # no progress: nobody stays by talking to what is gone
+            return
         self.count += len(chunk)
         self._target.write(chunk)
 
@@ -60,12 +70,32 @@ class _Flow:
 
     def lost(self, error: ChannelLostError) -> None:
         del error
-        self.has_broken = True
         self._pump.stop(self._broken)
+        self.broke_at = asyncio.get_running_loop().time()
+        self._target.set_reading(True)  # it may wait for what is gone now, and its end be unheard
+        self._pump.stir()
 
     def writable(self, is_writable: bool) -> None:
         # The source of this flow is the target of the other: its reader is slow.
         self._target.set_reading(is_writable)
+
+
+class _Up(_Flow):
+    """The direction to the kubelet of a stream that has both."""
+
+    def lost(self, error: ChannelLostError) -> None:
+        if self._source.unsent_bytes:  # which its transport forgets in a moment
+            self._pump.stop(Event.CALLER_LEFT)
+        super().lost(error)
+
+
+class _Down(_Flow):
+    """The direction to the caller."""
+
+    def data(self, chunk: bytes | memoryview) -> None:
+        super().data(chunk)
+        if self.dropped > MOST_FAREWELL_BYTES:
+            self._pump.stop(Event.CALLER_LEFT)
 
 
 class _Watch(_Flow):
@@ -116,9 +146,11 @@ class Pump:
         self._kubelet = kubelet
         self._deadlines = deadlines
         self._is_two_way = is_two_way
-        way_up = _Flow if is_two_way else _Watch
-        self._up = way_up(self, caller, kubelet, Event.CALLER_BROKE)
-        self._down = _Flow(self, kubelet, caller, Event.KUBELET_BROKE)
+        if is_two_way:
+            self._up: _Flow = _Up(self, caller, kubelet, Event.CALLER_BROKE)
+        else:
+            self._up = _Watch(self, caller, kubelet, Event.CALLER_LEFT)
+        self._down = _Down(self, kubelet, caller, Event.KUBELET_BROKE)
         self._end: End | None = None
         self._stirred = asyncio.Event()
 
@@ -147,6 +179,8 @@ class Pump:
         try:
             while not await self._has_stopped():
                 now = loop.time()
+                if self._up.broke_at is not None and now - self._up.broke_at >= PARTING_SECONDS:
+                    self.stop(Event.CALLER_LEFT)
                 if (progress := self._progress()) != seen:
                     seen, moved_at = progress, now
                 if now - started >= self._deadlines.total_seconds:
@@ -171,13 +205,16 @@ class Pump:
     async def _has_stopped(self) -> bool:
         """Wait a while or until something is stirred; tell whether the stream is over."""
         # The last bytes are on their way to the caller: nothing but a look tells when they are out.
-        pause = _LAST_BYTES_SECONDS if self._down.has_ended else self._deadlines.check_seconds
+        unsent = self._caller.unsent_bytes or self._kubelet.unsent_bytes
+        is_soon = (self._down.has_ended and unsent) or self._up.broke_at is not None
+        pause = _LAST_BYTES_SECONDS if is_soon else self._deadlines.check_seconds
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(pause, self._deadlines.check_seconds)):
                 await self._stirred.wait()
         self._stirred.clear()
         # When no direction is open and each side has been sent all of it.
-        way_up_is_over = self._up.has_ended or self._down.has_broken or not self._is_two_way
+        up_has_broken = self._up.broke_at is not None
+        way_up_is_over = self._up.has_ended or up_has_broken or not self._is_two_way
         has_ended = self._down.has_ended and way_up_is_over
         if has_ended and not (self._caller.unsent_bytes or self._kubelet.unsent_bytes):
             self._end = self._end or End.COMPLETE
@@ -185,7 +222,9 @@ class Pump:
 
     def _stage(self) -> Stage:
         if self._down.has_ended:
-            return Stage.SAYING if self._caller.unsent_bytes else Stage.SAID
+            return Stage.SAYING if self._caller.unheard_bytes else Stage.SAID
+        if self._up.broke_at is not None:
+            return Stage.LEAVING
         if self._up.ended_at is None:
             return Stage.OPEN
         since = asyncio.get_running_loop().time() - self._up.ended_at
@@ -196,7 +235,7 @@ class Pump:
         return self._deadlines.linger_seconds if is_half_open else self._deadlines.idle_seconds
 
     def _progress(self) -> tuple[int, ...]:
-        waiting = (self._caller.unsent_bytes, self._kubelet.unsent_bytes)
+        waiting = (self._caller.unheard_bytes, self._kubelet.unsent_bytes)
         return (self.bytes_up, self.bytes_down, *waiting)
 
     def _close(self) -> None:

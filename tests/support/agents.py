@@ -93,9 +93,9 @@ def write(path: Path, content: bytes) -> Path:
 
 @contextmanager
 def running(
-    below: Kubectl, folder: Path, python: Sequence[str] = (sys.executable,)
+    below: Kubectl, folder: Path, python: Sequence[str] = (sys.executable,), *flags: str
 ) -> Iterator[Agent]:
-    """Have an agent of the first node on the host for the length of a block.
+    """Have an agent of the first node on the host for the length of a block, with more flags.
 
     It listens once `permit` was called. The namespaces of callers are deleted at the end.
     """
@@ -121,7 +121,7 @@ def running(
     port, health_port = free_port(), free_port()
     process = start_agent(
         *(folder, addresses["InternalIP"], port, health_port),
-        *(f"--node-name={node['metadata']['name']}", *api_flags(below)),
+        *(f"--node-name={node['metadata']['name']}", *api_flags(below), *flags),
         python=python,
     )
     try:

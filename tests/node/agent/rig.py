@@ -27,6 +27,8 @@ from vcmanager.pki.authority import Pair
 
 NODE = "virtual"
 SLEEPER = "trap 'exit 0' TERM; while :; do sleep 0.2; done"
+LISTS = "cd /proc; for p in [0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null"
+"""Prints the command line of each process of a container."""
 
 
 @dataclass(frozen=True, kw_only=True)

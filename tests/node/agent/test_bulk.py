@@ -3,13 +3,15 @@
 import asyncio
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.node import objects
-from tests.node.agent.rig import Rig
+from tests.node.agent.rig import LISTS, Rig
+from tests.node.kubectl import until
 from tests.support.forwards import forwarded
 from tests.testbed import images
 
@@ -17,6 +19,8 @@ pytestmark = pytest.mark.node
 
 COPIED_BYTES = 1024**3
 PIECE_BYTES = 1024**2
+LATE_BYTES, LATE_SECONDS = 6 * 1024 * 1024, 17.0
+"""What sockets and buffers on the way hold, and time for three pings."""
 LARGE = "/tmp/large"  # noqa: S108 - in a container
 CONNECTIONS = 50
 SENT_BYTES = 256 * 1024
@@ -79,6 +83,24 @@ def written(path: Path) -> str:
             found.update(piece)
             file.write(piece)
     return found.hexdigest()
+
+
+@pytest.mark.thorough
+def test_who_reads_late_gets_all_of_it(rig, user, leg, pods):
+    """REL-87: what is under way when the command ends arrives, within the deadline of such streams.
+
+    kubectl pings every five seconds; who closes a socket under that loses what it still holds. The
+    pings come as far as the agent where the API server relays WebSockets as they are.
+    """
+    known = len(rig.audit())
+    script = f"head -c {LATE_BYTES} /dev/zero # late"
+    with user.running("exec", "tool", "--", "sh", "-c", script) as process:
+        time.sleep(LATE_SECONDS)
+        assert "# late" not in user.run("exec", "tool", "--", "sh", "-c", LISTS), "it has ended"
+        until(lambda: len(rig.audit()) > known, "the list is written down")
+        assert len(rig.audit()) == known + 1, "the stream goes on"
+        out, err = process.communicate(timeout=60)
+    assert (len(out), err) == (LATE_BYTES, "")
 
 
 def test_fifty_connections_to_a_port_keep_their_bytes_apart(user, leg, echo):

@@ -1,16 +1,21 @@
 """What ends while streams are open, and what of them is left: nothing."""
 
 import json
+import random
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.node import objects
-from tests.node.agent.rig import Rig
+from tests.node.agent.conftest import take_leg
+from tests.node.agent.rig import LISTS, Rig
 from tests.node.kubectl import until
 from tests.testbed.cluster import Cluster
+from vnagent.peer import WARM_SECONDS
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node]
 
@@ -26,6 +31,8 @@ done
 """Some 11 kB a second for twenty seconds."""
 ROTATING = {"containerLogMaxSize": "10Ki", "containerLogMonitorInterval": "3s"}
 """A log is renamed whenever it is looked at."""
+CUTS, CUTS_AT_ONCE, CUT_SECONDS = 100, 8, 1.5
+CUT_SEED, CUT_MARK = 20261123, "cut-number-"
 TICKER = "trap 'exit 0' TERM; i=0; while :; do i=$((i + 1)); echo tick $i; sleep 0.1; done"
 
 
@@ -87,6 +94,49 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet)
     assert kubectl.run("logs", "clock", "--tail=1").startswith("tick")
     until(lambda: descriptors(rig) <= before, "the agent holds no more than before")
     assert lives(rig, "clock", *pods) == running
+
+
+@pytest.mark.parametrize("upstream", ["websocket", "spdy"])
+def test_streams_that_are_cut_leave_nothing(rig, pods, monkeypatch, upstream):
+    """REL-86: at any moment: no process in the container, no stream, nothing open in the agent."""
+    take_leg(rig, (upstream, "true"), monkeypatch)
+    kubectl = rig.tenant.kubectl
+    until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
+    before, known = at_rest(rig), len(rig.audit())
+    chance = random.Random(CUT_SEED)  # noqa: S311 - not a secret
+    moments = [chance.uniform(0.0, CUT_SECONDS) for _ in range(CUTS)]
+
+    def cut(number: int) -> None:
+        """Begin a command that ends with its input, and kill its kubectl at some moment."""
+        command = ("exec", "-i", "tool", "--", "sh", "-c", f"cat; : {CUT_MARK}{number}")
+        with kubectl.running(*command):
+            time.sleep(moments[number])
+
+    def left() -> list[str]:
+        told = kubectl.run("exec", "tool", "--", "sh", "-c", LISTS)
+        return [line for line in told.splitlines() if CUT_MARK in line]
+
+    with ThreadPoolExecutor(CUTS_AT_ONCE) as pool:
+        list(pool.map(cut, range(CUTS)))
+    until(lambda: rig.metric("vc_agent_open_streams") == 0, "all streams have ended", 120)
+    reached = [line["result"] for line in rig.audit()[known:] if line["verb"] == "exec"]
+    assert len(reached) > CUTS // 4, "too few have come as far as the agent"
+    print(__import__("collections").Counter(reached)); [print(l) for l in rig.audit()[known:] if l["result"]=="kubelet_lost"]
+    until(lambda: not left(), "no process is left in the container", 120)
+    now = at_rest(rig)
+    import os
+    print(before, now, rig.agent.pid)
+    for d in os.listdir(f"/proc/{rig.agent.pid}/fd"):
+        print(d, os.readlink(f"/proc/{rig.agent.pid}/fd/{d}"))
+    import subprocess
+    print(subprocess.run(["ss","-tnpoa"],capture_output=True,text=True).stdout.replace("users","\n   users"))
+    assert now <= before
+
+
+def at_rest(rig: Rig) -> int:
+    """Return what the agent has open once the connections that it makes ahead are dropped."""
+    time.sleep(WARM_SECONDS + 5)
+    return descriptors(rig)
 
 
 @pytest.fixture

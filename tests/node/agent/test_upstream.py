@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,8 @@ from tests.node import objects
 from tests.node.agent import far
 from tests.node.agent.conftest import LEGS, take_leg
 from tests.node.agent.rig import SLEEPER, Rig
-from tests.node.kubectl import until
+from tests.node.kubectl import Kubectl, until
+from tests.node.minors import EACH
 from tests.support.agents import SPACE
 from tests.support.forwards import forwarded, read_from
 
@@ -40,6 +42,12 @@ def leg(there: Rig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     take_leg(there, request.param, monkeypatch)
 
 
+@pytest.fixture(params=EACH)
+def user(there: Rig, request: pytest.FixtureRequest) -> Kubectl:
+    """The first tenant through the kubectl of each minor."""
+    return there.tenant.kubectl.of_minor(request.param)
+
+
 def test_the_kubelet_is_not_trusted_and_an_admin_can_see_it(there):
     """The mode and its reason: one line in the log, one series, one Event."""
     lines = [json.loads(line) for line in there.agent.log.read_text().splitlines()]
@@ -54,51 +62,50 @@ def test_the_kubelet_is_not_trusted_and_an_admin_can_see_it(there):
     until(lambda: told() == ["UpstreamApiServer"], "the Event")
 
 
-def test_logs(there):
+def test_logs(there, user):
     """With the options of the API in place of the kubelet's."""
-    kubectl = there.tenant.kubectl
     lines = [f"line {number}" for number in range(1, 6)]
-    assert kubectl.run("logs", "far-tool").splitlines() == lines
-    assert kubectl.run("logs", "far-tool", "--tail=2").splitlines() == lines[-2:]
-    assert kubectl.run("logs", "far-tool", "--limit-bytes=7") == "line 1\n"
-    assert kubectl.run("logs", "far-tool", "--since=1h").splitlines() == lines
-    stamped = kubectl.run("logs", "far-tool", "--timestamps").splitlines()
+    assert user.run("logs", "far-tool").splitlines() == lines
+    assert user.run("logs", "far-tool", "--tail=2").splitlines() == lines[-2:]
+    assert user.run("logs", "far-tool", "--limit-bytes=7") == "line 1\n"
+    assert user.run("logs", "far-tool", "--since=1h").splitlines() == lines
+    stamped = user.run("logs", "far-tool", "--timestamps").splitlines()
     assert [line.split(" ", 1)[1] for line in stamped] == lines
-    done = kubectl.call("logs", "far-tool", "--previous")
+    done = user.call("logs", "far-tool", "--previous")
     assert done.code != 0
     assert "previous terminated container" in done.err
     assert there.tenant.super_namespace() not in done.err
 
 
-def test_a_log_is_followed(there):
+def test_a_log_is_followed(there, user):
     """Lines come as they are written, and the stream ends with its reader."""
-    with there.tenant.kubectl.running("logs", "-f", "far-tool") as following:
+    with user.running("logs", "-f", "far-tool") as following:
         assert following.stdout.readline() == "line 1\n"
     until(lambda: there.metric("vc_agent_open_streams") == 0, "the stream has ended")
 
 
 @pytest.mark.parametrize("code", [0, 1, 42, 137])
-def test_exec_gives_the_exit_code(there, leg, code):
+def test_exec_gives_the_exit_code(there, user, leg, code):
     """REL-94, X-26: the command's exit code is kubectl's, its two outputs stay apart."""
     script = f"echo out; echo err >&2; exit {code}"
-    done = there.tenant.kubectl.call("exec", "far-tool", "--", "sh", "-c", script)
+    done = user.call("exec", "far-tool", "--", "sh", "-c", script)
     assert done.code == code
     assert done.out == "out\n"
     assert done.err.splitlines()[0] == "err"
 
 
-def test_exec_takes_input_to_its_end(there, leg):
+def test_exec_takes_input_to_its_end(there, user, leg):
     """REL-87: the end of the input goes through two API servers and leaves the output open."""
     text = "".join(f"line {i}\n" for i in range(50_000))
     script = "cat | md5sum; cat /dev/null"
-    done = there.tenant.kubectl.call("exec", "-i", "far-tool", "--", "sh", "-c", script, stdin=text)
+    done = user.call("exec", "-i", "far-tool", "--", "sh", "-c", script, stdin=text)
     assert done.out.split()[0] == hashlib.md5(text.encode()).hexdigest()  # noqa: S324 - a check
 
 
-def test_exec_has_a_terminal(there, leg):
+def test_exec_has_a_terminal(there, user, leg):
     """`-it` gives the command a terminal with the size of the caller's."""
     command = "tty; until stty size | grep -w 33; do sleep 0.1; done; exit 7"
-    done = there.tenant.kubectl.terminal(
+    done = user.terminal(
         "stty rows 33 cols 111;"
         f" timeout --foreground 20 kubectl exec -it far-tool -- sh -c '{command}'"
     )
@@ -106,17 +113,27 @@ def test_exec_has_a_terminal(there, leg):
     assert done.code == 7
 
 
-def test_attach_talks_to_the_main_process(there, leg):
+def test_attach_talks_to_the_main_process(there, user, leg):
     """Attach reads what the process writes and writes what it reads."""
-    with there.tenant.kubectl.running("attach", "-i", "far-reader") as attached:
+    with user.running("attach", "-i", "far-reader") as attached:
         attached.stdin.write("hello\n")
         assert attached.stdout.readline() == "got hello\n"
 
 
-def test_ports_are_forwarded(there, leg):
+def test_ports_are_forwarded(there, user, leg):
     """A connection to the forwarded port reaches the container."""
-    with forwarded(there.tenant.kubectl, "far-listener", 8080) as port:
+    with forwarded(user, "far-listener", 8080) as port:
         assert until(lambda: read_from(port), "the container's answer") == b"hi there\n"
+
+
+@pytest.mark.parametrize("size", [0, 5_000_000])
+def test_a_file_is_copied_both_ways(there, user, size, tmp_path):
+    """REL-87: `kubectl cp` through two API servers."""
+    source, back = tmp_path / "source", tmp_path / "back"
+    source.write_bytes(os.urandom(size))
+    user.run("cp", str(source), "far-tool:/tmp/copied")
+    user.run("cp", "far-tool:/tmp/copied", str(back))
+    assert back.read_bytes() == source.read_bytes()
 
 
 def test_the_gate_is_the_same(there):

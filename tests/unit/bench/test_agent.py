@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from bench import agent, downloads, execs, strangers
+from bench import agent, downloads, execs, neighbours, strangers
 from bench.agent_stage import writes
 from bench.doors import Door
 from bench.downloads import DownloadError
@@ -180,6 +180,36 @@ async def test_a_stranger_who_is_shown_out_comes_again(authority, door, tmp_path
     assert seen.as_dict()["mean_open"] >= 2
 
 
+@pytest.mark.parametrize("status", [b"101 Switching Protocols", b"429 Too Many Requests"])
+async def test_a_neighbours_stream_is_open_until_it_ends(authority, door, tmp_path, status):
+    """And one that is refused is no stream."""
+    heard: list[bytes] = []
+    over = asyncio.Event()
+
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 " + status + b"\r\n\r\n")
+        await over.wait()
+
+    door.certificate.rename(tmp_path / "client.crt")
+    door.key.rename(tmp_path / "client.key")
+    tenant = neighbours.context(door.authority, tmp_path)
+    async with served(authority, answers) as port:
+        if not status.startswith(b"101"):
+            with pytest.raises(ConnectionError, match="429"):
+                await neighbours.forward(port, tenant)
+            over.set()
+            return
+        stream = await neighbours.forward(port, tenant)
+        await asyncio.sleep(0.05)
+        assert not stream.done()
+        over.set()
+        async with asyncio.timeout(10):
+            await stream
+    method, target = heard[0].split()[:2]
+    assert routes.parse(method, target).verb is routes.Verb.PORT_FORWARD
+
+
 def results(**changed) -> dict:
     """A report whose goals are all kept, but for what is changed."""
     log = {
@@ -192,13 +222,13 @@ def results(**changed) -> dict:
     noise = {"load_1min": 0.1, "median_ms": 50.0, "spread": 0.1}
     moments = {name: {"p50": 20.0, "p99": 30.0} for name in ("switched", "first", "exited")}
     added = {name: {"p50": 1.5, "p99": 3.0} for name in moments}
-    flood = {**moments, "failed": 0, "asked": 9, "strangers": {}, "agent_cores": 0.1}
+    flood = {**moments, "failed": 0, "asked": 9, "others": {}, "agent_cores": 0.1}
     return {
         "cores": 2,
         "python": "Python 3.11",
         "noise": {"before": noise, "after": noise},
         "logs": {name: {"1": [log], "10": [log]} for name in ("long", "short")},
-        "exec": {"kubelet": moments, "agent": moments, "added": added},
+        "exec": [{"kubelet": moments, "agent": moments, "added": added}],
         "memory": {"a log": {"kib_each": 200.0}},
         "floods": {"from one address": flood},
     } | changed

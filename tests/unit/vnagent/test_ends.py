@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,8 @@ from vnagent.channel import ChannelLostError
 from vnagent.ends import End, Event, Stage, end_of
 from vnagent.pump import Deadlines, Pump
 
+MUCH = bytes(pumps.MOST_FAREWELL_BYTES + 1)
+
 
 class Side:
     """A channel that does as it is told, and remembers how it was left."""
@@ -17,6 +20,9 @@ class Side:
     def __init__(self) -> None:
         self.unsent_bytes = 0
         self.left = ""
+        self.in_kernel = 0
+        self.is_lost = False
+        self.is_read = True
 
     def pour_into(self, sink) -> None:
         """Hand the stream its sink."""
@@ -24,6 +30,21 @@ class Side:
 
     def write(self, _: bytes) -> None:
         """Take bytes."""
+
+    def set_reading(self, is_wanted: bool) -> None:
+        """Be read, or not."""
+        self.is_read = is_wanted
+
+    @property
+    def unheard_bytes(self) -> int:
+        """What the other machine has not taken."""
+        return self.unsent_bytes + self.in_kernel
+
+    def lose(self) -> None:
+        """Break, as a transport does: what was not sent is forgotten after that."""
+        self.is_lost = True
+        self.sink.lost(ChannelLostError("reset"))
+        self.unsent_bytes = 0
 
     def finish(self) -> None:
         """Take the end."""
@@ -53,25 +74,27 @@ class Stream:
     async def do(self, step: str) -> None:
         """Have something happen, and what it brings about."""
         await asyncio.sleep(0)
-        match step:
-            case "caller ends":
-                self.caller.sink.ended()
-            case "kubelet ends":
-                self.kubelet.sink.ended()
-            case "caller breaks":
-                self.caller.sink.lost(ChannelLostError("reset"))
-            case "kubelet breaks":
-                self.kubelet.sink.lost(ChannelLostError("reset"))
-            case "kubelet speaks":
-                self.kubelet.sink.data(b"more")
-            case "caller reads slowly":
-                self.caller.unsent_bytes = 1
-            case "caller has read all":
-                self.caller.unsent_bytes = 0
-            case "a while passes":
-                self.pump._up.ended_at -= pumps.CLOSING_SECONDS
-            case "the agent ends":
-                self.running.cancel()
+        deeds: dict[str, Callable[[], object]] = {
+            "caller ends": self.caller.sink.ended,
+            "kubelet ends": self.kubelet.sink.ended,
+            "caller breaks": self.caller.lose,
+            "kubelet breaks": self.kubelet.lose,
+            "kubelet speaks": lambda: self.kubelet.sink.data(b"more"),
+            "kubelet speaks on": lambda: self.kubelet.sink.data(MUCH),
+            "caller pings": lambda: self.caller.sink.data(b"ping"),
+            "caller reads slowly": lambda: setattr(self.caller, "unsent_bytes", 1),
+            "the kernel holds some": lambda: setattr(self.caller, "in_kernel", 1),
+            "caller has read all": lambda: setattr(self.caller, "unsent_bytes", 0),
+            "a while passes": self._age,
+            "the agent ends": self.running.cancel,
+        }
+        if step == "some time passes":
+            await asyncio.sleep(0.05)
+        else:
+            deeds[step]()
+
+    def _age(self) -> None:
+        self.pump._up.ended_at -= pumps.CLOSING_SECONDS
 
     async def end(self) -> tuple[End, str]:
         """Return how the stream has ended, and how its caller was left."""
@@ -85,7 +108,9 @@ ORDERS = [
     (["kubelet ends", "caller ends"], End.COMPLETE, "goodbye"),
     (["caller ends", "kubelet ends"], End.COMPLETE, "goodbye"),
     (["kubelet ends", "caller breaks"], End.COMPLETE, "goodbye"),
-    (["kubelet ends", "kubelet breaks"], End.COMPLETE, "goodbye"),
+    (["kubelet ends", "kubelet breaks", "caller pings", "caller ends"], End.COMPLETE, "goodbye"),
+    (["kubelet ends", "kubelet breaks", "caller breaks"], End.COMPLETE, "goodbye"),
+    (["kubelet ends", "kubelet breaks", "the agent ends"], End.COMPLETE, "goodbye"),
     (["kubelet ends", "the agent ends"], End.COMPLETE, "goodbye"),
     # The caller closes first: either side may be the one that tells of it by a reset.
     (["caller ends", "kubelet breaks"], End.COMPLETE, "cut"),
@@ -100,11 +125,16 @@ ORDERS = [
     (["kubelet speaks", "kubelet breaks", "caller breaks"], End.KUBELET_LOST, "cut"),
     (["caller breaks"], End.CALLER_GONE, "dropped"),
     (["caller breaks", "kubelet breaks"], End.CALLER_GONE, "dropped"),
+    (["caller breaks", "kubelet speaks", "kubelet ends"], End.COMPLETE, "goodbye"),
+    (["caller breaks", "kubelet speaks on", "kubelet ends"], End.CALLER_GONE, "dropped"),
+    (["caller breaks", "the agent ends"], End.DRAINED, "cut"),
+    (["caller reads slowly", "caller breaks", "kubelet ends"], End.CALLER_GONE, "dropped"),
     (["the agent ends"], End.DRAINED, "cut"),
     (["caller ends", "the agent ends"], End.DRAINED, "cut"),
     # The last bytes are still on their way.
     (["caller reads slowly", "kubelet ends", "caller breaks"], End.CALLER_GONE, "dropped"),
     (["caller reads slowly", "kubelet ends", "the agent ends"], End.DRAINED, "cut"),
+    (["the kernel holds some", "kubelet ends", "the agent ends"], End.DRAINED, "cut"),
 ]
 
 
@@ -125,7 +155,36 @@ async def test_a_kubelet_that_has_said_all_is_not_missed():
     await asyncio.sleep(0.05)
     assert not stream.running.done()
     await stream.do("caller has read all")
+    await stream.do("caller ends")
     assert await stream.end() == (End.COMPLETE, "goodbye")
+
+
+async def test_who_still_reads_is_not_closed_on():
+    """A socket that is closed under somebody who pings loses what is on its way to him."""
+    stream = Stream()
+    for step in ("kubelet ends", "kubelet breaks", "caller pings", "caller pings"):
+        await stream.do(step)
+        await asyncio.sleep(0.05)
+    assert not stream.running.done()
+    assert stream.pump.bytes_up == 0  # no progress, so the short deadline counts
+    await stream.do("caller ends")
+    assert await stream.end() == (End.COMPLETE, "goodbye")
+
+
+@pytest.mark.parametrize("lost", ["caller", "kubelet"])
+async def test_the_other_side_is_read_once_one_has_broken(lost):
+    """It may have been told to wait for a reader who is gone; then its end would not be heard."""
+    stream = Stream()
+    await stream.do("kubelet ends" if lost == "kubelet" else "kubelet speaks")
+    broken, other = (
+        (stream.caller, stream.kubelet) if lost == "caller" else (stream.kubelet, stream.caller)
+    )
+    broken.sink.writable(is_writable=False)
+    assert not other.is_read
+    broken.lose()
+    assert other.is_read
+    other.sink.ended()
+    assert (await stream.end())[0] is End.COMPLETE
 
 
 @pytest.mark.parametrize(
@@ -158,6 +217,17 @@ async def test_a_log_ends_with_its_reader(steps, end):
             ["caller reads slowly", "kubelet ends"],
             End.IDLE,
         ),
+        (
+            Deadlines(linger_seconds=0.0, check_seconds=0.01),
+            ["the kernel holds some", "kubelet ends"],
+            End.IDLE,
+        ),
+        # Pings to a kubelet that is gone keep nothing open.
+        (
+            Deadlines(linger_seconds=0.2, check_seconds=0.01),
+            ["kubelet ends", "kubelet breaks", *["caller pings", "some time passes"] * 10],
+            End.COMPLETE,
+        ),
     ],
 )
 async def test_deadlines_are_told_from_ends(deadlines, steps, end):
@@ -170,6 +240,11 @@ async def test_deadlines_are_told_from_ends(deadlines, steps, end):
 
 def test_the_table_is_whole():
     """A stream cannot be in a place of which the table says nothing."""
-    for stage, event in itertools.product(Stage, Event):
-        end = end_of(stage, event)
-        assert (end is None) is ((stage, event) == (Stage.SAYING, Event.KUBELET_BROKE))
+    goes_on = {
+        (stage, event)
+        for stage, event in itertools.product(Stage, Event)
+        if end_of(stage, event) is None
+    }
+    said_all = {(stage, Event.KUBELET_BROKE) for stage in (Stage.SAYING, Stage.SAID)}
+    may_be_over = (Stage.OPEN, Stage.HALF_OPEN, Stage.LEAVING)
+    assert goes_on == said_all | {(stage, Event.CALLER_BROKE) for stage in may_be_over}

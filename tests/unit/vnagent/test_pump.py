@@ -376,6 +376,54 @@ async def test_a_reset_may_answer_a_close(authority, monkeypatch, closing_second
     assert troubles == []
 
 
+async def test_who_pings_and_reads_late_gets_all_of_it(authority):
+    """REL-87: a kubelet that is gone is no reason to close on somebody who has not read yet."""
+    answer = bytes(range(256)) * 4_000  # 1 MB: sockets hold it
+
+    def say_it_and_go(peer: ssl.SSLSocket) -> None:
+        peer.sendall(answer)
+        wires.half_close(peer)
+
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), say_it_and_go) as (port, _):
+        async with relay(authority, port) as found:
+
+            def ping_and_read() -> bytes:
+                context = wires.client_context(authority)
+                with wires.dial(found.port, context, receive_buffer=65536) as peer:
+                    for _ in range(10):
+                        time.sleep(0.1)
+                        peer.sendall(b"ping")
+                    heard = wires.read_all(peer)
+                    wires.half_close(peer)
+                    return heard
+
+            assert await asyncio.to_thread(ping_and_read) == answer
+            assert await found.end() is End.COMPLETE
+            assert found.kubelets[0].is_lost
+
+
+async def test_who_has_heard_all_may_break_off_first(authority):
+    """An API server closes as soon as its user is gone, which may be before the kubelet ends."""
+
+    def end_a_moment_later(peer: ssl.SSLSocket) -> None:
+        peer.sendall(b"exit code 0")
+        time.sleep(0.1)
+        wires.half_close(peer)
+
+    context = wires.server_context(authority, "127.0.0.1")
+    with wires.serving(context, end_a_moment_later) as (port, troubles):
+        async with relay(authority, port) as found:
+
+            def hear_and_break_off() -> None:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    wires.read_until(peer, b"exit code 0")
+                    _reset(peer)
+
+            await asyncio.to_thread(hear_and_break_off)
+            assert await found.end() is End.COMPLETE
+    assert troubles == []
+
+
 def _wait_for_end(peer: ssl.SSLSocket) -> None:
     with contextlib.suppress(OSError):
         wires.read_all(peer)

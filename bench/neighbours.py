@@ -1,0 +1,100 @@
+"""Streams of other tenants through an agent, all open at once, until the standard input ends.
+
+    python -m bench.neighbours --port 10550 --authority CA --each 250 FOLDER [FOLDER ...]
+
+Each folder is a tenant's identity (`client.crt`, `client.key`); each stream is a port-forward to
+the tenant's pod `tool`, by SPDY, over which nothing is sent: it holds what any stream holds, in the
+agent, the kubelet and the runtime, and starts nothing. Prints how many are open once all are, and
+what became of them at the end, as JSON; ends with an error where a stream is refused.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import ssl
+import sys
+from pathlib import Path
+
+import uvloop
+
+HOST = "127.0.0.1"
+POD = "tool"
+AT_ONCE = 16
+"""Handshakes under way: what is measured is that streams are open, not that they open."""
+_OPEN_SECONDS = 240.0
+_REQUEST = (
+    f"POST /portForward/default/{POD} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 0\r\n"
+    "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+    "X-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n"
+).encode()
+
+
+def context(authority: Path, folder: Path) -> ssl.SSLContext:
+    """Return what a tenant connects with."""
+    found = ssl.create_default_context(cafile=str(authority))
+    found.load_cert_chain(folder / "client.crt", folder / "client.key")
+    return found
+
+
+async def forward(port: int, tenant: ssl.SSLContext) -> asyncio.Task[None]:
+    """Open one stream; the task that is returned ends when the stream does."""
+    reader, writer = await asyncio.open_connection(HOST, port, ssl=tenant, server_hostname=HOST)
+    writer.write(_REQUEST)
+    head = await reader.readuntil(b"\r\n\r\n")
+    if head[9:12] != b"101":
+        writer.transport.abort()
+        raise ConnectionError(f"a stream was refused: {head.decode(errors='replace')}")
+
+    async def hold() -> None:
+        try:
+            while await reader.read(4096):
+                pass
+        finally:
+            writer.transport.abort()
+
+    return asyncio.ensure_future(hold())
+
+
+async def held(port: int, tenants: list[ssl.SSLContext], each: int) -> dict[str, int]:
+    """Hold `each` streams of each tenant until the standard input ends; return what became."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(tenant: ssl.SSLContext) -> asyncio.Task[None]:
+        async with places:
+            return await forward(port, tenant)
+
+    async with asyncio.timeout(_OPEN_SECONDS), asyncio.TaskGroup() as opening:
+        tasks = [opening.create_task(one(tenant)) for tenant in tenants for _ in range(each)]
+    streams = [task.result() for task in tasks]
+    print(json.dumps({"open": sum(not stream.done() for stream in streams)}), flush=True)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
+    await ended.wait()
+    asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+    left = sum(not stream.done() for stream in streams)
+    for stream in streams:
+        stream.cancel()
+    await asyncio.gather(*streams, return_exceptions=True)
+    return {"made": len(streams), "open_at_the_end": left, "mean_open": left}
+
+
+def main() -> int:
+    """Hold them, and say what became of them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--authority", type=Path, required=True)
+    parser.add_argument("--each", type=int, default=250)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    asked = parser.parse_args()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    tenants = [context(asked.authority, folder) for folder in asked.folders]
+    print(json.dumps(uvloop.run(held(asked.port, tenants, asked.each))), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
