@@ -50,7 +50,7 @@ QUERY = re.compile(r"[A-Za-z0-9._~%+&=-]*")
 class Wire:
     """Stands where a channel is: what arrives is known, what is written is kept."""
 
-    unsent_bytes = 0
+    unsent_bytes = unheard_bytes = 0
     is_lost = False
 
     def __init__(self, arrived: bytes) -> None:
