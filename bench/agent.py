@@ -158,7 +158,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cluster", default="super", help="name of the embedded cluster")
-    parser.add_argument("--rounds", type=int, default=5, help="of each kind of log, and of commands")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of each kind of log, and of commands"
+    )
     parser.add_argument("--streams", type=int, default=10, help="logs at once, beside one alone")
     parser.add_argument("--commands", type=int, default=100, help="at each door in a round")
     parser.add_argument("--follows", type=int, default=200, help="logs to hold open")

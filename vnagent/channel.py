@@ -186,7 +186,10 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def unheard_bytes(self) -> int:
-        """How much the peer's machine has not said to have, in the kernel and before it."""
+        """How much the peer's machine has not said to have, in the kernel and before it.
+
+        Once the connection has broken, only what was before the kernel: a reset empties its queue.
+        """
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         if sock is None or self.is_lost:
             return self.unsent_bytes

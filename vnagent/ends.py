@@ -8,8 +8,9 @@ middle of a stream has cut off what somebody was waiting for.
 from collections.abc import Mapping
 from enum import Enum, StrEnum
 
-CLOSING_SECONDS = 2.0
-"""For a break to be the answer to a caller's close: a kubelet on the same node gives it at once."""
+CLOSING_SECONDS = 10.0
+"""For a break to be the answer to a caller's close: a kubelet on the same node gives it at once, on
+a busy one seconds later. Nobody known closes a connection by halves and waits for more."""
 
 
 class End(StrEnum):

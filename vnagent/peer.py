@@ -160,7 +160,8 @@ class Peer:
     def _drop_old(self) -> None:
         oldest = asyncio.get_running_loop().time() - WARM_SECONDS
         for warm in list(self._warm):
-            if warm.since < oldest or not warm.channel.is_quiet:
+            # At the very moment too: the loop's clock ticks in whole milliseconds.
+            if warm.since <= oldest or not warm.channel.is_quiet:
                 self._warm.remove(warm)
                 warm.channel.abort()
 

@@ -121,16 +121,9 @@ def test_streams_that_are_cut_leave_nothing(rig, pods, monkeypatch, upstream):
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "all streams have ended", 120)
     reached = [line["result"] for line in rig.audit()[known:] if line["verb"] == "exec"]
     assert len(reached) > CUTS // 4, "too few have come as far as the agent"
-    print(__import__("collections").Counter(reached)); [print(l) for l in rig.audit()[known:] if l["result"]=="kubelet_lost"]
+    assert "kubelet_lost" not in reached, "it was the caller who left"
     until(lambda: not left(), "no process is left in the container", 120)
-    now = at_rest(rig)
-    import os
-    print(before, now, rig.agent.pid)
-    for d in os.listdir(f"/proc/{rig.agent.pid}/fd"):
-        print(d, os.readlink(f"/proc/{rig.agent.pid}/fd/{d}"))
-    import subprocess
-    print(subprocess.run(["ss","-tnpoa"],capture_output=True,text=True).stdout.replace("users","\n   users"))
-    assert now <= before
+    assert at_rest(rig) <= before
 
 
 def at_rest(rig: Rig) -> int:
