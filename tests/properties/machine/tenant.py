@@ -33,7 +33,7 @@ class TenantSide:
     before: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
     """What of that the store that is there now was restored without."""
     revived: dict[str, float] = field(default_factory=dict)
-    """What a restore has brought back that was on its way out, or gone: when, by UID."""
+    """What another store has brought back that was on its way out, or gone: when, by UID."""
     snapshots: list[State] = field(default_factory=list)
     newer: State | None = None
     restores: int = 0

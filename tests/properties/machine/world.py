@@ -241,29 +241,28 @@ class World:
         if tenant.newer is None:
             tenant.lost, tenant.newer = dict(tenant.alive), tenant.cluster.save()
         tenant.restores += 1
-        before = tenant.alive
         self._put_store(tenant, state, bump)
-        tenant.look()
-        tenant.revived |= {
-            uid: self.loop.time()
-            for uid in tenant.alive
-            if uid not in before or "deletionTimestamp" in before[uid][1]["metadata"]
-        }
         tenant.before = {u: found for u, found in tenant.lost.items() if u not in tenant.alive}
         self._resume(tenant)
 
     def _put_store(self, tenant: TenantSide, state: State, bump: int = 0) -> None:
         if self.holds(tenant):
             self.sight.noticed(tenant.side)
+        before = tenant.alive
         tenant.cluster.restore(state, bump=bump)
         self.sight.restored(tenant.side, tenant.cluster.revision)
+        tenant.look()
+        tenant.revived |= {
+            uid: self.loop.time()
+            for uid in tenant.alive
+            if uid not in before or "deletionTimestamp" in before[uid][1]["metadata"]
+        }
 
     def bring_back(self, tenant: TenantSide) -> None:
         """Put the newest store back."""
         if tenant.newer is not None:
             self._put_store(tenant, tenant.newer)
             tenant.settle()
-            tenant.look()
             self._resume(tenant)
 
     def confirm(self, tenant: TenantSide) -> None:
