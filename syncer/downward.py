@@ -116,12 +116,16 @@ async def create(kind: Kind, pair: Pair, session: Session) -> Verdict:
 
 
 async def build(kind: Kind, pair: Pair, session: Session) -> Object | None:
-    """Return the twin, or None after telling the tenant why there is none."""
+    """Return the twin, or None after telling the tenant why there is none.
+
+    Raises Wait when there is one after all, out of the cache's sight.
+    """
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
     assert kind.build is not None  # noqa: S101 - rows without are run by their own flow
     try:
         return _built(kind, pair.tenant_x, session)
     except RejectedError as rejected:
+        await strays.look(kind, pair.key, session)  # no create will find it
         await denials.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
         if isinstance(rejected, RefusedError):
             await _take_away(kind, pair, session)

@@ -8,7 +8,7 @@ twin of the tenant's own source is looked for, and nothing goes down without it.
 from kubeio import Object
 from kubeio.store import Entry
 from kubeio.worker import Verdict, Wait
-from syncer import downward, upward
+from syncer import downward, strays, upward
 from syncer.downward import Pair
 from syncer.keys import VOLUME, Key
 from syncer.kinds import Kind
@@ -41,6 +41,7 @@ async def _prepare(kind: Kind, pair: Pair, tenant_x: Entry, session: Session) ->
     try:
         twin = claims.claim(claim, session.view)
     except RejectedError as rejected:
+        await strays.look(kind, pair.key, session)  # a bound claim is refused when it is not seen
         _wait_for_what_it_names(pair.key, tenant_x, claim, session)
         if claim_status.is_lost(claim, rejected.problems):
             body = {"metadata": {"uid": tenant_x.uid}, "status": {"phase": "Lost"}}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from kubeio import Object, errors
 from kubeio.store import Entry
 from kubeio.worker import Verdict, Wait
-from syncer import denials, downward, kinds, policy
+from syncer import denials, downward, kinds, policy, strays
 from syncer.downward import Pair
 from syncer.expectations import Side
 from syncer.flows import pod_placement, tokens
@@ -69,6 +69,7 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
         wanted_tokens = await _tokens(pod, session)
         built = _build(pod, super_namespace, wanted_tokens, session)
     except RejectedError as rejected:
+        await strays.look(kind, pair.key, session)  # no create will find it
         if any(problem.rule == pod_scheduling.NODE_NAME for problem in rejected.problems):
             for node in pod_scheduling.unknown_nodes(pod["spec"], session.view.nodes()):
                 session.wait_for(session.key(NODE, "", node), pair.key)

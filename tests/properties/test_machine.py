@@ -22,7 +22,7 @@ two and a half minutes of a core: with less time the last ones would be tried on
 """
 _PARTS = 4
 EXPLAINED = ROOT / "tests" / "properties" / "machine" / "explained"
-"""Scripts that failed because of the judge or the model, cut down; `docs/machine.md` says why."""
+"""Scripts that failed, cut down, and are no witness; `docs/machine.md` says what was wrong."""
 
 
 def machine(*arguments: str) -> str:
