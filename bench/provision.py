@@ -7,7 +7,6 @@ took. Prints a table, writes JSON and plots to `bench/results/`.
 """
 
 import argparse
-import os
 import statistics
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import rig
+from bench import rig, shipped
 from bench.rig import MIB, PodUse, Super, create, create_at_once, root_of, tenants
 
 _BETWEEN = 10.0  # seconds in which what a deleted tenant left comes to rest
@@ -96,7 +95,7 @@ def alone(cluster: Super, cluster_version: str, folder: Path, times: int) -> lis
 
 def measure(cluster: Super, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run the whole measurement and return its figures."""
-    results: dict[str, Any] = {"noise": rig.noise(), "cores": os.cpu_count()}
+    results: dict[str, Any] = {"noise": rig.noise(), **shipped.machine()}
     with tempfile.TemporaryDirectory() as folder, tenants(cluster) as made:
         version = arguments.cluster_version
         results["alone"] = alone(cluster, version, Path(folder), arguments.alone)

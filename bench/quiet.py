@@ -10,7 +10,6 @@ of: a watch renewed, a lease of the asking component itself, a token renewed, a 
 
 import argparse
 import json
-import os
 import re
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench import rig
+from bench import rig, shipped
 from bench.rig import Super, create, root_of, tenants
 from tests.testbed.cluster import Cluster
 
@@ -155,7 +154,7 @@ def measure(cluster: Super, arguments: argparse.Namespace) -> dict[str, Any]:
     """Make the tenants, let them come to rest, and count."""
     results: dict[str, Any] = {
         "noise": rig.noise(),
-        "cores": os.cpu_count(),
+        **shipped.machine(),
         "tenants": arguments.tenants,
         "seconds": arguments.seconds,
     }

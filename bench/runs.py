@@ -12,6 +12,7 @@ from bench import calls, lives, load, ways
 from bench.arena import TIMEOUT, Arena, Effort, memory
 from bench.lives import Figures
 from bench.load import Item, Times
+from bench.sightings import Sightings
 from bench.syncers import grown
 from bench.ways import Hands, Scripts
 
@@ -68,15 +69,9 @@ async def _life(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> Fi
         for side in sides:
             await observer.until(side, "gone", count, timeout=TIMEOUT)
     seen = await observer.take()
-    # A replay tells the tenant before the nodes have done their part; the later one counts.
-    last = {side: max(seen.when(side, "ready").values()) for side in sides}
-    side_of_ready = max(sides, key=last.__getitem__) if running is None else hands.side
-    found |= lives.creation(created, seen, side_of_ready)
-    found |= lives.deletion(deleted, seen, hands.side)
-    if running is None:  # nobody carries anything
-        found = {k: v for k, v in found.items() if not k.startswith(("up_", "down_"))}
     return (
         found
+        | _felt(created, deleted, seen, hands)
         | cost((creating, deleting), count)
         | events(seen.events)
         | {"syncer_create_cpu_s": creating.of("syncer") * 1000 / count}
@@ -103,11 +98,21 @@ async def _churn(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> F
     found: Figures = {"memory": memory(hands.running)} if hands.running is not None else {}
     return (
         found
-        | lives.creation(created, seen, hands.side)
-        | lives.deletion(deleted, seen, hands.side)
+        | _felt(created, deleted, seen, hands)
         | cost((effort,), len(items))
         | events(seen.events)
     )
+
+
+def _felt(created: Times, deleted: Times, seen: Sightings, hands: Hands) -> Figures:
+    # A replay tells the tenant before the nodes have done their part; the later one counts.
+    sides = [hands.side] if hands.running is not None else ["super", hands.side]
+    last = {side: max(seen.when(side, "ready").values()) for side in sides}
+    found = lives.creation(created, seen, max(sides, key=last.__getitem__))
+    found |= lives.deletion(deleted, seen, hands.side)
+    if hands.running is None:  # nobody carries anything
+        found = {k: v for k, v in found.items() if not k.startswith(("up_", "down_"))}
+    return found
 
 
 async def _sent(items: list[Item], send: load.Send, pace: Pace, workers: int) -> Times:

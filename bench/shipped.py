@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -26,11 +27,26 @@ def python() -> tuple[str, ...]:
 
 
 def machine() -> dict[str, int | str]:
-    """Return what a report says of the machine, and of the interpreter on it."""
+    """Return what a report says of machine and interpreter, and of what is measured, and when."""
     found = python()[-1]
     whose = "Debian's" if found == str(DEBIAN) else "this environment's"
     version = ".".join(map(str, _version(found)))
-    return {"cores": os.cpu_count() or 0, "python": f"{whose} Python {version}"}
+    return {
+        "cores": os.cpu_count() or 0,
+        "python": f"{whose} Python {version}",
+        "commit": commit(),
+        "began": datetime.now(UTC).isoformat(timespec="minutes"),
+    }
+
+
+def commit() -> str:
+    """Return the commit that is checked out, with a `+` if there is more; empty without git."""
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--dirty=+"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
 
 
 @cache

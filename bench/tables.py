@@ -18,7 +18,7 @@ from typing import Any
 from bench import agent, report
 from bench.figures import spread
 from bench.report import Read, at
-from bench.rig import ROOT
+from bench.rig import MIB, ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
 KEPT = ROOT / "bench" / "results"
@@ -51,11 +51,21 @@ _RATIOS = (
     Line("Ready p99 ms", at("ready_ms", "p99")),
     Line("all deleted s", at("delete_s"), 1.6),
 )
+_CEILING = (
+    Line("the replay's pods/s to direct", at("pods_per_s"), 0.45, is_least=True),
+    Line("the syncer's pods/s to the replay", at("pods_per_s"), 0.9, is_least=True),
+)
 _ADDED = (
     Line("Ready p50 ms", at("ready_ms", "p50"), 20),
     Line("Ready p99 ms", at("ready_ms", "p99"), 60),
 )
 _CPU = Line("syncer CPU-s per 1,000 lives", at("cpu_s_per_1000", "syncer"), 1.0)
+
+
+def _mb(*path: str) -> Read:
+    """Return what reads MiB as the MB of the goal."""
+    read = at(*path)
+    return lambda figures: read(figures) * MIB / 1e6
 
 
 def _repaired(figures: Figures) -> float:
@@ -67,8 +77,8 @@ _OF: Mapping[str, tuple[str, Sequence[Line]]] = {
     "memory-held-bare-100x10000": (
         "held",
         (
-            Line("RSS with all pods MiB", at("memory_with", "rss_mib"), 300),
-            Line("RSS after a restart MiB", at("restart", "memory", "rss_mib"), 300),
+            Line("RSS with all pods MB", _mb("memory_with", "rss_mib"), 300),
+            Line("RSS after a restart MB", _mb("restart", "memory", "rss_mib"), 300),
             Line("Lease to in step s", at("restart", "in_step_s"), 5),
             Line("its processor seconds", at("restart", "cpu_s")),
             Line("its bytes read MiB", at("restart", "read_mib")),
@@ -116,8 +126,19 @@ def text(folder: Path) -> str:
         path = folder / f"{name}.json"
         if path.exists():
             results = json.loads(path.read_text())
-            parts += [f"`{name}.json`, {_noise(results)}:", "", *make(results), ""]
+            parts += [f"`{name}.json`{_runs(results)}{_noise(results)}:", "", *make(results), ""]
     return "\n".join(parts)
+
+
+def _runs(results: Figures) -> str:
+    """Return what was measured, how often and when; reports of before do not say all of it."""
+    found = results.get("runs", {})
+    count = max((len(found[way]) for way in found), default=0) if found else 0
+    of = f" of `{results['commit']}`, begun {results['began']}" if "began" in results else ""
+    times = {0: "", 1: ", one run"}.get(
+        count, f", {count} {'pairs' if 'direct' in found else 'runs'}"
+    )
+    return f"{of}{times}; "
 
 
 def _noise(results: Figures) -> str:
@@ -142,6 +163,11 @@ def _ratios(results: Figures) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
     cpu = spread(map(_CPU.read, runs["syncer"]))
     yield f"| {_CPU.title} | | | {report.cell(cpu)} | | | {_CPU.verdict(cpu.median)} |"
+    for line, (one, other) in zip(
+        _CEILING, (("replay", "direct"), ("syncer", "replay")), strict=True
+    ):
+        ratio = report.ratios_of(runs[one], runs[other])(line.read)
+        yield f"| {line.title} | | | | | {report.cell(ratio)} | {line.verdict(ratio.median)} |"
 
 
 def _added(results: Figures) -> Iterator[str]:
