@@ -131,7 +131,7 @@ def _line(row: Row) -> str:
 
 async def _calls(stage: agent_stage.Stage, asked: argparse.Namespace) -> dict[str, Any]:
     return {
-        "exec": [await execs(stage, asked.commands) for _ in range(asked.rounds)],
+        "exec": [await execs(stage, asked.commands) for _ in range(asked.turns)],
         "memory": await memory(stage, follows=asked.follows, commands=asked.held),
         "floods": await floods(stage, asked.commands),
     }
@@ -158,8 +158,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cluster", default="super", help="name of the embedded cluster")
+    parser.add_argument("--rounds", type=int, default=5, help="of each kind of log")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="of each kind of log, and of commands"
+        "--turns",
+        type=int,
+        default=15,
+        help="of commands: a runtime takes 30 ms for one, more or less",
     )
     parser.add_argument("--streams", type=int, default=10, help="logs at once, beside one alone")
     parser.add_argument("--commands", type=int, default=100, help="at each door in a round")

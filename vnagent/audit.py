@@ -22,6 +22,8 @@ class Session:
     caller: Caller
     started: float = field(default_factory=time.monotonic)
     route: Route | None = None
+    protocol: str = ""
+    """What a stream has switched to: `SPDY/3.1` or `websocket`; empty for an answer of HTTP."""
     status: int = 0
     result: str = ""
     bytes_up: int = 0
@@ -47,6 +49,7 @@ def record(session: Session) -> None:
         namespace=route.tenant_namespace if route else "",
         pod=route.pod if route else "",
         container=route.container if route else "",
+        protocol=session.protocol,
         status=session.status,
         result=session.result,
         bytes_up=session.bytes_up,

@@ -133,6 +133,7 @@ class Requests:
                     403, Reason.FIGURES_ONLY, "this certificate is for /metrics/resource alone"
                 )
             upgrade = _check_upgrade(route, heads.requested_upgrade(head))
+            session.protocol = upgrade.decode()
             if route.verb is Verb.HEALTH:
                 session.status, session.result = 200, End.COMPLETE.value
                 await _answer(channel, 200, "ok")

@@ -71,9 +71,13 @@ def user(rig: Rig, request: pytest.FixtureRequest) -> Kubectl:
 
 
 @pytest.fixture(params=LEGS, ids=str)
-def leg(rig: Rig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def leg(
+    rig: Rig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str]:
     """REL-94: each way in which a stream can come along."""
-    take_leg(rig, request.param, monkeypatch)
+    found: tuple[str, str] = request.param
+    take_leg(rig, found, monkeypatch)
+    return found
 
 
 def take_leg(rig: Rig, leg: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_nothing_of_the_super_cluster_or_the_neighbour(rig, busy, path):
 
 
 def test_the_summary_is_the_kubelets(rig, busy):
-    """Figures of a pod under its own UID; the node is the tenant's pods together."""
+    """V-05, X-26: figures of a pod under its own UID; the node is the tenant's pods together."""
     found: dict = {}
 
     def has_worked() -> bool:
@@ -95,7 +95,7 @@ def test_the_summary_is_the_kubelets(rig, busy):
 
 
 def test_the_metrics_are_what_a_metrics_server_reads(rig, busy):
-    """The families that it takes, with times; the node's counter does not fall."""
+    """V-05, V-08: the families that it takes, with times; the node's counter does not fall."""
     got = ask(rig.tenant, "/metrics/resource")
     lines = [line for line in got.splitlines() if not line.startswith("#")]
     named = 'container="main",namespace="default",pod="busy"'
@@ -115,7 +115,7 @@ def test_the_metrics_are_what_a_metrics_server_reads(rig, busy):
 
 
 def test_lists_are_the_tenants(rig, busy, pods):
-    """Reduced: what the tenant wrote and what became of it."""
+    """V-05: reduced: what the tenant wrote and what became of it."""
     found = pods_of(ask(rig.tenant, "/pods"))
     assert {"tool", "listener", "reader", "talker", "busy"} <= found.keys()
     pod = found["busy"]
@@ -140,7 +140,7 @@ def test_lists_are_the_tenants(rig, busy, pods):
 
 
 def test_a_run_is_answered_with_its_output(rig, pods):
-    """And only where an exec would be."""
+    """V-05: and only where an exec would be."""
     post = ("-X", "POST", "-H", "Content-Length: 0")
     assert rig.curl("/run/default/tool/main?cmd=echo+hi+there", *post) == (200, "hi there\n")
     status, body = rig.curl("/run/default/tool/main?cmd=false", *post)

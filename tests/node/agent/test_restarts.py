@@ -81,7 +81,8 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet)
         until(lambda: rig.metric("vc_agent_open_streams") == 2, "both are open")
         cluster.stop(kubelet)
         log.communicate(timeout=60)
-        command.communicate(timeout=60)
+        _, told = command.communicate(timeout=60)
+        assert (command.returncode != 0, told.strip() != "") == (True, True), told
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "both have ended")
     ended = {line["verb"]: line["result"] for line in rig.audit()[known:]}
     assert ended == {"logs": "kubelet_lost", "exec": "kubelet_lost"}

@@ -3,8 +3,9 @@
 import pytest
 from kubernetes.client import Configuration
 
-from tests.node.agent.conftest import LEGS, take_leg
+from tests.node.agent.conftest import LEGS, SPDY, WEBSOCKET, take_leg
 from tests.node.agent.rig import Rig
+from tests.node.kubectl import until
 from tests.support import websockets
 from tests.support.websockets import V4, V5, Said
 
@@ -31,6 +32,16 @@ def straight_from_the_agent(rig: Rig, protocol: str) -> Said:
     to.key_file = str(rig.tenant.identity / "client.key")
     options = [*COMMAND, *((key, "1") for key in ("input", "output", "error"))]
     return websockets.run(to, "/exec/default/tool/main", options, "hello\n", protocol)
+
+
+def test_each_leg_is_what_it_says(rig, user, leg, pods):
+    """REL-94: what the API server speaks to the agent, by the agent's own record."""
+    until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
+    known = len(rig.audit())
+    assert user.run("exec", "tool", "--", "echo", "hello") == "hello\n"
+    written = until(lambda: rig.audit()[known:], "it is written down")
+    spoken = {SPDY: "SPDY/3.1", WEBSOCKET: "websocket"}[leg[0]]
+    assert [(line["verb"], line["protocol"]) for line in written] == [("exec", spoken)]
 
 
 @pytest.mark.parametrize("protocol", [V4, V5])

@@ -56,6 +56,7 @@ async def test_logs_pass_byte_for_byte(tmp_path, recorded):
     assert body == GREETING.partition(b"\r\n\r\n")[2]
     (line,) = recorded
     assert (line.caller.key, line.status, line.result) == (KEY, 200, "complete")
+    assert line.protocol == ""
     assert (line.bytes_up, line.bytes_down) == (0, len(body))
 
 
@@ -120,7 +121,7 @@ async def test_a_stream_is_a_pipe_after_the_switch(tmp_path, recorded):
     assert kubelet.asked == [
         b"POST /exec/%s/shop/main?output=1&command=id HTTP/1.1" % SPACE.encode()
     ]
-    assert recorded[0].status == 101
+    assert (recorded[0].status, recorded[0].protocol) == (101, "SPDY/3.1")
 
 
 @pytest.mark.parametrize(
