@@ -221,14 +221,15 @@ def results(**changed) -> dict:
     }
     noise = {"load_1min": 0.1, "median_ms": 50.0, "spread": 0.1}
     moments = {name: {"p50": 20.0, "p99": 30.0} for name in ("switched", "first", "exited")}
-    added = {name: {"p50": 1.5, "p99": 3.0} for name in moments}
+    later = {name: {"p50": 21.5, "p99": 33.0} for name in moments}
+    added = {name: {"p50": 1.6, "p99": 3.0} for name in moments}
     flood = {**moments, "failed": 0, "asked": 9, "others": {}, "agent_cores": 0.1}
     return {
         "cores": 2,
         "python": "Python 3.11",
         "noise": {"before": noise, "after": noise},
         "logs": {name: {"1": [log], "10": [log]} for name in ("long", "short")},
-        "exec": [{"kubelet": moments, "agent": moments, "added": added}],
+        "exec": [{"kubelet": moments, "agent": later, "added": added}],
         "memory": {"a log": {"kib_each": 200.0}},
         "floods": {"from one address": flood},
     } | changed
@@ -263,5 +264,7 @@ def test_a_goal_is_not_kept_when_calls_were_not_answered():
 def test_the_table_says_what_was_seen_and_what_was_wanted():
     text = agent.table(json.loads(json.dumps(results())))
     assert "a fixed loop took 50 ms, spread 10%" in text
-    line = next(each for each in text.splitlines() if "first, added" in each)
+    line = next(each for each in text.splitlines() if "first, p50 later" in each)
     assert line.split()[-3:] == ["1.50", "2", "kept"]
+    line = next(each for each in text.splitlines() if "first, p50 of what a pair" in each)
+    assert line.split()[-1] == "1.60"
