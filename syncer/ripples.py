@@ -137,6 +137,10 @@ def _namespace_changed(
 ) -> None:
     if old is not None and new is not None and old.labels == new.labels:
         return
+    space = new or old
+    for key in session.unseated():
+        if space is not None and key.namespace == space.name:
+            session.add(key, low=low)  # a target may be for namespaces with such labels
     for entry in session.stores["NetworkPolicy"].list():
         if network_policies.follows_namespaces(entry.body):
             session.add(session.key("NetworkPolicy", entry.namespace, entry.name), low=low)

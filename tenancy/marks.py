@@ -32,6 +32,9 @@ for its agent: its name."""
 SEAT = f"{DOMAIN}/seat"
 """Annotation of a tenant pod, and of its twin: the super cluster that it was placed in, a slash,
 and 16 hex digits that tell this try apart."""
+ELECT = f"{DOMAIN}/elect"
+"""Label `enabled` of a tenant's namespace, and annotation of its pods: such a pod may go where only
+the elected may."""
 CONTROLLED = f"{DOMAIN}/controlled"
 """Label, `true` on everything the syncer or the manager made in the super cluster."""
 ROOT_NAMESPACE = f"{DOMAIN}/vcrootns"

@@ -16,6 +16,7 @@ _T = TypeVar("_T")
 ServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer"]
 Dns = Literal["managed", "tenant", "none"]
 Metrics = Literal["managed", "none"]
+Pods = Literal["all", "elected"]
 Phase = Literal["Pending", "Running", "Updating", "Error"]
 
 
@@ -38,6 +39,8 @@ class TargetGrant(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How much of what is equally good goes there."""
     namespace_selector: dict[str, Any] | None = None
     """Of the tenant's namespaces; None: all."""
+    pods: Pods = "all"
+    """Of those that ask for nothing else: all, or those that the tenant has elected."""
 
 
 class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

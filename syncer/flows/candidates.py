@@ -29,6 +29,7 @@ def _candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> Candida
         name=grant.name,
         weight=grant.weight,
         namespaces=grant.namespace_selector,
+        takes_all=grant.pods == "all",
         rooms=(),
         free={},
         is_home=grant.name == HOME,

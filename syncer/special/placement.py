@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from syncer import policy
-from syncer.special import label_selectors
+from syncer.special import elections, label_selectors
 from syncer.special.node_choice import REQUIRED
 from syncer.special.shapes import mapping, mappings, texts
 from tenancy import marks
@@ -27,6 +27,10 @@ MAX_COMPARED = 10_000
 """Expressions and values of a pod's terms, times nodes."""
 MOST = Decimal(10) ** 18
 """Of what a pod asks, or a node has; more is nobody's."""
+_ELECTED_ONLY = (
+    f"takes only pods with the annotation {marks.ELECT}, in namespaces with the label"
+    f" {marks.ELECT}={elections.ENABLED}"
+)
 _KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
 _NUMBERS = ("Gt", "Lt")
 _MAX_MESSAGE = 900
@@ -42,6 +46,7 @@ class Ask(NamedTuple):
     """Of which one must hold; None: every node will do."""
     tolerations: Sequence[Mapping[str, Any]]
     requests: Amounts
+    is_elected: bool = False
     homely: str = ""
     """What of it there is in the home cluster alone; empty: it may run anywhere."""
     asks_names: bool = True
@@ -80,6 +85,8 @@ class Candidate(NamedTuple):
     weight: int
     namespaces: Mapping[str, Any] | None
     """Selects the tenant namespaces whose pods may go there; None: all."""
+    takes_all: bool
+    """Whether a pod may go there that is not elected."""
     rooms: Sequence[Room]
     free: Amounts
     """In all rooms together, less what is promised."""
@@ -126,6 +133,7 @@ def ask_of(pod: Mapping[str, Any], namespace_labels: Mapping[str, str]) -> Ask:
         terms=None if affinity is None else mappings(mapping(affinity).get("nodeSelectorTerms")),
         tolerations=mappings(spec.get("tolerations")),
         requests=requests_of(spec),
+        is_elected=elections.is_elected(pod, namespace_labels),
         homely=_homely(spec),
         asks_names=spec.get("dnsPolicy") != "None",
     )
@@ -206,14 +214,21 @@ def _excludes(ask: Ask, candidate: Candidate) -> str:
         return ask.homely
     if not candidate.resolves and ask.asks_names:
         return "has no resolver for names"
-    selector = candidate.namespaces
-    if selector is not None and not label_selectors.matches(selector, ask.namespace_labels):
-        return "is not granted to this namespace"
+    if why := _is_not_meant(ask, candidate):
+        return why
     for taint in candidate.taints:
         if taint.get("effect") in _KEEPS_OFF and not _is_tolerated(taint, ask.tolerations):
             value = f"={taint['value']}" if taint.get("value") else ""
             return f"had untolerated taint {{{taint.get('key')}{value}:{taint.get('effect')}}}"
     return ""
+
+
+def _is_not_meant(ask: Ask, candidate: Candidate) -> str:
+    """Return why a grant is not for such a pod; empty when it is."""
+    selector = candidate.namespaces
+    if selector is not None and not label_selectors.matches(selector, ask.namespace_labels):
+        return "is not granted to this namespace"
+    return "" if candidate.takes_all or ask.is_elected else _ELECTED_ONLY
 
 
 def _fits(ask: Ask, candidate: Candidate, *, is_foreseen: bool) -> _Answer:

@@ -168,7 +168,7 @@ def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(walker: Wa
 
 
 def test_a_job_runs_on_another_cluster(walker: Walker):
-    """A0-10, A0-14, A0-15, A0-16, A0-17, A0-18, A0-19: seen here, run there, ended in both."""
+    """A0-09, A0-10, A0-14, A0-15, A0-16, A0-17, A0-18, A0-19: seen here, run there, ended twice."""
     walker.walk("000-a-job-on-another-cluster.md")
 
 

@@ -312,6 +312,31 @@ def condition(body: Any, kind: str) -> str:
     return str(found[0]["status"]) if found else ""
 
 
+async def test_a_grant_for_the_elected_takes_no_others(far: Far):
+    """A0-09, A0-10, A1-07: by an annotation, once the namespace has the label."""
+    world = far.world
+    await far.granted({"name": far.name, "pods": "elected"})
+    space = await world.namespace()
+    elected = pod("elected")
+    elected["metadata"]["annotations"] = {"multicluster.admiralty.io/elect": ""}
+    for body in (elected, pod("other")):
+        await world.above.create(PODS, body, namespace=space)
+
+    async def why(name: str) -> str:
+        found = await world.above.get(PODS, name, namespace=space)
+        conditions = found["status"].get("conditions", [])
+        told = [c["message"] for c in conditions if c["type"] == "PodScheduled"]
+        return str(told[0]) if told else ""
+
+    said = f"0/1 clusters are available: {far.name} takes only pods with the annotation"
+    for name in ("elected", "other"):
+        await eventually(lambda name=name: why(name), until=lambda text: said in text)
+    enabled = {"metadata": {"labels": {"multicluster-scheduler": "enabled"}}}
+    await world.above.patch(NAMESPACES, space, enabled)
+    await eventually(lambda: far.twin(space, "elected"))
+    assert not await far.has_twin(space, "other")
+
+
 async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
     far: Far, monkeypatch: pytest.MonkeyPatch
 ):

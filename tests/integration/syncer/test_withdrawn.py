@@ -148,7 +148,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     far: Far,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """X-02: cordon, drain, remove; the status says how far that is."""
+    """A1-16, X-02: cordon, drain, remove; the status says how far that is."""
     monkeypatch.setattr(draining, "AGAIN_SECONDS", 0.3)
     monkeypatch.setattr("syncer.outposts.TELL_SECONDS", 0.2)
     monkeypatch.setattr("syncer.outposts.RETRY_SECONDS", 0.5)

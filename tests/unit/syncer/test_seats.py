@@ -425,6 +425,22 @@ def test_who_goes_nowhere_is_looked_at_when_a_target_takes_others_than_before(sp
         assert placed == ({waits} if is_heard else set())
 
 
+def test_who_goes_nowhere_is_looked_at_when_its_namespace_has_other_labels(split: Split):
+    split.pod("waits")
+    spaces, waits = split.link.stores["Namespace"], split.session.key(PLACEMENT, "web", "waits")
+
+    def woken(name: str, version: int, **labels: str) -> bool:
+        known = {"name": name, "uid": name, "resourceVersion": str(version), "labels": labels}
+        put(spaces, {"metadata": known})
+        return waits in split.taken()
+
+    split.taken()
+    assert woken("web", 51)
+    assert woken("web", 52, elect="enabled")
+    assert not woken("web", 53, elect="enabled")
+    assert not woken("other", 54, elect="enabled")
+
+
 def test_nodes_there_are_called_by_the_one_that_stands_for_them(split: Split):
     put(split.far.super_cluster.nodes, {"metadata": {"name": "there-7", "uid": "7"}})
     said = "Successfully assigned web/p to there-7"

@@ -28,13 +28,13 @@ def room(name: str = "n", free: Any = BIG, taints: Any = (), **labels: str) -> R
 
 
 def home(*rooms: Room, **more: Any) -> Candidate:
-    found = {"name": "home", "weight": 100, "namespaces": None, "free": BIG, "is_home": True}
-    return Candidate(rooms=rooms or (room(),), **{**found, **more})
+    found = {"weight": 100, "namespaces": None, "takes_all": True, "free": BIG, "is_home": True}
+    return Candidate(name="home", rooms=rooms or (room(),), **{**found, **more})
 
 
 def far(*rooms: Room, name: str = "c2", **more: Any) -> Candidate:
     labels = {"type": "virtual-kubelet", "tenancy.x-k8s.io/target": name}
-    found = {"weight": 100, "namespaces": None, "free": BIG, "labels": labels}
+    found = {"weight": 100, "namespaces": None, "takes_all": True, "free": BIG, "labels": labels}
     return Candidate(name=name, rooms=rooms or (room(),), **{**found, **more})
 
 
@@ -111,9 +111,7 @@ def test_what_no_node_anywhere_has_is_not_foreseen_and_excludes_nobody():
 
 
 def test_a_cluster_without_nodes_is_judged_by_what_stands_for_it():
-    empty = Candidate(
-        name="c2", weight=100, namespaces=None, rooms=(), free={}, labels={"zone": "z"}
-    )
+    empty = far(labels={"zone": "z"})._replace(rooms=(), free={})
     assert choose(asked(nodeSelector={"zone": "z"}), [home(), empty]) == Seat("c2")
     assert choose(asked(nodeSelector={"zone": "y"}), [empty]) != Seat("c2")
     other = asked(nodeSelector={"tenancy.x-k8s.io/target": "c3"})
@@ -160,6 +158,30 @@ def test_a_namespace_that_a_grant_does_not_select_stays_away():
     assert "is not granted to this namespace" in said(choose(asked(), [granted]))
     assert choose(asked(), [far(namespaces={"matchLabels": {"team": "a"}})]) == Seat("c2")
     assert choose(asked(), [far(namespaces={})]) == Seat("c2")
+
+
+@pytest.mark.parametrize("key", ["tenancy.x-k8s.io/elect", "multicluster.admiralty.io/elect"])
+@pytest.mark.parametrize("label", ["tenancy.x-k8s.io/elect", "multicluster-scheduler"])
+def test_only_the_elected_go_where_no_others_may(key: str, label: str):
+    """A0-09, A0-10, A1-07: an annotation of the pod and a label of its namespace, ours or not."""
+    choosy = far(takes_all=False)
+
+    def found(annotations: Any, labels: dict[str, str], *others: Candidate) -> Seat | Nowhere:
+        return choose(ask_of({"metadata": {"annotations": annotations}}, labels), [choosy, *others])
+
+    enabled = {label: "enabled"}
+    assert found({key: ""}, enabled) == Seat("c2")
+    assert found({key: ""}, enabled, home(peers=9)) == Seat("c2")
+    for marked, labels in (
+        ({}, enabled),
+        (None, enabled),
+        ({key: ""}, {}),
+        ({key: ""}, {label: "disabled"}),
+        ({f"{key}ed": ""}, enabled),
+    ):
+        why = "c2 takes only pods with the annotation tenancy.x-k8s.io/elect"
+        assert why in said(found(marked, labels))
+        assert found(marked, labels, home(peers=9)) == Seat("home")
 
 
 @pytest.mark.parametrize(
