@@ -1,6 +1,6 @@
 """`python -m tests.drills DRILL --count N --seed S`: break something on real API servers.
 
-    kill | restart | proxy | restore | away | clock | lease | follow
+    kill | restart | proxy | restore | away | clock | lease | follow | target
 
 Prints each turn and, at the end, what was tried, failed and skipped, the seeds, and the machine.
 A seed and a turn's number make the same script again (`--first NUMBER --count 1`); in which order
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--seed", type=int, default=None, help="else a random one")
     add("--first", type=int, default=0, help="number of the first turn")
     add("--minutes", type=float, default=0.0, help="begin no turn after so many")
-    add("--seconds", type=float, default=600.0, help="of an outage, for `away`")
+    add("--seconds", type=float, default=600.0, help="of an outage, for `away` and `target`")
     add("--calm", type=float, default=CALM_SECONDS, help="seconds until all must be in step")
     add("--mutant", default="", choices=["", *broken.NAMES], help="break the syncer on purpose")
     add("--folder", type=Path, default=None, help="keep files and logs here")

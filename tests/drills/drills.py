@@ -21,6 +21,7 @@ from tenancy import marks
 from tenancy.resources import LEASES
 from tests.drills import steps
 from tests.drills.clock import Clock
+from tests.drills.outage import target
 from tests.drills.processes import Slot
 from tests.drills.restoring import restore
 from tests.drills.sides import Finding
@@ -235,6 +236,7 @@ DRILLS: Mapping[str, Drill] = {
     "restore": Drill(Plan(has_own_stores=True), restore),
     "away": Drill(Plan(), away),
     "lease": Drill(Plan(replicas=2, audits_tenants=True), lease),
+    "target": Drill(Plan(tenants=3, has_target=True), target),
     "follow": Drill(Plan(replicas=2, audits_tenants=True), follow),
 }
 """All but `clock`, which needs a folder first."""

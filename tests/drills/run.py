@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.drills import outage
 from tests.drills.clock import Clock, MissingCompilerError
 from tests.drills.drills import DRILLS, ClockDrill, Drill, Options
 from tests.drills.sides import Finding
@@ -46,6 +47,8 @@ class Report:
     """What happened besides: by the words for it."""
     hand_overs: list[float] = field(default_factory=list)
     """Seconds each, in the order of the turns."""
+    ratios: list[float] = field(default_factory=list)
+    """Of p99 elsewhere, with a target away to before; in the order of the turns."""
 
     def __str__(self) -> str:
         """Return it as the program prints it."""
@@ -70,6 +73,13 @@ class Report:
                 1,
                 f"hand-over {middle:.1f} s (goal {GOAL:.0f}), from kill -9 to the first accepted"
                 f" write of the other: median of {len(self.hand_overs)}, {low:.1f} to {high:.1f}",
+            )
+        if self.ratios:
+            middle, low, high = (pick(self.ratios) for pick in (statistics.median, min, max))
+            lines.insert(
+                1,
+                f"p99 elsewhere while a target is away, to before: {middle:.2f} (goal"
+                f" {outage.GOAL}), median of {len(self.ratios)}, {low:.2f} to {high:.2f}",
             )
         return "\n".join(lines)
 
@@ -115,6 +125,8 @@ async def _take(turn: Turn, drill: Drill, report: Report, say: Say) -> None:
     report.faults += turn.faults
     report.failed += bool(turn.findings)
     report.findings += turn.findings
+    if turn.ratio is not None:
+        report.ratios.append(turn.ratio)
     if turn.hand_over is not None:
         report.hand_overs.append(turn.hand_over)
     took = f"{over - began:.1f} s, calm after {time.monotonic() - over:.1f} s"

@@ -23,11 +23,12 @@ from kubeio.errors import KubeError
 from syncer.access import TENANT_ACCESS
 from tenancy import conditions, marks
 from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES, VIRTUAL_CLUSTERS
-from tests.drills import rest, steps
+from tests.drills import outage, rest, steps
 from tests.drills.faults import Script
 from tests.drills.following import Following
 from tests.drills.judge import Audit, Judge
 from tests.drills.kubelet import Kubelet
+from tests.drills.outage import Outpost
 from tests.drills.processes import Slot
 from tests.drills.proxy import Proxy
 from tests.drills.sides import SYNCED, Finding, TenantSide
@@ -52,6 +53,8 @@ class Plan:
     is_proxied: bool = False
     has_own_stores: bool = False
     audits_tenants: bool = False
+    has_target: bool = False
+    """Whether the last tenant has its pods in a second cluster as well."""
     calm_seconds: float = CALM_SECONDS
     mutant: str = ""
     """In which way the syncer is broken on purpose; empty: in none."""
@@ -80,6 +83,8 @@ class Stage:
     followings: list[Following] = field(default_factory=list)
     last_seen: list[Finding] = field(default_factory=list)
     """What took longest to be as it must be."""
+    outpost: Outpost | None = None
+    """The second cluster, where a drill has one."""
     held: set[asyncio.Task[None]] = field(default_factory=set)
     """Those that will let watches go on."""
 
@@ -201,6 +206,8 @@ async def running(folder: Path, plan: Plan) -> AsyncIterator[Stage]:
         found = await stage.calm()
         assert not found, f"it does not begin: {found}"
         await _strangers(stage)
+        if plan.has_target:
+            stage.outpost = await outage.join(stage, background, stack)
         yield stage
 
 

@@ -14,6 +14,7 @@ TURNS = {
     "clock": 4,
     "lease": 1,
     "follow": 1,
+    "target": 1,
 }
 MUTANTS = {
     "kill": "orphans_are_forgotten",
@@ -24,6 +25,7 @@ MUTANTS = {
     "clock": "leases_by_the_wall_clock",
     "lease": "no_fence",
     "follow": "orphans_are_forgotten",
+    "target": "failed_keys_are_dropped",
 }
 MANY = 12
 """Turns that a broken syncer has before it must be found."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Iterable
 
 import pytest
 
-from kubeio.client import Client
 from kubeio.errors import KubeError
 from tenancy import marks
 from tenancy.resources import PODS
 from tests.integration.syncer.far import Far
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_seats import far, own_plane, second, tenant
+from tests.support.doubles import observe, twins
 from tests.support.eventually import eventually
 from tests.support.own_address import needs_address
 
@@ -31,27 +30,6 @@ REFUSED = {
     "message": "0/1 nodes are available",
     "lastTransitionTime": "2026-01-01T00:00:00Z",
 }
-
-
-async def twins(client: Client, namespace: str) -> set[str]:
-    """Return the UIDs of the tenant pods that have a twin there."""
-    found = (await client.list(PODS, namespace=namespace))["items"]
-    return {each["metadata"]["annotations"][marks.UID] for each in found}
-
-
-async def observe(clients: Iterable[Client], namespace: str, twice: list[str]) -> None:
-    """Look at one cluster, then at the other, and at the first one again, for ever.
-
-    What the first one had before and after the other one had it was in both: a twin that moves is
-    gone from the old seat before it is made in the new one, and takes longer than this to return.
-    """
-    pair = list(clients)
-    while True:
-        for first, then in (pair, pair[::-1]):
-            before = await twins(first, namespace)
-            both = before & await twins(then, namespace)
-            twice += sorted(both & await twins(first, namespace))
-        await asyncio.sleep(0)
 
 
 async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,277 @@
+"""A target that dies under load: what pods elsewhere feel of it, and what its return undoes.
+
+Owns the second cluster and its tenant, whose pods run in both; `rest` knows one cluster, so this
+tenant is out of its sight, and judged here. Hazard: a load needs the same machine as what it
+measures, so only what is felt before, meanwhile and after in one turn is compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from bench.figures import summary
+from bench.tenants import grant
+from kubeio.client import Client
+from kubeio.errors import KubeError, NotFound
+from syncer.access import TARGET_ACCESS
+from tenancy import marks
+from tenancy.resources import NODES, PODS
+from tests.drills.following import Following
+from tests.drills.judge import Audit
+from tests.drills.kubelet import Kubelet
+from tests.drills.sides import Finding, Object, TenantSide
+from tests.integration.syncer.far import NODE, Far, has_node, plane_of
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.world import SYNCER
+from tests.support.doubles import observe
+
+if TYPE_CHECKING:
+    from tests.drills.stage import Stage
+    from tests.drills.turn import Turn
+
+GOAL = 1.2
+"""What p99 elsewhere may be, to that before."""
+THERE = {"type": "virtual-kubelet"}
+RATE = 10.0
+"""Pods a second, of all tenants together, that are made at home."""
+LIFE_SECONDS = 3.0
+FELT_SECONDS = 20.0
+"""Of load before, and after."""
+STAYING, LEAVING, COMING = 12, 4, 4
+"""Pods that run there all the time; that are deleted while it is away; and made then."""
+NOTICED_SECONDS = 60.0
+"""Until its node is not ready, which is said after 40 s."""
+_SPACE = "default"
+
+
+@dataclass(kw_only=True)
+class Outpost:
+    """The target, and the tenant that is granted it beside home."""
+
+    far: Far
+    tenant: TenantSide
+    owners: dict[str, str] = field(default_factory=dict)
+    """By UID of each twin ever seen there: the UID that it records."""
+
+    def __post_init__(self) -> None:
+        """Judge what the syncer deletes there from the beginning."""
+        self._audit = Audit(self.far.plane.audit_log, SYNCER)
+
+    @property
+    def below(self) -> str:
+        """Where the tenant's pods are, in both clusters."""
+        return self.tenant.below(_SPACE)
+
+    def heard(self, kind: str, body: Object) -> None:
+        """Take note of a pod there."""
+        del kind
+        owner = (body["metadata"].get("annotations") or {}).get(marks.UID, "")
+        self.owners[body["metadata"]["uid"]] = owner
+
+    def wrong_deletes(self) -> list[Finding]:
+        """Return what the syncer deleted there, or tried to, that nobody had asked for."""
+        found = []
+        for event in self._audit.writes():
+            if event["verb"] != "delete" or event["objectRef"]["resource"] != PODS.plural:
+                continue
+            told = ((event.get("requestObject") or {}).get("preconditions") or {}).get("uid", "")
+            if self.owners.get(told, told) not in self.tenant.asked:
+                title = f"Pod {event['objectRef']['name']} in {self.far.name}"
+                found.append(Finding("wrong delete", f"{title}: nobody asked for it"))
+        return found
+
+    async def there(self) -> dict[str, str]:
+        """Return the UIDs of the twins in the target, by name."""
+        found = await self.far.there.list(PODS, namespace=self.below)
+        return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found["items"] or ()}
+
+
+async def join(stage: Stage, background: asyncio.TaskGroup, stack: AsyncExitStack) -> Outpost:
+    """Start a target and grant it to the last tenant; its load is nobody else's from here on."""
+    tenant = stage.tenants.pop()
+    plane = plane_of(stage.folder / "target")
+    stack.push_async_callback(plane.stop)
+    await plane.start()
+    there = await stack.enter_async_context(Client(plane.endpoint))
+    await grant(there, TARGET_ACCESS, SYNCER)
+    await has_node(there)
+    world = SimpleNamespace(below=stage.below, above=tenant.client, tenant=tenant.tenant)
+    far = Far(world=cast(Any, world), plane=plane, there=there, name="c2")
+    found = Outpost(far=far, tenant=tenant)
+    background.create_task(Kubelet(there, (NODE,)).run())
+    background.create_task(Following(there, PODS, found.heard).run())
+    # So much that nothing goes there unasked.
+    await far.granted({"name": "home", "weight": 1000}, {"name": far.name, "weight": 1})
+    return found
+
+
+class Load:
+    """Pods that are made at home at a rate, and how long each takes to be Ready for its tenant."""
+
+    def __init__(self, sides: Sequence[TenantSide]) -> None:
+        self._sides = sides
+        self._ready: dict[str, float] = {}
+        self._names = itertools.count()
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """See pods become Ready for the length of a block."""
+        tasks = [
+            asyncio.create_task(Following(side.client, PODS, self._heard).run())
+            for side in self._sides
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _heard(self, kind: str, body: Object) -> None:
+        del kind
+        if is_ready(body):
+            now = asyncio.get_running_loop().time()
+            self._ready.setdefault(body["metadata"]["uid"], now)
+
+    async def felt(self, turn: Turn, seconds: float) -> list[float]:
+        """Return how many milliseconds each pod took; all end a moment later."""
+        tasks: list[asyncio.Task[float | None]] = []
+        async with asyncio.TaskGroup() as group:
+            for number in range(int(seconds * RATE)):
+                side = self._sides[number % len(self._sides)]
+                tasks.append(group.create_task(self._lived(side, turn)))
+                await asyncio.sleep(1 / RATE)
+        return [took for task in tasks if (took := task.result()) is not None]
+
+    async def _lived(self, side: TenantSide, turn: Turn) -> float | None:
+        loop, name = asyncio.get_running_loop(), f"felt-{turn.number}-{next(self._names)}"
+        sent = loop.time()
+        made = await side.client.create(PODS, pod(name), namespace=_SPACE)
+        uid = made["metadata"]["uid"]
+
+        async def is_seen() -> bool:
+            return uid in self._ready
+
+        if not await turn.until(is_seen, f"{side.side}: {name} is Ready"):
+            return None
+        await asyncio.sleep(max(0.0, sent + LIFE_SECONDS - loop.time()))
+        await side.delete(PODS, _SPACE, name, 0)
+        return 1e3 * (self._ready[uid] - sent)
+
+
+def is_ready(body: Object) -> bool:
+    """Tell whether a pod says that it is Ready."""
+    found = (body.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in found)
+
+
+async def target(turn: Turn) -> None:
+    """The API server of a target is killed under load, and comes back; home hardly feels it."""
+    outpost = turn.stage.outpost
+    assert outpost is not None
+    load, twice = Load([outpost.tenant, *turn.stage.tenants]), list[str]()
+    clients = turn.stage.below, outpost.far.there
+    watching = asyncio.create_task(observe(clients, outpost.below, twice))
+    try:
+        async with load.watched():
+            await _die_and_return(turn, outpost, load)
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+    turn.findings += [Finding("duplicate", f"{uid} was in both") for uid in sorted(set(twice))]
+    turn.findings += outpost.wrong_deletes()
+
+
+async def _die_and_return(turn: Turn, outpost: Outpost, load: Load) -> None:
+    tenant, far = outpost.tenant, outpost.far
+    staying, leaving, coming = (
+        [f"{word}-{turn.number}-{number}" for number in range(count)]
+        for word, count in (("stays", STAYING), ("leaves", LEAVING), ("comes", COMING))
+    )
+    for name in (*staying, *leaving):
+        await tenant.client.create(PODS, pod(name, nodeSelector=THERE), namespace=_SPACE)
+    if not await turn.until(lambda: _are_ready(tenant, (*staying, *leaving)), "they run there"):
+        return
+    twins = await outpost.there()
+    before = await load.felt(turn, FELT_SECONDS)
+
+    far.plane.kill_apiserver()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_touched(turn, outpost, leaving, coming))
+        meanwhile = await load.felt(turn, turn.seconds)
+    await far.plane.start()
+
+    loop = asyncio.get_running_loop()
+    back = loop.time()
+    await turn.until(
+        lambda: _is_in_step(outpost, staying, leaving, coming),
+        "in step again",
+        turn.stage.calm_seconds,
+    )
+    took = loop.time() - back
+    after = await load.felt(turn, FELT_SECONDS)
+    now = await outpost.there()
+    turn.findings += [
+        Finding("double run", f"{name} in {far.name} was made anew")
+        for name in staying
+        if now.get(name) != twins[name]
+    ]
+    for name in (*staying, *coming):
+        await tenant.delete(PODS, _SPACE, name)
+
+    async def is_empty() -> bool:
+        return not await outpost.there()
+
+    await turn.until(is_empty, "all have ended there")
+    p99 = [summary(each).p99 for each in (before, meanwhile, after)]
+    turn.ratio = p99[1] / p99[0]
+    turn.told = (
+        f"{far.name} away for {turn.seconds:.0f} s: elsewhere p99 {p99[0]:.0f} ms before,"
+        f" {p99[1]:.0f} meanwhile ({turn.ratio:.2f}), {p99[2]:.0f} after, of"
+        f" {len(before)}, {len(meanwhile)} and {len(after)} pods; in step after {took:.1f} s"
+    )
+
+
+async def _touched(
+    turn: Turn, outpost: Outpost, leaving: Sequence[str], coming: Sequence[str]
+) -> None:
+    """Delete and make pods there while it is away, and see that its node is not ready."""
+    tenant = outpost.tenant
+    await asyncio.sleep(min(2.0, turn.seconds / 4))
+    for name in leaving:
+        await tenant.delete(PODS, _SPACE, name)
+    for name in coming:
+        await tenant.client.create(PODS, pod(name, nodeSelector=THERE), namespace=_SPACE)
+
+    async def is_said() -> bool:
+        return not is_ready(await tenant.client.get(NODES, outpost.far.node))
+
+    if turn.seconds > NOTICED_SECONDS:
+        await turn.until(is_said, f"{outpost.far.node} is not ready", NOTICED_SECONDS)
+
+
+async def _are_ready(tenant: TenantSide, names: Sequence[str]) -> bool:
+    found = await tenant.client.list(PODS, namespace=_SPACE)
+    ready = {each["metadata"]["name"] for each in found["items"] or () if is_ready(each)}
+    return set(names) <= ready
+
+
+async def _is_in_step(
+    outpost: Outpost, staying: Sequence[str], leaving: Sequence[str], coming: Sequence[str]
+) -> bool:
+    """Tell whether what was deleted is gone, what was made runs, and the node is ready."""
+    try:
+        there = set(await outpost.there())
+        node = await outpost.tenant.client.get(NODES, outpost.far.node)
+    except (NotFound, KubeError):
+        return False
+    is_there = {*staying, *coming} <= there and not there & set(leaving)
+    return is_there and is_ready(node) and await _are_ready(outpost.tenant, (*staying, *coming))

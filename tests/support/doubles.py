@@ -1,0 +1,36 @@
+"""Whether a tenant's pod is in two clusters at one moment, as somebody sees who asks both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from kubeio.client import Client
+from kubeio.errors import KubeError
+from tenancy import marks
+from tenancy.resources import PODS
+
+
+async def twins(client: Client, namespace: str) -> set[str]:
+    """Return the UIDs of the tenant pods that have a twin there."""
+    found = (await client.list(PODS, namespace=namespace))["items"]
+    return {each["metadata"]["annotations"][marks.UID] for each in found}
+
+
+async def observe(clients: Iterable[Client], namespace: str, twice: list[str]) -> None:
+    """Look at one cluster, then at the other, and at the first one again, for ever.
+
+    What the first one had before and after the other one had it was in both: a twin that moves is
+    gone from the old seat before it is made in the new one, and takes longer than this to return.
+    A cluster that does not answer is asked again.
+    """
+    pair = list(clients)
+    while True:
+        for first, then in (pair, pair[::-1]):
+            try:
+                before = await twins(first, namespace)
+                both = before & await twins(then, namespace)
+                twice += sorted(both & await twins(first, namespace))
+            except KubeError:
+                await asyncio.sleep(0.1)
+        await asyncio.sleep(0)
