@@ -88,6 +88,9 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METADATA = msgspec.json.Decoder(_Metadata)
 _ENCODER = msgspec.json.Encoder()
 _NOTHING: Mapping[str, str] = {}
+_SHARED: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+_MOST_SHARED, _MOST_SHARED_LABELS = 1_000, 20
+"""Mappings, and labels of each: both ends are what tenants can fill."""
 _HEAD = b'"metadata":{'
 _MANAGED = b',"managedFields":'
 _VERSION = b'"resourceVersion":'
@@ -127,11 +130,24 @@ def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") ->
         resource_version=metadata.resource_version,
         generation=metadata.generation,
         deleting=metadata.deletion_timestamp is not None,
-        labels=metadata.labels or _NOTHING,
+        labels=_shared(metadata.labels) if metadata.labels else _NOTHING,
         annotations={k: v for k, v in annotations.items() if len(v) <= MAX_PARSED_ANNOTATION},
         body=body,
         said=hash(_cut(text, _VERSION, version) or text),
     )
+
+
+def _shared(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Return one mapping for all that are equal: pods of one owner differ in none of theirs."""
+    if len(labels) > _MOST_SHARED_LABELS:
+        return labels
+    key = tuple(labels.items())
+    found = _SHARED.get(key)
+    if found is None:
+        if len(_SHARED) >= _MOST_SHARED:
+            _SHARED.clear()  # what is in use stays where it is, and is shared no further
+        found = _SHARED[key] = labels
+    return found
 
 
 def _cut(text: bytes, field: bytes, value: bytes) -> bytes | None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeio import store as stores
 from kubeio.store import MAX_PARSED_ANNOTATION, Store, parse
 
 
@@ -111,6 +112,21 @@ def test_the_body_does_not_hold_on_to_the_chunk_it_came_in():
     line = orjson.dumps({"object": _object(), "padding": "x" * 100_000})
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"]
     assert len(parse(raw).body) < 300
+
+
+def test_equal_labels_are_one_mapping_within_bounds(monkeypatch):
+    """What tenants can fill has an end: many mappings, or many labels."""
+    monkeypatch.setattr(stores, "_SHARED", {})
+    monkeypatch.setattr(stores, "_MOST_SHARED", 2)
+    one, two = (_entry(name, labels={"l": "1"}) for name in ("one", "two"))
+    assert one.labels is two.labels
+    many = {f"l{number}": "" for number in range(stores._MOST_SHARED_LABELS + 1)}
+    assert _entry(labels=many).labels == many
+    for number in range(5):
+        assert _entry(labels={"l": f"x{number}"}).labels == {"l": f"x{number}"}
+        assert len(stores._SHARED) <= 2
+    assert many not in stores._SHARED.values()
+    assert _entry(labels={"l": "1"}).labels == one.labels
 
 
 def test_long_annotations_stay_in_the_body_only():
