@@ -130,6 +130,12 @@ def test_an_autoscaler_scales_up_what_is_busy(measured: TenantCluster):
         assert said["ScalingActive"] == "True"
     finally:
         kubectl.run("delete", "hpa,deployment", "busy", "-n", SPACE, timeout=120)
+        until(
+            lambda: (
+                not any(name.startswith("busy-") for name in kubectl.names("pods", "-n", SPACE))
+            ),
+            "its pods are gone, which other tests would measure",
+        )
 
 
 def test_namespaces_come_and_go_beside_it(measured: TenantCluster):
