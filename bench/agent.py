@@ -5,7 +5,8 @@
 
 Runs an agent on the host in front of the embedded cluster's node. One client asks both, as the
 super API server at the kubelet's own port and as a tenant's at the agent's: first the one, then the
-other, again and again. Prints a table, writes JSON to `bench/results/agent.json`.
+other, again and again. Prints a table, writes JSON to `bench/results/agent.json`, of a part alone
+(`--only`) to a file that is named for it.
 """
 
 import argparse
@@ -33,6 +34,7 @@ GOAL_CPU_S_PER_GB = 1.3
 GOAL_ADDED_MS = 2.0
 GOAL_KIB = 256.0
 GOAL_FLOOD_MS = 500.0
+PARTS = ("logs", "exec", "memory", "floods")
 STEADY = 1.25
 """Between the fixed loop before a round and after it, at most, for the round to be a quiet one."""
 
@@ -71,9 +73,9 @@ class Row:
 def rows(results: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the figures of a report, in the order in which they are read."""
     for shape in SHAPES:
-        for streams, rounds in results["logs"][shape.name].items():
+        for streams, rounds in results.get("logs", {}).get(shape.name, {}).items():
             yield from _log_rows(f"logs, {shape.line} B lines, {streams} at once", streams, rounds)
-    for moment in ("switched", "first", "exited"):
+    for moment in ("switched", "first", "exited") if "exec" in results else ():
         goal = math.nan if moment == "switched" else GOAL_ADDED_MS
         for door in ("kubelet", "agent"):
             yield Row(f"exec, {moment}, {door}, p50 ms", _medians(results["exec"], door, moment))
@@ -84,10 +86,10 @@ def rows(results: Mapping[str, Any]) -> Iterator[Row]:
         yield Row(f"exec, {moment}, p50 later by the agent, ms", later, goal)
         pairs = _medians(results["exec"], "added", moment)
         yield Row(f"exec, {moment}, p50 of what a pair differs by, ms", pairs, goal)
-    for name, found in results["memory"].items():
+    for name, found in results.get("memory", {}).items():
         title, least = f"memory, {name}, KiB each", found.get("resolution_kib", 0.0)
         yield Row(title, _one(found["kib_each"]), GOAL_KIB, least=least)
-    for name, found in results["floods"].items():
+    for name, found in results.get("floods", {}).items():
         title = f"exec beside {name}, first byte p99 ms"
         yield Row(title, _one(found["first"]["p99"]), GOAL_FLOOD_MS, failed=found["failed"])
 
@@ -128,7 +130,7 @@ def table(results: Mapping[str, Any]) -> str:
         )
     lines += ["", f"{'median (lowest to highest)':60}{'figure':>24}{'goal':>8}"]
     lines += [_line(row) for row in rows(results)]
-    for name, found in results["floods"].items():
+    for name, found in results.get("floods", {}).items():
         told = found["others"]
         lines.append(
             f"beside {name}: {found['failed']} of {found['asked']} commands failed,"
@@ -146,9 +148,9 @@ def _line(row: Row) -> str:
 
 def unsteady(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield each round in which the machine was not as quick at its end as at its begin."""
-    kinds = {"exec": results["exec"]} | {
+    kinds = {"exec": results.get("exec", ())} | {
         f"logs, {name}, {streams}": rounds
-        for name, each in results["logs"].items()
+        for name, each in results.get("logs", {}).items()
         for streams, rounds in each.items()
     }
     for title, rounds in kinds.items():
@@ -162,13 +164,16 @@ def unsteady(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 async def _calls(stage: agent_stage.Stage, asked: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "exec": [await execs(stage, asked.commands) for _ in range(asked.turns)],
-        "memory": await memory(
+    found: dict[str, Any] = {}
+    if "exec" in asked.only:
+        found["exec"] = [await execs(stage, asked.commands) for _ in range(asked.turns)]
+    if "memory" in asked.only:
+        found["memory"] = await memory(
             stage, follows=asked.follows, commands=asked.held, stalled=asked.stalled
-        ),
-        "floods": await floods(stage, asked.commands),
-    }
+        )
+    if "floods" in asked.only:
+        found["floods"] = await floods(stage, asked.commands)
+    return found
 
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
@@ -179,7 +184,8 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         agent_stage.running(Cluster(asked.cluster), Path(folder)) as stage,
     ):
         prepare(stage)
-        results["logs"] = logs(stage, rounds=asked.rounds, streams=asked.streams)
+        if "logs" in asked.only:
+            results["logs"] = logs(stage, rounds=asked.rounds, streams=asked.streams)
         os.sync()  # or the logs go to the disk while commands are timed
         results |= uvloop.run(_calls(stage, asked))
     results["noise"]["after"] = rig.noise()
@@ -191,6 +197,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--only", nargs="+", metavar="PART", choices=PARTS, default=PARTS)
     parser.add_argument("--cluster", default="super", help="name of the embedded cluster")
     parser.add_argument("--rounds", type=int, default=5, help="of each kind of log")
     parser.add_argument(
@@ -204,9 +211,10 @@ def main() -> int:
     parser.add_argument("--follows", type=int, default=200, help="logs to hold open")
     parser.add_argument("--held", type=int, default=200, help="commands to hold open")
     parser.add_argument("--stalled", type=int, default=100, help="logs that are not read on")
-    results = measure(parser.parse_args())
+    asked = parser.parse_args()
+    results = measure(asked)
     print("\n" + table(results))
-    rig.write("agent", results)
+    rig.write("-".join(("agent", *(asked.only if asked.only != PARTS else ()))), results)
     return 0
 
 

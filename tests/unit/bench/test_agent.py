@@ -282,6 +282,15 @@ def test_the_table_says_what_was_seen_and_what_was_wanted():
     assert line.split()[-3:] == ["1.60", "2", "kept"]
 
 
+def test_a_part_is_told_without_the_others():
+    whole = results()
+    for part in agent.PARTS:
+        one = {key: each for key, each in whole.items() if key not in agent.PARTS or key == part}
+        assert {row.title for row in agent.rows(one)} < {row.title for row in agent.rows(whole)}
+        assert list(agent.rows(one))
+        assert agent.table(one)
+
+
 def test_a_growth_that_cannot_be_told_from_nothing_is_not_called_nothing():
     """One that can be is told as it is."""
     found = {"a log": {"kib_each": 4.9, "resolution_kib": 5.0}}
