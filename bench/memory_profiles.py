@@ -10,13 +10,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from bench import patrols
-from bench.figures import jain, summary
+from bench import memory_fairness, patrols
+from bench.figures import summary
 from bench.ground import Figures, Ground, costing, engage, late, summed
 from bench.memory_stage import MemoryStage
 from bench.syncers import Syncer, grown
 
-_STORM_SECONDS = 10.0
 _DRIFTS = 50
 """Objects of each kind that are changed or deleted by hand."""
 _PATIENCE = 15.0
@@ -122,7 +121,7 @@ async def _steady(ground: Ground) -> list[Figures]:
     ground.running.begin_devices()
     with costing(pid) as cost:
         made = await ground.create(
-            "steady-", asked.pods, range(ground.tenants), asked.rate or asked.regular_rate
+            "steady-", asked.pods, range(ground.tenants), asked.rate or asked.calm_rate
         )
         await ground.settled()
         drifted = await ground.stage.tell(
@@ -144,63 +143,12 @@ async def _steady(ground: Ground) -> list[Figures]:
     ]
 
 
-async def _fairness(ground: Ground) -> list[Figures]:
-    """Regular tenants alone, beside greedy ones' pods made at once, and beside their statuses."""
-    asked = ground.asked
-    regular = range(min(asked.regular, ground.tenants - asked.greedy))
-    pods, rate = len(regular) * asked.regular_pods, asked.regular_rate
-    await ground.warm_up("first-")
-    alone = await ground.create("alone-", pods, regular, rate)
-    await ground.delete("alone-")
-    await ground.settled()
-    greedy = range(ground.tenants - asked.greedy, ground.tenants)
-    async with asyncio.TaskGroup() as group:
-        eating = group.create_task(
-            ground.create("greedy-", asked.greedy * asked.greedy_pods, greedy, asked.greedy_rate)
-        )
-        calm = group.create_task(ground.create("beside-", pods, regular, rate))
-    beside, eaten = calm.result(), eating.result()
-    await ground.delete("beside-")
-    await ground.settled()
-    async with asyncio.TaskGroup() as group:
-        blowing = group.create_task(
-            ground.stage.tell(
-                "storm",
-                prefix="greedy-",
-                per_second=asked.storm_rate,
-                seconds=max(2 * alone["took_s"], _STORM_SECONDS),
-            )
-        )
-        await asyncio.sleep(1)
-        stormed = await ground.create("stormed-", pods, regular, rate)
-    await ground.delete("stormed-")
-    await ground.delete("greedy-")
-    await ground.settled()
-    found: Figures = {
-        "alone_ready_ms": late(alone),
-        "beside_ready_ms": late(beside),
-        "stormed_ready_ms": late(stormed),
-        "storm_changes": blowing.result()["changes"],
-        "jain_beside": jain([sum(each) / len(each) for each in beside["late_ms"]]),
-        "greedy_s": eaten["took_s"],
-        "regular_s": beside["took_s"],
-    }
-    p99 = found["alone_ready_ms"]["p99"]
-    return [
-        found
-        | {
-            "p99_to_alone": found["beside_ready_ms"]["p99"] / p99,
-            "stormed_p99_to_alone": found["stormed_ready_ms"]["p99"] / p99,
-        }
-    ]
-
-
 PROFILES: Mapping[str, Callable[[Ground], Awaitable[list[Figures]]]] = {
     "idle": _idle,
     "burst": _burst,
     "held": _held,
     "steady": _steady,
-    "fairness": _fairness,
+    "fairness": memory_fairness.measure,
 }
 
 
