@@ -10,12 +10,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from bench import memory_fairness, patrols
+from bench import memory_fairness, patrols, restarts
 from bench.figures import summary
-from bench.ground import Figures, Ground, costing, engage, late, summed
+from bench.ground import Figures, Ground, beside, costing, engage, late, summed
 from bench.memory_stage import MemoryStage
 from bench.syncers import Syncer, grown
 
+_ASKED, _PUT = "tenant create serviceaccounts/token", "super update secrets"
 _DRIFTS = 50
 """Objects of each kind that are changed or deleted by hand."""
 _PATIENCE = 15.0
@@ -32,7 +33,9 @@ async def run(
         engaged = await engage(ground, begun)
         found = {"engage": [engaged | await ground.running.seen_inside()]}
         for profile in asked.profile:
-            found[profile] = await PROFILES[profile](ground)
+            with beside(ground) as others:
+                done = await PROFILES[profile](ground)
+            found[profile] = [each | {"foreign_cores": others.cores} for each in done]
     finally:
         await ground.running.process.stop()
     return found
@@ -80,31 +83,60 @@ async def _lives(ground: Ground, number: int) -> Figures:
 
 async def _held(ground: Ground) -> list[Figures]:
     """Memory with all pods there; killed and started beside them; rest with them; the patrol."""
-    idle = ground.memory()
-    await ground.create("held-", ground.asked.pods, range(ground.tenants), ground.asked.rate)
+    idle, pods = ground.memory(), ground.asked.pods
+    made = await ground.create("held-", pods, range(ground.tenants), ground.asked.rate)
     await ground.settled()
     full = ground.memory()
     await asyncio.sleep(ground.asked.rest)
     before = await ground.requests()
-    found: Figures = {"restart": await ground.restart(ground.syncer)}
+    restart = await restarts.measure(ground)
+    calls = summed(before, await ground.requests())
     await asyncio.sleep(ground.asked.rest)
-    found["calls"] = summed(before, await ground.requests())
-    found["restart"] |= {"writes": found["calls"]["writes"]}
     resting = await _resting(ground)
-    found["patrol"] = await patrols.measure(ground)
+    patrol = await patrols.measure(ground)
     await ground.delete("held-", ground.asked.rate)
     await ground.settled()
-    return [{"memory_without": idle, "memory_with": full, **found, "resting": resting}]
+    return [
+        {
+            "pods_per_s": pods / made["took_s"],
+            "memory_without": idle,
+            "memory_with": full,
+            "restart": restart,
+            "calls": calls,
+            "patrol": patrol,
+            "resting": resting,
+        }
+    ]
 
 
 async def _idle(ground: Ground) -> list[Figures]:
-    """Nothing done: processor time and requests."""
-    await asyncio.sleep(ground.asked.rest)
+    """Nothing done, a few pods of each tenant there, nodes that beat: time and requests."""
+    asked = ground.asked
+    await ground.create("idle-", asked.idle_pods * ground.tenants, range(ground.tenants), 0)
+    await ground.settled()
+    beating = asyncio.ensure_future(
+        ground.stage.tell("beat", every=asked.beat, seconds=asked.rest + asked.seconds)
+    )
+    await asyncio.sleep(asked.rest)
     before = await ground.requests()
     ground.running.begin_devices()
     found = await _resting(ground)
     inside = await ground.running.seen_inside()
-    return [{**found, "calls": summed(before, await ground.requests()), **inside}]
+    calls = summed(before, await ground.requests())
+    beats = (await beating)["beats"]
+    await ground.delete("idle-")
+    await ground.settled()
+    return [{**found, "beats": beats, **renewals(calls), "calls": calls, **inside}]
+
+
+def renewals(calls: Figures) -> Figures:
+    """Return how many tokens were renewed, and what was written besides; Leases are apart.
+
+    A renewal is two writes: the tenant is asked for a token, and it is put into its Secret below.
+    """
+    tokens = calls["each"].get(_ASKED, 0)
+    put = min(calls["each"].get(_PUT, 0), tokens)
+    return {"tokens_renewed": tokens, "writes_besides": calls["writes"] - tokens - put}
 
 
 async def _resting(ground: Ground) -> Figures:
