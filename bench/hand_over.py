@@ -40,7 +40,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Measure, print, write; 1 when something was lost or made twice, or nobody followed."""
     asked = arguments()
-    noise = rig.noise()
+    about = {"noise": rig.noise(), **shipped.machine()}
     measure = _managers if asked.component == "manager" else _syncers
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         runs = measure(Path(name), asked)
@@ -49,7 +49,7 @@ def main() -> int:
     if not runs or any(map(math.isnan, seconds)):
         return 1
     print(f"{asked.component}: {found.median:.1f} s, {found.low:.1f} to {found.high:.1f}")
-    results = {"noise": noise, **shipped.machine(), "asked": vars(asked), "goal_s": GOAL}
+    results = {**about, "asked": vars(asked), "goal_s": GOAL}
     results |= {"spread": found.as_dict(), "runs": {asked.component: runs}}
     rig.write(REPORTS[asked.component], results)
     return 1 if any(each.get("made_twice") for each in runs) else 0

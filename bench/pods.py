@@ -23,7 +23,7 @@ _SEEN = ("Pod", "ConfigMap", "Secret")
 
 async def measure(asked: argparse.Namespace) -> None:
     """Set everything up, measure one profile after the other, and take it down."""
-    noise = rig.noise()
+    about = {"noise": rig.noise(), **shipped.machine()}
     syncer = Syncer(command=INSIDE if asked.inside else asked.syncer, pid_file=asked.pid)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
@@ -47,7 +47,7 @@ async def measure(asked: argparse.Namespace) -> None:
                 except BaseException:
                     sys.stderr.write(arena.last_words(on))
                     raise
-                _tell(profile, asked, {"noise": noise, **shipped.machine(), "runs": runs})
+                _tell(profile, asked, {**about, "runs": runs})
 
 
 def _tell(profile: str, asked: argparse.Namespace, results: dict[str, Any]) -> None:
