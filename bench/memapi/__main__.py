@@ -59,8 +59,8 @@ async def _serve(asked: argparse.Namespace) -> None:
         events=asked.events,
     )
     tenants = [clusters.tenant(number, shape) for number in range(asked.tenants)]
-    for each in tenants:
-        each.token_seconds = asked.token_seconds
+    for tenant in tenants:
+        tenant.token_seconds = asked.token_seconds
     loads = Loads(tenants, shape)
     followed = Followed()
     servers = [await _listen(each, followed, asked) for each in (below, *tenants)]
