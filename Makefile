@@ -113,7 +113,7 @@ bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost
 	@$(BIN)/python -m bench.quiet
 	@$(BIN)/python -m bench.agent
 
-bench-all: .venv/ready ## every measurement that needs no installed cluster; 25 quiet minutes (SMALL=1: in miniature, to see that they work)
+bench-all: .venv/ready ## every measurement that needs no installed cluster; 60 quiet minutes (SMALL=1: in miniature, to see that they work)
 	@$(BIN)/python -m bench.everything $(if $(SMALL),--small) $(ARGS)
 
 clean: ## remove what the build left in this folder (not the cache)
