@@ -377,7 +377,7 @@ async def test_what_is_said_of_a_silent_target_is_said_that_long_after_its_last_
     monkeypatch.setattr(session.pods, "has", lambda *_: True)
     pod_of(yard)
     later: list[tuple[Any, float]] = []
-    monkeypatch.setattr(session.queue, "add_after", lambda *asked, low: later.append(asked))
+    monkeypatch.setattr(session.queue, "add_after", lambda *asked, **_: later.append(asked))
     before = asyncio.get_running_loop().time()
     target.problem, target.away_seconds = "silent", lambda: 12.0
     yard.targets._tell()
