@@ -42,8 +42,8 @@ __all__ = ["far", "second", "tenant"]
 
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
-# The one that evicts by taints finds pods by an index that the one of DaemonSets makes, where the one
-# that watches over nodes is off.
+# The one that evicts by taints finds pods by an index that the one of DaemonSets makes, where the
+# one that watches over nodes is off.
 EVICTION = ("taint-eviction-controller", "daemonset-controller", "replicaset-controller")
 
 
@@ -153,8 +153,6 @@ async def test_what_a_pod_needs_goes_with_it_and_what_guards_its_namespace_too(f
     """The Secret and the token go with the pod that refers to them, the namespace with the last."""
     await far.granted()
     world, space = far.world, await far.world.namespace()
-    level = {"pod-security.kubernetes.io/enforce": "baseline"}
-    await world.above.patch(NAMESPACES, space, {"metadata": {"labels": level}})
     rule = {"podSelector": {}, "policyTypes": ["Ingress"]}
     policy = {"metadata": {"name": "shut"}, "spec": rule}
     await world.above.create(NETWORK_POLICIES, policy, namespace=space)
