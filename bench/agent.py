@@ -5,7 +5,8 @@
 
 Runs an agent on the host in front of the embedded cluster's node. One client asks both, as the
 super API server at the kubelet's own port and as a tenant's at the agent's: first the one, then the
-other, again and again. Prints a table, writes JSON to `bench/results/agent.json`.
+other, again and again. Prints a table, writes JSON to `bench/results/agent.json`, of a part alone
+(`--only`) to a file that is named for it.
 """
 
 import argparse
@@ -21,8 +22,10 @@ from typing import Any
 import uvloop
 
 from bench import agent_stage, rig, shipped
-from bench.agent_runs import SHAPES, execs, floods, logs, memory, prepare
+from bench.agent_memory import memory
+from bench.agent_runs import SHAPES, execs, floods, logs, prepare
 from bench.figures import Spread, ratios, spread
+from bench.report import cell
 from tests.testbed.cluster import Cluster
 
 GOAL_SHARE = {1: 0.95, 10: 0.75}
@@ -31,6 +34,9 @@ GOAL_CPU_S_PER_GB = 1.3
 GOAL_ADDED_MS = 2.0
 GOAL_KIB = 256.0
 GOAL_FLOOD_MS = 500.0
+PARTS = ("logs", "exec", "memory", "floods")
+STEADY = 1.25
+"""Between the fixed loop before a round and after it, at most, for the round to be a quiet one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,15 @@ class Row:
     """Whether the goal is the least that will do, not the most."""
     failed: int = 0
     """Calls that were not answered: no goal is kept then."""
+    least: float = 0.0
+    """What is less than that cannot be told from nothing."""
+
+    @property
+    def shown(self) -> str:
+        """The figure, with its lowest and highest round."""
+        if self.figure.median < self.least:
+            return f"below {cell(_one(self.least))}"
+        return cell(self.figure)
 
     @property
     def verdict(self) -> str:
@@ -58,9 +73,9 @@ class Row:
 def rows(results: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the figures of a report, in the order in which they are read."""
     for shape in SHAPES:
-        for streams, rounds in results["logs"][shape.name].items():
+        for streams, rounds in results.get("logs", {}).get(shape.name, {}).items():
             yield from _log_rows(f"logs, {shape.line} B lines, {streams} at once", streams, rounds)
-    for moment in ("switched", "first", "exited"):
+    for moment in ("switched", "first", "exited") if "exec" in results else ():
         goal = math.nan if moment == "switched" else GOAL_ADDED_MS
         for door in ("kubelet", "agent"):
             yield Row(f"exec, {moment}, {door}, p50 ms", _medians(results["exec"], door, moment))
@@ -70,10 +85,11 @@ def rows(results: Mapping[str, Any]) -> Iterator[Row]:
         )
         yield Row(f"exec, {moment}, p50 later by the agent, ms", later, goal)
         pairs = _medians(results["exec"], "added", moment)
-        yield Row(f"exec, {moment}, p50 of what a pair differs by, ms", pairs)
-    for name, found in results["memory"].items():
-        yield Row(f"memory, {name}, KiB each", _one(found["kib_each"]), GOAL_KIB)
-    for name, found in results["floods"].items():
+        yield Row(f"exec, {moment}, p50 of what a pair differs by, ms", pairs, goal)
+    for name, found in results.get("memory", {}).items():
+        title, least = f"memory, {name}, KiB each", found.get("resolution_kib", 0.0)
+        yield Row(title, _one(found["kib_each"]), GOAL_KIB, least=least)
+    for name, found in results.get("floods", {}).items():
         title = f"exec beside {name}, first byte p99 ms"
         yield Row(title, _one(found["first"]["p99"]), GOAL_FLOOD_MS, failed=found["failed"])
 
@@ -114,32 +130,50 @@ def table(results: Mapping[str, Any]) -> str:
         )
     lines += ["", f"{'median (lowest to highest)':60}{'figure':>24}{'goal':>8}"]
     lines += [_line(row) for row in rows(results)]
-    for name, found in results["floods"].items():
+    for name, found in results.get("floods", {}).items():
         told = found["others"]
         lines.append(
             f"beside {name}: {found['failed']} of {found['asked']} commands failed,"
             f" {told.get('mean_open', 0):.0f} open at a time of {told.get('made', 0):.0f} made,"
             f" agent {found['agent_cores']:.2f} cores"
         )
+    lines += [f"not steady: {each}" for each in unsteady(results)]
     return "\n".join(lines)
 
 
 def _line(row: Row) -> str:
-    found = row.figure
-    digits = 0 if abs(found.median) >= 100 else 1 if abs(found.median) >= 10 else 2
-    figure = f"{found.median:.{digits}f}"
-    if found.count > 1:
-        figure += f" ({found.low:.{digits}f} to {found.high:.{digits}f})"
     goal = "" if math.isnan(row.goal) else f"{row.goal:g}"
-    return f"{row.title:60}{figure:>24}{goal:>8} {row.verdict}".rstrip()
+    return f"{row.title:60}{row.shown:>24}{goal:>8} {row.verdict}".rstrip()
+
+
+def unsteady(results: Mapping[str, Any]) -> Iterator[str]:
+    """Yield each round in which the machine was not as quick at its end as at its begin."""
+    kinds = {"exec": results.get("exec", ())} | {
+        f"logs, {name}, {streams}": rounds
+        for name, each in results.get("logs", {}).items()
+        for streams, rounds in each.items()
+    }
+    for title, rounds in kinds.items():
+        for number, found in enumerate(rounds, 1):
+            before, after = found.get("loop_ms", (1.0, 1.0))
+            if not 1 / STEADY <= after / before <= STEADY:
+                yield (
+                    f"{title}, round {number} of {len(rounds)}: a fixed loop took {before:.0f} ms"
+                    f" before it and {after:.0f} after it"
+                )
 
 
 async def _calls(stage: agent_stage.Stage, asked: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "exec": [await execs(stage, asked.commands) for _ in range(asked.turns)],
-        "memory": await memory(stage, follows=asked.follows, commands=asked.held),
-        "floods": await floods(stage, asked.commands),
-    }
+    found: dict[str, Any] = {}
+    if "exec" in asked.only:
+        found["exec"] = [await execs(stage, asked.commands) for _ in range(asked.turns)]
+    if "memory" in asked.only:
+        found["memory"] = await memory(
+            stage, follows=asked.follows, commands=asked.held, stalled=asked.stalled
+        )
+    if "floods" in asked.only:
+        found["floods"] = await floods(stage, asked.commands)
+    return found
 
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
@@ -150,7 +184,8 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         agent_stage.running(Cluster(asked.cluster), Path(folder)) as stage,
     ):
         prepare(stage)
-        results["logs"] = logs(stage, rounds=asked.rounds, streams=asked.streams)
+        if "logs" in asked.only:
+            results["logs"] = logs(stage, rounds=asked.rounds, streams=asked.streams)
         os.sync()  # or the logs go to the disk while commands are timed
         results |= uvloop.run(_calls(stage, asked))
     results["noise"]["after"] = rig.noise()
@@ -162,21 +197,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--only", nargs="+", metavar="PART", choices=PARTS, default=PARTS)
     parser.add_argument("--cluster", default="super", help="name of the embedded cluster")
     parser.add_argument("--rounds", type=int, default=5, help="of each kind of log")
     parser.add_argument(
         "--turns",
         type=int,
-        default=15,
+        default=10,
         help="of commands: a runtime takes 30 ms for one, more or less",
     )
     parser.add_argument("--streams", type=int, default=10, help="logs at once, beside one alone")
-    parser.add_argument("--commands", type=int, default=100, help="at each door in a round")
+    parser.add_argument("--commands", type=int, default=200, help="at each door in a round")
     parser.add_argument("--follows", type=int, default=200, help="logs to hold open")
-    parser.add_argument("--held", type=int, default=50, help="commands to hold open")
-    results = measure(parser.parse_args())
+    parser.add_argument("--held", type=int, default=200, help="commands to hold open")
+    parser.add_argument("--stalled", type=int, default=100, help="logs that are not read on")
+    asked = parser.parse_args()
+    results = measure(asked)
     print("\n" + table(results))
-    rig.write("agent", results)
+    rig.write("-".join(("agent", *(asked.only if asked.only != PARTS else ()))), results)
     return 0
 
 

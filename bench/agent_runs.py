@@ -1,4 +1,4 @@
-"""What is measured of an agent: logs, commands, memory of streams, commands beside others.
+"""What is measured of an agent: logs, commands, commands beside others.
 
 Owns the order of runs. Each figure of the agent has one of the kubelet right before it. Hazard: the
 agent, the kubelet and the client share the machine's cores, so that a stream that is slowed down
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import ssl
 import subprocess
 import sys
 import time
@@ -19,22 +18,24 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from bench import neighbours, use
-from bench.agent_stage import SLEEPER, TICKER, Stage
+from bench import agent_memory, neighbours, rig, use
+from bench.agent_stage import SLEEPER, Stage
 from bench.doors import Door
 from bench.downloads import MEGABYTE, fetch
-from bench.execs import ExecError, Times, opened, run
+from bench.execs import ExecError, Times, run
 from bench.figures import summary
 from tests.node import objects
+from vnagent.limits import STREAMS_PER_TENANT
 
 GIGABYTE = 1e9
 MIB = 1024 * 1024
 REST_SECONDS = 2.0
-WARM_STREAMS = 10
 STRANGERS = 2000
 NEIGHBOURS = 2000
 """Streams of other tenants that are open at once."""
-_POD, _TICKER = "tool", "ticker"
+BEYOND = 32
+"""Callers of one tenant that go on past its limit, over and over."""
+POD = neighbours.POD
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ SHAPES = (
 
 def prepare(stage: Stage) -> None:
     """Have the pods that all but the long logs are about."""
-    stage.place(objects.pod(_POD, SLEEPER))
-    stage.place_beside(objects.sleeper(neighbours.POD))
-    stage.place(objects.pod(_TICKER, TICKER))
+    stage.place(objects.pod(POD, SLEEPER))
+    stage.place_beside(objects.sleeper(POD))
+    agent_memory.prepare(stage)
 
 
 def logs(stage: Stage, *, rounds: int, streams: int) -> dict[str, Any]:
@@ -76,9 +77,10 @@ def logs(stage: Stage, *, rounds: int, streams: int) -> dict[str, Any]:
     return found
 
 
-def _log_round(stage: Stage, pod: str, streams: int, size: int) -> dict[str, float]:
+def _log_round(stage: Stage, pod: str, streams: int, size: int) -> dict[str, Any]:
     """Fetch at one door and then at the other."""
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
+    steady = [_loop_ms()]
     for door in stage.doors:
         pids = {"agent": stage.agent_pid, "kubelet": stage.kubelet_pid}
         before = use.cpu(pids)
@@ -87,6 +89,7 @@ def _log_round(stage: Stage, pod: str, streams: int, size: int) -> dict[str, flo
         found[f"{door.name}_mb_s"] = fetched.megabytes_per_s
         for name, used in use.since(before, pids).items():
             found[f"{door.name}_{name}_cpu_s_per_gb"] = used / gigabytes
+    found["loop_ms"] = [*steady, _loop_ms()]
     print(
         f"{streams} of {size / MEGABYTE:.0f} MB: kubelet {found['kubelet_mb_s']:.0f} MB/s, agent"
         f" {found['agent_mb_s']:.0f} MB/s, {found['agent_agent_cpu_s_per_gb']:.2f} CPU-s/GB",
@@ -95,10 +98,15 @@ def _log_round(stage: Stage, pod: str, streams: int, size: int) -> dict[str, flo
     return found
 
 
+def _loop_ms() -> float:
+    return rig.noise()["median_ms"]
+
+
 async def execs(stage: Stage, count: int) -> dict[str, Any]:
     """Return how long commands take, in ms, at both doors; each pair follows the one before."""
     contexts = {door.name: door.context() for door in stage.doors}
     times: dict[str, list[Times]] = {door.name: [] for door in stage.doors}
+    steady = [_loop_ms()]
     for number in range(-1, count):
         # In turn, so that neither door is always the one after the other.
         for door in stage.doors if number % 2 else reversed(stage.doors):
@@ -106,6 +114,7 @@ async def execs(stage: Stage, count: int) -> dict[str, Any]:
             if number >= 0:  # the first pair warms up
                 times[door.name].append(took)
     found: dict[str, Any] = {name: in_ms(each) for name, each in times.items()}
+    found["loop_ms"] = [*steady, _loop_ms()]
     pairs = list(zip(times["kubelet"], times["agent"], strict=True))
     found["added"] = {
         "switched": summary(1e3 * (b.switched - a.switched) for a, b in pairs).as_dict(),
@@ -116,7 +125,7 @@ async def execs(stage: Stage, count: int) -> dict[str, Any]:
 
 
 def _echo(door: Door) -> str:
-    return door.execs(_POD, "echo", "hello", output=1)
+    return door.execs(POD, "echo", "hello", output=1)
 
 
 def in_ms(times: list[Times]) -> dict[str, dict[str, float]]:
@@ -126,72 +135,6 @@ def in_ms(times: list[Times]) -> dict[str, dict[str, float]]:
         "first": summary(1e3 * each.first for each in times).as_dict(),
         "exited": summary(1e3 * each.exited for each in times).as_dict(),
     }
-
-
-async def memory(stage: Stage, *, follows: int, commands: int) -> dict[str, dict[str, float]]:
-    """Return by how much the agent grows with each open stream, in KiB of resident memory."""
-    agent = stage.agent
-    waits = agent.execs(_POD, "sh", "-c", "echo ready; cat", input=1, output=1)
-    return {
-        "a log without news": await _held(
-            stage, "GET", agent.logs(_POD, follow="true"), follows, b"ready"
-        ),
-        "a log with five lines a second": await _held(
-            stage, "GET", agent.logs(_TICKER, follow="true"), follows, b"tick"
-        ),
-        "a command that waits for input": await _held(stage, "", waits, commands, b"ready"),
-    }
-
-
-async def _held(
-    stage: Stage, method: str, target: str, count: int, first: bytes
-) -> dict[str, float]:
-    """Open streams, wait for the first bytes of each, and see what the agent holds for them."""
-    context = stage.agent.context()
-    async with contextlib.AsyncExitStack() as warm:
-        for _ in range(WARM_STREAMS):
-            await warm.enter_async_context(_stream(stage.agent, context, method, target, first))
-    await asyncio.sleep(REST_SECONDS)
-    before = use.memory(stage.agent_pid).rss
-    async with contextlib.AsyncExitStack() as streams:
-        for _ in range(count):
-            await streams.enter_async_context(_stream(stage.agent, context, method, target, first))
-        await asyncio.sleep(REST_SECONDS)
-        after = use.memory(stage.agent_pid).rss
-    await asyncio.sleep(REST_SECONDS)
-    return {
-        "streams": count,
-        "before_mib": before,
-        "open_mib": after,
-        "closed_mib": use.memory(stage.agent_pid).rss,
-        "kib_each": (after - before) * 1024 / count,
-    }
-
-
-@contextlib.asynccontextmanager
-async def _stream(
-    door: Door, context: ssl.SSLContext, method: str, target: str, first: bytes
-) -> Any:
-    """Hold one stream from its first bytes on; what comes is read and dropped."""
-    if method:
-        reader, writer = await asyncio.open_connection(
-            door.host, door.port, ssl=context, server_hostname=door.host
-        )
-        writer.write(f"{method} {target} HTTP/1.1\r\nHost: {door.host}\r\n\r\n".encode())
-    else:
-        reader, writer = await opened(door, context, target)
-    await reader.readuntil(first)
-
-    async def drop() -> None:
-        while await reader.read(64 * 1024):
-            pass
-
-    dropping = asyncio.ensure_future(drop())
-    try:
-        yield
-    finally:
-        dropping.cancel()
-        writer.transport.abort()
 
 
 NOBODY = "nobody"
@@ -212,6 +155,9 @@ async def floods(stage: Stage, count: int) -> dict[str, Any]:
         f"{STRANGERS} strangers, 63 addresses": lambda: _strangers(stage, 63),
         f"{each * len(stage.neighbours)} streams of {len(stage.neighbours)} tenants": (
             lambda: _neighbours(stage, each)
+        ),
+        f"{STREAMS_PER_TENANT} streams of one tenant, which asks for more": (
+            lambda: _neighbours(stage, STREAMS_PER_TENANT, tenants=1, beyond=BEYOND)
         ),
     }
     found: dict[str, Any] = {}
@@ -260,10 +206,16 @@ def _strangers(stage: Stage, sources: int) -> Iterator[dict[str, float]]:
 
 
 @contextlib.contextmanager
-def _neighbours(stage: Stage, each: int) -> Iterator[dict[str, float]]:
-    """Have other tenants hold so many streams each through the agent, all the time."""
+def _neighbours(
+    stage: Stage, each: int, *, tenants: int | None = None, beyond: int = 0
+) -> Iterator[dict[str, float]]:
+    """Have other tenants hold so many streams each through the agent, all the time.
+
+    So many callers `beyond` of the first one's go on asking for another.
+    """
     options = {"port": stage.agent.port, "authority": stage.agent.authority, "each": each}
-    folders = [str(folder) for folder in stage.neighbours]
+    options["beyond"] = beyond
+    folders = [str(folder) for folder in stage.neighbours[:tenants]]
     with _beside("bench.neighbours", *_flags(options), *folders) as (process, told):
         assert process.stdout is not None
         opened_now = json.loads(process.stdout.readline() or "{}")
@@ -272,8 +224,8 @@ def _neighbours(stage: Stage, each: int) -> Iterator[dict[str, float]]:
         time.sleep(REST_SECONDS)
         yield told
         told.update(json.loads(process.communicate(timeout=60)[0]))
-        if told["mean_open"] < told["made"]:
-            raise SystemExit("not all streams of other tenants were open all the time")
+        if told["mean_open"] < told["made"] or told["let_in_beyond"]:
+            raise SystemExit("the streams of other tenants were not as many all the time")
 
 
 def _flags(options: Mapping[str, object]) -> list[str]:

@@ -7,9 +7,9 @@ of a container that has ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.node import objects
 from tests.node.kubectl import Kubectl, until
 from tests.support import agents
 from tests.support.agents import Caller
+from tests.support.processes import free_port
 from tests.testbed.cluster import Cluster
 from vnagent.kubelet import PORT
 
@@ -29,6 +30,8 @@ TICKER = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.2; done"
 NEIGHBOURS = 8
 """Tenants beside the one that is measured."""
 _TRIES = 6
+_STREAMS = "--max-streams=4096"
+"""A node's limit is below what tenants may hold between them, and they shall hold it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,22 @@ class Stage:
 
         until(look, f"the pod {name} is {phase}", 120)
 
+    @asynccontextmanager
+    async def another(self) -> AsyncIterator[tuple[Door, int]]:
+        """Have one more agent, that has served nobody yet; yields its door and its process."""
+        port, health_port = free_port(), free_port()
+        process = agents.start_agent(
+            *(self.folder, self.direct.host, port, health_port),
+            *(f"--node-name={self._node}", *agents.api_flags(self._kubectl), _STREAMS),
+            log=f"agent-{port}.log",
+            python=shipped.python(),
+        )
+        try:
+            until(lambda: agents.is_ready(health_port), "another agent is ready")
+            yield replace(self.agent, port=port), process.pid
+        finally:
+            await process.stop()
+
     def write_log(self, name: str, size: int, line: int) -> str:
         """Have a log of `size` bytes in lines of `line` bytes; return its pod's name."""
         for number in range(_TRIES):
@@ -99,8 +118,7 @@ def running(cluster: Cluster, folder: Path) -> Iterator[Stage]:
             f" --name {cluster.name}"
         )
     below = Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())
-    # A node's limit of streams is below what tenants may hold between them, and they shall hold it.
-    with agents.running(below, folder, shipped.python(), "--max-streams=4096") as agent:
+    with agents.running(below, folder, shipped.python(), _STREAMS) as agent:
         caller = agent.caller("bench")
         others = tuple(agent.caller(f"neighbour-{number}") for number in range(NEIGHBOURS))
         told = Switches(

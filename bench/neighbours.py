@@ -4,8 +4,9 @@
 
 Each folder is a tenant's identity (`client.crt`, `client.key`); each stream is a port-forward to
 the tenant's pod `tool`, by SPDY, over which nothing is sent: it holds what any stream holds, in the
-agent, the kubelet and the runtime, and starts nothing. Prints how many are open once all are, and
-what became of them at the end, as JSON; ends with an error where a stream is refused.
+agent, the kubelet and the runtime, and starts nothing. With `--beyond N`, so many callers of the
+first tenant go on asking for one more, past its limit. Prints how many are open once all are, and
+what became of them at the end, as JSON; ends with an error where another stream is refused.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import json
 import resource
 import ssl
 import sys
+from collections import Counter
 from pathlib import Path
 
 import uvloop
@@ -22,6 +24,8 @@ HOST = "127.0.0.1"
 POD = "tool"
 AT_ONCE = 16
 """Handshakes under way: what is measured is that streams are open, not that they open."""
+PAUSE_SECONDS = 0.05
+"""Of a caller that was refused, before it asks again."""
 _OPEN_SECONDS = 240.0
 _REQUEST = (
     f"POST /portForward/default/{POD} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 0\r\n"
@@ -56,7 +60,20 @@ async def forward(port: int, tenant: ssl.SSLContext) -> asyncio.Task[None]:
     return asyncio.ensure_future(hold())
 
 
-async def held(port: int, tenants: list[ssl.SSLContext], each: int) -> dict[str, int]:
+async def insist(port: int, tenant: ssl.SSLContext, seen: Counter[str]) -> None:
+    """Ask for one more stream than there may be, over and over."""
+    while True:
+        try:
+            (await forward(port, tenant)).cancel()
+            seen["let_in_beyond"] += 1
+        except (OSError, asyncio.IncompleteReadError):
+            seen["refused_beyond"] += 1
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def held(
+    port: int, tenants: list[ssl.SSLContext], each: int, beyond: int = 0
+) -> dict[str, int]:
     """Hold `each` streams of each tenant until the standard input ends; return what became."""
     places = asyncio.Semaphore(AT_ONCE)
 
@@ -68,15 +85,17 @@ async def held(port: int, tenants: list[ssl.SSLContext], each: int) -> dict[str,
         tasks = [opening.create_task(one(tenant)) for tenant in tenants for _ in range(each)]
     streams = [task.result() for task in tasks]
     print(json.dumps({"open": sum(not stream.done() for stream in streams)}), flush=True)
+    seen = Counter(let_in_beyond=0, refused_beyond=0)
+    insisting = [asyncio.ensure_future(insist(port, tenants[0], seen)) for _ in range(beyond)]
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
     await ended.wait()
     asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
     left = sum(not stream.done() for stream in streams)
-    for stream in streams:
-        stream.cancel()
-    await asyncio.gather(*streams, return_exceptions=True)
-    return {"made": len(streams), "open_at_the_end": left, "mean_open": left}
+    for task in (*streams, *insisting):
+        task.cancel()
+    await asyncio.gather(*streams, *insisting, return_exceptions=True)
+    return {"made": len(streams), "open_at_the_end": left, "mean_open": left, **seen}
 
 
 def main() -> int:
@@ -87,12 +106,13 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--authority", type=Path, required=True)
     parser.add_argument("--each", type=int, default=250)
+    parser.add_argument("--beyond", type=int, default=0)
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     asked = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     tenants = [context(asked.authority, folder) for folder in asked.folders]
-    print(json.dumps(uvloop.run(held(asked.port, tenants, asked.each))), flush=True)
+    print(json.dumps(uvloop.run(held(asked.port, tenants, asked.each, asked.beyond))), flush=True)
     return 0
 
 

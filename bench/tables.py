@@ -327,8 +327,7 @@ def _agent(results: Figures) -> Iterator[str]:
     yield "|---|---|---|"
     for row in agent.rows(results):
         if row.verdict:
-            cell = report.cell(row.figure)
-            yield f"| {row.title} | {cell} | {row.goal:g}: {row.verdict} |"
+            yield f"| {row.title} | {row.shown} | {row.goal:g}: {row.verdict} |"
 
 
 def _listed(profile: str, lines: Sequence[Line]) -> Callable[[Figures], Iterator[str]]:

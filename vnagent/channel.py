@@ -33,7 +33,9 @@ PLAIN_BYTES = READ_BYTES + 32 * 1024
 """Of one read, and of a record that had come in part before it."""
 END_BYTES = 64
 """More than a record has that ends an answer in chunks."""
-HIGH_WATER_BYTES = 256 * 1024
+HIGH_WATER_BYTES = 32 * 1024
+"""Of what waits for a peer in our memory, after which its writer is held back. The kernel's buffers
+are many times as large, so nobody who reads waits for us; one more read may come on top."""
 MAX_UNREAD = 4 * 1024 * 1024
 """Bytes of ours that wait for the peer: whoever writes stops long before."""
 INBOX_BYTES = 128 * 1024
@@ -356,10 +358,10 @@ class Channel(asyncio.BufferedProtocol):
         return self.is_lost or self._transport is None or self._transport.is_closing()
 
     def _flush(self) -> None:
-        cipher_text = self._engine.take()
-        # After our end nothing can be sent, not even what TLS itself would like to say.
-        if cipher_text and self._transport is not None and not self._is_finished:
-            self._transport.write(cipher_text)
+        for cipher_text in self._engine.take():
+            # After our end nothing can be sent, not even what TLS itself would like to say.
+            if self._transport is not None and not self._is_finished:
+                self._transport.write(cipher_text)
 
     def _set_writable(self, is_writable: bool) -> None:
         self._is_writable = is_writable

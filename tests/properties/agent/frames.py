@@ -27,6 +27,9 @@ from vnagent.heads import AnswerReader, LineReader, ResponseProblemError
 from vnagent.refusals import RefusedError
 
 FULL = 100_000
+"""Frames through live pipes; records and answers come on top."""
+RECORD_SHARE = ANSWER_SHARE = 4
+"""Frames for each record, and for each answer."""
 FRAMES_IN_A_STREAM = 200
 RECORDS_IN_A_CONNECTION = 6
 LIMIT = 4096
@@ -256,19 +259,20 @@ def answer(chance: random.Random) -> str:
 
 
 async def run(count: int, seed: int) -> str:
-    """Try `count` frames; return a sentence, or fail with what did not hold."""
+    """Try `count` frames, and records and answers as well; return a sentence, or fail."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     troubles: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(audit, "record", lambda _: None)
-        piped = await through_pipes(chance, count // 2, Path(name))
+        piped = await through_pipes(chance, count, Path(name))
     records, tried = Records(chance), 0
-    while tried < count // 4:
+    while tried < count // RECORD_SHARE:
         tried += records.connection()
-    ends = Counter(answer(chance) for _ in range(count - piped - tried))
+    ends = Counter(answer(chance) for _ in range(count // ANSWER_SHARE))
     assert not troubles, troubles
     return (
-        f"{piped:,} frames came back unchanged through live pipes, {tried:,} TLS records,"
-        f" {ends.total():,} answers ({dict(ends)}): no crash, nothing heard that was not said"
+        f"{piped:,} frames came back unchanged through live pipes; on top of them {tried:,} TLS"
+        f" records, {ends.total():,} answers ({dict(ends)}): no crash, nothing heard that was not"
+        " said"
     )

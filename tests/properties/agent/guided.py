@@ -3,10 +3,10 @@
 Needs atheris, which the project does not depend on:
 
     pip install --target FOLDER atheris
-    PYTHONPATH=FOLDER python -m tests.properties.agent.guided SECONDS
+    PYTHONPATH=FOLDER python -m tests.properties.agent.guided SECONDS [-seed=N] [-runs=N]
 
-Prints libFuzzer's figures; ends with another code than 0 at the first input that does not hold, and
-leaves that in a file beside.
+What follows the seconds is libFuzzer's. Prints its figures and its seed; ends with another code
+than 0 at the first input that does not hold, and leaves that in a file beside.
 """
 
 import random
@@ -121,7 +121,7 @@ def mutated(data: bytes, longest: int, seed: int) -> bytes:
 
 def main() -> None:
     """Run for as long as is said."""
-    seconds = int(sys.argv[1])
+    seconds, more = int(sys.argv[1]), sys.argv[2:]
     with tempfile.TemporaryDirectory() as name:
         known = [(0, text) for text in HEADS] + [(3, text) for text in ANSWERS]
         known += [(1, text) for text in SEEDS]
@@ -132,7 +132,7 @@ def main() -> None:
         ]
         for number, (kind, text) in enumerate(known):
             (Path(name) / str(number)).write_bytes(bytes((kind,)) + text)
-        options = [f"-max_total_time={seconds}", "-max_len=8192", "-mutate_depth=2"]
+        options = [f"-max_total_time={seconds}", "-max_len=8192", "-mutate_depth=2", *more]
         atheris.Setup([sys.argv[0], name, *options], one, custom_mutator=mutated)
         atheris.Fuzz()
 

@@ -10,6 +10,8 @@ import asyncio
 import random
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -133,49 +135,8 @@ class RecordingUpstream:
         return Opened(self.wire, head, block, self)  # type: ignore[arg-type]
 
 
-async def _one(requests: Requests, upstream: RecordingUpstream, tried: Try) -> str:
-    """Send one request; return what became of it. Fails when it is not what must."""
-    upstream.requests.clear()
-    upstream.reads.clear()
-    caller = Caller(VC_UID, KEY, FOREVER)
-    stream = b"\x80\x03\x00\x01 GET /pods HTTP/1.1\r\n\r\n" if tried.switches else b""
-    wire = CallerWire(tried.head + stream)
-    wire.stays = not tried.switches
-    await requests.serve(wire, caller)  # type: ignore[arg-type]
-    sent, where = bytes(wire.sent), (tried.kind, tried.method, tried.target)
-    head, _, body = sent.partition(heads.END)
-    assert head.startswith(b"HTTP/1.1 "), where
-    status = int(head.split(b" ", 2)[1])
-    assert len(upstream.requests) + len(upstream.reads) <= 1, where
-    if upstream.reads:
-        assert tried.method == b"GET", where
-        assert upstream.reads[0].partition("?")[0] in READS, (where, upstream.reads)
-        assert status == 200, (where, sent)
-        assert SHOWN in body, (where, sent)
-        assert not [name for name in HIDDEN if name in body], (where, sent)
-        return "filtered"
-    assert tried.kind != "read", (where, sent)
-    if not upstream.requests:
-        assert not tried.wanted, (where, sent)
-        assert (status == 200) == (body == b"ok\n"), (where, sent)
-        return "refused" if status != 200 else "health"
-    request = upstream.requests[0]
-    line, *lines = request.split(heads.END)[0].split(b"\r\n")
-    method, target, version = line.decode().split(" ")
-    path, _, query = target.partition("?")
-    assert (method.encode(), version) == (tried.method, "HTTP/1.1"), (where, request)
-    assert path in OWN, (where, request)
-    assert QUERY.fullmatch(query), (where, request)
-    assert request.count(heads.END) == 1, (where, request)
-    assert lines[-1] == b"Authorization: Bearer token", (where, request)
-    assert tried.wanted is None or tried.wanted == target, (where, tried.wanted, request)
-    assert status == (101 if tried.switches else 200), (where, sent)
-    assert body == upstream.body, where
-    assert bytes(upstream.wire.sent) == (stream if tried.switches else b""), where
-    return "served"
-
-
 OWN = own_paths()
+LISTED = pod_list()
 SHOWN = b"shop.with.dots"
 HIDDEN = [
     *(name.encode() for name in (*SUPER.values(), "default-ffffff-two", "vc-manager", "etcd-0")),
@@ -184,32 +145,89 @@ HIDDEN = [
 FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
-async def run(count: int, seed: int) -> str:
-    """Try `count` targets; return a sentence, or fail with the one that did not hold."""
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    maker, upstream, permits = Maker(chance), RecordingUpstream(chance), Permits()
-    permits.learn(access())
-    listed = pod_list()
+class Served:
+    """The serving path, from the head of a request to what reaches the kubelet.
 
-    async def fetch() -> bytes:
-        return listed
+    Make it where a loop runs.
+    """
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gate, "SPACING_SECONDS", 0.0)
-        patch.setattr(answers, "SPACING_SECONDS", 0.0)
-        entrance = Gate(fetch)
-        requests = Requests(
+    def __init__(self, chance: random.Random) -> None:
+        """Begin; `chance` makes the kubelet's answers."""
+        self._upstream, permits, entrance = RecordingUpstream(chance), Permits(), Gate(_pods)
+        permits.learn(access())
+        self._requests = Requests(
             permits=permits,
             gate=entrance,
-            upstream=upstream,
-            reads=Reads(entrance, upstream),  # type: ignore[arg-type]
+            upstream=self._upstream,
+            reads=Reads(entrance, self._upstream),  # type: ignore[arg-type]
             streams=Streams(),
             deadlines=Deadlines(),
         )
-        seen: Counter[tuple[str, str]] = Counter()
+
+    async def one(self, tried: Try) -> str:
+        """Send one request; return what became of it. Fails when it is not what must."""
+        upstream = self._upstream
+        upstream.requests.clear()
+        upstream.reads.clear()
+        caller = Caller(VC_UID, KEY, FOREVER)
+        stream = b"\x80\x03\x00\x01 GET /pods HTTP/1.1\r\n\r\n" if tried.switches else b""
+        wire = CallerWire(tried.head + stream)
+        wire.stays = not tried.switches
+        await self._requests.serve(wire, caller)  # type: ignore[arg-type]
+        sent, where = bytes(wire.sent), (tried.kind, tried.method, tried.target)
+        head, _, body = sent.partition(heads.END)
+        assert head.startswith(b"HTTP/1.1 "), where
+        status = int(head.split(b" ", 2)[1])
+        assert len(upstream.requests) + len(upstream.reads) <= 1, where
+        if upstream.reads:
+            assert tried.method == b"GET", where
+            assert upstream.reads[0].partition("?")[0] in READS, (where, upstream.reads)
+            assert status == 200, (where, sent)
+            assert SHOWN in body, (where, sent)
+            assert not [name for name in HIDDEN if name in body], (where, sent)
+            return "filtered"
+        assert tried.kind != "read", (where, sent)
+        if not upstream.requests:
+            assert not tried.wanted, (where, sent)
+            assert (status == 200) == (body == b"ok\n"), (where, sent)
+            return "refused" if status != 200 else "health"
+        request = upstream.requests[0]
+        line, *lines = request.split(heads.END)[0].split(b"\r\n")
+        method, target, version = line.decode().split(" ")
+        path, _, query = target.partition("?")
+        assert (method.encode(), version) == (tried.method, "HTTP/1.1"), (where, request)
+        assert path in OWN, (where, request)
+        assert QUERY.fullmatch(query), (where, request)
+        assert request.count(heads.END) == 1, (where, request)
+        assert lines[-1] == b"Authorization: Bearer token", (where, request)
+        assert tried.wanted is None or tried.wanted == target, (where, tried.wanted, request)
+        assert status == (101 if tried.switches else 200), (where, sent)
+        assert body == upstream.body, where
+        assert bytes(upstream.wire.sent) == (stream if tried.switches else b""), where
+        return "served"
+
+
+async def _pods() -> bytes:
+    return LISTED
+
+
+@contextmanager
+def unspaced() -> Iterator[None]:
+    """Let questions follow each other at once for the length of a block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gate, "SPACING_SECONDS", 0.0)
+        patch.setattr(answers, "SPACING_SECONDS", 0.0)
+        yield
+
+
+async def run(count: int, seed: int) -> str:
+    """Try `count` targets; return a sentence, or fail with the one that did not hold."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    maker, served, seen = Maker(chance), Served(chance), Counter[tuple[str, str]]()
+    with unspaced():
         for number in range(count):
             tried = maker.valid() if number % ONE_IN == 0 else maker.invalid()
-            seen[tried.kind, await _one(requests, upstream, tried)] += 1
+            seen[tried.kind, await served.one(tried)] += 1
     valid = sum(times for (kind, _), times in seen.items() if kind == "valid")
     series = agent_series()
     assert series <= 200, series

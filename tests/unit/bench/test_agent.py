@@ -5,6 +5,7 @@ import contextlib
 import json
 import ssl
 import subprocess
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from bench.doors import Door
 from bench.downloads import DownloadError
 from bench.execs import ExecError, Frames
 from bench.strangers import Seen, Stranger
+from tests.support.eventually import eventually
 from vnagent import routes
 
 OUTPUT, ERROR = b"\x01", b"\x03"
@@ -180,6 +182,15 @@ async def test_a_stranger_who_is_shown_out_comes_again(authority, door, tmp_path
     assert seen.as_dict()["mean_open"] >= 2
 
 
+async def asks_for_more(port: int, tenant: ssl.SSLContext) -> None:
+    """Who may have no more streams asks again and again, and is counted."""
+    seen: Counter[str] = Counter()
+    asking = asyncio.ensure_future(neighbours.insist(port, tenant, seen))
+    await eventually(lambda: seen["refused_beyond"] >= 2)
+    asking.cancel()
+    assert not seen["let_in_beyond"]
+
+
 @pytest.mark.parametrize("status", [b"101 Switching Protocols", b"429 Too Many Requests"])
 async def test_a_neighbours_stream_is_open_until_it_ends(authority, door, tmp_path, status):
     """And one that is refused is no stream."""
@@ -198,6 +209,7 @@ async def test_a_neighbours_stream_is_open_until_it_ends(authority, door, tmp_pa
         if not status.startswith(b"101"):
             with pytest.raises(ConnectionError, match="429"):
                 await neighbours.forward(port, tenant)
+            await asks_for_more(port, tenant)
             over.set()
             return
         stream = await neighbours.forward(port, tenant)
@@ -267,4 +279,36 @@ def test_the_table_says_what_was_seen_and_what_was_wanted():
     line = next(each for each in text.splitlines() if "first, p50 later" in each)
     assert line.split()[-3:] == ["1.50", "2", "kept"]
     line = next(each for each in text.splitlines() if "first, p50 of what a pair" in each)
-    assert line.split()[-1] == "1.60"
+    assert line.split()[-3:] == ["1.60", "2", "kept"]
+
+
+def test_a_part_is_told_without_the_others():
+    whole = results()
+    for part in agent.PARTS:
+        one = {key: each for key, each in whole.items() if key not in agent.PARTS or key == part}
+        assert {row.title for row in agent.rows(one)} < {row.title for row in agent.rows(whole)}
+        assert list(agent.rows(one))
+        assert agent.table(one)
+
+
+def test_a_growth_that_cannot_be_told_from_nothing_is_not_called_nothing():
+    """One that can be is told as it is."""
+    found = {"a log": {"kib_each": 4.9, "resolution_kib": 5.0}}
+    text = agent.table(results(memory=found))
+    line = next(each for each in text.splitlines() if "memory, a log" in each)
+    assert line.split()[-4:] == ["below", "5.00", "256", "kept"]
+    found["a log"]["kib_each"] = 5.1
+    assert "below" not in agent.table(results(memory=found))
+
+
+def test_a_round_in_which_the_machine_changed_is_marked():
+    """Its figures stay: what they are worth is the reader's to judge."""
+    log, command = results()["logs"]["long"]["1"][0], results()["exec"][0]
+    rounds = [log | {"loop_ms": [30.0, 31.0]}, log | {"loop_ms": [30.0, 60.0]}]
+    commands = [command | {"loop_ms": [60.0, 30.0]}, command]
+    found = results(exec=commands, logs={"long": {"1": rounds}, "short": {"1": [log]}})
+    assert [each.partition(":")[0] for each in agent.unsteady(found)] == [
+        "exec, round 1 of 2",
+        "logs, long, 1, round 2 of 2",
+    ]
+    assert "not steady: exec, round 1 of 2: a fixed loop took 60 ms" in agent.table(found)

@@ -26,6 +26,8 @@ from vnagent.pump import Deadlines, Pump
 from vnagent.tempo import Tempo
 
 QUICK = Deadlines(check_seconds=0.05)
+MOST_UNSENT = HIGH_WATER_BYTES + READ_BYTES + 20 * 1024
+"""In one direction: the mark, a read that was under way, and a record that had come in part."""
 
 
 @dataclass
@@ -227,10 +229,42 @@ async def test_a_reader_that_stops_holds_back_the_writer(authority, is_two_way):
                     before = sent[0]
                     await asyncio.sleep(0.5)
                 assert 0 < before < total // 2
-                assert found.callers[0].unsent_bytes <= HIGH_WATER_BYTES + 2 * READ_BYTES
+                assert found.callers[0].unsent_bytes <= MOST_UNSENT
                 assert len(await asyncio.to_thread(wires.read_all, peer)) == total
             assert await found.end() is End.COMPLETE
     assert troubles == []
+
+
+async def test_two_that_do_not_read_hold_each_other_back(authority):
+    """REL-88: what waits in both directions of a stream stays within a quarter of a MiB."""
+    sent = [0, 0]
+
+    def flood(peer: ssl.SSLSocket, way: int) -> None:
+        with contextlib.suppress(OSError):  # the end of the test
+            while True:
+                peer.sendall(b"x" * 65536)
+                sent[way] += 65536
+
+    serving = wires.serving(
+        wires.server_context(authority, "127.0.0.1"), lambda peer: flood(peer, 0)
+    )
+    with serving as (port, _):
+        async with relay(authority, port) as found:
+            peer = await asyncio.to_thread(
+                wires.dial, found.port, wires.client_context(authority), receive_buffer=65536
+            )
+            with peer:
+                writer = threading.Thread(target=flood, args=(peer, 1), daemon=True)
+                writer.start()
+                before = [-1, -1]
+                while before != sent or not all(sent):
+                    before = list(sent)
+                    await asyncio.sleep(0.5)
+                caller, kubelet = found.callers[0], found.kubelets[0]
+                assert 0 < caller.unsent_bytes + kubelet.unsent_bytes <= 256 * 1024
+                socket.socket.shutdown(peer, socket.SHUT_RDWR)
+                await asyncio.to_thread(writer.join)
+            await found.end()
 
 
 async def test_who_ends_a_log_unread_leaves_nothing(authority, monkeypatch):

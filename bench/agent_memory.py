@@ -1,0 +1,135 @@
+"""By how much an agent grows with each stream that it has open.
+
+Owns what kinds of streams are held. Each kind has an agent of its own, as room that an earlier one
+had and gave back would hide what a later one takes. Hazard: resident memory is the process's own;
+what the kernel holds of a stream that stands still, in the sockets' buffers, is not in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from bench import use
+from bench.agent_stage import TICKER, Stage
+from bench.doors import Door
+from bench.execs import opened
+from bench.neighbours import POD
+from tests.node import objects
+
+RESOLUTION_MIB = 1.0
+"""The interpreter takes its memory by as much: a growth of less may be any part of it."""
+WARM_STREAMS = 2
+"""What each first one has loaded and made is not a stream's."""
+STALLED_BUFFER = 64 * 1024
+"""Of the socket of a caller that reads no more, or the kernel would take megabytes for each."""
+_TICKER = "ticker"
+_REST_SECONDS = 2.0
+_STILL_CPU_S = 0.02
+"""Used in a rest by an agent whose streams stand still."""
+_FLOOD = 32 * 1024 * 1024
+"""Bytes of a log that flows: more than all buffers on the way take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is asked for, what comes first, and whether the caller reads on after it."""
+
+    method: str
+    """Empty for a command."""
+    target: str
+    first: bytes
+    reads_on: bool = True
+
+
+def prepare(stage: Stage) -> None:
+    """Have the pod whose log is followed."""
+    stage.place(objects.pod(_TICKER, TICKER))
+
+
+async def memory(
+    stage: Stage, *, follows: int, commands: int, stalled: int
+) -> dict[str, dict[str, float]]:
+    """Return by how much an agent grows with each open stream, in KiB of resident memory."""
+    flood = stage.write_log("log-flood", _FLOOD, 16 * 1024)
+    door = stage.agent
+    waits = door.execs(POD, "sh", "-c", "echo ready; cat", input=1, output=1)
+    silent = Kind("GET", door.logs(POD, follow="true"), b"ready")
+    ticks = Kind("GET", door.logs(_TICKER, follow="true"), b"tick")
+    flows = Kind("GET", door.logs(flood), b"xxxx", reads_on=False)
+    return {
+        "a log without news": await _held(stage, silent, follows),
+        "a log with five lines a second": await _held(stage, ticks, follows),
+        "a log that flows, and is not read": await _held(stage, flows, stalled),
+        "a command that waits for input": await _held(stage, Kind("", waits, b"ready"), commands),
+    }
+
+
+async def _held(stage: Stage, kind: Kind, count: int) -> dict[str, float]:
+    """Open streams, wait for the first bytes of each, and see what the agent holds for them."""
+    context = stage.agent.context()
+    async with stage.another() as (door, pid):
+        async with contextlib.AsyncExitStack() as warm:
+            for _ in range(WARM_STREAMS):
+                await warm.enter_async_context(_stream(door, context, kind))
+        await asyncio.sleep(_REST_SECONDS)
+        before = use.memory(pid).rss
+        async with contextlib.AsyncExitStack() as streams:
+            for _ in range(count):
+                await streams.enter_async_context(_stream(door, context, kind))
+            await _until_still(pid, kind)
+            after = use.memory(pid).rss
+        await asyncio.sleep(_REST_SECONDS)
+        return {
+            "streams": count,
+            "before_mib": before,
+            "open_mib": after,
+            "closed_mib": use.memory(pid).rss,
+            "kib_each": (after - before) * 1024 / count,
+            "resolution_kib": RESOLUTION_MIB * 1024 / count,
+        }
+
+
+async def _until_still(pid: int, kind: Kind) -> None:
+    """Wait until nothing flows any more to who does not read; for the others, a while."""
+    used = use.cpu_seconds(pid)
+    while True:
+        await asyncio.sleep(_REST_SECONDS)
+        before, used = used, use.cpu_seconds(pid)
+        if kind.reads_on or used - before <= _STILL_CPU_S:
+            return
+
+
+@contextlib.asynccontextmanager
+async def _stream(door: Door, context: ssl.SSLContext, kind: Kind) -> AsyncIterator[None]:
+    """Hold one stream from its first bytes on; what comes of one that is read is dropped."""
+    if kind.method:
+        plain = socket.socket()
+        if not kind.reads_on:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, STALLED_BUFFER)
+        plain.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(plain, (door.host, door.port))
+        reader, writer = await asyncio.open_connection(
+            sock=plain, ssl=context, server_hostname=door.host
+        )
+        writer.write(f"{kind.method} {kind.target} HTTP/1.1\r\nHost: {door.host}\r\n\r\n".encode())
+    else:
+        reader, writer = await opened(door, context, kind.target)
+    await reader.readuntil(kind.first)
+
+    async def drop() -> None:
+        while await reader.read(64 * 1024):
+            pass
+
+    # A reader that nobody reads from stops its transport by itself.
+    dropping = asyncio.ensure_future(drop()) if kind.reads_on else None
+    try:
+        yield
+    finally:
+        if dropping is not None:
+            dropping.cancel()
+        writer.transport.abort()
