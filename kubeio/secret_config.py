@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 from kubeio import config
 from kubeio.endpoint import NO_SERVER, Endpoint
 from kubeio.errors import CredentialsProblem
+from tenancy import addresses
+from tenancy.addresses import Address
 
 KUBECONFIGS = ("kubeconfig", "config")
 """Keys under which a kubeconfig is looked for."""
@@ -25,8 +27,6 @@ MAX_BYTES = 64 * 1024
 MAX_URL = 2048
 
 _PRINTED = re.compile(r"[\x21-\x7e]+")
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class LocalAddressProblem(CredentialsProblem):
@@ -79,21 +79,7 @@ def local_problem(host: str) -> str:
     if address is None:
         is_local = host.lower().rstrip(".").rpartition(".")[2] == "localhost"
         return "is the machine itself" if is_local else ""
-    return local_address_problem(address)
-
-
-def local_address_problem(address: Address) -> str:
-    """Return the same for an address."""
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None:
-        address = mapped
-    if address.is_loopback:
-        return "is a loopback address: to each machine it is that machine itself"
-    if address.is_link_local:
-        return "is a link-local address: it means something else on each network"
-    if address.is_unspecified or address.is_multicast:
-        return "is no address of a single machine"
-    return ""
+    return addresses.local_problem(address)
 
 
 def _of_parts(
