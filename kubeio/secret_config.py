@@ -6,9 +6,11 @@ started, nothing is taken that is not spelled out here, and no message quotes a 
 key.
 """
 
+import contextlib
 import ipaddress
 import re
 import socket
+import ssl
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -22,6 +24,8 @@ KUBECONFIGS = ("kubeconfig", "config")
 """Keys under which a kubeconfig is looked for."""
 AUTHORITIES = ("ca.crt", "ca")
 SERVER, TOKEN = "server", "token"
+KUBELET_AUTHORITIES = "kubelet-ca.crt"
+"""Who vouches for the cluster's kubelets, when that is not who vouches for its API server."""
 MAX_BYTES = 64 * 1024
 """Of an authority, of a token; real ones have a few thousand."""
 MAX_URL = 2048
@@ -71,6 +75,16 @@ def endpoint(
             " does not know who asks"
         )
     return made
+
+
+def authorities_problem(pem: bytes) -> str:
+    """Return why bytes are no authorities to know a server by, half a sentence; empty: they are."""
+    if len(pem) > MAX_BYTES:
+        return f"has more than {MAX_BYTES} bytes"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with contextlib.suppress(ssl.SSLError, ValueError):
+        context.load_verify_locations(cadata=pem.decode("ascii"))
+    return "" if context.cert_store_stats()["x509"] else "holds no certificates in PEM"
 
 
 def local_problem(host: str) -> str:
