@@ -93,8 +93,10 @@ class FakeKubelet:
     lists_status: bytes = b"200 OK"
     lists: bytes = b"GET /pods "
     """How a request for the list of pods begins."""
-    named: str = "127.0.0.1"
-    """What its certificate names."""
+    host: str = "127.0.0.1"
+    """Where it listens."""
+    named: str = ""
+    """What its certificate names; empty: that."""
 
     @property
     def asked(self) -> list[bytes]:
@@ -126,7 +128,8 @@ class FakeKubelet:
     @contextlib.contextmanager
     def running(self, authority: trustme.CA) -> Iterator["FakeKubelet"]:
         """Listen."""
-        with wires.serving(wires.server_context(authority, self.named), self.behave) as (port, _):
+        context = wires.server_context(authority, self.named or self.host)
+        with wires.serving(context, self.behave, self.host) as (port, _):
             self.port = port
             yield self
 
