@@ -89,3 +89,7 @@ def test_the_agent_of_a_target_shows_which_way_it_goes(tmp_path, upstream, shown
     (family,) = metrics._UPSTREAM.collect()
     (sample,) = family.samples
     assert (sample.labels, sample.value) == ({"mode": shown, "reason": "configured"}, 1)
+    assert isinstance(found, ways.TargetWay)
+    straight = found.upstream._kubelets
+    read = [] if straight is None else [straight._authorities.path.name, straight._token.path.name]
+    assert read == (["kubelet-ca.crt", "token"] if shown == "kubelet" else [])
