@@ -6,27 +6,31 @@ started, nothing is taken that is not spelled out here, and no message quotes a 
 key.
 """
 
+import contextlib
 import ipaddress
 import re
 import socket
+import ssl
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from kubeio import config
 from kubeio.endpoint import NO_SERVER, Endpoint
 from kubeio.errors import CredentialsProblem
+from tenancy import addresses
+from tenancy.addresses import Address
 
 KUBECONFIGS = ("kubeconfig", "config")
 """Keys under which a kubeconfig is looked for."""
 AUTHORITIES = ("ca.crt", "ca")
 SERVER, TOKEN = "server", "token"
+KUBELET_AUTHORITIES = "kubelet-ca.crt"
+"""Who vouches for the cluster's kubelets, when that is not who vouches for its API server."""
 MAX_BYTES = 64 * 1024
 """Of an authority, of a token; real ones have a few thousand."""
 MAX_URL = 2048
 
 _PRINTED = re.compile(r"[\x21-\x7e]+")
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class LocalAddressProblem(CredentialsProblem):
@@ -73,27 +77,23 @@ def endpoint(
     return made
 
 
+def authorities_problem(pem: bytes) -> str:
+    """Return why bytes are no authorities to know a server by, half a sentence; empty: they are."""
+    if len(pem) > MAX_BYTES:
+        return f"has more than {MAX_BYTES} bytes"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with contextlib.suppress(ssl.SSLError, ValueError):
+        context.load_verify_locations(cadata=pem.decode("ascii"))
+    return "" if context.cert_store_stats()["x509"] else "holds no certificates in PEM"
+
+
 def local_problem(host: str) -> str:
     """Return why a host name or address cannot be meant for another machine; empty: it can."""
     address = _address(host)
     if address is None:
         is_local = host.lower().rstrip(".").rpartition(".")[2] == "localhost"
         return "is the machine itself" if is_local else ""
-    return local_address_problem(address)
-
-
-def local_address_problem(address: Address) -> str:
-    """Return the same for an address."""
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None:
-        address = mapped
-    if address.is_loopback:
-        return "is a loopback address: to each machine it is that machine itself"
-    if address.is_link_local:
-        return "is a link-local address: it means something else on each network"
-    if address.is_unspecified or address.is_multicast:
-        return "is no address of a single machine"
-    return ""
+    return addresses.local_problem(address)
 
 
 def _of_parts(

@@ -9,13 +9,14 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 
 from clusterversions import catalog
 from kubectl_vc.problems import CliProblem
-from kubeio import Object
+from kubeio import Object, secret_config
 from kubeio.documents import to_yaml
 from tenancy import marks, names
 from tenancy.resources import (
@@ -29,7 +30,7 @@ from tenancy.resources import (
     SUPER_CLUSTERS,
     Resource,
 )
-from tenancy.super_clusters import HOME, Effect, accounts_namespace
+from tenancy.super_clusters import HOME, Effect, Mode, accounts_namespace
 
 ACCOUNT = marks.SYNCER
 AGENT_ACCOUNT = marks.AGENT
@@ -48,6 +49,8 @@ class There:
 
     home: str
     """UID of the home cluster's kube-system."""
+    mode: Mode = "apiserver"
+    """How its agent goes, on which that one's rights hang."""
 
     @property
     def namespace(self) -> str:
@@ -67,7 +70,7 @@ class There:
     def objects(self, *, lasting: bool) -> list[tuple[Resource, Object]]:
         """Return all of it in the order of making; `lasting`: with a token that does not end."""
         role = yaml.safe_load(catalog.target_role())["rules"]
-        agent_role = yaml.safe_load(catalog.target_agent_role())["rules"]
+        agent_role = yaml.safe_load(catalog.target_agent_role(self.mode))["rules"]
         tokens = {
             "apiGroups": [""],
             "resources": ["serviceaccounts/token"],
@@ -139,15 +142,26 @@ def secret(name: str, namespace: str, content: bytes) -> Object:
     }
 
 
+def kubelet_secret(name: str, namespace: str, pem: bytes) -> Object:
+    """Return what the same Secret has of kubelets; written apart, it stays when all is renewed."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": secret_name(name), "namespace": namespace},
+        "data": {secret_config.KUBELET_AUTHORITIES: base64.b64encode(pem).decode()},
+    }
+
+
 def super_cluster(
     name: str,
     *,
+    mode: Mode,
     labels: Mapping[str, str],
     taints: Iterable[Mapping[str, str]],
     resolvers: Iterable[str],
 ) -> Object:
     """Return the SuperCluster of a target."""
-    spec: dict[str, Any] = {"secretRef": {"name": secret_name(name), "key": KEY}}
+    spec: dict[str, Any] = {"secretRef": {"name": secret_name(name), "key": KEY}, "mode": mode}
     if labels:
         spec["labels"] = dict(labels)
     if found := [dict(taint) for taint in taints]:
@@ -211,6 +225,17 @@ def resolvers(given: Iterable[str]) -> list[str]:
         except ValueError:
             raise CliProblem(f"--resolver {text!r} is not an IP address") from None
     return list(given)
+
+
+def kubelet_authorities(path: Path) -> bytes:
+    """Read `--kubelet-ca FILE`. Raises CliProblem."""
+    try:
+        pem = path.read_bytes()
+    except OSError as problem:
+        raise CliProblem(f"--kubelet-ca {path} cannot be read: {problem.strerror}") from problem
+    if trouble := secret_config.authorities_problem(pem):
+        raise CliProblem(f"--kubelet-ca {path} {trouble}")
+    return pem
 
 
 def taints(given: Iterable[str]) -> list[dict[str, str]]:

@@ -5,6 +5,7 @@ Hazard: what one of them leaves behind the next one finds; each sets what the te
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -13,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.node import objects
 from tests.node.conftest import SuperCluster
 from tests.node.kubectl import Kubectl, until
+from tests.support.forwards import forwarded, read_from
 from tests.support.names import fresh_name
+from tests.testbed import pki
 from tests.testbed.cluster import REPOSITORY, Cluster
 from tests.testbed.progress import Progress
 from tests.walks import run
@@ -165,6 +169,100 @@ def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(walker: Wa
     assert (done.code, done.out) == (3, "one\ntwo\n"), done.err
     done = tenant.terminal(f"kubectl exec -it talker -n {space} -- tty")
     assert (done.code, "/dev/" in done.out) == (0, True), done
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joiner:
+    """Who joins the other cluster again, in one mode or the other."""
+
+    walker: Walker
+
+    def join(self, mode: str, *words: str) -> None:
+        """Join, and wait until the mode is served."""
+        home, there = self.walker.home, self.walker.kubectl(FAR)
+        field = "jsonpath={.spec.clusterIP}"
+        resolver = there.run("-n", "kube-system", "get", "service", "kube-dns", "-o", field)
+        file = str(self.walker.folder / f"{FAR}.kubeconfig")
+        join = ("vc", "target", "join", FAR, "--target-kubeconfig", file, "--resolver", resolver)
+        home.run(*join, "--mode", mode, *words)
+
+        def is_served() -> bool:
+            said = self.said()
+            assert f"(mode {mode})" in said, said
+            return True
+
+        until(is_served, f"mode {mode}", 120)
+
+    def said(self) -> str:
+        """Return what AgentReady says."""
+        status = self.walker.home.get("supercluster", FAR)["status"]
+        (found,) = (each for each in status["conditions"] if each["type"] == "AgentReady")
+        return f"{found['status']} {found['reason']}: {found['message']}"
+
+    def may(self, verb: str, what: str) -> bool:
+        """Tell whether the agent's account may do something in the other cluster."""
+        there = self.walker.kubectl(FAR)
+        (space,) = (
+            each for each in there.names("namespaces") if each.startswith("virtual-cluster-")
+        )
+        account = f"system:serviceaccount:{space}:vn-agent"
+        return there.call("auth", "can-i", verb, what, "-A", f"--as={account}").code == 0
+
+
+@pytest.fixture
+def joiner(walker: Walker) -> Iterator[Joiner]:
+    """One who leaves the mode as it was."""
+    found = Joiner(walker=walker)
+    yield found
+    found.join("apiserver")
+
+
+def test_in_mode_agent_streams_go_straight_to_the_kubelets_there(
+    walker: Walker, space: str, joiner: Joiner, tmp_path: Path
+):
+    """A0-17, A0-18: to a kubelet that verifies, and to no other; then by the API server again."""
+    tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
+    script = "head -c 3000 /dev/urandom | base64; exec nc -lk -p 8080 -e echo hi there"
+    tenant.apply(objects.pod("talker", script, namespace=space))
+    tenant.run("wait", "--for=condition=Ready", "pod/talker", "-n", space, "--timeout=60s")
+    (twin,) = there.items("pods", "-A", "-l", f"app=talker,tenancy.x-k8s.io/namespace={space}")
+    below = there.run("logs", "talker", "-n", twin["metadata"]["namespace"])
+    assert len(below) > 4000
+
+    def streams_are_whole() -> None:
+        until(lambda: tenant.call("logs", "talker", "-n", space).out == below, "the log")
+        words = ("exec", "-i", "talker", "-n", space, "--", "sh", "-c", "cat; exit 3")
+        done = tenant.call(*words, stdin="one\ntwo\n")
+        assert (done.code, done.out) == (3, "one\ntwo\n"), done.err
+        with forwarded(tenant, "talker", 8080, namespace=space) as port:
+            assert until(lambda: read_from(port), "the container's answer") == b"hi there\n"
+
+    assert (joiner.may("create", "pods/exec"), joiner.may("get", "nodes/proxy")) == (True, False)
+    stranger, kubelets = tmp_path / "stranger.crt", tmp_path / "kubelets.crt"
+    stranger.write_bytes(pki.make_authority("nobody").pem)
+    kubelets.write_bytes(authority_of(walker.far))
+    joiner.join("agent", "--kubelet-ca", str(stranger))
+    assert (joiner.may("create", "pods/exec"), joiner.may("get", "nodes/proxy")) == (False, True)
+    told = until(
+        lambda: [
+            line
+            for line in tenant.call("logs", "talker", "-n", space).err.splitlines()
+            if "of the pod's node" in line
+        ],
+        "the refusal of a kubelet that nobody vouches for",
+    )
+    assert "the certificate of the kubelet of the pod's node does not verify" in told[0]
+    joiner.join("agent", "--kubelet-ca", str(kubelets))
+    streams_are_whole()
+    assert "straight from its kubelets (mode agent)" in joiner.said()
+    joiner.join("apiserver")
+    streams_are_whole()
+
+
+def authority_of(cluster: Cluster) -> bytes:
+    """Return who signed the API server of a cluster; its first node's kubelet is signed by it."""
+    found = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]
+    return base64.b64decode(found["certificate-authority-data"])
 
 
 def test_a_job_runs_on_another_cluster(walker: Walker):

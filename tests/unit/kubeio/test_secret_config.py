@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+import trustme
 import yaml
 
 from kubeio import secret_config
@@ -158,3 +159,12 @@ def test_a_surrogate_in_a_url_is_a_sentence():
     escaped = kubeconfig().replace(SERVER.encode(), b'"https://\\uD800:1"')
     with pytest.raises(CredentialsProblem):
         endpoint({"config": escaped})
+
+
+def test_authorities_are_certificates_and_not_more_than_somebody_reads():
+    pem = trustme.CA().cert_pem.bytes()
+    assert secret_config.authorities_problem(pem + pem) == ""
+    key = b"-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n"
+    for nothing in (b"", b"  \n", b"\xff\xfe", key, b"-----BEGIN CERTIFICATE-----\nx\n"):
+        assert "no certificates" in secret_config.authorities_problem(nothing)
+    assert "more than" in secret_config.authorities_problem(pem * 200)
