@@ -1,22 +1,17 @@
 """What ends while streams are open, and what of them is left: nothing."""
 
 import json
-import random
-import time
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.node import objects
-from tests.node.agent.conftest import LEGS, SPDY, WEBSOCKET, take_leg
-from tests.node.agent.rig import LISTS, Rig
+from tests.node.agent.conftest import LEGS, WEBSOCKET
+from tests.node.agent.rig import Rig
 from tests.node.kubectl import until
 from tests.testbed.cluster import Cluster
-from vnagent.peer import WARM_SECONDS
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node]
 
@@ -32,8 +27,6 @@ done
 """Some 11 kB a second for twenty seconds."""
 ROTATING = {"containerLogMaxSize": "10Ki", "containerLogMonitorInterval": "3s"}
 """A log is renamed whenever it is looked at."""
-CUTS, CUTS_AT_ONCE, CUT_SECONDS = 100, 8, 1.5
-CUT_SEED, CUT_MARK = 20261123, "cut-number-"
 TICKER = "trap 'exit 0' TERM; i=0; while :; do i=$((i + 1)); echo tick $i; sleep 0.1; done"
 
 
@@ -43,11 +36,6 @@ def kubelet(cluster: Cluster) -> Iterator[str]:
     yield KUBELET
     cluster.start(KUBELET)
     cluster.wait_until_ready()
-
-
-def descriptors(rig: Rig) -> int:
-    """Count what the agent has open."""
-    return len(list(Path(f"/proc/{rig.agent.pid}/fd").iterdir()))
 
 
 def lives(rig: Rig, *names: str) -> dict[str, list[tuple[str, int]]]:
@@ -77,7 +65,7 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet,
     kubectl.run("logs", "clock", "--tail=1")
     kubectl.run("exec", "tool", "--", "true")  # connections made ahead are open from here on
     until(lambda: len(rig.audit()) > known + 1, "both are written down")
-    known, before, running = len(rig.audit()), descriptors(rig), lives(rig, "clock", *pods)
+    known, before, running = len(rig.audit()), rig.descriptors(), lives(rig, "clock", *pods)
     with (
         kubectl.running("logs", "-f", "clock") as log,
         kubectl.running("exec", "-i", "tool", "--", "cat") as command,
@@ -101,45 +89,8 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet,
         "exec works again",
     )
     assert kubectl.run("logs", "clock", "--tail=1").startswith("tick")
-    until(lambda: descriptors(rig) <= before, "the agent holds no more than before", 120)
+    until(lambda: rig.descriptors() <= before, "the agent holds no more than before", 120)
     assert lives(rig, "clock", *pods) == running
-
-
-def test_streams_that_are_cut_leave_nothing(rig, pods, monkeypatch):
-    """REL-86: at any moment: no process in the container, no stream, nothing open in the agent."""
-    kubectl = rig.tenant.kubectl
-    until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
-    before, known = at_rest(rig), len(rig.audit())
-    chance = random.Random(CUT_SEED)  # noqa: S311 - not a secret
-    moments = [chance.uniform(0.0, CUT_SECONDS) for _ in range(CUTS)]
-
-    def cut(number: int) -> None:
-        """Begin a command that ends with its input, and kill its kubectl at some moment."""
-        command = ("exec", "-i", "tool", "--", "sh", "-c", f"cat; : {CUT_MARK}{number}")
-        with kubectl.running(*command):
-            time.sleep(moments[number])
-
-    def left() -> list[str]:
-        told = kubectl.run("exec", "tool", "--", "sh", "-c", LISTS)
-        return [line for line in told.splitlines() if CUT_MARK in line]
-
-    for leg in (WEBSOCKET, SPDY):
-        take_leg(rig, (leg, "true"), monkeypatch)
-        with ThreadPoolExecutor(CUTS_AT_ONCE) as pool:
-            list(pool.map(cut, range(CUTS)))
-    until(lambda: rig.metric("vc_agent_open_streams") == 0, "all streams have ended", 120)
-    reached = [line for line in rig.audit()[known:] if line["verb"] == "exec"]
-    spoken = Counter(line["protocol"] for line in reached)
-    assert min(spoken["websocket"], spoken["SPDY/3.1"]) > CUTS // 4, "too few have come so far"
-    assert "kubelet_lost" not in {line["result"] for line in reached}, "it was the caller who left"
-    until(lambda: not left(), "no process is left in the container", 120)
-    assert at_rest(rig) <= before
-
-
-def at_rest(rig: Rig) -> int:
-    """Return what the agent has open once the connections that it makes ahead are dropped."""
-    time.sleep(WARM_SECONDS + 5)
-    return descriptors(rig)
 
 
 @pytest.fixture
