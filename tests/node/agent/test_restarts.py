@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.thorough, pytest.mark.node]
 
 KUBELET = "node-1/kubelet"
 RUNTIME = "node-1/containerd"
+ENDED_SECONDS = 5
+"""A few milliseconds would do: the kernel closes what the kubelet had open."""
 LINES, TOGETHER = 4000, 20
 COUNTER = f"""
 i=0
@@ -74,12 +76,12 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet,
         assert command.stdout.readline() == "hello\n"
         assert log.stdout.readline().startswith("tick")
         until(lambda: rig.metric("vc_agent_open_streams") == 2, "both are open")
-        cluster.stop(kubelet)
-        log.communicate(timeout=60)
-        _, told = command.communicate(timeout=60)
+        cluster.stop(kubelet)  # returns when its process is gone
+        until(lambda: rig.metric("vc_agent_open_streams") == 0, "both have ended", ENDED_SECONDS)
+        log.communicate(timeout=ENDED_SECONDS)
+        _, told = command.communicate(timeout=ENDED_SECONDS)
         if leg[0] == WEBSOCKET:
             assert (command.returncode, "unexpected EOF" in told) == (1, True), told
-    until(lambda: rig.metric("vc_agent_open_streams") == 0, "both have ended")
     ended = {line["verb"]: line["result"] for line in rig.audit()[known:]}
     assert ended == {"logs": "kubelet_lost", "exec": "kubelet_lost"}
     assert "the node's kubelet cannot be reached" in kubectl.call("logs", "clock").err
