@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rows import carried, page, results, table
+from tests.rows import calls, carried, page, results, table
 from tests.rows.carried import Shown
 from tests.rows.page import OFFLOAD, RELIABILITY, Page
 from tests.rows.results import Recording
@@ -172,3 +172,27 @@ def test_a_section_is_put_where_it_stood_and_others_stay():
     assert sections.get(text, "C") == "four\n\n### part"
     assert sections.get(text, "D") == ""
     assert sections.put(text, "B", "two") == text
+
+
+def test_each_call_of_kubectl_is_a_test_that_there_is():
+    sources = "".join(file.read_text() for file in (carried.TESTS / "node").rglob("test_*.py"))
+    named = [name for names in calls.CALLS.values() for name in names]
+    assert [name for name in named if f"def {name}(" not in sources] == []
+
+
+def test_calls_are_counted_by_kubectl_and_kubelet():
+    cases = [
+        ("tests.node.agent.test_streams", "test_exec_gives_the_exit_code[1.36-leg0-0]", ""),
+        ("tests.node.agent.test_streams", "test_exec_gives_the_exit_code[1.36-leg0-1]", ""),
+        ("tests.node.agent.test_upstream", "test_exec_gives_the_exit_code[1.36-leg0-0]", ""),
+        ("tests.node.agent.test_upstream", "test_exec_gives_the_exit_code[1.36-leg0-1]", "failure"),
+        ("tests.node.agent.test_streams", "test_exec_gives_the_exit_code[1.34-leg0-0]", "skipped"),
+    ]
+    told = "".join(
+        f'<testcase classname="{module}" name="{name}">{f"<{end}/>" if end else ""}</testcase>'
+        for module, name, end in cases
+    )
+    found = calls.counted([f"<testsuites>{told}</testsuites>"])
+    (line,) = [line for line in calls.render(found, "abc").splitlines() if "exit codes" in line]
+    cells = [cell.strip() for cell in line.split("|")[2:-1]]
+    assert cells == ["2 passed", "not run", "not run", "**1 of 2 failed**", "not run", "not run"]

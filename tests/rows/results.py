@@ -64,16 +64,18 @@ def _dates(text: str) -> Iterator[str]:
 def in_report(text: str) -> Mapping[str, Result]:
     """Return the results in a JUnit report; a test fails when any of its parameters does."""
     found: dict[str, Result] = {}
-    for test, is_well in _cases(text):
+    for module, name, is_well in each_case(text):
+        test = f"{module} {name.partition('[')[0]}"
         found[test] = "passed" if is_well and found.get(test) != "failed" else "failed"
     return found
 
 
-def _cases(text: str) -> Iterator[tuple[str, bool]]:
+def each_case(text: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield module, name with its parameters, and whether it was well, of all that were run."""
     root = ET.fromstring(text)  # noqa: S314 - our own test run wrote it
     for case in root.iter("testcase"):
         if case.find("skipped") is not None:
             continue
         module = case.get("classname", "").removeprefix("tests.").replace(".", "/")
-        name = case.get("name", "").partition("[")[0]
-        yield f"{module}.py {name}", case.find("failure") is None and case.find("error") is None
+        is_well = case.find("failure") is None and case.find("error") is None
+        yield f"{module}.py", case.get("name", ""), is_well
