@@ -22,9 +22,9 @@ which carry the ids of the rows that they show; do not edit. {summary}
 
 Found = Mapping[str, Sequence[Shown]]
 _RESULTS = """\
-A priority is P0 where the row is of what this project set out to do with a second cluster; of the rest, and of
-what it puts off, the table of other projects' features decides (P1 where that does not name it either). Results were recorded at
-commit {commit} on {date}.
+A priority is P0 where the row is of what this project set out to do with a second cluster; of the
+rest, and of what it puts off, the table of other projects' features decides (P1 where that does not
+name it either). Results were recorded at commit {commit} on {date}.
 """
 
 
