@@ -23,7 +23,7 @@ from vnagent.peer import WARM_SECONDS
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
 CUTS = int(os.environ.get("CUTS", "200"))
-"""In all, half of them on each leg; five thousand take four minutes on two cores."""
+"""In all, half of them on each leg; by what 600 took, 5,000 would take some four minutes."""
 AT_ONCE, MOST_SECONDS = 16, 1.0
 LEFT_SECONDS = 120
 SEED, MARK = 20261125, "cut-number-"
