@@ -44,7 +44,7 @@ def measure(folder: Path, count: int, say: Callable[[str], None]) -> list[Figure
 
 
 async def _followed(plane: ControlPlane, folder: Path, number: int) -> Figures:
-    async with Client(plane.endpoint) as admin, _pair(plane, folder, admin) as pair:
+    async with Client(plane.endpoint) as admin, _pair(plane, folder, admin, number) as pair:
         holder, standby = await pair.settled()
         marked = pair.mark()
         made = [_declared(admin, f"bench-{number}-{each}") for each in range(_CLUSTERS)]
@@ -63,9 +63,13 @@ async def _followed(plane: ControlPlane, folder: Path, number: int) -> Figures:
 
 
 @contextlib.asynccontextmanager
-async def _pair(plane: ControlPlane, folder: Path, admin: Client) -> AsyncIterator[Pair]:
+async def _pair(
+    plane: ControlPlane, folder: Path, admin: Client, number: int
+) -> AsyncIterator[Pair]:
     kubeconfig = plane.kubeconfig(USER, group="")
-    one, two = (Replica("vcmanager", name, folder, kubeconfig, _WORDS) for name in ("one", "two"))
+    # Names of their own: a Lease that an earlier pair left behind must not be taken for this one's.
+    names = (f"{number}-one", f"{number}-two")
+    one, two = (Replica("vcmanager", name, folder, kubeconfig, _WORDS) for name in names)
     lease = (NAMESPACE, marks.MANAGER)
     pair = Pair((one, two), client=admin, lease=lease, agent=USER_AGENT, planes=(plane,))
     try:

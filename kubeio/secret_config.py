@@ -6,7 +6,6 @@ started, nothing is taken that is not spelled out here, and no message quotes a 
 key.
 """
 
-import contextlib
 import ipaddress
 import re
 import socket
@@ -68,7 +67,7 @@ def endpoint(
         raise CredentialsProblem(f"the Secret has no key {keys}{others}; it has {_named(data)}")
     else:
         made = _of_parts(data, name=name, server=server, tls_server_name=tls_server_name)
-    _check_server(made.server)
+    check_server(made.server)
     if not (made.token or made.client_cert):
         raise CredentialsProblem(
             "the kubeconfig has neither a token nor a client certificate; without one the cluster"
@@ -81,9 +80,13 @@ def authorities_problem(pem: bytes) -> str:
     """Return why bytes are no authorities to know a server by, half a sentence; empty: they are."""
     if len(pem) > MAX_BYTES:
         return f"has more than {MAX_BYTES} bytes"
+    if b"PRIVATE KEY" in pem:
+        return "holds a private key, which belongs nowhere but to the authority itself"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    with contextlib.suppress(ssl.SSLError, ValueError):
+    try:  # all of them, as whoever trusts them takes all or none
         context.load_verify_locations(cadata=pem.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        return "holds no certificates in PEM, or one that cannot be read"
     return "" if context.cert_store_stats()["x509"] else "holds no certificates in PEM"
 
 
@@ -131,7 +134,8 @@ def _text(data: Mapping[str, bytes], key: str) -> str:
         raise CredentialsProblem(f"{key} is no plain text; write it anew") from problem
 
 
-def _check_server(server: str) -> None:
+def check_server(server: str) -> None:
+    """Refuse what is no URL of another machine's API server. Raises CredentialsProblem."""
     is_plain = len(server) <= MAX_URL and _PRINTED.fullmatch(server) is not None
     try:
         url = urlsplit(server) if is_plain else None

@@ -124,7 +124,7 @@ class TargetWay:
         show_upstream(told.mode, Why.CONFIGURED)
 
     def changed(self, file: WatchedFile) -> None:
-        """Do nothing: each call takes both as they are."""
+        """Do nothing: each call takes all of them as they are."""
 
     def jobs(self) -> Sequence[Coroutine[Any, Any, None]]:
         """Need nothing."""

@@ -87,6 +87,9 @@ async def run(
         if dry_run:
             terminal.say(_described(plan, wish, shown))
             return
+        await connection.super_client.apply(  # what is refused here leaves nothing there
+            SUPER_CLUSTERS, _super_cluster(plan, wish), field_manager=AGENT, dry_run=True
+        )
         with in_target():
             token = await _make_account(there, plan, wish, terminal)
         content = manifests.kubeconfig(
@@ -140,6 +143,7 @@ def _as_seen_from_here(endpoint: Endpoint, wish: Wish) -> Endpoint:
             " --server, for example https://10.0.0.5:6443, or on kind"
             " https://NAME-control-plane:6443"
         )
+    secret_config.check_server(server)
     if not endpoint.ca:
         raise CliProblem(
             "the other cluster's kubeconfig names no certificate authority; put it into"

@@ -40,6 +40,9 @@ TOKEN_SECRET = f"{ACCOUNT}-token"
 KEY = "kubeconfig"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "kubectl-vc"}
 _TAINT = re.compile(r"([^=:]+)(?:=([^:]*))?:(\w+)")
+MAX_NAME = 56
+"""The node that stands for it is called target-NAME, and a label has that name."""
+MAX_RESOLVERS = 3
 _SHORT = 8  # digits of a UID: they tell a handful of clusters apart
 
 
@@ -201,8 +204,9 @@ def checked_name(name: str, *, home: str = "choose another one") -> str:
     """
     if name == HOME:
         raise CliProblem(f"{HOME} is the name of the cluster of the components themselves; {home}")
-    if not names.is_dns_label(name):
-        raise CliProblem(f"{name!r} is no name for a SuperCluster; use {names.LABEL_RULE}")
+    if not names.is_dns_label(name) or len(name) > MAX_NAME:
+        rule = names.LABEL_RULE.replace(str(names.MAX_LABEL), str(MAX_NAME))
+        raise CliProblem(f"{name!r} is no name for a SuperCluster; use {rule}")
     return name
 
 
@@ -219,12 +223,21 @@ def labels(given: Iterable[str]) -> dict[str, str]:
 
 def resolvers(given: Iterable[str]) -> list[str]:
     """Read `--resolver ADDRESS`. Raises CliProblem."""
-    for text in given:
+    found = list(given)
+    for text in found:
         try:
             ipaddress.ip_address(text)
         except ValueError:
             raise CliProblem(f"--resolver {text!r} is not an IP address") from None
-    return list(given)
+        if "%" in text:
+            raise CliProblem(
+                f"--resolver {text!r} names an interface, which means nothing elsewhere"
+            )
+    if len(found) > MAX_RESOLVERS:
+        raise CliProblem(
+            f"--resolver is given {len(found)} times; a pod has {MAX_RESOLVERS} at most"
+        )
+    return found
 
 
 def kubelet_authorities(path: Path) -> bytes:

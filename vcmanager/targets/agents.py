@@ -206,7 +206,10 @@ def _unknown(servers: Servers) -> Said | None:
         )
         return Said("False", "NoAuthority", text)
     if servers.kubelets and (what := secret_config.authorities_problem(servers.kubelets)):
-        text = f"{secret_config.KUBELET_AUTHORITIES} in the Secret {what}; correct it; {_REMEDY}"
+        text = (
+            f"what vouches for kubelets ({secret_config.KUBELET_AUTHORITIES} in the Secret, or else"
+            f" the API server's authority) {what}; correct it; {_REMEDY}"
+        )
         return Said("False", "NoKubeletAuthority", text)
     return None
 

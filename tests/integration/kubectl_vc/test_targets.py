@@ -248,6 +248,12 @@ async def test_a_cluster_that_only_this_machine_reaches_is_refused_before_anythi
     assert not await is_there(two.there, CLUSTER_ROLES, "virtual-cluster:target:none")
 
 
+async def test_what_is_refused_here_leaves_nothing_there(two: Two):
+    done = await two.join("--label", "a b=c")
+    assert (done.code, "that nodes can have" in done.err) == (1, True)
+    assert not await is_there(two.there, CLUSTER_ROLES, two.plan.role)
+
+
 async def test_the_home_cluster_does_not_join_itself(two: Two):
     done = await two.desk.run(
         *("target", "join", two.name, "--target-kubeconfig", "super", "--server", SERVER)

@@ -110,7 +110,7 @@ def test_bad_input_ends_with_1_before_any_server_is_asked(stdin, told, monkeypat
         (("home",), "home is the name of the cluster of the components themselves"),
         (("home",), "themselves; choose another one"),
         (("No_Name",), "is no name for a SuperCluster"),
-        (("x-",), "'x-' is no name for a SuperCluster; use at most 63"),
+        (("x-",), "'x-' is no name for a SuperCluster; use at most 56"),
         (("x-",), "beginning and ending with a letter or digit"),
         (("c2", "--label", "x"), "--label 'x' is not KEY=VALUE"),
         (("c2", "--taint", "x"), "is not KEY[=VALUE]:EFFECT with one of NoSchedule"),

@@ -83,6 +83,12 @@ def test_an_authority_of_kubelets_that_nobody_asks_is_refused(known):
     assert join._mode(known, asked) == "agent"
 
 
+def test_a_name_leaves_room_for_what_its_node_is_called():
+    assert manifests.checked_name("x" * 56)
+    with pytest.raises(CliProblem, match="at most 56"):
+        manifests.checked_name("x" * 57)
+
+
 def test_the_agents_account_has_the_agents_rights_alone():
     """Logs and streams; and vc-manager may make tokens for that account and for no other."""
     made = PLAN.objects(lasting=False)
@@ -154,6 +160,10 @@ def test_the_super_cluster_is_one_that_can_be_read():
 def test_a_resolver_is_an_address_and_the_doctor_tells_where_there_is_none():
     with pytest.raises(CliProblem, match="is not an IP address"):
         manifests.resolvers(["dns.example.com"])
+    with pytest.raises(CliProblem, match="names an interface"):
+        manifests.resolvers(["fe80::1%eth0"])
+    with pytest.raises(CliProblem, match="3 at most"):
+        manifests.resolvers([f"10.0.0.{number}" for number in range(4)])
     found = body(Ready="True")
     (note,) = [each for each in doctor.findings(found) if each.check == "Resolver"]
     assert (note.result, "--resolver" in note.message) == ("note", True)

@@ -90,6 +90,12 @@ def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
     ]
 
 
+def test_a_taint_that_is_declared_stands_once_also_when_the_target_is_away():
+    declared = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute", value="x")
+    shut = target_nodes.node("c2", "r1", LABELS, [declared], shut=True)
+    assert [taint["key"] for taint in shut["spec"]["taints"]] == [declared.key]
+
+
 def test_its_status_is_what_its_ready_nodes_have_together():
     """A2-02."""
     nodes = [real("a"), real("b", cpu="1500m"), real("c", ready=False), real("d", shut=True)]
