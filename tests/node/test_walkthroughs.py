@@ -199,14 +199,19 @@ class Joiner:
         (found,) = (each for each in status["conditions"] if each["type"] == "AgentReady")
         return f"{found['status']} {found['reason']}: {found['message']}"
 
-    def may(self, verb: str, what: str) -> bool:
+    def may(self, verb: str, what: str, subresource: str) -> bool:
         """Tell whether the agent's account may do something in the other cluster."""
         there = self.walker.kubectl(FAR)
         (space,) = (
             each for each in there.names("namespaces") if each.startswith("virtual-cluster-")
         )
         account = f"system:serviceaccount:{space}:vn-agent"
-        return there.call("auth", "can-i", verb, what, "-A", f"--as={account}").code == 0
+        words = (verb, what, f"--subresource={subresource}", "-A", f"--as={account}")
+        return there.call("auth", "can-i", *words).code == 0
+
+    def rights(self) -> tuple[bool, bool]:
+        """Tell whether it may open streams at the API server, and at kubelets."""
+        return self.may("create", "pods", "exec"), self.may("get", "nodes", "proxy")
 
 
 @pytest.fixture
@@ -222,27 +227,34 @@ def test_in_mode_agent_streams_go_straight_to_the_kubelets_there(
 ):
     """A0-17, A0-18: to a kubelet that verifies, and to no other; then by the API server again."""
     tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
-    script = "head -c 3000 /dev/urandom | base64; exec nc -lk -p 8080 -e echo hi there"
-    tenant.apply(objects.pod("talker", script, namespace=space))
+    listener = "while :; do echo hi there | nc -l -p 8080; done"
+    tenant.apply(
+        objects.pod("talker", f"head -c 3000 /dev/urandom | base64; {listener}", namespace=space)
+    )
     tenant.run("wait", "--for=condition=Ready", "pod/talker", "-n", space, "--timeout=60s")
     (twin,) = there.items("pods", "-A", "-l", f"app=talker,tenancy.x-k8s.io/namespace={space}")
     below = there.run("logs", "talker", "-n", twin["metadata"]["namespace"])
     assert len(below) > 4000
 
+    def log_is_whole() -> bool:
+        done = tenant.call("logs", "talker", "-n", space)
+        assert done.code == 0, done.err
+        return done.out == below
+
     def streams_are_whole() -> None:
-        until(lambda: tenant.call("logs", "talker", "-n", space).out == below, "the log")
+        until(log_is_whole, "the log")
         words = ("exec", "-i", "talker", "-n", space, "--", "sh", "-c", "cat; exit 3")
         done = tenant.call(*words, stdin="one\ntwo\n")
         assert (done.code, done.out) == (3, "one\ntwo\n"), done.err
         with forwarded(tenant, "talker", 8080, namespace=space) as port:
             assert until(lambda: read_from(port), "the container's answer") == b"hi there\n"
 
-    assert (joiner.may("create", "pods/exec"), joiner.may("get", "nodes/proxy")) == (True, False)
+    assert joiner.rights() == (True, False)
     stranger, kubelets = tmp_path / "stranger.crt", tmp_path / "kubelets.crt"
     stranger.write_bytes(pki.make_authority("nobody").pem)
     kubelets.write_bytes(authority_of(walker.far))
     joiner.join("agent", "--kubelet-ca", str(stranger))
-    assert (joiner.may("create", "pods/exec"), joiner.may("get", "nodes/proxy")) == (False, True)
+    assert joiner.rights() == (False, True)
     told = until(
         lambda: [
             line
