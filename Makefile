@@ -20,7 +20,7 @@ WORKERS := $(shell echo $$(($$(nproc) + 1)))
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check format generate unit properties agent-properties integration node test thorough slow conformance mutants up demo down push bench bench-all clean
+.PHONY: help setup check static format generate unit properties agent-properties integration node test thorough slow conformance mutants up demo down push bench bench-all clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
@@ -47,11 +47,15 @@ push: .venv/ready ## push all images to a registry (IMAGES=REGISTRY/PREFIX)
 	@$(BIN)/python -m tests.testbed push --to '$(IMAGES)'
 
 check: .venv/ready ## format, lint, types, layers, unit and contract tests; under a minute
+	@$(MAKE) --no-print-directory static & static=$$!; \
+		$(PYTEST) -q -n $(WORKERS) --hypothesis-profile=quick tests/unit tests/contract \
+		$(call again,tests/unit tests/contract); wait $$static
+
+static: .venv/ready ## of these: format, lint, layers and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
-	@$(BIN)/mypy & types=$$!; $(PYTEST) -q -n $(WORKERS) --hypothesis-profile=quick tests/unit tests/contract \
-		$(call again,tests/unit tests/contract); wait $$types
+	@$(BIN)/mypy
 
 format: .venv/ready ## format and mend what the linter can
 	@$(BIN)/ruff format .
@@ -109,7 +113,7 @@ bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost
 	@$(BIN)/python -m bench.quiet
 	@$(BIN)/python -m bench.agent
 
-bench-all: .venv/ready ## every measurement that needs no installed cluster; 25 quiet minutes (SMALL=1: in miniature, to see that they work)
+bench-all: .venv/ready ## every measurement that needs no installed cluster; 60 quiet minutes (SMALL=1: in miniature, to see that they work)
 	@$(BIN)/python -m bench.everything $(if $(SMALL),--small) $(ARGS)
 
 clean: ## remove what the build left in this folder (not the cache)

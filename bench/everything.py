@@ -1,15 +1,19 @@
 """Every measurement that needs no installed cluster, one after the other, on a quiet machine.
 
-    python -m bench.everything [--minutes 25] [--only WORD ...] [--small]
+    python -m bench.everything [--minutes 60] [--only WORD ...] [--go-on] [--small]
 
+Five runs, or pairs, of what has a goal where a run is short, three where it takes minutes (`held`,
+`fairness`, `late`, `idle`), one of loads without a goal: 59 minutes by what the parts took before.
 What is most wanted comes first. No step is begun that would not be over in time, and one that takes
-longer than the time is ended; what was left out is told, and `--only` runs it. Each program writes
-its JSON and picture to `bench/results/`. `--small` runs all in miniature, to see that they work:
-its figures say nothing, and go to a folder of their own. Provisioning, rest and the node agent need
-an installed cluster and are in `make bench`.
+longer than the time is ended; what was left out is told, and `--only` runs it. `--go-on` passes by
+steps whose reports are there, of this commit and with as many runs. Each program writes its JSON
+and picture to `bench/results/`. `--small` runs all in miniature, to see that they work: its figures
+say nothing, and go to a folder of their own. Provisioning, rest and the node agent need an
+installed cluster and are in `make bench`.
 """
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -19,9 +23,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from bench import shipped
 from bench.rig import RESULTS, ROOT
 
+MINUTES = 60
+"""All steps together, on a quiet machine with two cores."""
 _PATIENCE = 30.0
 """Seconds in which a program that is ended stops what it has started."""
 
@@ -37,10 +45,27 @@ class Step:
     """The options in miniature."""
     seconds: float
     """What it should take on a quiet machine with two cores, by what its parts took before."""
+    reports: tuple[str, ...] = ()
+    """What it leaves, when it is not in miniature."""
+    runs: int = 1
+    """How many runs, or pairs, each of these has."""
 
     def command(self, *, small: bool) -> list[str]:
         """Return what to run."""
         return [sys.executable, "-m", self.module, *(self.small if small else self.words).split()]
+
+    def is_finished(self, folder: Path, commit: str) -> bool:
+        """Tell whether all that it leaves is there, of a commit; false without a commit."""
+        paths = [folder / f"{name}.json" for name in self.reports]
+        return bool(paths and commit) and all(
+            path.exists() and _is_of(json.loads(path.read_text()), commit, self.runs)
+            for path in paths
+        )
+
+
+def _is_of(report: Mapping[str, Any], commit: str, runs: int) -> bool:
+    counts = map(len, report.get("runs", {}).values())
+    return report.get("commit") == commit and max(counts, default=0) >= runs
 
 
 _SMALL = "--tenants 2 --pods 10 --nodes 2 --pairs 1 --rate 5 --seconds 3 --life 1 --objects 4"
@@ -48,45 +73,95 @@ STEPS = (
     Step(
         name="burst",
         module="bench.pods",
-        words="--profile burst --tenants 10 --pods 1000 --pairs 3",
-        small=f"--profile burst {_SMALL}",
-        seconds=360,
+        words="--profile burst --tenants 10 --pods 1000 --pairs 5"
+        " --ways direct,direct,replay,syncer",
+        small=f"--profile burst {_SMALL} --ways direct,direct,replay,syncer",
+        seconds=640,
+        reports=("pods-burst-bare",),
+        runs=5,
     ),
     Step(
         name="calm",
         module="bench.pods",
-        words="--profile steady --tenants 1 --on 1 --rate 10 --seconds 15 --pairs 1",
-        small=f"--profile steady {_SMALL}",
-        seconds=120,
-    ),
-    Step(
-        name="held",
-        module="bench.memory_api",
-        words="--profile held --tenants 100 --pods 10000 --seconds 30",
-        small="--profile held --tenants 2 --pods 20 --rest 1 --seconds 2",
-        seconds=270,
-    ),
-    Step(
-        name="fairness",
-        module="bench.memory_api",
-        words="--profile fairness --tenants 50",
-        small="--profile fairness --tenants 3 --greedy 1 --regular 2 --greedy-pods 10"
-        " --regular-pods 2",
-        seconds=75,
+        words="--profile steady --tenants 1 --on 1 --rate 10 --seconds 15 --pairs 5"
+        " --ways direct,syncer",
+        small=f"--profile steady {_SMALL} --ways direct,syncer",
+        seconds=320,
+        reports=("pods-steady-bare",),
+        runs=5,
     ),
     Step(
         name="lives",
         module="bench.memory_api",
-        words="--profile burst --tenants 4 --pods 1000 --repeat 3",
+        words="--profile burst --tenants 4 --pods 1000 --repeat 5",
         small="--profile burst --tenants 2 --pods 20 --repeat 2",
-        seconds=75,
+        seconds=125,
+        reports=("memory-burst-bare-4x1000",),
+        runs=5,
+    ),
+    Step(
+        name="held",
+        module="bench.memory_api",
+        words="--profile held --tenants 100 --pods 10000 --seconds 30 --repeat 3",
+        small="--profile held --tenants 2 --pods 20 --rest 1 --seconds 2 --churn-life 1",
+        seconds=900,
+        reports=("memory-held-bare-100x10000",),
+        runs=3,
+    ),
+    Step(
+        name="fairness",
+        module="bench.memory_api",
+        words="--profile fairness --tenants 50 --repeat 3",
+        small="--profile fairness --tenants 3 --greedy 1 --regular 2 --greedy-pods 10"
+        " --regular-pods 2",
+        seconds=285,
+        reports=("memory-fairness-bare-50x200",),
+        runs=3,
     ),
     Step(
         name="hand-over",
         module="bench.hand_over",
-        words="--count 3",
+        words="--count 5",
         small="--count 1",
-        seconds=100,
+        seconds=160,
+        reports=("hand-over",),
+        runs=5,
+    ),
+    Step(
+        name="hand-over-manager",
+        module="bench.hand_over",
+        words="--count 5 --component manager",
+        small="--count 1 --component manager",
+        seconds=120,
+        reports=("hand-over-manager",),
+        runs=5,
+    ),
+    Step(
+        name="late",
+        module="bench.memory_api",
+        words="--profile steady --shape real --tenants 20 --pods 200 --rate 20 --inside --repeat 3",
+        small="--profile steady --shape real --tenants 2 --pods 10 --rate 5 --inside",
+        seconds=165,
+        reports=("memory-steady-real-20x200-inside",),
+        runs=3,
+    ),
+    Step(
+        name="idle",
+        module="bench.memory_api",
+        words="--profile idle --shape real --tenants 30 --rest 60 --seconds 60"
+        " --token-seconds 180 --repeat 3",
+        small="--profile idle --shape real --tenants 2 --rest 1 --seconds 2",
+        seconds=420,
+        reports=("memory-idle-real-30x200",),
+        runs=3,
+    ),
+    Step(
+        name="audit",
+        module="bench.pods",
+        words="--profile burst --tenants 4 --pods 400 --pairs 1 --ways syncer --audit",
+        small=f"--profile burst {_SMALL} --ways syncer --audit",
+        seconds=60,
+        reports=("pods-burst-bare-audit",),
     ),
     Step(
         name="loads",
@@ -94,28 +169,18 @@ STEPS = (
         words="--profile steady,churn,storm,updates,statuses --tenants 10 --pods 300 --pairs 1"
         " --rate 100 --seconds 6 --objects 100 --label 100",
         small=f"--profile steady,churn,storm,updates,statuses --label 100 {_SMALL}",
-        seconds=240,
+        seconds=210,
+        reports=tuple(
+            f"pods-{name}-bare-100" for name in ("steady", "churn", "storm", "updates", "statuses")
+        ),
     ),
     Step(
         name="real",
         module="bench.pods",
         words="--profile burst --shape real --tenants 5 --pods 200 --pairs 1",
         small=f"--profile burst --shape real {_SMALL}",
-        seconds=120,
-    ),
-    Step(
-        name="late",
-        module="bench.memory_api",
-        words="--profile steady --shape real --tenants 20 --pods 200 --rate 20 --inside",
-        small="--profile steady --shape real --tenants 2 --pods 10 --rate 5 --inside",
-        seconds=60,
-    ),
-    Step(
-        name="idle",
-        module="bench.memory_api",
-        words="--profile idle --tenants 30 --seconds 30",
-        small="--profile idle --tenants 2 --rest 1 --seconds 2",
-        seconds=75,
+        seconds=90,
+        reports=("pods-burst-real",),
     ),
 )
 
@@ -167,14 +232,18 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--minutes", type=float, default=25.0, help="all together")
+    add("--minutes", type=float, default=float(MINUTES), help="all together")
     add("--only", nargs="+", metavar="WORD", choices=[step.name for step in STEPS])
+    add("--go-on", action="store_true", help="without the steps that are finished")
     add("--small", action="store_true", help="in miniature, to see that everything works")
     asked = parser.parse_args()
     steps = [step for step in STEPS if not asked.only or step.name in asked.only]
     into = RESULTS
     if asked.small and "BENCH_RESULTS" not in os.environ:
         into = Path(tempfile.mkdtemp(prefix="bench-small-"))
+    if asked.go_on:
+        commit = shipped.commit()
+        steps = [step for step in steps if not step.is_finished(into, commit)]
     found = run(steps, minutes=asked.minutes, small=asked.small, into=into)
     print(f"{len(steps) - len(found)} of {len(steps)} done; results in {into}")
     for name, told in found.items():

@@ -52,12 +52,15 @@ class Ground:
         """What the syncer says."""
         return self.stage.folder / "syncer.log"
 
-    async def restart(self, syncer: Syncer) -> Figures:
-        """Kill the syncer, start one, and return what that cost until it was in step."""
+    async def restart(self, syncer: Syncer, *, rests: bool = True) -> Figures:
+        """Kill the syncer, start one, and return what that cost until it was in step.
+
+        Who does not come to rest, as pods come and go, is looked at when all tenants are engaged.
+        """
         self.running.process.kill()
         log_from, begun = self.log.stat().st_size, time.monotonic()
         self.running = await syncer.start(self.stage)
-        return await engage(self, begun, log_from)
+        return await engage(self, begun, log_from, rests=rests)
 
     async def create(self, prefix: str, pods: int, tenants: Iterable[int], rate: float) -> Figures:
         """Make pods and wait until all are Ready in their tenants."""
@@ -105,6 +108,28 @@ class Ground:
         found = use.memory(self.running.pid)
         return {"rss_mib": found.rss, "peak_mib": found.peak, "pss_mib": found.pss}
 
+    @property
+    def pids(self) -> tuple[int, int]:
+        """The processes of the measurement besides this one."""
+        return self.running.pid, self.stage.pid
+
+
+@dataclass
+class Others:
+    """What other programs took of the machine during a block; filled at its end."""
+
+    cores: float = 0.0
+
+
+@contextmanager
+def beside(ground: Ground) -> Iterator[Others]:
+    """Count what other programs take; a syncer that is ended in the block is ours all the same."""
+    found, begun = Others(), time.monotonic()
+    before = use.busy_seconds() - use.own_seconds(ground.pids)
+    yield found
+    foreign = use.busy_seconds() - use.own_seconds(ground.pids) - before
+    found.cores = max(foreign, 0.0) / (time.monotonic() - begun)
+
 
 @dataclass
 class Cost:
@@ -123,7 +148,7 @@ def costing(pid: int) -> Iterator[Cost]:
     found.seconds = time.monotonic() - begun
 
 
-async def engage(ground: Ground, begun: float, log_from: int = 0) -> Figures:
+async def engage(ground: Ground, begun: float, log_from: int = 0, *, rests: bool = True) -> Figures:
     """Wait until every tenant is engaged and nothing is left to do; seconds from the Lease on.
 
     What was read counts from then on, too: before, it is the interpreter's files.
@@ -139,7 +164,7 @@ async def engage(ground: Ground, begun: float, log_from: int = 0) -> Figures:
     held = time.monotonic()
     await told(ground, _ENGAGED, ground.tenants, log_from)
     engaged = time.monotonic()
-    in_step = await ground.settled()
+    in_step = await ground.settled() if rests else engaged
     return {
         "lease_s": held - begun,
         "engage_s": engaged - held,

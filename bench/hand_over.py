@@ -1,23 +1,29 @@
-"""How long a syncer that vanishes is not followed, on real API servers.
+"""How long a syncer or a manager that vanishes is not followed, on real API servers.
 
     python -m bench.hand_over --count 5
+    python -m bench.hand_over --count 5 --component manager
 
-Of two replicas the one that has the Lease is killed (SIGKILL) while tenants make, change and
-delete; what counts is the time to the first accepted write of the other, by the audit logs. It is
-the drill `follow` of `tests.drills`, which also looks whether anything was lost. Prints the figure;
-writes JSON to `bench/results/hand-over.json`.
+Of two replicas the one that has the Lease is killed (SIGKILL) while it has work; what counts is the
+time to the first accepted write of the other, by the audit logs. The syncer's is the drill `follow`
+of `tests.drills`, in which tenants make, change and delete, and which also looks whether anything
+was lost; the manager's work are tenants that were just declared, and nothing may be made twice.
+Prints the figure; writes JSON to `bench/results/hand-over.json` or `hand-over-manager.json`.
 """
 
 import argparse
 import asyncio
+import math
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from bench import rig, shipped
+from bench import manager_pairs, rig, shipped
 from bench.figures import spread
 from tests.drills.drills import Options
 from tests.drills.run import GOAL, run
+
+REPORTS = {"syncer": "hand-over", "manager": "hand-over-manager"}
 
 
 def arguments() -> argparse.Namespace:
@@ -25,26 +31,39 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--component", choices=sorted(REPORTS), default="syncer")
     parser.add_argument("--count", type=int, default=5, help="how often the holder is killed")
     parser.add_argument("--seed", type=int, default=1, help="of the tenants' changes")
     return parser.parse_args()
 
 
 def main() -> int:
-    """Measure, print, write."""
+    """Measure, print, write; 1 when something was lost or made twice, or nobody followed."""
     asked = arguments()
-    noise = rig.noise()
-    options = Options(count=asked.count, seed=asked.seed)
+    about = {"noise": rig.noise(), **shipped.machine()}
+    measure = _managers if asked.component == "manager" else _syncers
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
-        report = asyncio.run(run("follow", options, Path(name), _say))
-    print(report)
-    if report.failed or not report.hand_overs:
+        runs = measure(Path(name), asked)
+    seconds = [float(each["hand_over_s"]) for each in runs]
+    found = spread(seconds)
+    if not runs or any(map(math.isnan, seconds)):
         return 1
-    runs = [{"hand_over_s": seconds} for seconds in report.hand_overs]
-    found = spread(report.hand_overs)
-    results = {"noise": noise, **shipped.machine(), "asked": vars(asked), "goal_s": GOAL}
-    rig.write("hand-over", results | {"spread": found.as_dict(), "runs": {"syncer": runs}})
-    return 0
+    print(f"{asked.component}: {found.median:.1f} s, {found.low:.1f} to {found.high:.1f}")
+    results = {**about, "asked": vars(asked), "goal_s": GOAL}
+    results |= {"spread": found.as_dict(), "runs": {asked.component: runs}}
+    rig.write(REPORTS[asked.component], results)
+    return 1 if any(each.get("made_twice") for each in runs) else 0
+
+
+def _syncers(folder: Path, asked: argparse.Namespace) -> list[dict[str, Any]]:
+    options = Options(count=asked.count, seed=asked.seed)
+    report = asyncio.run(run("follow", options, folder, _say))
+    print(report)
+    return [] if report.failed else [{"hand_over_s": each} for each in report.hand_overs]
+
+
+def _managers(folder: Path, asked: argparse.Namespace) -> list[dict[str, Any]]:
+    return [dict(each) for each in manager_pairs.measure(folder, asked.count, _say)]
 
 
 def _say(line: str) -> None:

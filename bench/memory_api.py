@@ -35,7 +35,7 @@ async def measure(asked: argparse.Namespace) -> dict[str, Any]:
 
 async def _once(asked: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     """Set everything up, measure the profiles, and take it down."""
-    syncer = Syncer(command=INSIDE if asked.inside else asked.syncer)
+    syncer = Syncer(command=INSIDE if asked.inside else asked.syncer, pid_file=asked.pid)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         async with memory_stage.running(
@@ -45,6 +45,7 @@ async def _once(asked: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
             step=asked.step_ms / 1e3,
             events=asked.events,
             echo_first=asked.echo_first,
+            token_seconds=asked.token_seconds,
         ) as stage:
             try:
                 return await memory_profiles.run(stage, syncer, asked)
@@ -91,14 +92,21 @@ def arguments() -> argparse.Namespace:
     add("--echo-first", type=float, default=0.0, help="share of writes told of before answered")
     add("--rest", type=float, default=20.0, help="seconds of rest before idle and restart")
     add("--seconds", type=float, default=60.0, help="how long idle is watched")
+    add("--idle-pods", type=int, default=3, help="of each tenant, while idle is watched")
+    add("--beat", type=float, default=10.0, help="seconds between two beats of an idle node")
+    add("--churn-rate", type=float, default=10.0, help="pods per second when it is killed")
+    add("--churn-life", type=float, default=5.0, help="seconds of each of them")
     add("--greedy", type=int, default=10, help="greedy tenants of `fairness`; the last ones")
     add("--greedy-pods", type=int, default=900, help="of each")
     add("--greedy-rate", type=float, default=0.0, help="of all of them; 0: as fast as can be")
     add("--regular", type=int, default=40, help="regular tenants of `fairness`; the first ones")
     add("--regular-pods", type=int, default=10, help="of each")
-    add("--regular-rate", type=float, default=20.0, help="their pods per second together")
+    add("--regular-rate", type=float, default=60.0, help="their pods per second together")
+    add("--calm-rate", type=float, default=20.0, help="pods per second beside the patrol")
     add("--storm-rate", type=float, default=500.0, help="statuses of greedy pods per second")
+    add("--token-seconds", type=float, default=0.0, help="a token's life; 0: as it is asked for")
     add("--syncer", default=OURS, help="command of the syncer to measure; see bench/syncers.py")
+    add("--pid", type=Path, help="file into which that command writes the process to measure")
     add("--inside", action="store_true", help="ours with a ticker and a sampler; not for speed")
     asked = parser.parse_args()
     needed = asked.greedy + asked.regular
@@ -112,6 +120,7 @@ def main() -> int:
     asked = arguments()
     results = uvloop.run(measure(asked))
     shown = {key: value for key, value in vars(asked).items() if key != "profile"}
+    shown["pid"] = str(asked.pid or "")
     results["asked"] = shown | {"profile": "+".join(asked.profile)}
     sys.stdout.write(report.table(results) + "\n")
     inside = ["inside"] if asked.inside else []

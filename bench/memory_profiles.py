@@ -10,13 +10,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from bench import patrols
-from bench.figures import jain, summary
-from bench.ground import Figures, Ground, costing, engage, late, summed
+from bench import memory_fairness, patrols, restarts
+from bench.figures import summary
+from bench.ground import Figures, Ground, beside, costing, engage, late, summed
 from bench.memory_stage import MemoryStage
 from bench.syncers import Syncer, grown
 
-_STORM_SECONDS = 10.0
+_ASKED, _PUT = "tenant create serviceaccounts/token", "super update secrets"
 _DRIFTS = 50
 """Objects of each kind that are changed or deleted by hand."""
 _PATIENCE = 15.0
@@ -33,7 +33,9 @@ async def run(
         engaged = await engage(ground, begun)
         found = {"engage": [engaged | await ground.running.seen_inside()]}
         for profile in asked.profile:
-            found[profile] = await PROFILES[profile](ground)
+            with beside(ground) as others:
+                done = await PROFILES[profile](ground)
+            found[profile] = [each | {"foreign_cores": others.cores} for each in done]
     finally:
         await ground.running.process.stop()
     return found
@@ -81,31 +83,60 @@ async def _lives(ground: Ground, number: int) -> Figures:
 
 async def _held(ground: Ground) -> list[Figures]:
     """Memory with all pods there; killed and started beside them; rest with them; the patrol."""
-    idle = ground.memory()
-    await ground.create("held-", ground.asked.pods, range(ground.tenants), ground.asked.rate)
+    idle, pods = ground.memory(), ground.asked.pods
+    made = await ground.create("held-", pods, range(ground.tenants), ground.asked.rate)
     await ground.settled()
     full = ground.memory()
     await asyncio.sleep(ground.asked.rest)
     before = await ground.requests()
-    found: Figures = {"restart": await ground.restart(ground.syncer)}
+    restart = await restarts.measure(ground)
+    calls = summed(before, await ground.requests())
     await asyncio.sleep(ground.asked.rest)
-    found["calls"] = summed(before, await ground.requests())
-    found["restart"] |= {"writes": found["calls"]["writes"]}
     resting = await _resting(ground)
-    found["patrol"] = await patrols.measure(ground)
+    patrol = await patrols.measure(ground)
     await ground.delete("held-", ground.asked.rate)
     await ground.settled()
-    return [{"memory_without": idle, "memory_with": full, **found, "resting": resting}]
+    return [
+        {
+            "pods_per_s": pods / made["took_s"],
+            "memory_without": idle,
+            "memory_with": full,
+            "restart": restart,
+            "calls": calls,
+            "patrol": patrol,
+            "resting": resting,
+        }
+    ]
 
 
 async def _idle(ground: Ground) -> list[Figures]:
-    """Nothing done: processor time and requests."""
-    await asyncio.sleep(ground.asked.rest)
+    """Nothing done, a few pods of each tenant there, nodes that beat: time and requests."""
+    asked = ground.asked
+    await ground.create("idle-", asked.idle_pods * ground.tenants, range(ground.tenants), 0)
+    await ground.settled()
+    beating = asyncio.ensure_future(
+        ground.stage.tell("beat", every=asked.beat, seconds=asked.rest + asked.seconds)
+    )
+    await asyncio.sleep(asked.rest)
     before = await ground.requests()
     ground.running.begin_devices()
     found = await _resting(ground)
     inside = await ground.running.seen_inside()
-    return [{**found, "calls": summed(before, await ground.requests()), **inside}]
+    calls = summed(before, await ground.requests())
+    beats = (await beating)["beats"]
+    await ground.delete("idle-")
+    await ground.settled()
+    return [{**found, "beats": beats, **renewals(calls), "calls": calls, **inside}]
+
+
+def renewals(calls: Figures) -> Figures:
+    """Return how many tokens were renewed, and what was written besides; Leases are apart.
+
+    A renewal is two writes: the tenant is asked for a token, and it is put into its Secret below.
+    """
+    tokens = calls["each"].get(_ASKED, 0)
+    put = min(calls["each"].get(_PUT, 0), tokens)
+    return {"tokens_renewed": tokens, "writes_besides": calls["writes"] - tokens - put}
 
 
 async def _resting(ground: Ground) -> Figures:
@@ -122,7 +153,7 @@ async def _steady(ground: Ground) -> list[Figures]:
     ground.running.begin_devices()
     with costing(pid) as cost:
         made = await ground.create(
-            "steady-", asked.pods, range(ground.tenants), asked.rate or asked.regular_rate
+            "steady-", asked.pods, range(ground.tenants), asked.rate or asked.calm_rate
         )
         await ground.settled()
         drifted = await ground.stage.tell(
@@ -144,63 +175,12 @@ async def _steady(ground: Ground) -> list[Figures]:
     ]
 
 
-async def _fairness(ground: Ground) -> list[Figures]:
-    """Regular tenants alone, beside greedy ones' pods made at once, and beside their statuses."""
-    asked = ground.asked
-    regular = range(min(asked.regular, ground.tenants - asked.greedy))
-    pods, rate = len(regular) * asked.regular_pods, asked.regular_rate
-    await ground.warm_up("first-")
-    alone = await ground.create("alone-", pods, regular, rate)
-    await ground.delete("alone-")
-    await ground.settled()
-    greedy = range(ground.tenants - asked.greedy, ground.tenants)
-    async with asyncio.TaskGroup() as group:
-        eating = group.create_task(
-            ground.create("greedy-", asked.greedy * asked.greedy_pods, greedy, asked.greedy_rate)
-        )
-        calm = group.create_task(ground.create("beside-", pods, regular, rate))
-    beside, eaten = calm.result(), eating.result()
-    await ground.delete("beside-")
-    await ground.settled()
-    async with asyncio.TaskGroup() as group:
-        blowing = group.create_task(
-            ground.stage.tell(
-                "storm",
-                prefix="greedy-",
-                per_second=asked.storm_rate,
-                seconds=max(2 * alone["took_s"], _STORM_SECONDS),
-            )
-        )
-        await asyncio.sleep(1)
-        stormed = await ground.create("stormed-", pods, regular, rate)
-    await ground.delete("stormed-")
-    await ground.delete("greedy-")
-    await ground.settled()
-    found: Figures = {
-        "alone_ready_ms": late(alone),
-        "beside_ready_ms": late(beside),
-        "stormed_ready_ms": late(stormed),
-        "storm_changes": blowing.result()["changes"],
-        "jain_beside": jain([sum(each) / len(each) for each in beside["late_ms"]]),
-        "greedy_s": eaten["took_s"],
-        "regular_s": beside["took_s"],
-    }
-    p99 = found["alone_ready_ms"]["p99"]
-    return [
-        found
-        | {
-            "p99_to_alone": found["beside_ready_ms"]["p99"] / p99,
-            "stormed_p99_to_alone": found["stormed_ready_ms"]["p99"] / p99,
-        }
-    ]
-
-
 PROFILES: Mapping[str, Callable[[Ground], Awaitable[list[Figures]]]] = {
     "idle": _idle,
     "burst": _burst,
     "held": _held,
     "steady": _steady,
-    "fairness": _fairness,
+    "fairness": memory_fairness.measure,
 }
 
 

@@ -97,7 +97,14 @@ class MemoryStage:
 
 @asynccontextmanager
 async def running(
-    folder: Path, *, tenants: int, shape: str, step: float, events: bool, echo_first: float
+    folder: Path,
+    *,
+    tenants: int,
+    shape: str,
+    step: float,
+    events: bool,
+    echo_first: float,
+    token_seconds: float = 0.0,
 ) -> AsyncIterator[MemoryStage]:
     """Serve a super cluster and tenants for the length of a block."""
     authority = trustme.CA()
@@ -113,7 +120,7 @@ async def running(
     command = [
         *("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "bench.memapi", str(folder)),
         *(f"--tenants={tenants}", f"--shape={shape}", f"--step={step}"),
-        f"--echo-first={echo_first}",
+        *(f"--echo-first={echo_first}", f"--token-seconds={token_seconds}"),
         *(() if events else ("--no-events",)),
     ]
     with _many_files():

@@ -40,7 +40,7 @@ async def measure(ground: Ground) -> Figures:
         done = await _ended(ground, log_from, len(done))
         ended = time.monotonic()
         await ground.settled()
-    rate, seconds = float(ground.asked.regular_rate), float(done[-1]["seconds"])
+    rate, seconds = float(ground.asked.calm_rate), float(done[-1]["seconds"])
     outside = await _made(ground, "calm-", rate, _QUIET * _BETWEEN - (time.monotonic() - ended))
     await asyncio.sleep(max(ended + _BETWEEN - time.monotonic(), 0.0))
     inside = await _made(ground, "patrolled-", rate, seconds)

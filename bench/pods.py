@@ -23,7 +23,7 @@ _SEEN = ("Pod", "ConfigMap", "Secret")
 
 async def measure(asked: argparse.Namespace) -> None:
     """Set everything up, measure one profile after the other, and take it down."""
-    noise = rig.noise()
+    about = {"noise": rig.noise(), **shipped.machine()}
     syncer = Syncer(command=INSIDE if asked.inside else asked.syncer, pid_file=asked.pid)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
@@ -47,7 +47,7 @@ async def measure(asked: argparse.Namespace) -> None:
                 except BaseException:
                     sys.stderr.write(arena.last_words(on))
                     raise
-                _tell(profile, asked, {"noise": noise, **shipped.machine(), "runs": runs})
+                _tell(profile, asked, {**about, "runs": runs})
 
 
 def _tell(profile: str, asked: argparse.Namespace, results: dict[str, Any]) -> None:
@@ -76,6 +76,15 @@ def _names(text: str) -> list[str]:
     return found
 
 
+def _ways(text: str) -> str:
+    """Check a list of ways."""
+    try:
+        ways.named(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+    return text
+
+
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -95,7 +104,9 @@ def arguments() -> argparse.Namespace:
     add("--objects", type=int, default=100)
     add("--on", type=int, default=0, help="tenants that have pods; 0: all")
     add("--gogc", default="100", help="for etcd and API servers: more memory, less work")
-    add("--ways", default=",".join(ways.WAYS), help="which ways to run")
+    add(
+        "--ways", default=",".join(ways.WAYS), type=_ways, help="which to run; one twice: the noise"
+    )
     add("--syncer", default=OURS, help="command of the syncer to measure; see bench/syncers.py")
     add("--pid", type=Path, help="file into which that command writes the process to measure")
     add("--inside", action="store_true", help="ours with a ticker and a sampler; not for speed")

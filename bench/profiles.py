@@ -21,15 +21,15 @@ Profile = Callable[[Arena, argparse.Namespace], Awaitable[Runs]]
 
 async def _pairs(arena: Arena, asked: argparse.Namespace, count: int, pace: Pace) -> Runs:
     """Run all ways next to each other, several times."""
-    wanted = [way for way in ways.WAYS if way in asked.ways.split(",")]
-    by_wire = await ways.scripts(arena) if ways.REPLAY in wanted else {}
-    found: Runs = {way: [] for way in wanted}
+    wanted = ways.named(asked.ways)
+    by_wire = await ways.scripts(arena) if ways.REPLAY in dict(wanted).values() else {}
+    found: Runs = {name: [] for name, _ in wanted}
     for pair in range(asked.pairs):
-        for way in wanted if pair % 2 == 0 else wanted[::-1]:
+        for name, way in wanted if pair % 2 == 0 else wanted[::-1]:
             before = os.getloadavg()[0]
             figures = await runs.run(arena, way, count, pace, by_wire)
-            found[way].append(figures | {"load_before": before})
-            sys.stderr.write(f"pair {pair + 1}: {report.line(way, figures)}\n")
+            found[name].append(figures | {"load_before": before})
+            sys.stderr.write(f"pair {pair + 1}: {report.line(name, figures)}\n")
     return found
 
 

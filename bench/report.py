@@ -118,6 +118,14 @@ def added(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
     return found
 
 
+def bases(way: str) -> tuple[str, ...]:
+    """Return to which ways one is compared: one that ran again only to itself."""
+    word, _, again = way.partition(" ")
+    if again:
+        return (word,)
+    return tuple(base for base in ("direct", "replay") if way not in (base, "direct"))
+
+
 def _head(results: Mapping[str, Any]) -> list[str]:
     asked, noise = results["asked"], results["noise"]
     return [
@@ -134,8 +142,8 @@ def _head(results: Mapping[str, Any]) -> list[str]:
 def _ratios(runs: Mapping[str, Sequence[Figures]]) -> list[str]:
     lines: list[str] = []
     for way in runs:
-        for base in ("direct", "replay"):
-            if base in runs and way not in ("direct", base):
+        for base in bases(way):
+            if base in runs:
                 found = compared(runs[way], runs[base])
                 lines += [f"  {way} / {base}: {key:22}{cell(each)}" for key, each in found.items()]
         if way == "syncer" and "direct" in runs:

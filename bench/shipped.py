@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bench.rig import ROOT
 
+_NOT_RESULTS = ":(exclude)bench/results"
 DEBIAN = Path("/usr/bin/python3")
 """The entry point of the images (`tests/testbed/product.py`)."""
 
@@ -40,13 +41,21 @@ def machine() -> dict[str, int | str]:
 
 
 def commit() -> str:
-    """Return the commit that is checked out, with a `+` if there is more; empty without git."""
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--dirty=+"]
+    """Return the commit that is checked out, with a `+` if there is more; empty without git.
+
+    Reports that were written meanwhile are no more: they say nothing of what was measured.
+    """
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        name = _git("describe", "--always", "--exclude=*")
+        more = _git("status", "--porcelain", "--untracked-files=no", "--", ".", _NOT_RESULTS)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return done.stdout.strip()
+    return f"{name}+" if more else name
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @cache

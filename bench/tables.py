@@ -12,11 +12,13 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bench import agent, report
 from bench.figures import spread
+from bench.memory_fairness import ENOUGH
 from bench.report import Read, at
 from bench.rig import MIB, ROOT
 
@@ -59,6 +61,13 @@ _ADDED = (
     Line("Ready p50 ms", at("ready_ms", "p50"), 20),
     Line("Ready p99 ms", at("ready_ms", "p99"), 60),
 )
+_AGAIN = (
+    Line("pods/s", at("pods_per_s")),
+    Line("Ready p50", at("ready_ms", "p50")),
+    Line("all deleted", at("delete_s")),
+)
+_STEADY_MACHINE = (0.9, 1.1)
+"""Between which a way has to stay beside itself."""
 _CPU = Line("syncer CPU-s per 1,000 lives", at("cpu_s_per_1000", "syncer"), 1.0)
 
 
@@ -68,8 +77,48 @@ def _mb(*path: str) -> Read:
     return lambda figures: read(figures) * MIB / 1e6
 
 
+def _requests(verbs: Sequence[str], kind: str) -> Read:
+    """Return what reads the requests of some verbs for a kind, with its subresources."""
+
+    def read(figures: Figures) -> float:
+        each = (figures.get("calls") or {}).get("each")
+        if each is None:
+            return math.nan
+        asked = (what.split(" ") for what in each)
+        return sum(
+            float(each[f"{side} {verb} {resource}"])
+            for side, verb, resource in asked
+            if verb in verbs and resource.partition("/")[0] == kind
+        )
+
+    return read
+
+
+_WRITES = ("create", "update", "patch", "delete", "deletecollection")
+
+
 def _repaired(figures: Figures) -> float:
     return max(float(each["longest"]) for each in figures["repaired_ms"].values()) / 1e3
+
+
+_IDLE = (
+    Line("% of a core at rest", at("idle_percent_of_core"), 1),
+    Line("tokens renewed meanwhile", at("tokens_renewed")),
+    Line("beats of nodes meanwhile and before", at("beats")),
+    Line("writes besides Leases and renewals", at("writes_besides"), 0),
+)
+_HAND_OVER = Line("kill -9 to the other's write s", at("hand_over_s"), 10)
+
+
+def _late(*kinds: str) -> Sequence[Line]:
+    """Return how late changes of some kinds are carried."""
+    quantiles = [
+        Line(f"{kind} late {part} ms", at("late_ms", kind, part))
+        for kind in kinds
+        for part in ("p50", "p99")
+    ]
+    whole = [("changes", "changes"), ("overtaken", "coalesced"), ("lost", "last_ones_missing")]
+    return [*quantiles, *(Line(title, at(key)) for title, key in whole)]
 
 
 _OF: Mapping[str, tuple[str, Sequence[Line]]] = {
@@ -77,27 +126,39 @@ _OF: Mapping[str, tuple[str, Sequence[Line]]] = {
     "memory-held-bare-100x10000": (
         "held",
         (
+            Line("pods/s, all tenants making them at once", at("pods_per_s")),
             Line("RSS with all pods MB", _mb("memory_with", "rss_mib"), 300),
             Line("RSS after a restart MB", _mb("restart", "memory", "rss_mib"), 300),
+            Line("kill -9 to the Lease s", at("restart", "lease_s")),
             Line("Lease to in step s", at("restart", "in_step_s"), 5),
-            Line("its processor seconds", at("restart", "cpu_s")),
-            Line("its bytes read MiB", at("restart", "read_mib")),
+            Line("kill -9 to in step s", at("restart", "kill_to_in_step_s")),
+            Line("kill -9 to the first new pod Ready s", at("restart", "kill_to_first_new_pod_s")),
+            Line("processor seconds until in step", at("restart", "cpu_s")),
+            Line("bytes read until in step MiB", at("restart", "read_mib")),
             Line("its writes", at("restart", "writes"), 0),
+            Line("its writes beyond those of the churn's lives", at("restart", "writes_beyond"), 0),
+            Line("pods that came and went meanwhile", at("restart", "churned")),
             Line("% of a core at rest", at("resting", "idle_percent_of_core")),
             Line("a round of the patrol s", at("patrol", "round_s")),
             Line("its CPU-s per 10,000 pods", at("patrol", "cpu_s_per_10000_pods"), 2),
             Line("Ready p99 during it to outside", at("patrol", "p99_to_outside"), 1.1),
         ),
     ),
-    "memory-idle-bare-30x200": (
-        "idle",
-        (Line("% of a core at rest", at("idle_percent_of_core"), 1),),
-    ),
+    "memory-idle-bare-30x200": ("idle", _IDLE),
+    "memory-idle-real-30x200": ("idle", _IDLE),
     "memory-fairness-bare-50x200": (
         "fairness",
         (
             Line("p99 beside the greedy to alone", at("p99_to_alone"), 2),
+            Line("regular pods made beside the greedy", at("beside_pods"), ENOUGH, is_least=True),
+            Line("Jain's index of the regular beside them", at("jain_beside")),
+            Line("Jain's index of the greedy", at("jain_greedy")),
+            Line("the greedy's time beside the regular to alone", at("greedy_s_to_alone")),
             Line("p99 in a storm of statuses to alone", at("stormed_p99_to_alone"), 2),
+            Line("regular pods made in the storm", at("stormed_pods"), ENOUGH, is_least=True),
+            Line("Jain's index of the regular in the storm", at("jain_stormed")),
+            Line("changes of the storm", at("storm_changes")),
+            Line("writes upward that carried them", at("storm_writes")),
         ),
     ),
     "memory-steady-real-20x200-inside": (
@@ -110,9 +171,45 @@ _OF: Mapping[str, tuple[str, Sequence[Line]]] = {
             Line("engine p99 ms", at("inside", "engine_ms", "p99"), 5),
         ),
     ),
-    "hand-over": ("syncer", (Line("kill -9 to the other's write s", at("hand_over_s"), 10),)),
+    "hand-over": ("syncer", (_HAND_OVER,)),
+    "hand-over-manager": (
+        "manager",
+        (_HAND_OVER, Line("objects made twice", at("made_twice"), 0)),
+    ),
+    "pods-burst-bare-audit": (
+        "syncer",
+        (
+            Line("writes of pods per life", _requests(_WRITES, "pods"), 5),
+            Line("reads of a pod per life", _requests(("get",), "pods"), 0),
+            Line("lists of all pods per life", _requests(("list",), "pods")),
+            Line("writes of nodes per life", _requests(_WRITES, "nodes")),
+            Line("writes of Events per life", _requests(_WRITES, "events")),
+        ),
+    ),
+    "pods-updates-bare-100": ("syncer", _late("ConfigMap", "Secret")),
+    "pods-statuses-bare-100": ("syncer", _late("Pod")),
 }
 """By report: the profile whose runs count, and what of them."""
+_LOADS: Mapping[str, tuple[Sequence[str], Sequence[Line]]] = {
+    "pods-burst-real": (
+        ("direct", "replay", "syncer"),
+        (Line("pods/s", at("pods_per_s")), Line("Ready p50 ms", at("ready_ms", "p50"))),
+    ),
+    "pods-steady-bare-100": (
+        ("direct", "replay", "syncer"),
+        (Line("pods/s", at("pods_per_s")),),
+    ),
+    # A replay's pods are deleted before its nodes have them Ready.
+    "pods-churn-bare-100": (
+        ("direct", "syncer"),
+        (Line("pods/s", at("pods_per_s")), Line("pods seen Ready", at("pods"))),
+    ),
+    "pods-storm-bare-100": (
+        ("direct", "replay", "syncer"),
+        (Line("pods/s", at("pods_per_s")), Line("all deleted s", at("delete_s"))),
+    ),
+}
+"""Loads without a goal, by report: which ways, and what of them."""
 _ALONE = (
     Line("a tenant alone: first request s", at("first_request_s"), 15),
     Line("vc-manager's CPU-s for it", at("manager_cpu_s")),
@@ -126,7 +223,8 @@ def text(folder: Path) -> str:
         path = folder / f"{name}.json"
         if path.exists():
             results = json.loads(path.read_text())
-            parts += [f"`{name}.json`{_runs(results)}{_noise(results)}:", "", *make(results), ""]
+            head = f"`{name}.json`{_runs(results)}{_noise(results)}{_others(results)}:"
+            parts += [head, "", *make(results), ""]
     return "\n".join(parts)
 
 
@@ -149,6 +247,13 @@ def _noise(results: Figures) -> str:
     )
 
 
+def _others(results: Figures) -> str:
+    """Return what other programs took of the machine, by the median of the runs that tell."""
+    found = results.get("runs", {})
+    cores = spread(at("foreign_cores")(each) for way in found for each in found[way])
+    return f", other programs took {cores.median:.2f} cores" if cores.count else ""
+
+
 def _ratios(results: Figures) -> Iterator[str]:
     runs = results["runs"]
     yield "| | direct | replay | syncer | syncer to direct | to the replay | goal to direct |"
@@ -168,6 +273,23 @@ def _ratios(results: Figures) -> Iterator[str]:
     ):
         ratio = report.ratios_of(runs[one], runs[other])(line.read)
         yield f"| {line.title} | | | | | {report.cell(ratio)} | {line.verdict(ratio.median)} |"
+
+
+def _again(results: Figures) -> Iterator[str]:
+    """Yield what ways that ran beside themselves say of the machine, with a table of their own."""
+    runs = results["runs"]
+    again = [way for way in runs if " " in way]
+    if not again:
+        return
+    low, high = _STEADY_MACHINE
+    yield from ("", "| beside itself | ratio | wanted |", "|---|---|---|")
+    for way in again:
+        (base,) = report.bases(way)
+        for line in _AGAIN:
+            ratio = report.ratios_of(runs[way], runs[base])(line.read)
+            told = "kept" if low <= ratio.median <= high else "missed"
+            cells = [f"{base}, {line.title}", report.cell(ratio), f"{low:g} to {high:g}: {told}"]
+            yield f"| {' | '.join(cells)} |"
 
 
 def _added(results: Figures) -> Iterator[str]:
@@ -212,10 +334,24 @@ def _listed(profile: str, lines: Sequence[Line]) -> Callable[[Figures], Iterator
     return lambda results: _lines(results["runs"][profile], lines)
 
 
+def _load(ways: Sequence[str], lines: Sequence[Line]) -> Callable[[Figures], Iterator[str]]:
+    def make(results: Figures) -> Iterator[str]:
+        runs = {way: results["runs"][way] for way in ways if way in results["runs"]}
+        yield f"| | {' | '.join(runs)} |"
+        yield "|---|" + len(runs) * "---|"
+        for line in lines:
+            found = [spread(map(line.read, each)) for each in runs.values()]
+            if any(each.count for each in found):
+                yield f"| {line.title} | {' | '.join(map(report.cell, found))} |"
+
+    return make
+
+
 _MAKERS: Mapping[str, Callable[[Figures], Iterator[str]]] = {
-    "pods-burst-bare": _ratios,
+    "pods-burst-bare": lambda results: chain(_ratios(results), _again(results)),
     "pods-steady-bare": _added,
     **{name: _listed(*rows) for name, rows in _OF.items()},
+    **{name: _load(*rows) for name, rows in _LOADS.items()},
     "provision": _provision,
     "agent": _agent,
 }

@@ -5,7 +5,8 @@ comes in ticks of ten milliseconds, so short runs need many pods.
 """
 
 import os
-from collections.abc import Mapping
+import resource
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,3 +70,9 @@ def busy_seconds() -> float:
     fields = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     idle, waiting, guest = fields[3], fields[4], sum(fields[8:10])
     return (sum(fields) - idle - waiting - guest) / _TICKS
+
+
+def own_seconds(pids: Iterable[int]) -> float:
+    """Return the processor time of this process, of its ended children, and of some that run."""
+    ours = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in ours) + sum(map(cpu_seconds, pids))

@@ -18,6 +18,21 @@ DIRECT, REPLAY, SYNCER = "direct", "replay", "syncer"
 WAYS = (DIRECT, REPLAY, SYNCER)
 REPLAYED_STATUSES = {"bare": 1, "real": 4}
 
+
+def named(text: str) -> list[tuple[str, str]]:
+    """Read ways to run; return each with its name, those that come again with their turn.
+
+    A way beside itself is what the machine alone makes of a figure. Raises ValueError.
+    """
+    found: list[tuple[str, str]] = []
+    for way in text.split(","):
+        if way not in WAYS:
+            raise ValueError(f"there is no way {way!r}: {', '.join(WAYS)}")
+        turn = 1 + sum(way == before for _, before in found)
+        found.append((way if turn == 1 else f"{way} {turn}", way))
+    return found
+
+
 Scripts = Mapping[int, Script]
 """By the tenant's wire."""
 

@@ -27,7 +27,9 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
 TENANT_ROLE = Path("clusterversions/bootstrap/syncer-role.yaml")
 TARGET_ROLE = Path("clusterversions/targets/cluster-role.yaml")
-TARGET_AGENT_ROLE = Path("clusterversions/targets/agent-role.yaml")
+TARGET_AGENT_ROLES = {
+    mode: Path(f"clusterversions/targets/agent-role-{mode}.yaml") for mode in TARGET_AGENT_ACCESS
+}
 README = Path("charts/virtual-cluster/README.md")
 KINDS_PAGE = Path("docs/kinds.md")
 WIDTH = 100
@@ -57,9 +59,12 @@ def files() -> dict[Path, str]:
         **found,
         TENANT_ROLE: _cluster_role(marks.SYNCER_USER, tuple(TENANT_ACCESS)),
         TARGET_ROLE: _cluster_role("virtual-cluster:target", tuple(TARGET_ACCESS)),
-        TARGET_AGENT_ROLE: _cluster_role(
-            "virtual-cluster:target-agent", TARGET_AGENT_ACCESS, table="vnagent/access.py"
-        ),
+        **{
+            path: _cluster_role(
+                "virtual-cluster:target-agent", TARGET_AGENT_ACCESS[mode], table="vnagent/access.py"
+            )
+            for mode, path in TARGET_AGENT_ROLES.items()
+        },
         README: readme.text(),
         KINDS_PAGE: kinds_page.text(),
     }

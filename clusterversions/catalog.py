@@ -93,9 +93,12 @@ def target_role() -> str:
 
 
 @functools.cache
-def target_agent_role() -> str:
-    """Return the text of the ClusterRole that another super cluster must grant our agent."""
-    return (_root() / "targets" / "agent-role.yaml").read_text(encoding="utf-8")
+def target_agent_role(mode: str) -> str:
+    """Return the text of the ClusterRole that another super cluster must grant our agent.
+
+    `mode` is that of the SuperCluster's spec.
+    """
+    return (_root() / "targets" / f"agent-role-{mode}.yaml").read_text(encoding="utf-8")
 
 
 def sample(name: str) -> str:

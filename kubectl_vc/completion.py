@@ -16,6 +16,7 @@ import typer
 
 from kubectl_vc import app
 from kubectl_vc.access import Access
+from kubectl_vc.flags import Mode
 from kubectl_vc.output import Format
 
 PATIENCE = 1.5
@@ -38,6 +39,7 @@ class Wanted(Enum):
     CLUSTER_VERSION = "cluster version"
     TARGET = "super cluster"
     FORMAT = "format"
+    MODE = "mode"
     FILE = "file"
     NOTHING = "nothing"
 
@@ -75,6 +77,8 @@ _FLAG_VALUES: Mapping[str, Wanted] = {
     "--context": Wanted.CONTEXT,
     "--target-context": Wanted.CONTEXT,
     "--target-kubeconfig": Wanted.FILE,
+    "--kubelet-ca": Wanted.FILE,
+    "--mode": Wanted.MODE,
     "--cluster-version": Wanted.CLUSTER_VERSION,
     "--filename": Wanted.FILE,
     "-f": Wanted.FILE,
@@ -136,6 +140,8 @@ def candidates(place: Place, known: Mapping[str, Verb]) -> list[tuple[str, str]]
             return list(verb.flags.items())
         case Wanted.FORMAT:
             return [(form.value, "") for form in Format]
+        case Wanted.MODE:
+            return [(mode.value, "") for mode in Mode]
         case _:
             return []
 

@@ -3,6 +3,7 @@
 Owns names, help and parsing. Must not import what talks to a server: `--help` must come at once.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,13 @@ import typer
 from kubectl_vc import durations
 from kubectl_vc.access import Access
 from kubectl_vc.output import Format
+
+
+class Mode(StrEnum):
+    """`SuperCluster.spec.mode`."""
+
+    APISERVER = "apiserver"
+    AGENT = "agent"
 
 
 def seconds(text: str | float) -> float:
@@ -194,6 +202,26 @@ Resolvers = Annotated[
         metavar="ADDRESS",
         show_default=False,
         help="What resolves names for tenants' pods there; may be repeated.",
+    ),
+]
+TargetMode = Annotated[
+    Mode | None,
+    typer.Option(
+        "--mode",
+        show_default=False,
+        help="Who opens logs and streams there: its API server, or its kubelets for an agent here,"
+        " which needs nodes/proxy there and nodes that the home cluster reaches. Else as it was,"
+        " at first apiserver.",
+    ),
+]
+KubeletCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubelet-ca",
+        metavar="FILE",
+        show_default=False,
+        help="Who signed the kubelets' serving certificates, in PEM, for --mode agent; else as it"
+        " was, at first who signed the API server's.",
     ),
 ]
 Expires = Annotated[

@@ -40,6 +40,8 @@ async def join(
     label: flags.Labels = None,
     taint: flags.Taints = None,
     resolver: flags.Resolvers = None,
+    mode: flags.TargetMode = None,
+    kubelet_ca: flags.KubeletCa = None,
     expires: flags.Expires = 0,
     dry_run: flags.DryRun = False,
     wait: flags.Wait = True,
@@ -48,7 +50,8 @@ async def join(
     """Make an account in another cluster, and declare that cluster here.
 
     In the other cluster: a namespace, an account, a role of what is needed and its binding. Here: a
-    Secret with the account's kubeconfig, and a SuperCluster. Joining again renews all of it.
+    Secret with the account's kubeconfig, and a SuperCluster. Joining again renews all of it, and
+    keeps the mode.
     Without a resolver only pods come there that resolve no names, and those of tenants that may use
     the nodes' own.
     """
@@ -70,6 +73,8 @@ async def join(
             labels=manifests.labels(label or ()),
             taints=manifests.taints(taint or ()),
             resolvers=manifests.resolvers(resolver or ()),
+            mode=mode.value if mode else None,
+            kubelet_authorities=manifests.kubelet_authorities(kubelet_ca) if kubelet_ca else b"",
             token_seconds=expires,
         ),
         dry_run=dry_run,

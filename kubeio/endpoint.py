@@ -51,6 +51,13 @@ class Endpoint:
             _ = url.port  # is read here, or nobody expects what it raises
         except ValueError as problem:
             raise CredentialsProblem(NO_SERVER) from problem
+        # urlsplit passes over blanks and line breaks that others would read as part of a scheme.
+        if (self.server and not _PRINTED.fullmatch(self.server)) or not _is_name(
+            url.hostname or ""
+        ):
+            raise CredentialsProblem(NO_SERVER)
+        if not _is_name(self.tls_server_name):
+            raise CredentialsProblem("the TLS server name is no name of a host; write it anew")
         if self.token and not is_token(self.token):
             raise CredentialsProblem("the token has characters that no token has; write it anew")
         if url.scheme == "http" and _is_loopback(url.hostname or ""):
@@ -78,12 +85,21 @@ class Endpoint:
     @property
     def is_encrypted(self) -> bool:
         """Tell whether the connection uses TLS."""
-        return self.server.startswith("https:")
+        return urlsplit(self.server).scheme == "https"  # which has no capitals, as a URL may
 
 
 def is_token(text: str) -> bool:
     """Tell whether a text can go into a header: what follows a line break would be another one."""
     return _PRINTED.fullmatch(text) is not None
+
+
+def _is_name(host: str) -> bool:
+    """Tell whether TLS would take a text for a host's name: it encodes it so, and raises else."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return "\0" not in host
 
 
 def _is_loopback(host: str) -> bool:

@@ -9,24 +9,27 @@ key.
 import ipaddress
 import re
 import socket
+import ssl
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from kubeio import config
 from kubeio.endpoint import NO_SERVER, Endpoint
 from kubeio.errors import CredentialsProblem
+from tenancy import addresses
+from tenancy.addresses import Address
 
 KUBECONFIGS = ("kubeconfig", "config")
 """Keys under which a kubeconfig is looked for."""
 AUTHORITIES = ("ca.crt", "ca")
 SERVER, TOKEN = "server", "token"
+KUBELET_AUTHORITIES = "kubelet-ca.crt"
+"""Who vouches for the cluster's kubelets, when that is not who vouches for its API server."""
 MAX_BYTES = 64 * 1024
 """Of an authority, of a token; real ones have a few thousand."""
 MAX_URL = 2048
 
 _PRINTED = re.compile(r"[\x21-\x7e]+")
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class LocalAddressProblem(CredentialsProblem):
@@ -64,7 +67,7 @@ def endpoint(
         raise CredentialsProblem(f"the Secret has no key {keys}{others}; it has {_named(data)}")
     else:
         made = _of_parts(data, name=name, server=server, tls_server_name=tls_server_name)
-    _check_server(made.server)
+    check_server(made.server)
     if not (made.token or made.client_cert):
         raise CredentialsProblem(
             "the kubeconfig has neither a token nor a client certificate; without one the cluster"
@@ -73,27 +76,27 @@ def endpoint(
     return made
 
 
+def authorities_problem(pem: bytes) -> str:
+    """Return why bytes are no authorities to know a server by, half a sentence; empty: they are."""
+    if len(pem) > MAX_BYTES:
+        return f"has more than {MAX_BYTES} bytes"
+    if b"PRIVATE KEY" in pem:
+        return "holds a private key, which belongs nowhere but to the authority itself"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:  # all of them, as whoever trusts them takes all or none
+        context.load_verify_locations(cadata=pem.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        return "holds no certificates in PEM, or one that cannot be read"
+    return "" if context.cert_store_stats()["x509"] else "holds no certificates in PEM"
+
+
 def local_problem(host: str) -> str:
     """Return why a host name or address cannot be meant for another machine; empty: it can."""
     address = _address(host)
     if address is None:
         is_local = host.lower().rstrip(".").rpartition(".")[2] == "localhost"
         return "is the machine itself" if is_local else ""
-    return local_address_problem(address)
-
-
-def local_address_problem(address: Address) -> str:
-    """Return the same for an address."""
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None:
-        address = mapped
-    if address.is_loopback:
-        return "is a loopback address: to each machine it is that machine itself"
-    if address.is_link_local:
-        return "is a link-local address: it means something else on each network"
-    if address.is_unspecified or address.is_multicast:
-        return "is no address of a single machine"
-    return ""
+    return addresses.local_problem(address)
 
 
 def _of_parts(
@@ -131,7 +134,8 @@ def _text(data: Mapping[str, bytes], key: str) -> str:
         raise CredentialsProblem(f"{key} is no plain text; write it anew") from problem
 
 
-def _check_server(server: str) -> None:
+def check_server(server: str) -> None:
+    """Refuse what is no URL of another machine's API server. Raises CredentialsProblem."""
     is_plain = len(server) <= MAX_URL and _PRINTED.fullmatch(server) is not None
     try:
         url = urlsplit(server) if is_plain else None

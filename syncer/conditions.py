@@ -63,8 +63,10 @@ def targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
         marks.TARGETS_GRANTED,
         "False" if missing else "True",
         NO_SUCH_TARGET if missing else GRANTED,
-        f"There is no SuperCluster {', '.join(missing)}, which spec.targets names; join it with"
-        " `kubectl vc target join`, or take it out."[:_MAX_MESSAGE]
+        (
+            f"There is no SuperCluster {', '.join(missing)}, which spec.targets names; join it with"
+            " `kubectl vc target join`, or take it out."
+        )[:_MAX_MESSAGE]
         if missing
         else "Each super cluster that spec.targets names is declared.",
         now=_now(),

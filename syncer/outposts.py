@@ -173,11 +173,12 @@ class Outposts:
         name, is_away = session.name, bool(session.target.problem)
         is_held = session.target.muster.holds(session.tenant.uid)
         if is_away and name not in self._away:
-            self._wake_in(AWAY_SECONDS, name)
+            left = max(AWAY_SECONDS - session.target.away_seconds(), 0.0)
+            self._wake_in(left, name)
             for entry in session.stores["Pod"].list():
                 if session.pods.has(*entry.key):
                     key = session.key("Pod", *entry.key)
-                    session.queue.add_after(key, AWAY_SECONDS, low=True)
+                    session.queue.add_after(key, left, low=True)
         elif not is_away and (name in self._away or (name in self._held and not is_held)):
             for key in session.all_keys():
                 session.add(key, low=True)

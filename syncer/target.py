@@ -35,7 +35,8 @@ is a hold of before said to be over nor is a person's word about it used up."""
 LOOK_SECONDS = 10.0
 """How often a target is asked whether it is well."""
 AWAY_SECONDS = 40.0
-"""How long a target is silent before that is said of its node and its pods."""
+"""How long after its last good answer that is said of a target's node and its pods; looks that fail
+take `DEADLINE_SECONDS` each, so that some fail before."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -100,7 +101,7 @@ class Target:
         self.answered_at = 0.0
         """When it last answered well, by the monotonic clock."""
         self._ready_at: float | None = None
-        self._away_since = 0.0
+        self._silent_since = 0.0
         self._breaks = 0
         self._failed: frozenset[Resource] = frozenset()
         """Whose watches failed at the last look."""
@@ -173,8 +174,8 @@ class Target:
             _log.warning("target.not_told", target=self.name, problem=str(refused))
 
     def away_seconds(self) -> float:
-        """Return for how long it has been away; 0 while it answers."""
-        return time.monotonic() - self._away_since if self.problem else 0.0
+        """Return how long ago it answered well for the last time; 0 while it answers."""
+        return time.monotonic() - self._silent_since if self.problem else 0.0
 
     def says(self, plan: Plan) -> None:
         """Take in what is said of it now, where that takes no new client."""
@@ -201,7 +202,8 @@ class Target:
         is_news, self.problem = bool(problem) != bool(self.problem), problem
         if is_news:
             _log.warning("target.away" if problem else "target.back", target=self.name)
-            self._away_since = time.monotonic()
+            # Not since this look: it may have died as long before as looks are apart.
+            self._silent_since = self.answered_at or asked_at
             self._changed()
 
     def _look_at_watches(self, problem: str) -> None:

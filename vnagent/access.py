@@ -4,6 +4,7 @@ Owns the tables. Hazard: an agent of a node never has a right in a target, and t
 none to pods at home.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tenancy import marks
@@ -98,17 +99,23 @@ TARGET_HOME_ACCESS: tuple[Access, ...] = tuple(
 )
 """What the agent of a target may do in the home cluster: nothing with pods."""
 
-TARGET_ACCESS: tuple[Access, ...] = (
-    Access(
-        "",
-        ("pods",),
-        ("list",),
-        "Reads the one pod that a call means; RBAC cannot say whose pods.",
-    ),
-    *(
-        replace(row, when=None)
-        for row in ACCESS
-        if row.when == AROUND and row.resources[0].startswith("pods/")
-    ),
+_THE_POD = Access(
+    "",
+    ("pods",),
+    ("list",),
+    "Reads the one pod that a call means; RBAC cannot say whose pods.",
 )
-"""And in the target, with a credential of its own."""
+
+
+def _always(rows: Iterable[Access]) -> tuple[Access, ...]:
+    return tuple(replace(row, when=None) for row in rows)
+
+
+TARGET_ACCESS: Mapping[str, tuple[Access, ...]] = {
+    "apiserver": (
+        _THE_POD,
+        *_always(row for row in ACCESS if row.when == AROUND and "pods/" in row.resources[0]),
+    ),
+    "agent": (_THE_POD, *_always(row for row in ACCESS if "nodes/proxy" in row.resources)),
+}
+"""And in the target, with a credential of its own, by `SuperCluster.spec.mode`."""

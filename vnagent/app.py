@@ -10,6 +10,7 @@ import signal
 import structlog
 from cryptography import x509
 
+from telemetry import dump
 from telemetry.exposition import Exposition
 from telemetry.probes import Probes
 from tenancy import marks
@@ -77,6 +78,12 @@ class Agent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
+        with dump.on_signal({"streams": lambda: self._streams.count}):
+            await self._serve(stop)
+        self._way.close()
+        _log.info("ended")
+
+    async def _serve(self, stop: asyncio.Event) -> None:
         async with self._probes.served(self._settings.health_port), asyncio.TaskGroup() as tasks:
             work = tasks.create_task(self._work())
             await stop.wait()
@@ -85,8 +92,6 @@ class Agent:
             await self._server.door.close(drain_seconds=DRAIN_SECONDS)
             await self._metrics.door.close()
             work.cancel()
-        self._way.close()
-        _log.info("ended")
 
     async def _work(self) -> None:
         for file in self._files():

@@ -45,6 +45,8 @@ class OwnedPod:
     containers: frozenset[str]
     """Those that the tenant wrote; what the super cluster added is not the tenant's to see."""
     is_on_host_network: bool
+    host: str = ""
+    """Address of the node that it is bound to, as its status has it; empty: there is none yet."""
 
     @property
     def key(self) -> PodKey:
@@ -206,4 +208,11 @@ def _owned_pod(item: Mapping[str, Any], registration: str) -> OwnedPod | None:
         super_uid=metadata["uid"],
         containers=frozenset(filter(None, containers.split(","))),
         is_on_host_network=bool(spec.get("hostNetwork")),
+        host=_host(item) if spec.get("nodeName") else "",
     )
+
+
+def _host(item: Mapping[str, Any]) -> str:
+    status = item.get("status")
+    found = status.get("hostIP") if isinstance(status, Mapping) else ""
+    return found if isinstance(found, str) else ""  # a number would be read as an address, too

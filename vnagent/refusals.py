@@ -40,6 +40,7 @@ class Reason(StrEnum):
     API_LARGE = "api_large"
     API_BUSY = "api_busy"
     TENANT_FAST = "tenant_fast"
+    NO_HOST = "no_host"
     NOT_OFFERED = "not_offered"
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tenancy import marks
 from vnagent import kubelet
-from vnagent.choice import Wish
+from vnagent.choice import Mode, Wish
 from vnagent.limits import STREAMS, STREAMS_PER_TENANT
 from vnagent.origin import Address
 from vnagent.pump import Deadlines
@@ -45,6 +45,11 @@ class TargetCluster:
     server: Address
     authorities_file: Path
     token_file: Path
+    mode: Mode
+    """Who opens streams there."""
+    kubelet_port: int
+    kubelet_authorities_file: Path
+    """Who vouches for its kubelets, where they open streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +147,10 @@ def _target(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Targe
         server=Address(url.hostname, port, name, url.path.rstrip("/")),
         authorities_file=given.target_ca_file,
         token_file=given.target_token_file,
+        # Straight to kubelets only by a clear word: whether they can be reached nobody finds out.
+        mode=Mode.KUBELET if given.upstream is Wish.KUBELET else Mode.APISERVER,
+        kubelet_port=given.kubelet_port,
+        kubelet_authorities_file=given.target_kubelet_ca_file,
     )
 
 
@@ -178,7 +187,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         type=Wish,
         metavar="{auto,kubelet,apiserver}",
         default=environment.get("UPSTREAM") or Wish.AUTO.value,
-        help="the way to the node's pods ($UPSTREAM; default: auto)",
+        help="the way to the node's pods; to a target's, auto is apiserver ($UPSTREAM; default:"
+        " auto)",
     )
     parser.add_argument(
         "--client-ca-file",
@@ -187,7 +197,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="authority of the tenants' identities; required ($CLIENT_CA_FILE)",
     )
     add("--kubelet-host", "HOST_IP", "", "address of this node's kubelet")
-    add("--kubelet-port", "KUBELET_PORT", kubelet.PORT, "port of this node's kubelet")
+    add("--kubelet-port", "KUBELET_PORT", kubelet.PORT, "port of kubelets")
     add("--kubelet-server-name", "KUBELET_SERVER_NAME", "", "name in its certificate, if not that")
     add("--kubelet-ca-file", "KUBELET_CA_FILE", _ACCOUNT / "ca.crt", "authority of kubelets")
     add("--token-file", "TOKEN_FILE", _ACCOUNT / "token", "our bound token")
@@ -200,6 +210,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--target-server-name", "TARGET_SERVER_NAME", "", about)
     add("--target-registration", "TARGET_REGISTRATION", "", "UID of its SuperCluster")
     add("--target-ca-file", "TARGET_CA_FILE", _TARGET / "ca.crt", "its authority")
+    about = "authority of its kubelets, where they are asked"
+    ca_file = _TARGET / "kubelet-ca.crt"
+    add("--target-kubelet-ca-file", "TARGET_KUBELET_CA_FILE", ca_file, about)
     add("--target-token-file", "TARGET_TOKEN_FILE", _TARGET / "token", "our token there")
     parser.add_argument(
         "--tls-cert-file", type=Path, help="serve this certificate instead of asking for one"

@@ -99,6 +99,11 @@ def pod_of(registration: str, vc_uid: str, route: Route) -> str:
     return "/api/v1/pods?" + queries.render(pairs)
 
 
+def offers(verb: Verb) -> bool:
+    """Tell whether the API has such a call."""
+    return verb in _ROWS
+
+
 def render(route: Route, super_namespace: str) -> str | None:
     """Return the API's request target for a route that the gate has let through.
 

@@ -1,9 +1,10 @@
-"""Another super cluster's API server as the way to the tenants' pods that are seated there.
+"""Another super cluster as the place of the tenants' pods that are seated there.
 
-Owns the gate of a target: each call asks for the one pod that is meant, as a whole cluster's list
-would be asked for again and again. Must not know the home cluster. Hazard: the credential reaches
-every pod of that cluster, those of other home clusters among them. So a pod counts by its record
-alone, and only when that names the tenant of the certificate and the registration that we serve.
+Owns the gate of a target: each call asks its API server for the one pod that is meant, as a whole
+cluster's list would be asked for again and again. What then opens the stream is that server, or the
+kubelet that runs the pod. Must not know the home cluster. Hazard: the credential reaches every pod
+of that cluster, those of other home clusters among them. So a pod counts by its record alone, and
+only when that names the tenant of the certificate and the registration that we serve.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from vnagent import subresources
 from vnagent.apiserver import Subresources
 from vnagent.gate import OwnedPod, decide, read_pods
 from vnagent.identity import Caller
+from vnagent.kubelets import Kubelets
 from vnagent.origin import Origin
 from vnagent.peer import Opened, Words
 from vnagent.pod_items import PodListError
@@ -42,15 +44,21 @@ WORDS = Words(
 class Target:
     """Decides whose a pod in a target is, and opens streams to it."""
 
-    def __init__(self, origin: Origin, registration: str) -> None:
-        """`registration` is the UID of the SuperCluster, which is on all that is made there."""
+    def __init__(self, origin: Origin, registration: str, kubelets: Kubelets | None = None) -> None:
+        """`registration` is the UID of the SuperCluster, which is on all that is made there.
+
+        Without kubelets the API server opens streams; with them nothing else does.
+        """
         self._origin = origin
         self._server = Subresources(origin, WORDS)
         self._registration = registration
+        self._kubelets = kubelets
         self._questions = asyncio.Semaphore(QUESTIONS_AT_ONCE)
 
     async def admit(self, caller: Caller, route: Route) -> OwnedPod:
         """Return the pod of a route, as it is now, or raise RefusedError."""
+        if not subresources.offers(route.verb):  # a kubelet would have more
+            raise _not_offered(route)
         self._server.pace(caller.vc_uid)
         if not self._origin.has_credential:
             raise RefusedError(
@@ -72,6 +80,8 @@ class Target:
 
     async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:
         """Send a stream request for a pod that was let through; raises RefusedError."""
+        if self._kubelets is not None:
+            return await self._kubelets.open(route, pod, headers)
         target = api_target(route, pod)
         self._server.pace(pod.vc_uid)
         return await self._server.open(route.method, target, headers)
@@ -83,8 +93,12 @@ class Target:
 
     async def answer(self, caller: Caller, route: Route) -> Document:  # noqa: ARG002 - refused
         """Refuse figures and lists: nobody has those of a whole cluster. Raises RefusedError."""
-        raise RefusedError(
-            501,
-            Reason.NOT_OFFERED,
-            f"{route.verb.value} is not to be had of this node, which stands for a whole cluster",
-        )
+        raise _not_offered(route)
+
+
+def _not_offered(route: Route) -> RefusedError:
+    return RefusedError(
+        501,
+        Reason.NOT_OFFERED,
+        f"{route.verb.value} is not to be had of this node, which stands for a whole cluster",
+    )

@@ -12,6 +12,7 @@ from vnagent.apiserver import ApiServer
 from vnagent.channel import ReceiveBuffer
 from vnagent.choice import Mode, Why, Wish
 from vnagent.gate import Gate
+from vnagent.kubelets import Kubelets
 from vnagent.metrics import show_upstream
 from vnagent.notices import Notices, Subject
 from vnagent.origin import Origin
@@ -109,14 +110,21 @@ class TargetWay:
     def __init__(self, told: TargetCluster, buffer: ReceiveBuffer) -> None:
         authorities, token = WatchedFile(told.authorities_file), WatchedFile(told.token_file)
         origin = Origin(told.server, authorities=authorities, token=token, buffer=buffer)
-        self.gate = self.upstream = self.reads = Target(origin, told.registration)
         self.needed: Sequence[WatchedFile] = ()
         # vc-manager makes the credential, and what is in its way may take an administrator.
-        self.awaited = (authorities, token)
-        show_upstream(Mode.APISERVER, Why.CONFIGURED)
+        self.awaited: Sequence[WatchedFile] = (authorities, token)
+        kubelets = None
+        if told.mode is Mode.KUBELET:
+            vouching = WatchedFile(told.kubelet_authorities_file)
+            self.awaited = (*self.awaited, vouching)
+            kubelets = Kubelets(
+                port=told.kubelet_port, authorities=vouching, token=token, buffer=buffer
+            )
+        self.gate = self.upstream = self.reads = Target(origin, told.registration, kubelets)
+        show_upstream(told.mode, Why.CONFIGURED)
 
     def changed(self, file: WatchedFile) -> None:
-        """Do nothing: each call takes both as they are."""
+        """Do nothing: each call takes all of them as they are."""
 
     def jobs(self) -> Sequence[Coroutine[Any, Any, None]]:
         """Need nothing."""

@@ -38,6 +38,7 @@ def main() -> int:
     add("--step", type=float, default=0.0, help="seconds between two steps of a super pod")
     add("--no-events", dest="events", action="store_false")
     add("--echo-first", type=float, default=0.0, help="share of writes told of before answered")
+    add("--token-seconds", type=float, default=0.0, help="how long a token lives at most")
     uvloop.run(_serve(parser.parse_args()))
     return 0
 
@@ -58,6 +59,8 @@ async def _serve(asked: argparse.Namespace) -> None:
         events=asked.events,
     )
     tenants = [clusters.tenant(number, shape) for number in range(asked.tenants)]
+    for tenant in tenants:
+        tenant.token_seconds = asked.token_seconds
     loads = Loads(tenants, shape)
     followed = Followed()
     servers = [await _listen(each, followed, asked) for each in (below, *tenants)]

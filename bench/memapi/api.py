@@ -74,10 +74,13 @@ class Api:
             place = self._place(path)
             if place is None:
                 return self._plain(path)
-            self._count(request, place)
-            return self._do(request, place)
+            what = self._count(request, place)
+            answer = self._do(request, place)
         except RefusedError as refusal:
             return refusal.code, refusal.encoded()
+        if self.cluster.written is not None and request.method != "GET":
+            self.cluster.written[f"{what} {place.name or _named(request)}"] += 1
+        return answer
 
     def _plain(self, path: str) -> tuple[int, bytes]:
         if path in ("/readyz", "/livez", "/healthz"):
@@ -102,12 +105,14 @@ class Api:
         name, subresource = [*rest[1:3], "", ""][:2]
         return Place(collection=collection, namespace=namespace, name=name, subresource=subresource)
 
-    def _count(self, request: Request, place: Place) -> None:
+    def _count(self, request: Request, place: Place) -> str:
+        """Count a request; return its verb and resource."""
         verb = _VERBS.get(request.method, request.method)
         if verb == "get" and not place.name:
             verb = "watch" if "watch" in request.params else "list"
         what = "/".join(filter(None, (place.collection.resource.plural, place.subresource)))
         self.cluster.requests[f"{verb} {what}"] += 1
+        return f"{verb} {what}"
 
     def _do(self, request: Request, place: Place) -> Answer:
         if request.method == "GET":
@@ -267,8 +272,15 @@ _SHOWN_AT_THEIR_END = frozenset(
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
+def _named(request: Request) -> str:
+    """Return the name of what is made."""
+    metadata = orjson.loads(request.body).get("metadata") or {}
+    return metadata.get("name") or metadata.get("generateName") or ""
+
+
 def _token(body: Object, cluster: Cluster) -> Object:
     seconds = (body.get("spec") or {}).get("expirationSeconds") or 3600
+    seconds = min(seconds, cluster.token_seconds or seconds)
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(cluster.clock() + seconds))
     token = "".join(cluster.chance.choices(_LETTERS, k=_TOKEN_LETTERS))
     return {**body, "status": {"token": token, "expirationTimestamp": ends}}

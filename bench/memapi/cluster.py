@@ -200,6 +200,10 @@ class Cluster:
         self.restores = 0
         self.requests: Counter[str] = Counter()
         """Requests by verb and resource."""
+        self.written: Counter[str] | None = None
+        """Writes that were not refused, by verb, resource and name, while somebody counts them."""
+        self.token_seconds = 0.0
+        """How long a token lives at most; 0: as long as it was asked for."""
         self.clock = clock
         self.collections = {path: Collection(self, found) for path, found in resources.items()}
 

@@ -5,15 +5,16 @@ Owns the commands and the counting of requests of all clusters together. Must no
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from bench.memapi import drifts, storms
+from bench.memapi import drifts, heartbeats, storms
 from bench.memapi.cluster import Cluster
 from bench.memapi.loads import Loads
+from bench.memapi.tallies import Tally
 from tenancy import marks
 from tenancy.resources import PODS, VIRTUAL_CLUSTERS
 
@@ -27,6 +28,19 @@ class Control:
         self._below = below
         self._tenants = tenants
         self._loads = loads
+        self._tally = Tally(below, tenants)
+        self._commands: Mapping[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+            "create": loads.create,
+            "delete": loads.delete,
+            "churn": loads.churn,
+            "calm": self._calm,
+            "storm": self._storm,
+            "drift": self._drift,
+            "beat": self._beat,
+            "tally": self._begin,
+            "tallied": self._end,
+            "count": self._count,
+        }
 
     async def serve(self, path: Path) -> asyncio.Server:
         """Begin to listen."""
@@ -39,32 +53,33 @@ class Control:
         writer.close()
 
     async def _do(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        match asked["do"]:
-            case "create":
-                return await self._loads.create(
-                    asked["prefix"], asked["tenants"], asked["pods"], asked["per_second"]
-                )
-            case "delete":
-                return await self._loads.delete(asked["prefix"], asked["per_second"])
-            case "storm":
-                changes = await storms.blow(
-                    self._below, asked["prefix"], asked["per_second"], asked["seconds"]
-                )
-                return {"changes": changes}
-            case "drift":
-                late = await drifts.make(
-                    self._below,
-                    asked["prefix"],
-                    asked["count"],
-                    asked["per_second"],
-                    asked["patience"],
-                )
-                return {"late_ms": late}
-            case "count":
-                return self._count()
-        raise ValueError(f"there is no command {asked['do']!r}")
+        more = {key: value for key, value in asked.items() if key != "do"}
+        command = self._commands.get(asked["do"])
+        if command is None:
+            raise ValueError(f"there is no command {asked['do']!r}")
+        return await command(**more)
 
-    def _count(self) -> dict[str, Any]:
+    async def _storm(self, **more: Any) -> dict[str, Any]:
+        return await storms.blow(self._below, **more)
+
+    async def _drift(self, **more: Any) -> dict[str, Any]:
+        return {"late_ms": await drifts.make(self._below, **more)}
+
+    async def _beat(self, **more: Any) -> dict[str, Any]:
+        return {"beats": await heartbeats.beat(self._below, **more)}
+
+    async def _calm(self, prefix: str) -> dict[str, Any]:
+        self._loads.calm(prefix)
+        return {}
+
+    async def _begin(self) -> dict[str, Any]:
+        self._tally.begin()
+        return {}
+
+    async def _end(self) -> dict[str, Any]:
+        return self._tally.end()
+
+    async def _count(self) -> dict[str, Any]:
         above: Counter[str] = Counter()
         for tenant in self._tenants:
             above.update(tenant.requests)

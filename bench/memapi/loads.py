@@ -56,6 +56,7 @@ class Loads:
         self._shape = shape
         self._by_prefix: dict[str, Load] = {}
         self._by_name: dict[str, Load] = {}
+        self._churning: dict[str, asyncio.Event] = {}
         for tenant in tenants:
             tenant.of(PODS).listeners.append(self._seen)
 
@@ -69,18 +70,24 @@ class Loads:
         begun = time.monotonic()
         for number, name in enumerate(load.names):
             await _turn(number, begun, per_second)
-            load.sent[name] = time.monotonic()
-            cluster = self._tenants[load.tenant_of(number)]
-            body: Object = orjson.loads(self._shape.pod(name))
-            verbs.create(cluster, cluster.of(PODS), NAMESPACE, body, USER)
+            self._make(load, number, name)
         sent = time.monotonic()
         await load.until(load.ready)
         late: dict[int, list[float]] = {}
+        sent_at: dict[int, list[float]] = {}
         for number, name in enumerate(load.names):
             milliseconds = 1e3 * (load.ready[name] - load.sent[name])
             late.setdefault(load.tenant_of(number), []).append(milliseconds)
-        took = max(load.ready.values()) - begun
-        return {"sent_s": sent - begun, "took_s": took, "late_ms": list(late.values())}
+            sent_at.setdefault(load.tenant_of(number), []).append(load.sent[name])
+        ended = max(load.ready.values())
+        return {
+            "sent_s": sent - begun,
+            "took_s": ended - begun,
+            "late_ms": list(late.values()),
+            "sent_at": list(sent_at.values()),
+            "begun_at": begun,
+            "ended_at": ended,
+        }
 
     async def delete(self, prefix: str, per_second: float) -> dict[str, Any]:
         """Delete the pods of a load as a person does, and wait until all are gone there."""
@@ -88,16 +95,60 @@ class Loads:
         begun = time.monotonic()
         for number, name in enumerate(load.names):
             await _turn(number, begun, per_second)
-            collection = self._tenants[load.tenant_of(number)].of(PODS)
-            there = collection.get(NAMESPACE, name)
-            load.deleted[name] = time.monotonic()
-            if there is not None:
-                verbs.delete(collection, there, {})
+            self._delete(load, number, name)
         await load.until(load.gone)
         late = [1e3 * (load.gone[name] - load.deleted[name]) for name in load.names]
         for name in load.names:
             del self._by_name[name]
         return {"took_s": max(load.gone.values()) - begun, "late_ms": [late]}
+
+    async def churn(
+        self, prefix: str, tenants: Sequence[int], per_second: float, life: float
+    ) -> dict[str, Any]:
+        """Let pods come, and go after so many seconds, until `calm`; wait until all are gone."""
+        load = Load(tenants, [])
+        calm = self._churning[prefix] = asyncio.Event()
+        begun = time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            while not calm.is_set():
+                number = len(load.names)
+                name = f"{prefix}{number:05}"
+                await _turn(number, begun, per_second)
+                load.names.append(name)
+                self._by_name[name] = load
+                self._make(load, number, name)
+                group.create_task(self._delete_later(load, number, name, life))
+        await load.until(load.gone)
+        for name in load.names:
+            del self._by_name[name]
+        return {
+            "names": load.names,
+            "sent_at": load.sent,
+            "ready_at": load.ready,
+            "deleted_at": load.deleted,
+            "gone_at": load.gone,
+        }
+
+    def calm(self, prefix: str) -> None:
+        """Have a churn make no more pods."""
+        self._churning.pop(prefix).set()
+
+    async def _delete_later(self, load: Load, number: int, name: str, life: float) -> None:
+        await asyncio.sleep(life)
+        self._delete(load, number, name)
+
+    def _make(self, load: Load, number: int, name: str) -> None:
+        load.sent[name] = time.monotonic()
+        cluster = self._tenants[load.tenant_of(number)]
+        body: Object = orjson.loads(self._shape.pod(name))
+        verbs.create(cluster, cluster.of(PODS), NAMESPACE, body, USER)
+
+    def _delete(self, load: Load, number: int, name: str) -> None:
+        collection = self._tenants[load.tenant_of(number)].of(PODS)
+        there = collection.get(NAMESPACE, name)
+        load.deleted[name] = time.monotonic()
+        if there is not None:
+            verbs.delete(collection, there, {})
 
     def _seen(self, kind: str, body: Object) -> None:
         load = self._by_name.get(body["metadata"]["name"])

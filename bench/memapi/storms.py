@@ -6,6 +6,7 @@ process cannot keep shows in the number that is returned.
 
 import asyncio
 import time
+from typing import Any
 
 from bench.memapi import managed
 from bench.memapi.cluster import Cluster
@@ -16,8 +17,8 @@ _AT_ONCE = 20
 """Changes in one turn of the loop when it is behind."""
 
 
-async def blow(below: Cluster, prefix: str, per_second: float, seconds: float) -> int:
-    """Change statuses of the pods whose names begin so, in turn; return how many were changed."""
+async def blow(below: Cluster, prefix: str, per_second: float, seconds: float) -> dict[str, Any]:
+    """Change statuses of the pods whose names begin so, in turn; return how often, and when."""
     pods = below.of(PODS)
     places = [
         (found["metadata"]["namespace"], found["metadata"]["name"])
@@ -35,7 +36,7 @@ async def blow(below: Cluster, prefix: str, per_second: float, seconds: float) -
             pods.put(body)
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
-    return number
+    return {"changes": number, "begun_at": begun, "ended_at": time.monotonic()}
 
 
 def _restarted(body: Object) -> Object | None:

@@ -26,8 +26,11 @@ from kubeio.documents import to_yaml
 from kubeio.endpoint import Endpoint
 from tenancy import conditions, super_clusters
 from tenancy.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SUPER_CLUSTERS
+from tenancy.super_clusters import Mode, SuperClusterSpec
 
 AGENT = "kubectl-vc"
+KUBELETS = f"{AGENT}-kubelets"
+"""Who writes the authorities of kubelets: fields that one manager no longer sends go."""
 CONTEXT_FLAG = "--target-context"
 TOKEN_SECONDS = 30.0
 """How long the other cluster may take to write a token into its Secret."""
@@ -54,6 +57,10 @@ class Wish:
     """Addresses of what resolves names for tenants' pods there."""
     token_seconds: float
     """0: a token that lasts."""
+    mode: Mode | None = None
+    """None: as it was."""
+    kubelet_authorities: bytes = b""
+    """Empty: as it was."""
 
 
 async def run(
@@ -69,17 +76,20 @@ async def run(
         connected(access) as connection,
         Client(dataclasses.replace(endpoint, name=shown.server), user_agent=AGENT) as there,
     ):
-        plan = There(await identity(connection.super_client))
+        home = await identity(connection.super_client)
         with in_target():
-            if await identity(there) == plan.home:
+            if await identity(there) == home:
                 raise CliProblem(
                     "that is the cluster of the components themselves, which is the SuperCluster"
                     " home; give a kubeconfig of the other cluster"
                 )
-        await _refuse_strangers(connection, wish)
+        plan = There(home, _mode(await _known(connection, wish), wish))
         if dry_run:
             terminal.say(_described(plan, wish, shown))
             return
+        await connection.super_client.apply(  # what is refused here leaves nothing there
+            SUPER_CLUSTERS, _super_cluster(plan, wish), field_manager=AGENT, dry_run=True
+        )
         with in_target():
             token = await _make_account(there, plan, wish, terminal)
         content = manifests.kubeconfig(
@@ -89,7 +99,7 @@ async def run(
             token=token,
             tls_server_name=shown.tls_server_name,
         )
-        declared = await _declare(connection, wish, content, terminal)
+        declared = await _declare(connection, plan, wish, content, terminal)
         if wait:
             await _usable(connection.super_client, declared, terminal, seconds)
 
@@ -133,6 +143,7 @@ def _as_seen_from_here(endpoint: Endpoint, wish: Wish) -> Endpoint:
             " --server, for example https://10.0.0.5:6443, or on kind"
             " https://NAME-control-plane:6443"
         )
+    secret_config.check_server(server)
     if not endpoint.ca:
         raise CliProblem(
             "the other cluster's kubeconfig names no certificate authority; put it into"
@@ -141,20 +152,32 @@ def _as_seen_from_here(endpoint: Endpoint, wish: Wish) -> Endpoint:
     return shown
 
 
-async def _refuse_strangers(connection: Connection, wish: Wish) -> None:
-    """Raise CliProblem when somebody wrote a SuperCluster of this name by hand."""
+async def _known(connection: Connection, wish: Wish) -> Object | None:
+    """Return what joined before. Raises CliProblem for one that somebody wrote by hand."""
     try:
         found = await connection.super_client.get(SUPER_CLUSTERS, wish.name)
     except errors.NotFound as problem:
         if not problem.details.get("name"):
             raise CliProblem(f"this cluster has no SuperClusters; {problems.INSTALL}") from problem
-        return
+        return None
     named = (((found.get("spec") or {}).get("secretRef")) or {}).get("name")
     if named != manifests.secret_name(wish.name):
         raise CliProblem(
             f"there is a SuperCluster {wish.name} with a Secret of its own, {named}; choose another"
             f" name, or run `kubectl vc target leave {wish.name}` first"
         )
+    return found
+
+
+def _mode(known: Object | None, wish: Wish) -> Mode:
+    """Return the mode that is wished for, else the one that there is. Raises CliProblem."""
+    spec = ((known or {}).get("spec")) or {}
+    mode: Mode = wish.mode or spec.get("mode") or SuperClusterSpec().mode
+    if wish.kubelet_authorities and mode != "agent":
+        raise CliProblem(
+            f"--kubelet-ca is of no use in mode {mode}, where no kubelet is asked; add --mode agent"
+        )
+    return mode
 
 
 def _described(plan: There, wish: Wish, shown: Endpoint) -> str:
@@ -169,17 +192,24 @@ def _described(plan: There, wish: Wish, shown: Endpoint) -> str:
     )
     secret = manifests.secret(wish.name, wish.namespace, content)
     secret["stringData"] = {manifests.KEY: content.decode()}
+    if wish.kubelet_authorities:
+        authorities = wish.kubelet_authorities.decode()
+        secret["stringData"][secret_config.KUBELET_AUTHORITIES] = authorities
     del secret["data"]
-    here = [secret, _super_cluster(wish)]
+    here = [secret, _super_cluster(plan, wish)]
     parts = [("# In the other cluster:\n", there), ("# In this cluster:\n", here)]
     return "".join(
         head + "".join(f"---\n{to_yaml(body)}" for body in bodies) for head, bodies in parts
     )
 
 
-def _super_cluster(wish: Wish) -> Object:
+def _super_cluster(plan: There, wish: Wish) -> Object:
     return manifests.super_cluster(
-        wish.name, labels=wish.labels, taints=wish.taints, resolvers=wish.resolvers
+        wish.name,
+        mode=plan.mode,
+        labels=wish.labels,
+        taints=wish.taints,
+        resolvers=wish.resolvers,
     )
 
 
@@ -242,13 +272,16 @@ async def _lasting_token(there: Client, namespace: str) -> str:
 
 
 async def _declare(
-    connection: Connection, wish: Wish, content: bytes, terminal: Terminal
+    connection: Connection, plan: There, wish: Wish, content: bytes, terminal: Terminal
 ) -> Object:
     client = connection.super_client
     secret = manifests.secret(wish.name, wish.namespace, content)
     await client.apply(SECRETS, secret, field_manager=AGENT)
+    if wish.kubelet_authorities:
+        more = manifests.kubelet_secret(wish.name, wish.namespace, wish.kubelet_authorities)
+        await client.apply(SECRETS, more, field_manager=KUBELETS)
     terminal.say(f"secret/{secret['metadata']['name']} applied in namespace {wish.namespace}")
-    declared = await client.apply(SUPER_CLUSTERS, _super_cluster(wish), field_manager=AGENT)
+    declared = await client.apply(SUPER_CLUSTERS, _super_cluster(plan, wish), field_manager=AGENT)
     terminal.say(f"{output.full_name(SUPER_CLUSTERS, wish.name)} applied")
     return declared
 

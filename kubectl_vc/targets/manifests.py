@@ -9,13 +9,14 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 
 from clusterversions import catalog
 from kubectl_vc.problems import CliProblem
-from kubeio import Object
+from kubeio import Object, secret_config
 from kubeio.documents import to_yaml
 from tenancy import marks, names
 from tenancy.resources import (
@@ -29,7 +30,7 @@ from tenancy.resources import (
     SUPER_CLUSTERS,
     Resource,
 )
-from tenancy.super_clusters import HOME, Effect, accounts_namespace
+from tenancy.super_clusters import HOME, Effect, Mode, accounts_namespace
 
 ACCOUNT = marks.SYNCER
 AGENT_ACCOUNT = marks.AGENT
@@ -39,6 +40,9 @@ TOKEN_SECRET = f"{ACCOUNT}-token"
 KEY = "kubeconfig"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "kubectl-vc"}
 _TAINT = re.compile(r"([^=:]+)(?:=([^:]*))?:(\w+)")
+MAX_NAME = 56
+"""The node that stands for it is called target-NAME, and a label has that name."""
+MAX_RESOLVERS = 3
 _SHORT = 8  # digits of a UID: they tell a handful of clusters apart
 
 
@@ -48,6 +52,8 @@ class There:
 
     home: str
     """UID of the home cluster's kube-system."""
+    mode: Mode = "apiserver"
+    """How its agent goes, on which that one's rights hang."""
 
     @property
     def namespace(self) -> str:
@@ -67,7 +73,7 @@ class There:
     def objects(self, *, lasting: bool) -> list[tuple[Resource, Object]]:
         """Return all of it in the order of making; `lasting`: with a token that does not end."""
         role = yaml.safe_load(catalog.target_role())["rules"]
-        agent_role = yaml.safe_load(catalog.target_agent_role())["rules"]
+        agent_role = yaml.safe_load(catalog.target_agent_role(self.mode))["rules"]
         tokens = {
             "apiGroups": [""],
             "resources": ["serviceaccounts/token"],
@@ -139,15 +145,26 @@ def secret(name: str, namespace: str, content: bytes) -> Object:
     }
 
 
+def kubelet_secret(name: str, namespace: str, pem: bytes) -> Object:
+    """Return what the same Secret has of kubelets; written apart, it stays when all is renewed."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": secret_name(name), "namespace": namespace},
+        "data": {secret_config.KUBELET_AUTHORITIES: base64.b64encode(pem).decode()},
+    }
+
+
 def super_cluster(
     name: str,
     *,
+    mode: Mode,
     labels: Mapping[str, str],
     taints: Iterable[Mapping[str, str]],
     resolvers: Iterable[str],
 ) -> Object:
     """Return the SuperCluster of a target."""
-    spec: dict[str, Any] = {"secretRef": {"name": secret_name(name), "key": KEY}}
+    spec: dict[str, Any] = {"secretRef": {"name": secret_name(name), "key": KEY}, "mode": mode}
     if labels:
         spec["labels"] = dict(labels)
     if found := [dict(taint) for taint in taints]:
@@ -187,8 +204,9 @@ def checked_name(name: str, *, home: str = "choose another one") -> str:
     """
     if name == HOME:
         raise CliProblem(f"{HOME} is the name of the cluster of the components themselves; {home}")
-    if not names.is_dns_label(name):
-        raise CliProblem(f"{name!r} is no name for a SuperCluster; use {names.LABEL_RULE}")
+    if not names.is_dns_label(name) or len(name) > MAX_NAME:
+        rule = names.LABEL_RULE.replace(str(names.MAX_LABEL), str(MAX_NAME))
+        raise CliProblem(f"{name!r} is no name for a SuperCluster; use {rule}")
     return name
 
 
@@ -205,12 +223,32 @@ def labels(given: Iterable[str]) -> dict[str, str]:
 
 def resolvers(given: Iterable[str]) -> list[str]:
     """Read `--resolver ADDRESS`. Raises CliProblem."""
-    for text in given:
+    found = list(given)
+    for text in found:
         try:
             ipaddress.ip_address(text)
         except ValueError:
             raise CliProblem(f"--resolver {text!r} is not an IP address") from None
-    return list(given)
+        if "%" in text:
+            raise CliProblem(
+                f"--resolver {text!r} names an interface, which means nothing elsewhere"
+            )
+    if len(found) > MAX_RESOLVERS:
+        raise CliProblem(
+            f"--resolver is given {len(found)} times; a pod has {MAX_RESOLVERS} at most"
+        )
+    return found
+
+
+def kubelet_authorities(path: Path) -> bytes:
+    """Read `--kubelet-ca FILE`. Raises CliProblem."""
+    try:
+        pem = path.read_bytes()
+    except OSError as problem:
+        raise CliProblem(f"--kubelet-ca {path} cannot be read: {problem.strerror}") from problem
+    if trouble := secret_config.authorities_problem(pem):
+        raise CliProblem(f"--kubelet-ca {path} {trouble}")
+    return pem
 
 
 def taints(given: Iterable[str]) -> list[dict[str, str]]:

@@ -79,6 +79,7 @@ def node(
     later whose cordon there is: the tenant may have one of its own.
     """
     away = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+    is_listed = any((t.key, t.effect) == (away["key"], away["effect"]) for t in taints)
     listed = [
         {
             "key": taint.key,
@@ -100,7 +101,7 @@ def node(
             },
         },
         "spec": {
-            "taints": [*listed, *([away] if shut else [])],
+            "taints": [*listed, *([away] if shut and not is_listed else [])],
             **({"unschedulable": True} if is_cordoned else {}),
         },
     }

@@ -3,18 +3,21 @@
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
 from charts import generate, readme
+from clusterversions import catalog
 from tenancy.access import Access, AccessProblemError
+from tenancy.super_clusters import Mode
 
 TABLES = {
     **{each.account: each.rows for each in generate.COMPONENTS},
     "tenant": tuple(generate.TENANT_ACCESS),
     "target": tuple(generate.TARGET_ACCESS),
-    "target agent": generate.TARGET_AGENT_ACCESS,
+    **{f"target agent, {mode}": rows for mode, rows in generate.TARGET_AGENT_ACCESS.items()},
 }
 
 
@@ -66,6 +69,22 @@ def test_a_target_grants_less_than_the_home_cluster():
     granted = {each for row in generate.TARGET_ACCESS for each in row.resources}
     assert {"namespaces", "pods", "secrets", "networkpolicies"} <= granted
     assert not granted & {"services", "leases", "virtualclusters", "persistentvolumes"}
+
+
+def test_each_mode_of_a_target_has_a_role_for_its_agent_and_nodes_are_for_one_alone():
+    assert {*generate.TARGET_AGENT_ROLES} == {*get_args(Mode)}
+    granted = {}
+    for mode in get_args(Mode):
+        found = yaml.safe_load(catalog.target_agent_role(mode))
+        assert found["metadata"]["name"] == "virtual-cluster:target-agent"
+        granted[mode] = {
+            (resource, verb)
+            for rule in found["rules"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+    assert granted["agent"] == {("pods", "list"), ("nodes/proxy", "get"), ("nodes/proxy", "create")}
+    assert not any(resource.startswith("nodes") for resource, _ in granted["apiserver"])
 
 
 @pytest.mark.parametrize(

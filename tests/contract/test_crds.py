@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import yaml
 
+from kubeio import secret_config
 from tenancy import specs, super_clusters
 from tenancy.resources import (
     CLUSTER_VERSIONS,
@@ -14,6 +15,7 @@ from tenancy.resources import (
     TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
 )
+from vnagent import kubelet
 
 CRDS = Path("charts/virtual-cluster/files/crds")
 STATUS_FOR_PEOPLE = {"reason", "message"}
@@ -111,6 +113,16 @@ def test_enumerations_have_the_same_values(resource, field, view):
     declared = next(each for each in msgspec.structs.fields(view) if each.encode_name == field)
     assert get_origin(declared.type) is not None
     assert schema(resource, "spec", field)["enum"] == [*get_args(declared.type)]
+
+
+def test_the_mode_says_what_each_does_and_needs():
+    said = " ".join(schema(SUPER_CLUSTERS, "spec", "mode")["description"].split())
+    for mode in get_args(super_clusters.Mode):
+        assert f" {mode}: " in said
+    port, key = str(kubelet.PORT), secret_config.KUBELET_AUTHORITIES
+    for word in ("status.hostIP", port, key, "nodes/proxy", "--mode agent"):
+        assert word in said
+    assert schema(SUPER_CLUSTERS, "spec", "mode")["default"] == "apiserver"
 
 
 @pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, SUPER_CLUSTERS])

@@ -1,10 +1,13 @@
 """Each row has a test that carries its id, or a reason, and its page says so."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.rows import carried, page, results, table
+from tests.rows import calls, carried, page, results, table
 from tests.rows.carried import Shown
 from tests.rows.page import OFFLOAD, RELIABILITY, Page
+from tests.rows.results import Recording
 from tests.support import sections
 
 EACH = pytest.mark.parametrize("one", page.PAGES, ids=lambda one: one.file.name)
@@ -54,9 +57,41 @@ def test_no_row_is_forgotten():
     ],
 )
 def test_a_page_with_results_says_what_became_of_the_tests(noted, more, said):
-    rows = table.read(ROW + more, "rows.yaml")
-    assert said in page.render(OFFLOAD, rows, TESTED, noted)
-    assert "not run" not in page.render(RELIABILITY, rows, TESTED, noted)
+    rows = table.read(ROW + "  priority: P1\n" + more, "rows.yaml")
+    noted = Recording(commit="abc1234", date="2026-01-02", tests=noted)
+    text = page.render(OFFLOAD, rows, TESTED, noted)
+    assert said in text
+    assert "| REL-01 | P1 | nothing is lost |" in text
+    assert "at commit abc1234 on 2026-01-02." in " ".join(text.split())
+    plain = page.render(RELIABILITY, rows, TESTED, noted)
+    assert not any(word in plain for word in ("not run", "P1", "abc1234"))
+
+
+def test_each_row_of_the_posts_has_a_priority_and_the_recording_says_of_what_it_is():
+    rows = table.rows(OFFLOAD.rows)
+    assert [row.id for row in rows if row.priority not in table.PRIORITIES] == []
+    known = results.known()
+    assert known.commit
+    assert known.date
+    assert set(known.tests.values()) <= {"passed", "failed"}
+
+
+def test_what_was_recorded_bears_commit_and_date_of_its_newest_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(results, "FILE", tmp_path / "results.yaml")
+    case = '<testcase classname="tests.unit.a.test_a" name="{}">{}</testcase>'
+    for day, test, word in (("02", "one", ""), ("03", "two", "<failure/>"), ("01", "three", "")):
+        suite = (
+            f'<testsuite timestamp="2026-01-{day}T10:00:00">{case.format(test, word)}</testsuite>'
+        )
+        (tmp_path / f"{day}.xml").write_text(f"<testsuites>{suite}</testsuites>")
+    wanted = {"unit/a/test_a.py one", "unit/a/test_a.py two"}
+    results.note(sorted(tmp_path.glob("*.xml")), wanted, "abc1234")
+    said = {"unit/a/test_a.py one": "passed", "unit/a/test_a.py two": "failed"}
+    assert results.known() == Recording(commit="abc1234", date="2026-01-03", tests=said)
+    results.note([], wanted, "def5678")
+    assert results.known() == Recording(commit="def5678", date="2026-01-03", tests=said)
 
 
 def test_a_report_tells_each_test_once():
@@ -97,6 +132,7 @@ def test_what_has_no_word_is_told(text, found, told):
         ROW + "- id: REL-01\n  asks: the same once more\n",
         ROW + "  lacks: x\n  left_out: y\n",
         ROW.replace("nothing is lost", '" "'),
+        ROW + "  priority: P3\n",
     ],
 )
 def test_a_row_that_does_not_say_what_it_must_is_refused(text):
@@ -136,3 +172,27 @@ def test_a_section_is_put_where_it_stood_and_others_stay():
     assert sections.get(text, "C") == "four\n\n### part"
     assert sections.get(text, "D") == ""
     assert sections.put(text, "B", "two") == text
+
+
+def test_each_call_of_kubectl_is_a_test_that_there_is():
+    sources = "".join(file.read_text() for file in (carried.TESTS / "node").rglob("test_*.py"))
+    named = [name for names in calls.CALLS.values() for name in names]
+    assert [name for name in named if f"def {name}(" not in sources] == []
+
+
+def test_calls_are_counted_by_kubectl_and_kubelet():
+    cases = [
+        ("tests.node.agent.test_streams", "test_exec_gives_the_exit_code[1.36-leg0-0]", ""),
+        ("tests.node.agent.test_streams", "test_exec_gives_the_exit_code[1.36-leg0-1]", ""),
+        ("tests.node.agent.test_upstream", "test_exec_gives_the_exit_code[1.36-leg0-0]", ""),
+        ("tests.node.agent.test_upstream", "test_exec_gives_the_exit_code[1.36-leg0-1]", "failure"),
+        ("tests.node.agent.test_streams", "test_exec_gives_the_exit_code[1.34-leg0-0]", "skipped"),
+    ]
+    told = "".join(
+        f'<testcase classname="{module}" name="{name}">{f"<{end}/>" if end else ""}</testcase>'
+        for module, name, end in cases
+    )
+    found = calls.counted([f"<testsuites>{told}</testsuites>"])
+    (line,) = [line for line in calls.render(found, "abc").splitlines() if "exit codes" in line]
+    cells = [cell.strip() for cell in line.split("|")[2:-1]]
+    assert cells == ["2 passed", "not run", "not run", "**1 of 2 failed**", "not run", "not run"]

@@ -48,7 +48,7 @@ class Report:
     hand_overs: list[float] = field(default_factory=list)
     """Seconds each, in the order of the turns."""
     ratios: list[float] = field(default_factory=list)
-    """Of p99 elsewhere, with a target away to before; in the order of the turns."""
+    """Of p99 elsewhere, with a target away to the less of before and after; by turn."""
 
     def __str__(self) -> str:
         """Return it as the program prints it."""
@@ -78,8 +78,9 @@ class Report:
             middle, low, high = (pick(self.ratios) for pick in (statistics.median, min, max))
             lines.insert(
                 1,
-                f"p99 elsewhere while a target is away, to before: {middle:.2f} (goal"
-                f" {outage.GOAL}), median of {len(self.ratios)}, {low:.2f} to {high:.2f}",
+                f"p99 elsewhere while a target is away, to the less of before and after:"
+                f" {middle:.2f} (goal {outage.GOAL}), median of {len(self.ratios)},"
+                f" {low:.2f} to {high:.2f}",
             )
         return "\n".join(lines)
 

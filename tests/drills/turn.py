@@ -41,7 +41,7 @@ class Turn:
     hand_over: float | None = None
     """Seconds from a holder's end to the first write of who followed it."""
     ratio: float | None = None
-    """Of p99 elsewhere while a target is away, to that before."""
+    """Of p99 elsewhere while a target is away, to the less of before and after."""
 
     def __post_init__(self) -> None:
         """Have chance come of seed and number alone."""

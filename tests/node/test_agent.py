@@ -17,6 +17,7 @@ from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster
 from tests.node.kubectl import Kubectl, until
 from tests.node.minors import EACH
 from tests.support import websockets
+from tests.support.debugs import debugged
 from tests.support.websockets import V5, Said
 from vnagent.settings import DRAIN_SECONDS
 
@@ -39,19 +40,7 @@ def space(tenant_a: TenantCluster) -> Iterator[None]:
 @pytest.mark.parametrize("minor", EACH)
 def test_a_debug_container_is_talked_to_and_sees_its_target(tenant_a: TenantCluster, minor: str):
     """X-26: the syncer adds an ephemeral container, and the agent attaches to it."""
-    user, name = tenant_a.kubectl.of_minor(minor), f"probe-{minor.replace('.', '-')}"
-    looks = "read line; echo heard $line; tr '\\0' ' ' </proc/1/cmdline; echo; cat"
-    options = ("--profile=baseline", "--image=busybox:latest", "--image-pull-policy=IfNotPresent")
-    asked = ("debug", "main", "-i", "--quiet", f"--container={name}", "--target=main", *options)
-    with user.running("-n", SPACE, *asked, "--", "sh", "-c", looks) as debugging:
-        debugging.stdin.write("hello\n")
-        assert debugging.stdout.readline() == "heard hello\n"
-        assert "sleep 2147483647" in debugging.stdout.readline()
-        inside = user.run("-n", SPACE, "exec", "main", "-c", name, "--", "echo", "inside")
-        assert inside == "inside\n"
-        debugging.stdin.close()
-        debugging.wait(timeout=30)
-    assert user.run("-n", SPACE, "logs", "main", "-c", name).startswith("heard hello\n")
+    debugged(tenant_a.kubectl.of_minor(minor), SPACE, "main", f"probe-{minor.replace('.', '-')}")
 
 
 def test_the_right_to_look_is_no_right_to_run(tenant_a: TenantCluster):

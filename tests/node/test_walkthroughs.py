@@ -5,6 +5,7 @@ Hazard: what one of them leaves behind the next one finds; each sets what the te
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -13,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.node import objects
 from tests.node.conftest import SuperCluster
 from tests.node.kubectl import Kubectl, until
+from tests.support.forwards import forwarded, read_from
 from tests.support.names import fresh_name
+from tests.testbed import pki
 from tests.testbed.cluster import REPOSITORY, Cluster
 from tests.testbed.progress import Progress
 from tests.walks import run
@@ -110,7 +114,10 @@ def walker(
 
 def test_two_clusters_with_kubelets_are_one_tenants(walker: Walker):
     """A0-04, A0-07, A0-08, A1-06, A2-01: joined with kubectl, declared, one node."""
-    assert walker.kubectl("demo").names("nodes") == [f"target-{FAR}"]
+    # Nodes of the first cluster are there as well while pods of another page are on them.
+    at_home = walker.home.names("nodes")
+    shown = walker.kubectl("demo").names("nodes")
+    assert [name for name in shown if name not in at_home] == [f"target-{FAR}"]
     there = walker.kubectl(FAR)
     assert there.names("customresourcedefinitions") == []
     for kind in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
@@ -165,6 +172,112 @@ def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(walker: Wa
     assert (done.code, done.out) == (3, "one\ntwo\n"), done.err
     done = tenant.terminal(f"kubectl exec -it talker -n {space} -- tty")
     assert (done.code, "/dev/" in done.out) == (0, True), done
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joiner:
+    """Who joins the other cluster again, in one mode or the other."""
+
+    walker: Walker
+
+    def join(self, mode: str, *words: str) -> None:
+        """Join, and wait until the mode is served."""
+        home, there = self.walker.home, self.walker.kubectl(FAR)
+        field = "jsonpath={.spec.clusterIP}"
+        resolver = there.run("-n", "kube-system", "get", "service", "kube-dns", "-o", field)
+        file = str(self.walker.folder / f"{FAR}.kubeconfig")
+        join = ("vc", "target", "join", FAR, "--target-kubeconfig", file, "--resolver", resolver)
+        home.run(*join, "--mode", mode, *words)
+
+        def is_served() -> bool:
+            said = self.said()
+            assert f"(mode {mode})" in said, said
+            return True
+
+        until(is_served, f"mode {mode}", 120)
+
+    def said(self) -> str:
+        """Return what AgentReady says."""
+        status = self.walker.home.get("supercluster", FAR)["status"]
+        (found,) = (each for each in status["conditions"] if each["type"] == "AgentReady")
+        return f"{found['status']} {found['reason']}: {found['message']}"
+
+    def may(self, verb: str, what: str, subresource: str) -> bool:
+        """Tell whether the agent's account may do something in the other cluster."""
+        there = self.walker.kubectl(FAR)
+        (space,) = (
+            each for each in there.names("namespaces") if each.startswith("virtual-cluster-")
+        )
+        account = f"system:serviceaccount:{space}:vn-agent"
+        words = (verb, what, f"--subresource={subresource}", "-A", f"--as={account}")
+        return there.call("auth", "can-i", *words).code == 0
+
+    def rights(self) -> tuple[bool, bool]:
+        """Tell whether it may open streams at the API server, and at kubelets."""
+        return self.may("create", "pods", "exec"), self.may("get", "nodes", "proxy")
+
+
+@pytest.fixture
+def joiner(walker: Walker) -> Iterator[Joiner]:
+    """One who leaves the mode as it was."""
+    found = Joiner(walker=walker)
+    yield found
+    found.join("apiserver")
+
+
+def test_in_mode_agent_streams_go_straight_to_the_kubelets_there(
+    walker: Walker, space: str, joiner: Joiner, tmp_path: Path
+):
+    """A0-17, A0-18: to a kubelet that verifies, and to no other; then by the API server again."""
+    tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
+    listener = "while :; do echo hi there | nc -l -p 8080; done"
+    tenant.apply(
+        objects.pod("talker", f"head -c 3000 /dev/urandom | base64; {listener}", namespace=space)
+    )
+    tenant.run("wait", "--for=condition=Ready", "pod/talker", "-n", space, "--timeout=60s")
+    (twin,) = there.items("pods", "-A", "-l", f"app=talker,tenancy.x-k8s.io/namespace={space}")
+    below = there.run("logs", "talker", "-n", twin["metadata"]["namespace"])
+    assert len(below) > 4000
+
+    def log_is_whole() -> bool:
+        done = tenant.call("logs", "talker", "-n", space)
+        assert done.code == 0, done.err
+        return done.out == below
+
+    def streams_are_whole() -> None:
+        until(log_is_whole, "the log")
+        words = ("exec", "-i", "talker", "-n", space, "--", "sh", "-c", "cat; exit 3")
+        done = tenant.call(*words, stdin="one\ntwo\n")
+        assert (done.code, done.out) == (3, "one\ntwo\n"), done.err
+        with forwarded(tenant, "talker", 8080, namespace=space) as port:
+            assert until(lambda: read_from(port), "the container's answer") == b"hi there\n"
+
+    assert joiner.rights() == (True, False)
+    stranger, kubelets = tmp_path / "stranger.crt", tmp_path / "kubelets.crt"
+    stranger.write_bytes(pki.make_authority("nobody").pem)
+    kubelets.write_bytes(authority_of(walker.far))
+    joiner.join("agent", "--kubelet-ca", str(stranger))
+    assert joiner.rights() == (False, True)
+    told = until(
+        lambda: [
+            line
+            for line in tenant.call("logs", "talker", "-n", space).err.splitlines()
+            if "of the pod's node" in line
+        ],
+        "the refusal of a kubelet that nobody vouches for",
+    )
+    assert "the certificate of the kubelet of the pod's node does not verify" in told[0]
+    joiner.join("agent", "--kubelet-ca", str(kubelets))
+    streams_are_whole()
+    assert "straight from its kubelets (mode agent)" in joiner.said()
+    joiner.join("apiserver")
+    streams_are_whole()
+
+
+def authority_of(cluster: Cluster) -> bytes:
+    """Return who signed the API server of a cluster; its first node's kubelet is signed by it."""
+    found = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]
+    return base64.b64decode(found["certificate-authority-data"])
 
 
 def test_a_job_runs_on_another_cluster(walker: Walker):

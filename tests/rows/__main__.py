@@ -1,8 +1,12 @@
-"""Write the tables of rows into their pages: `python -m tests.rows [--results FILE ...]`."""
+"""Write the tables of rows into their pages: `python -m tests.rows [--results FILE ...]`.
+
+`--modules` prints the files of the tests whose results are recorded, for a run of them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,10 +20,15 @@ def main() -> int:
     parser.add_argument(
         "--results", type=Path, nargs="+", default=[], metavar="FILE", help="JUnit reports of runs"
     )
-    carrying = carried.in_tests(page.OFFLOAD.ids).values()
+    parser.add_argument("--modules", action="store_true", help="print them, and write nothing")
+    asked = parser.parse_args()
+    carrying = list(carried.in_tests(page.OFFLOAD.ids).values())
     wanted = {f"{test.module} {test.name}" for tests in carrying for test in tests}
-    for report in parser.parse_args().results:
-        results.note(report, wanted)
+    if asked.modules:
+        print(*sorted({f"tests/{test.module}" for tests in carrying for test in tests}))
+        return 0
+    if asked.results:
+        results.note(asked.results, wanted, _commit())
     said = []
     for one in page.PAGES:
         found = carried.in_tests(one.ids)
@@ -32,6 +41,12 @@ def main() -> int:
     for problem in said:
         print(problem, file=sys.stderr)
     return 1 if said else 0
+
+
+def _commit() -> str:
+    """Return the commit of the working tree, with a word where that has more."""
+    asked = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.rows.carried import TESTS, Shown
-from tests.rows.results import Result
+from tests.rows.results import Recording
 from tests.rows.table import Row
 
 TITLE = "Rows"
@@ -21,7 +21,11 @@ which carry the ids of the rows that they show; do not edit. {summary}
 """
 
 Found = Mapping[str, Sequence[Shown]]
-Results = Mapping[str, Result]
+_RESULTS = """\
+A priority is P0 where the row is of what this project set out to do with a second cluster; of the
+rest, and of what it puts off, the table of other projects' features decides (P1 where that does not
+name it either). Results were recorded at commit {commit} on {date}.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +106,14 @@ def summary(rows: Sequence[Row], found: Found) -> str:
     )
 
 
-def render(page: Page, rows: Sequence[Row], found: Found, results: Results) -> str:
+def render(page: Page, rows: Sequence[Row], found: Found, results: Recording) -> str:
     """The body of the section."""
     parts = [_INTRO.format(rows=page.rows, summary=summary(rows, found))]
     heads = ["row", "what must hold", "shown by", "not shown"]
     if page.has_results:
-        heads[2:2] = ["automated", "result"]
+        parts.append(_RESULTS.format(commit=results.commit or "?", date=results.date or "?"))
+        heads[1:1] = ["priority"]
+        heads[3:3] = ["automated", "result"]
     head = f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
     for group in dict.fromkeys(row.group for row in rows):
         listed = []
@@ -115,26 +121,27 @@ def render(page: Page, rows: Sequence[Row], found: Found, results: Results) -> s
             if row.group == group:
                 tests = found.get(row.id, ())
                 said = _result(row, tests, results) if page.has_results else ()
-                listed.append(_line(row, tests, said))
+                listed.append(_line(row, tests, said, has_priority=page.has_results))
         parts.append("\n".join([f"### {group}", "", head, *listed, ""]))
     return "\n".join(parts)
 
 
-def _result(row: Row, tests: Sequence[Shown], results: Results) -> tuple[str, str]:
+def _result(row: Row, tests: Sequence[Shown], results: Recording) -> tuple[str, str]:
     """Whether a row is automated, and what became of its tests."""
     if not tests:
         return "no", ""
-    found = {results.get(f"{test.module} {test.name}") for test in tests}
+    found = {results.tests.get(f"{test.module} {test.name}") for test in tests}
     automated = "in part" if row.lacks else "yes"
     if "failed" in found:
         return automated, "**red**"
     return automated, "green" if found == {"passed"} else "not run"
 
 
-def _line(row: Row, tests: Sequence[Shown], said: Sequence[str]) -> str:
+def _line(row: Row, tests: Sequence[Shown], said: Sequence[str], *, has_priority: bool) -> str:
     shown = "<br>".join(f"`{test.module}` {test.name.removeprefix('test_')}" for test in tests)
+    first = [row.priority] if has_priority else []
     lacks = f"**left out**: {row.left_out}" if row.left_out else row.lacks
-    return f"| {' | '.join([row.id, _cell(row.asks), *said, shown, _cell(lacks)])} |"
+    return f"| {' | '.join([row.id, *first, _cell(row.asks), *said, shown, _cell(lacks)])} |"
 
 
 def _cell(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+PRIORITIES = ("P0", "P1", "P2")
 HERE = Path(__file__).resolve().parent
 
 
@@ -25,6 +26,8 @@ class Row:
     """What of it the tests do not show."""
     left_out: str = ""
     """Why there is no test; empty when there must be one."""
+    priority: str = ""
+    """`P0`, `P1` or `P2`, on a page that says so."""
 
 
 def rows(name: str) -> list[Row]:
@@ -50,4 +53,6 @@ def _row(group: str, row: dict[str, Any], name: str) -> Row:
         raise ValueError(
             f"the row {made.id} in {name} needs `asks`, and `lacks` or `left_out` or neither"
         )
+    if made.priority not in ("", *PRIORITIES):
+        raise ValueError(f"the row {made.id} in {name} has a priority that is none")
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from kubeio.client import Client
 from kubeio.errors import KubeError
@@ -17,7 +18,17 @@ async def twins(client: Client, namespace: str) -> set[str]:
     return {each["metadata"]["annotations"][marks.UID] for each in found}
 
 
-async def observe(clients: Iterable[Client], namespace: str, twice: list[str]) -> None:
+@dataclass
+class Seen:
+    """What an observer saw."""
+
+    twice: list[str] = field(default_factory=list)
+    """UIDs of pods that were in both."""
+    rounds: int = 0
+    """How often it looked from both sides; one that looked at nothing has seen nothing."""
+
+
+async def observe(clients: Iterable[Client], namespace: str, seen: Seen) -> None:
     """Look at one cluster, then at the other, and at the first one again, for ever.
 
     What the first one had before and after the other one had it was in both: a twin that moves is
@@ -30,7 +41,8 @@ async def observe(clients: Iterable[Client], namespace: str, twice: list[str]) -
             try:
                 before = await twins(first, namespace)
                 both = before & await twins(then, namespace)
-                twice += sorted(both & await twins(first, namespace))
+                seen.twice += sorted(both & await twins(first, namespace))
+                seen.rounds += first is pair[-1]
             except KubeError:
                 await asyncio.sleep(0.1)
         await asyncio.sleep(0)

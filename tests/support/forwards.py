@@ -10,9 +10,10 @@ from tests.node.kubectl import Kubectl
 
 
 @contextmanager
-def forwarded(kubectl: Kubectl, pod: str, port: int) -> Iterator[int]:
+def forwarded(kubectl: Kubectl, pod: str, port: int, namespace: str = "default") -> Iterator[int]:
     """Forward a port for the length of a block; yields the port of 127.0.0.1 that leads to it."""
-    with kubectl.running("port-forward", f"pod/{pod}", f":{port}") as forwarding:
+    asked = ("-n", namespace, "port-forward", f"pod/{pod}", f":{port}")
+    with kubectl.running(*asked) as forwarding:
         assert forwarding.stdout is not None
         assert forwarding.stderr is not None
         told = forwarding.stdout.readline()

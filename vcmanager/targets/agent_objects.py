@@ -6,15 +6,18 @@ has no right to pods at home. The agent runs without a credential as well, as it
 tenants that there is none.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kubeio import Object
 from kubeio.endpoint import Endpoint
+from kubeio.secret_config import KUBELET_AUTHORITIES
 from tenancy import marks
 from tenancy.resources import SUPER_CLUSTERS
+from tenancy.super_clusters import Mode
 from vcmanager.marking import digest
 from vcmanager.pki import bundles
 
@@ -25,6 +28,8 @@ NO_CREDENTIAL = "none"
 _APP = "app.kubernetes.io"
 _ACCOUNT_FILES = "/var/run/secrets/kubernetes.io/serviceaccount"
 _HEALTH_PORT, _METRICS_PORT = 10551, 10552
+_UPSTREAMS: Mapping[Mode, str] = {"agent": "kubelet", "apiserver": "apiserver"}
+"""The agent's words for the modes."""
 
 
 class AgentPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -47,6 +52,21 @@ class AgentPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pod_annotations: dict[str, str] = {}
 
 
+class Servers(NamedTuple):
+    """Whom the agent shows its credential, and by what it knows them."""
+
+    api: Endpoint
+    kubelets: bytes = b""
+    """Authorities of the kubelets that open streams; empty: the API server does."""
+
+    @property
+    def place(self) -> str:
+        """What tells two of these apart: a token for one must not be shown to another."""
+        api = self.api
+        parts = [api.server, api.tls_server_name, api.ca.decode("latin-1")]
+        return digest([*parts, self.kubelets.decode("latin-1")] if self.kubelets else parts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
     """One agent: for which SuperCluster, and where."""
@@ -57,6 +77,8 @@ class Post:
     """Of the SuperCluster: the registration."""
     namespace: str
     """Of the components."""
+    mode: Mode = "apiserver"
+    """Who opens streams there."""
 
     @property
     def title(self) -> str:
@@ -89,7 +111,7 @@ def title_of(name: str) -> str:
     return f"{COMPONENT}-{name}"
 
 
-def secret(post: Post, endpoint: Endpoint, token: str) -> Object:
+def secret(post: Post, servers: Servers, token: str) -> Object:
     """Return the Secret with the agent's credential for the target."""
     return {
         "apiVersion": "v1",
@@ -98,20 +120,18 @@ def secret(post: Post, endpoint: Endpoint, token: str) -> Object:
         "type": "Opaque",
         "data": {
             "token": bundles.encoded(token.encode()),
-            "ca.crt": bundles.encoded(endpoint.ca),
+            "ca.crt": bundles.encoded(servers.api.ca),
+            **(
+                {KUBELET_AUTHORITIES: bundles.encoded(servers.kubelets)} if servers.kubelets else {}
+            ),
         },
     }
 
 
-def place(endpoint: Endpoint) -> str:
-    """Return what tells two servers apart: a token for one must not be shown to another."""
-    return digest([endpoint.server, endpoint.tls_server_name, endpoint.ca.decode("latin-1")])
-
-
 def deployment(
-    post: Post, pods: AgentPods, endpoint: Endpoint | None, *, has_credential: bool
+    post: Post, pods: AgentPods, servers: Servers | None, *, has_credential: bool
 ) -> Object:
-    """Return the Deployment; its pods are made anew when the server or its authority is another.
+    """Return the Deployment; its pods are made anew when a server, an authority or the mode is.
 
     And when the credential comes or goes: an agent keeps using what it has read.
     """
@@ -123,7 +143,8 @@ def deployment(
         marks.SUPER_CLUSTER: post.uid,
     }
     selected = {key: labels[key] for key in (f"{_APP}/name", marks.SUPER_CLUSTER)}
-    known = place(endpoint) if endpoint is not None and has_credential else NO_CREDENTIAL
+    known = servers.place if servers is not None and has_credential else NO_CREDENTIAL
+    endpoint = servers.api if servers is not None else None
     annotations = {**pods.pod_annotations, marks.SECRETS_DIGEST: known}
     made: Object = {
         "apiVersion": "apps/v1",
@@ -194,6 +215,7 @@ def _container(post: Post, pods: AgentPods, endpoint: Endpoint | None) -> Object
         "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
         "TARGET_SERVER": endpoint.server if endpoint is not None else NOWHERE,
         "TARGET_SERVER_NAME": endpoint.tls_server_name if endpoint is not None else "",
+        "UPSTREAM": _UPSTREAMS[post.mode],
         "TARGET_REGISTRATION": post.uid,
     }
     ports = {"kubelet": marks.AGENT_PORT, "http": _HEALTH_PORT}

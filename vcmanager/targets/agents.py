@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from kubeio import Object, errors
+from kubeio import Object, errors, secret_config
 from kubeio.client import Client
 from kubeio.endpoint import Endpoint
 from tenancy import marks
@@ -26,7 +26,7 @@ from tenancy.super_clusters import Mode, accounts_namespace
 from vcmanager.marking import digest, is_current
 from vcmanager.means import Means
 from vcmanager.targets import probe, rights
-from vcmanager.targets.agent_objects import Post, deployment, place, secret, title_of
+from vcmanager.targets.agent_objects import Post, Servers, deployment, secret, title_of
 from vcmanager.targets.judgement import Said
 from vcmanager.targets.watch import AgentLook
 
@@ -40,6 +40,10 @@ UNWELL_LOOK_SECONDS = 30.0
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _REMEDY = "until then calls for logs and streams of pods there are refused"
+_WAYS: Mapping[Mode, str] = {
+    "apiserver": "through its API server (mode apiserver)",
+    "agent": "straight from its kubelets (mode agent)",
+}
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -58,6 +62,16 @@ class Ground:
     home: str
     """UID of the home cluster's kube-system."""
     mode: Mode = "apiserver"
+    kubelet_authorities: bytes = b""
+    """What the SuperCluster's Secret says of kubelets; empty: they are known as the API server."""
+
+    @property
+    def servers(self) -> Servers | None:
+        """Whom the agent asks; None without a credential that may be used."""
+        if self.endpoint is None:
+            return None
+        kubelets = self.kubelet_authorities or self.endpoint.ca
+        return Servers(self.endpoint, kubelets if self.mode == "agent" else b"")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -89,13 +103,11 @@ async def keep(means: Means, ground: Ground) -> Said:
             "vc-manager was not told how agents of targets run; set AGENT_PODS, as the chart does"
         )
         return Said("False", "NotConfigured", text)
-    post = Post(name=ground.name, uid=ground.uid, namespace=means.namespace)
+    post = Post(name=ground.name, uid=ground.uid, namespace=means.namespace, mode=ground.mode)
     try:
-        if ground.mode != "apiserver":
-            return await _not_offered(means, post)
         live = await _own(means, SECRETS, post)
         token, trouble = await _credential(means, post, ground, live)
-        wanted = deployment(post, pods, ground.endpoint, has_credential=token is not None)
+        wanted = deployment(post, pods, ground.servers, has_credential=token is not None)
         found = await _own(means, DEPLOYMENTS, post)
         if not is_current(wanted, found):
             found = await means.super_client.apply(DEPLOYMENTS, wanted, field_manager=marks.MANAGER)
@@ -124,18 +136,8 @@ async def _refused(means: Means, post: Post, ground: Ground) -> Said:
     return Said("False", "NotAccepted", text)
 
 
-async def _not_offered(means: Means, post: Post) -> Said:
-    """Take away what there is, as it is not what was asked for."""
-    for resource in (DEPLOYMENTS, SECRETS):
-        found = await _own(means, resource, post)
-        if found is not None:
-            await _delete(means, resource, found)
-    text = "spec.mode agent is not offered yet; set it to apiserver for logs and streams from there"
-    return Said("False", "ModeNotOffered", text)
-
-
-def judge_token(live: Mapping[str, Any] | None, endpoint: Endpoint, now: datetime) -> Token | None:
-    """Return the token that a Secret holds for this server, None when it cannot be used; pure."""
+def judge_token(live: Mapping[str, Any] | None, servers: Servers, now: datetime) -> Token | None:
+    """Return the token that a Secret holds for these servers, None when there is none; pure."""
     if live is None:
         return None
     said = live["metadata"].get("annotations") or {}
@@ -144,7 +146,7 @@ def judge_token(live: Mapping[str, Any] | None, endpoint: Endpoint, now: datetim
         ends, renewal = _moment(said[marks.EXPIRES]), _moment(said[marks.TOKEN_RENEW])
     except (KeyError, TypeError, ValueError, binascii.Error):
         return None
-    is_here = said.get(marks.DIGEST) == place(endpoint)
+    is_here = said.get(marks.DIGEST) == servers.place
     return Token(text, ends, renewal) if is_here and now < ends and _is_token(text) else None
 
 
@@ -175,17 +177,14 @@ async def _credential(
 async def _renewed(
     means: Means, post: Post, ground: Ground, live: Object | None
 ) -> tuple[Token | None, Said | None]:
-    endpoint = ground.endpoint
-    if endpoint is None:
+    servers = ground.servers
+    if servers is None:
         text = f"there is no credential for the cluster, see the condition Reachable; {_REMEDY}"
         return None, Said("False", "NoCredential", text)
-    if not endpoint.ca.strip():
-        text = (
-            "the Secret names no authority, and the agent trusts nothing else; put it into"
-            f" certificate-authority-data; {_REMEDY}"
-        )
-        return None, Said("False", "NoAuthority", text)
-    held = judge_token(live, endpoint, means.now())
+    unknown = _unknown(servers)
+    if unknown is not None:
+        return None, unknown
+    held = judge_token(live, servers, means.now())
     if ground.client is None:
         return held, Said("Unknown", "NotReached", "not known while the cluster is not reached")
     if held is not None and means.now() < held.renewal:
@@ -194,8 +193,25 @@ async def _renewed(
         made = await _mint(ground.client, ground, means.now())
     except NotMadeError as problem:
         return held, _not_renewed(problem.said, held)
-    await _write(means, post, endpoint, made)
+    await _write(means, post, servers, made)
     return made, None
+
+
+def _unknown(servers: Servers) -> Said | None:
+    """Return what to say when nobody vouches for who would be shown the token; pure."""
+    if not servers.api.ca.strip():
+        text = (
+            "the Secret names no authority, and the agent trusts nothing else; put it into"
+            f" certificate-authority-data; {_REMEDY}"
+        )
+        return Said("False", "NoAuthority", text)
+    if servers.kubelets and (what := secret_config.authorities_problem(servers.kubelets)):
+        text = (
+            f"what vouches for kubelets ({secret_config.KUBELET_AUTHORITIES} in the Secret, or else"
+            f" the API server's authority) {what}; correct it; {_REMEDY}"
+        )
+        return Said("False", "NoKubeletAuthority", text)
+    return None
 
 
 def _not_renewed(said: Said, held: Token | None) -> Said:
@@ -204,12 +220,12 @@ def _not_renewed(said: Said, held: Token | None) -> Said:
     return said._replace(message=f"{said.message} (what there is ends on {held.ends:{_TIME}})")
 
 
-async def _write(means: Means, post: Post, endpoint: Endpoint, made: Token) -> None:
-    wanted = secret(post, endpoint, made.text)
+async def _write(means: Means, post: Post, servers: Servers, made: Token) -> None:
+    wanted = secret(post, servers, made.text)
     wanted["metadata"]["annotations"] = {
         marks.EXPIRES: made.ends.strftime(_TIME),
         marks.TOKEN_RENEW: made.renewal.strftime(_TIME),
-        marks.DIGEST: place(endpoint),
+        marks.DIGEST: servers.place,
     }
     await means.super_client.apply(SECRETS, wanted, field_manager=marks.MANAGER)
     _log.info("target.agent_token_made", target=post.name, ends=f"{made.ends:{_TIME}}")
@@ -250,22 +266,24 @@ async def _mint(client: Client, ground: Ground, now: datetime) -> Token:
 
 async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | None:
     """Return what to say when the agent's account may not do what it has to; None: it may."""
-    if token is None or ground.endpoint is None:
+    servers = ground.servers
+    if token is None or servers is None:
         return None
     known, now = means.targets.agents.get(ground.name), means.now()
-    head = digest([token.text, place(ground.endpoint)])
+    head = digest([token.text, servers.place])
     if known is None or known.head != head or known.until <= now:
         given = Endpoint(
-            server=ground.endpoint.server,
-            name=ground.endpoint.name,
-            ca=ground.endpoint.ca,
-            tls_server_name=ground.endpoint.tls_server_name,
-            strict=ground.endpoint.strict,
+            server=servers.api.server,
+            name=servers.api.name,
+            ca=servers.api.ca,
+            tls_server_name=servers.api.tls_server_name,
+            strict=servers.api.strict,
             token=token.text,
         )
         try:
             async with means.targets.opened(given) as client:
-                found = tuple(await probe.lacking(client, rights.needed_by_agent()))
+                wanted = rights.needed_by_agent(ground.mode)
+                found = tuple(await probe.lacking(client, wanted))
         except (errors.Fenced, errors.Unauthorized):
             raise
         except (errors.KubeError, AttributeError, TypeError, ValueError) as problem:
@@ -279,7 +297,7 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
     return Said(
         "False",
         "MissingRights",
-        f"the agent's account may not do all that is needed; it lacks"
+        f"the agent's account may not do all that mode {ground.mode} needs; it lacks"
         f" {rights.sentence(known.lacking)} (in all namespaces). Run `kubectl vc target join"
         f" {ground.name}` again, or grant it",
     )
@@ -289,13 +307,21 @@ def _state(means: Means, post: Post, live: Mapping[str, Any]) -> Said:
     """Return what the Deployment says of itself; pure."""
     if ((live.get("status") or {}).get("readyReplicas") or 0) > 0:
         text = "the agent serves logs, exec, attach and port-forward of tenants' pods there"
-        return Said("True", "Serves", text)
+        way = _WAYS[post.mode] if _is_rolled_out(live) else "and its pods are being made anew"
+        return Said("True", "Serves", f"{text}, {way}")
     return Said(
         "False",
         "NotRunning",
         f"no pod of the agent is ready; see `kubectl --namespace {means.namespace} describe"
         f" deployment,pod --selector {marks.TARGET}={post.name}`; {_REMEDY}",
     )
+
+
+def _is_rolled_out(live: Mapping[str, Any]) -> bool:
+    """Tell whether no pod of an earlier make is left; pure."""
+    metadata, status = live.get("metadata") or {}, live.get("status") or {}
+    is_seen = status.get("observedGeneration", 0) >= metadata.get("generation", 0)
+    return bool(is_seen and status.get("updatedReplicas", 0) >= status.get("replicas", 0))
 
 
 async def forget(means: Means, name: str) -> None:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from kubeio import Object, errors, secret_config
+from kubeio import Object, errors
 from kubeio.client import Client
+from tenancy import addresses
 from tenancy.resources import (
     NAMESPACES,
     NODES,
@@ -61,7 +62,7 @@ async def local_problem(server: str) -> str:
     except (OSError, UnicodeError, TimeoutError):
         return ""  # the request itself says it better
     for *_, address in found:
-        problem = secret_config.local_address_problem(ipaddress.ip_address(address[0]))
+        problem = addresses.local_problem(ipaddress.ip_address(address[0]))
         if problem:
             return f"leads to {address[0]}, which {problem}"
     return ""

@@ -63,6 +63,8 @@ class _Pass:
     """What the status says beside the conditions."""
     endpoint: Endpoint | None = None
     """None: there is no credential that may be used."""
+    kubelet_authorities: bytes = b""
+    """What the Secret says of kubelets."""
     client: Client | None = None
     """None: it is not reached, or does not take the credential."""
     home_identity: str = ""
@@ -162,6 +164,7 @@ def _ground(this: _Pass) -> Ground:
         client=this.client,
         home=this.home_identity,
         mode=this.spec.mode,
+        kubelet_authorities=this.kubelet_authorities,
     )
 
 
@@ -278,8 +281,10 @@ async def _endpoint(this: _Pass) -> Endpoint | None:
     )
     try:
         secret = await means.super_client.get(SECRETS, ref.name, namespace=means.namespace)
+        data = decoded(secret.get("data") or {})
+        this.kubelet_authorities = data.get(secret_config.KUBELET_AUTHORITIES, b"")
         return secret_config.endpoint(
-            decoded(secret.get("data") or {}),
+            data,
             name=f"SuperCluster {this.name}",
             key=ref.key,
             context=ref.context,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from clusterversions import catalog
+from tenancy.super_clusters import Mode
 
 Rule = Mapping[str, Any]
 _EVERY = "*"
@@ -45,9 +46,9 @@ def needed() -> tuple[Right, ...]:
 
 
 @cache
-def needed_by_agent() -> tuple[Right, ...]:
-    """Return what the role for the agent grants, in its order."""
-    return rights_of(yaml.safe_load(catalog.target_agent_role())["rules"])
+def needed_by_agent(mode: Mode) -> tuple[Right, ...]:
+    """Return what the role for the agent grants in a mode, in its order."""
+    return rights_of(yaml.safe_load(catalog.target_agent_role(mode))["rules"])
 
 
 def rights_of(rules: Iterable[Rule]) -> tuple[Right, ...]:

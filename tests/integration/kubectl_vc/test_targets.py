@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import yaml
@@ -145,6 +146,40 @@ async def test_joining_again_mends_and_renews(two: Two):
     assert await is_there(two.there, CLUSTER_ROLE_BINDINGS, two.plan.role)
 
 
+async def test_the_mode_is_joined_with_its_rights_and_kept(two: Two, tmp_path: Path):
+    """nodes/proxy in one mode alone; what is not said again stays as it was."""
+    pem = tmp_path / "kubelets.crt"
+    pem.write_bytes(two.other.ca)
+
+    async def found() -> tuple[str, bool, bytes | None]:
+        made = await two.desk.client.get(SUPER_CLUSTERS, two.name)
+        role = await two.there.get(CLUSTER_ROLES, two.plan.agent_role)
+        granted = {resource for rule in role["rules"] for resource in rule["resources"]}
+        assert ("nodes/proxy" in granted) is not ("pods/exec" in granted)
+        name = f"target-{two.name}"
+        secret = await two.desk.client.get(SECRETS, name, namespace=two.desk.namespace)
+        pem = secret["data"].get(secret_config.KUBELET_AUTHORITIES)
+        authorities = None if pem is None else base64.b64decode(pem)
+        return made["spec"]["mode"], "nodes/proxy" in granted, authorities
+
+    ending = ("--expires", "1h")
+    assert (await two.join(*ending)).code == 0
+    assert await found() == ("apiserver", False, None)
+    refused = await two.join(*ending, "--kubelet-ca", str(pem))
+    assert (refused.code, "add --mode agent" in refused.err) == (1, True)
+    for words in (("--mode", "agent", "--kubelet-ca", str(pem)), (), ("--mode", "agent")):
+        done = await two.join(*ending, *words)
+        assert done.code == 0, done.err
+        assert await found() == ("agent", True, two.other.ca)
+    assert (await two.credentials()).token
+    shown = await two.join(*ending, "--dry-run", "--kubelet-ca", str(pem))
+    assert shown.code == 0, shown.err
+    (secret,) = (each for each in yaml.safe_load_all(shown.out) if each["kind"] == "Secret")
+    assert secret["stringData"]["kubelet-ca.crt"].encode() == two.other.ca
+    assert (await two.join(*ending, "--mode", "apiserver")).code == 0
+    assert await found() == ("apiserver", False, two.other.ca)
+
+
 async def test_who_leaves_leaves_nothing(two: Two):
     assert (await two.join()).code == 0
     shown = await two.leave("--target-kubeconfig", "other", "--dry-run")
@@ -211,6 +246,12 @@ async def test_a_cluster_that_only_this_machine_reaches_is_refused_before_anythi
     done = await two.join(server="")
     assert (done.code, "with --server" in done.err) == (1, True)
     assert not await is_there(two.there, CLUSTER_ROLES, "virtual-cluster:target:none")
+
+
+async def test_what_is_refused_here_leaves_nothing_there(two: Two):
+    done = await two.join("--label", "a b=c")
+    assert (done.code, "that nodes can have" in done.err) == (1, True)
+    assert not await is_there(two.there, CLUSTER_ROLES, two.plan.role)
 
 
 async def test_the_home_cluster_does_not_join_itself(two: Two):

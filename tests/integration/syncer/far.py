@@ -102,7 +102,7 @@ class Far:
         }
         made = await self.world.below.create(SUPER_CLUSTERS, body)
         system = await self.there.get(NAMESPACES, "kube-system")
-        await self.judge(identity=system["metadata"]["uid"])
+        await self.judge(identity=system["metadata"]["uid"], version=await self.there.version())
         return made
 
     async def judge(self, **status: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -37,15 +37,17 @@ def tenant_plane(
     name: str,
     service_range: str = SLICE,
     minor: str | None = None,
+    *,
     api_args: Mapping[str, str] | None = None,
+    controllers: Sequence[str] = (),
 ) -> ControlPlane:
-    """Return a tenant's control plane, not started yet."""
+    """Return a tenant's control plane, not started yet; `controllers` beside those of all."""
     return ControlPlane(
         folder,
         name=name,
         service_range=service_range,
         audit=True,
-        controllers=(_NAMESPACES, ACCOUNTS, _ROOT_CA, *_PROTECTIONS),
+        controllers=(_NAMESPACES, ACCOUNTS, _ROOT_CA, *_PROTECTIONS, *controllers),
         minor=minor,
         api_args=api_args,
     )

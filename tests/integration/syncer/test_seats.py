@@ -150,6 +150,7 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
     node = await far.world.above.get(NODES, far.node)
     labels = node["metadata"]["labels"]
     assert (labels["type"], labels[marks.TARGET]) == ("virtual-kubelet", far.name)
+    assert (labels["kubernetes.io/role"], labels["node-role.kubernetes.io/agent"]) == ("agent", "")
     ready = await eventually(
         lambda: far.world.above.get(NODES, far.node),
         until=lambda found: found["status"].get("capacity"),
@@ -158,6 +159,7 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
         "4",
         "110",
     )
+    assert ready["status"]["nodeInfo"]["kubeletVersion"] == await far.there.version()
     (condition,) = ready["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("Ready", "True")
     status = (
@@ -166,6 +168,59 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
         )
     )["status"]
     assert far.name in {each["name"] for each in status["targets"]}
+
+
+async def test_a_node_that_its_tenant_cordons_takes_no_more_and_keeps_what_runs(far: Far):
+    world = far.world
+    await far.granted({"name": far.name})
+    space = await world.namespace()
+    await world.above.create(PODS, pod("runs"), namespace=space)
+    await far.start_pod(space, "runs")
+    await eventually(
+        lambda: world.above.get(PODS, "runs", namespace=space),
+        until=lambda found: condition(found, "Ready") == "True",
+    )
+    await world.above.patch(NODES, far.node, {"spec": {"unschedulable": True}})
+    shown = world.session.stores["Node"]
+    await eventually(lambda: shown.get("", far.node).decode()["spec"].get("unschedulable"))
+    await world.above.create(PODS, pod("waits"), namespace=space)
+    said = f"0/1 clusters are available: {far.name} is unschedulable."
+    await eventually(lambda: why(world, space, "waits"), until=lambda text: text == said)
+    await world.idle()
+    assert not await far.has_twin(space, "waits")
+    runs = await world.above.get(PODS, "runs", namespace=space)
+    assert (runs["spec"]["nodeName"], condition(runs, "Ready")) == (far.node, "True")
+    assert "deletionTimestamp" not in (await far.twin(space, "runs"))["metadata"]
+    await world.above.patch(NODES, far.node, {"spec": {"unschedulable": None}})
+    await eventually(lambda: far.twin(space, "waits"))
+
+
+async def why(world: World, space: str, name: str) -> str:
+    """Return why a pod is not scheduled, as its tenant reads it."""
+    found = await world.above.get(PODS, name, namespace=space)
+    conditions = found["status"].get("conditions", [])
+    told = [c["message"] for c in conditions if c["type"] == "PodScheduled"]
+    return str(told[0]) if told else ""
+
+
+async def test_a_grant_for_some_namespaces_takes_no_pods_of_others(far: Far):
+    """A0-09: by a namespace's labels, whose change counts."""
+    world = far.world
+    chosen = {"matchLabels": {"team": "a"}}
+    await far.granted({"name": far.name, "namespaceSelector": chosen})
+    inside, outside = await world.namespace(), await world.namespace()
+    await world.above.patch(NAMESPACES, inside, {"metadata": {"labels": {"team": "a"}}})
+    spaces = world.session.stores["Namespace"]
+    await eventually(lambda: spaces.get("", inside).labels.get("team"))
+    for space in (inside, outside):
+        await world.above.create(PODS, pod("web"), namespace=space)
+    await eventually(lambda: far.twin(inside, "web"))
+    said = f"0/1 clusters are available: {far.name} is not granted to this namespace."
+    await eventually(lambda: why(world, outside, "web"), until=lambda text: text == said)
+    assert not await far.has_twin(outside, "web")
+    assert not await world.has_twin(PODS, outside, "web")
+    await world.above.patch(NAMESPACES, outside, {"metadata": {"labels": {"team": "a"}}})
+    await eventually(lambda: far.twin(outside, "web"))
 
 
 async def test_ten_replicas_are_split_evenly(far: Far):
@@ -322,15 +377,9 @@ async def test_a_grant_for_the_elected_takes_no_others(far: Far):
     for body in (elected, pod("other")):
         await world.above.create(PODS, body, namespace=space)
 
-    async def why(name: str) -> str:
-        found = await world.above.get(PODS, name, namespace=space)
-        conditions = found["status"].get("conditions", [])
-        told = [c["message"] for c in conditions if c["type"] == "PodScheduled"]
-        return str(told[0]) if told else ""
-
     said = f"0/1 clusters are available: {far.name} takes only pods with the annotation"
     for name in ("elected", "other"):
-        await eventually(lambda name=name: why(name), until=lambda text: said in text)
+        await eventually(lambda name=name: why(world, space, name), until=lambda text: said in text)
     enabled = {"metadata": {"labels": {"multicluster-scheduler": "enabled"}}}
     await world.above.patch(NAMESPACES, space, enabled)
     await eventually(lambda: far.twin(space, "elected"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
+import urllib.request
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,13 +19,14 @@ import pytest
 import trustme
 
 from kubectl_vc.targets.manifests import There
-from kubeio import Object, errors
+from kubeio import Object, errors, secret_config
 from kubeio.client import Client
 from tenancy import marks, resources, switches
+from tenancy.super_clusters import Mode
 from tests.integration.vcmanager.conftest import NAMESPACE
 from tests.integration.vcmanager.test_targets import Yard, second, yard  # noqa: F401 - fixtures
 from tests.support.eventually import eventually
-from tests.support.own_address import needs_address
+from tests.support.own_address import OWN, needs_address
 from tests.support.processes import Process, free_port
 from tests.unit.vnagent import certificates, wires
 from tests.unit.vnagent.certificates import VALID, VC_UID
@@ -114,6 +116,21 @@ class Scene:
                 namespace=NAMESPACE,
                 subresource="status",
             )
+
+    async def goes(self, mode: Mode, vouching: bytes) -> None:
+        """Join again in a mode, with who vouches for kubelets."""
+        await self.joined(There(self.plan.home, mode))
+        more = {secret_config.KUBELET_AUTHORITIES: vouching} if mode == "agent" else {}
+        await self.yard.secret(**more)
+        await self.declared(mode)
+
+    async def joined(self, plan: There) -> None:
+        for resource, body in plan.objects(lasting=False):
+            await self.yard.there.apply(resource, body, field_manager="test")
+
+    async def declared(self, mode: Mode) -> None:
+        wanted = {"spec": {"mode": mode}}
+        await self.yard.stage.admin.patch(resources.SUPER_CLUSTERS, self.yard.name, wanted)
 
 
 @pytest.fixture
@@ -212,6 +229,38 @@ async def test_what_the_agents_account_lacks_is_named(scene: Scene):
     await scene.made()
 
 
+async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: Scene):
+    """nodes/proxy is named until `join` has granted it, and taken back with the mode."""
+    await scene.made()
+    before = await scene.deployment()
+    await scene.declared("agent")
+    status, _, message = await eventually(
+        scene.said, until=lambda found: found[1] == "MissingRights"
+    )
+    assert (status, "mode agent needs; it lacks nodes/proxy: get, create" in message) == (
+        *("False", True),
+    )
+    await scene.joined(There(scene.plan.home, "agent"))
+    await scene.made()
+    secret = await scene.secret()
+    assert secret is not None
+    assert secret["kubelet-ca.crt"] == scene.yard.second.ca, "who vouches for the API server"
+    assert (await scene.deployment())["spec"]["template"] != before["spec"]["template"]
+
+    async def running() -> str:
+        await scene.runs()
+        return (await scene.said())[2]
+
+    await eventually(running, until=lambda message: "(mode agent)" in message)
+    await scene.joined(scene.plan)
+    await scene.declared("apiserver")
+    assert "its pods are being made anew" in (await scene.said())[2]
+    await eventually(running, until=lambda message: "(mode apiserver)" in message)
+    secret = await scene.secret()
+    assert secret is not None
+    assert "kubelet-ca.crt" not in secret
+
+
 async def test_a_secret_that_goes_takes_the_agents_credential_along(scene: Scene):
     await scene.made()
     assert await scene.secret() is not None
@@ -268,13 +317,17 @@ async def furnish(there: Client, kubelet: FakeKubelet, registration: str) -> Non
         recorded("11111111-0000-4000-8000-000000000000", name="elsewhere"),
         recorded(registration, name="theirs", vc_uid=OTHER),
     ):
+        with suppress(errors.NotFound):
+            name = body["metadata"]["name"]
+            await there.delete(resources.PODS, name, namespace=SPACE, grace_seconds=0)
         await there.create(resources.PODS, body)
         running = {"name": "main", "ready": True, "restartCount": 0, "image": "x", "imageID": "x"}
         state = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "started": True}
+        said = {"phase": "Running", "containerStatuses": [running | state], "hostIP": kubelet.host}
         await there.patch(
             resources.PODS,
             body["metadata"]["name"],
-            {"status": {"phase": "Running", "containerStatuses": [running | state]}},
+            {"status": said},
             namespace=SPACE,
             subresource="status",
         )
@@ -321,8 +374,10 @@ async def home_token(scene: Scene) -> bytes:
 
 
 @asynccontextmanager
-async def agent(scene: Scene, folder: Path, serving: trustme.CA, callers: Any):
-    """Run the agent as the Deployment says, with files where its volumes are; gives its port."""
+async def agent(
+    scene: Scene, folder: Path, serving: trustme.CA, callers: Any, kubelet: FakeKubelet
+):
+    """Run the agent as the Deployment says, with files where its volumes are; gives its ports."""
     plane = scene.yard.stage.plane
     container = (await scene.deployment())["spec"]["template"]["spec"]["containers"][0]
     given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
@@ -341,7 +396,10 @@ async def agent(scene: Scene, folder: Path, serving: trustme.CA, callers: Any):
     home = urlsplit(plane.server)
     options = {
         **{name.lower().replace("_", "-"): given[name] for name in given if "TARGET" in name},
+        "upstream": given["UPSTREAM"],
+        "kubelet-port": kubelet.port,
         "target-ca-file": folder / "ca.crt",
+        "target-kubelet-ca-file": folder / "kubelet-ca.crt",
         "target-token-file": folder / "token",
         "pod-name": "x",
         "pod-namespace": NAMESPACE,
@@ -360,19 +418,25 @@ async def agent(scene: Scene, folder: Path, serving: trustme.CA, callers: Any):
     flags = [f"--{name}={value}" for name, value in options.items()]
     process = Process([sys.executable, "-m", "vnagent", *flags], folder / "agent.log")
     try:
-        yield port
+        yield port, health
     finally:
         await process.stop()
 
 
-async def test_logs_and_exec_reach_the_kubelet_of_the_target(scene: Scene, tmp_path: Path):
+@pytest.mark.parametrize("mode", ["apiserver", "agent"])
+async def test_logs_and_exec_reach_the_kubelet_of_the_target(
+    scene: Scene, tmp_path: Path, mode: Mode
+):
     """With the token that vc-manager made, through RBAC as `join` made it; and nobody else's."""
+    serving, callers, vouching = trustme.CA(), certificates.make_authority(), trustme.CA()
+    await scene.goes(mode, vouching.cert_pem.bytes())
     await scene.made()
     registration = (await scene.yard.fresh())["metadata"]["uid"]
-    kubelet, serving, callers = FakeKubelet(), trustme.CA(), certificates.make_authority()
-    with kubelet.running(trustme.CA()):
+    kubelet = FakeKubelet(host=OWN) if mode == "agent" else FakeKubelet()
+    # What the other API server makes of a kubelet's certificate is its own matter.
+    with kubelet.running(vouching if mode == "agent" else trustme.CA()):
         await furnish(scene.yard.there, kubelet, registration)
-        async with agent(scene, tmp_path, serving, callers) as port:
+        async with agent(scene, tmp_path, serving, callers, kubelet) as (port, health):
             context = wires.client_context(serving)
             certificates.present(context, tmp_path, callers, VALID)
 
@@ -401,6 +465,18 @@ async def test_logs_and_exec_reach_the_kubelet_of_the_target(scene: Scene, tmp_p
                     answer = await ask(call.replace(b"/shop/", b"/%s/" % name))
                     assert answer.startswith(b"HTTP/1.1 404 "), (name, answer)
             assert len(kubelet.asked) == asked
+            shown = await asyncio.to_thread(metrics_of, health)
+            word = {"agent": "kubelet", "apiserver": "apiserver"}[mode]
+            assert f'vc_agent_upstream{{mode="{word}",reason="configured"}} 1.0' in shown
+    token = (await scene.secret() or {})["token"]
+    is_straight = all(b"Authorization: Bearer " + token in head for head in kubelet.heads)
+    assert is_straight is (mode == "agent"), "who is shown the agent's token"
     log = (tmp_path / "agent.log").read_bytes()
     assert (await scene.secret() or {})["token"] not in log
     assert b"Traceback" not in log
+
+
+def metrics_of(port: int) -> str:
+    """Return what the agent shows of itself."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        return answer.read().decode()

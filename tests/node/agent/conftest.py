@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.node import objects
+from tests.node.agent import calls
 from tests.node.agent.rig import SLEEPER, Rig, patch_node, running
-from tests.node.kubectl import Kubectl, until
+from tests.node.kubectl import Kubectl
 from tests.node.minors import EACH
 from tests.testbed.cluster import Cluster
 from tests.testbed.progress import Progress
@@ -23,14 +24,9 @@ SPDY, WEBSOCKET = "spdy", "websocket"
 """What the apiserver speaks to the kubelet: the latter where the node declares it."""
 LEGS = [(SPDY, "true"), (WEBSOCKET, "true"), (SPDY, "false")]
 """With whether kubectl speaks WebSockets to the apiserver."""
-TALKER = """
-n=$(cat /state/starts 2>/dev/null || echo 0); echo $((n + 1)) > /state/starts
-trap 'exit 0' TERM
-for i in 1 2 3 4 5; do echo "start $n line $i"; done
-echo "start $n trouble" >&2
-[ "$n" = 0 ] && exit 3
-while :; do sleep 0.2; done
-"""
+HELD = [leg for leg in LEGS if leg[1] == "true"]
+"""A kubectl that speaks SPDY has an API server that closes under its pings as soon as the kubelet
+has ended: it loses bytes beside a kubelet without an agent as well."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -92,10 +88,7 @@ def take_leg(rig: Rig, leg: tuple[str, str], monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture(scope="package")
 def pods(rig: Rig) -> dict[str, dict[str, Any]]:
     """Pods of the first tenant that the tests share, by name; all run."""
-    state = [{"name": "state", "emptyDir": {}}]
-    talker = objects.pod("talker", TALKER, volumes=state)
-    talker["spec"]["containers"][0]["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
-    talker["spec"]["containers"].append(objects.container("echo beside; " + SLEEPER, "side"))
+    talker = calls.talker("talker")
     tool = objects.pod("tool", SLEEPER)
     listener = objects.pod("listener", "echo open; while :; do echo hi there | nc -l -p 8080; done")
     for one in (talker, listener):
@@ -106,10 +99,5 @@ def pods(rig: Rig) -> dict[str, dict[str, Any]]:
         rig.place(rig.tenant, one)
     found = {name: rig.wait(rig.tenant, name) for name in ("tool", "listener", "reader")}
 
-    def restarted() -> dict[str, Any] | None:
-        pod = rig.wait(rig.tenant, "talker")
-        main = next(c for c in pod["status"]["containerStatuses"] if c["name"] == "main")
-        return pod if main["restartCount"] == 1 and main["state"].get("running") else None
-
-    found["talker"] = until(restarted, "talker has restarted")
+    found["talker"] = rig.wait_for_restart(rig.tenant, "talker")
     return found

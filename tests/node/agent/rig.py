@@ -7,7 +7,9 @@ kubectl, apiserver, agent, kubelet, containerd, and what fails here fails for te
 
 import asyncio
 import json
+import os
 import re
+import signal
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -78,6 +80,16 @@ class Rig:
 
         return until(look, f"{name} is {phase}")
 
+    def wait_for_restart(self, tenant: Tenant, name: str) -> dict[str, Any]:
+        """Wait until a super pod's container `main` runs for the second time; return the pod."""
+
+        def look() -> dict[str, Any] | None:
+            pod = self.wait(tenant, name)
+            main = next(c for c in pod["status"]["containerStatuses"] if c["name"] == "main")
+            return pod if main["restartCount"] == 1 and main["state"].get("running") else None
+
+        return until(look, f"{name} has restarted")
+
     def curl(self, path: str, *options: str, tenant: Tenant | None = None) -> tuple[int, str]:
         """Ask the agent directly, as a tenant; returns status (0: no answer) and body."""
         identity = (tenant or self.tenant).identity
@@ -105,6 +117,21 @@ class Rig:
         """What the agent has recorded."""
         lines = self.agent.log.read_text().splitlines()
         return [line for text in lines if (line := json.loads(text))["event"] == "session"]
+
+    def descriptors(self) -> int:
+        """Count what the agent has open."""
+        return len(list(Path(f"/proc/{self.agent.pid}/fd").iterdir()))
+
+    def tasks(self) -> dict[str, int]:
+        """Return where the agent's tasks wait, and how many there, by its own word."""
+
+        def told() -> list[dict[str, int]]:
+            lines = map(json.loads, self.agent.log.read_text().splitlines())
+            return [line["found"] for line in lines if line.get("source") == "tasks"]
+
+        known = len(told())
+        os.kill(self.agent.pid, signal.SIGUSR1)
+        return until(lambda: told()[known:], "the agent tells its tasks")[0]
 
     def metric(self, name: str) -> float:
         """The sum of a metric's series."""

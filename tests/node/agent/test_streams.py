@@ -4,12 +4,11 @@ import hashlib
 import json
 import os
 import re
-import time
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.node import objects
+from tests.node.agent import calls
 from tests.node.kubectl import until
 from tests.node.minors import MINORS
 from tests.support.forwards import forwarded, read_from
@@ -31,25 +30,7 @@ def test_logs_are_the_kubelets(user, pods):
 
 def test_every_option_of_logs_arrives(rig, user, pods):
     """V-05, X-26: each option is checked by its effect."""
-
-    def logs(*options: str) -> list[str]:
-        return user.run("logs", "talker", "-c", "main", *options).splitlines()
-
-    everything = logs()
-    assert logs("--tail=2") == everything[-2:]
-    assert logs("--tail=0") == []
-    assert "start 0 line 1" in logs("--previous")
-    assert user.run("logs", "talker", "-c", "main", "--limit-bytes=7") == "\n".join(everything)[:7]
-    stamped = logs("--timestamps")
-    assert [line.split(" ", 1)[1] for line in stamped] == everything
-    stamps = [line.split(" ", 1)[0] for line in stamped]
-    later = max(stamps)[:19]
-    moment = datetime.fromisoformat(later).replace(tzinfo=UTC) + timedelta(seconds=1)
-    assert logs(f"--since-time={moment.isoformat()}") == []
-    assert logs(f"--since-time={(moment - timedelta(hours=1)).isoformat()}") == everything
-    assert logs("--since=1h") == everything
-    time.sleep(1.1)
-    assert logs("--since=1s") == []
+    everything = calls.log_options(user, "talker")
     # Kubelets choose between the outputs behind a feature gate that is off: the option arrives.
     path = "/containerLogs/default/talker/main?stream="
     assert rig.curl(path + "All")[1].splitlines() == everything
@@ -209,19 +190,7 @@ def test_exec_takes_input_to_its_end(user, pods, leg):
 
 def test_exec_has_a_terminal(user, pods, leg):
     """V-05, X-26: the terminal of `-it` has the caller's size, and each later one."""
-    # A size comes on a stream of its own, and so maybe after the command has begun: the caller's
-    # terminal changes between two sizes until the command has seen both.
-    command = "tty; for rows in 33 44; do until stty size | grep -w $rows; do sleep 0.1; done; done"
-    size = "stty -F /dev/tty cols 111 rows"
-    done = user.terminal(
-        f"(while :; do {size} 33; sleep 0.5; {size} 44; sleep 0.5; done) & resizing=$!;"
-        f" timeout --foreground 20 kubectl exec -it tool -- sh -c '{command}; exit 7'; code=$?;"
-        " kill $resizing; exit $code"
-    )
-    assert "/dev/pts/" in done.out
-    assert "33 111" in done.out
-    assert "44 111" in done.out
-    assert done.code == 7
+    calls.terminal(user, "tool")
 
 
 def test_arguments_arrive_as_they_were_written(user, pods, leg):

@@ -7,6 +7,7 @@ from tests.node.agent.conftest import LEGS, SPDY, WEBSOCKET, take_leg
 from tests.node.agent.rig import Rig
 from tests.node.kubectl import until
 from tests.support import websockets
+from tests.support.forwards import forwarded, read_from
 from tests.support.websockets import V4, V5, Said
 
 pytestmark = pytest.mark.node
@@ -35,13 +36,19 @@ def straight_from_the_agent(rig: Rig, protocol: str) -> Said:
 
 
 def test_each_leg_is_what_it_says(rig, user, leg, pods):
-    """REL-94: what the API server speaks to the agent, by the agent's own record."""
+    """REL-94: what the API server speaks to the agent, by the agent's own record, for each call."""
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
     known = len(rig.audit())
     assert user.run("exec", "tool", "--", "echo", "hello") == "hello\n"
-    written = until(lambda: rig.audit()[known:], "it is written down")
+    with user.running("attach", "-i", "reader") as attached:
+        attached.stdin.write("hello\n")
+        assert attached.stdout.readline() == "got hello\n"
+    with forwarded(user, "listener", 8080) as port:
+        assert until(lambda: read_from(port), "the container's answer") == b"hi there\n"
+    until(lambda: len(rig.audit()) >= known + 3, "they are written down")
     spoken = {SPDY: "SPDY/3.1", WEBSOCKET: "websocket"}[leg[0]]
-    assert [(line["verb"], line["protocol"]) for line in written] == [("exec", spoken)]
+    found = sorted((line["verb"], line["protocol"]) for line in rig.audit()[known:])
+    assert found == [(verb, spoken) for verb in ("attach", "exec", "portforward")]
 
 
 @pytest.mark.parametrize("protocol", [V4, V5])

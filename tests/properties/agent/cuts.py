@@ -20,7 +20,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.unit.vnagent import stage, wires
 from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, SWITCHED
-from vnagent import audit, channel
+from vnagent import audit
 
 FULL = 5_000
 AT_ONCE = 16
@@ -45,11 +45,14 @@ class Cutter:
         self._chance = random.Random(seed)  # noqa: S311 - no secret
         self._lock = threading.Lock()
         self.count = 0
+        self.is_calm = False
+        """Whether nothing is cut any more."""
 
     def answer(self, peer: ssl.SSLSocket, head: bytes) -> None:
         """Answer or not, talk for a while or not, and end in one of several ways."""
         with self._lock:
             how, turns = self._chance.random(), self._chance.randint(0, 5)
+            how = 1.0 if self.is_calm else how
             self.count += how < 0.4
         if how < 0.1:
             reset(peer)
@@ -120,7 +123,6 @@ async def run(count: int, seed: int) -> str:
     kubelet = Cutter(seed)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(audit, "record", lambda session: ends.update([session.result]))
-        patch.setattr(channel, "LINGER_SECONDS", 1.0)
         async with stage.staged(Path(name), stage.FakeKubelet(answer=kubelet.answer)) as set_up:
             contexts = {LOGS: set_up.context(), EXEC: set_up.context()}
             tasks, before = len(asyncio.all_tasks()), sockets()
@@ -151,7 +153,9 @@ async def run(count: int, seed: int) -> str:
 
             found = await eventually(left, until=lambda left: not left, within=PATIENCE_SECONDS)
             assert not found
-            await set_up.send(LOGS)
+            kubelet.is_calm = True
+            answer = await set_up.send(LOGS)
+            assert (answer[:15], GREETING[-15:] in answer) == (b"HTTP/1.1 200 OK", True), answer
     assert not troubles, troubles
     return (
         f"{count:,} streams cut by the caller at {len(seen)} kinds of moment and way,"

@@ -110,11 +110,13 @@ def test_bad_input_ends_with_1_before_any_server_is_asked(stdin, told, monkeypat
         (("home",), "home is the name of the cluster of the components themselves"),
         (("home",), "themselves; choose another one"),
         (("No_Name",), "is no name for a SuperCluster"),
-        (("x-",), "'x-' is no name for a SuperCluster; use at most 63"),
+        (("x-",), "'x-' is no name for a SuperCluster; use at most 56"),
         (("x-",), "beginning and ending with a letter or digit"),
         (("c2", "--label", "x"), "--label 'x' is not KEY=VALUE"),
         (("c2", "--taint", "x"), "is not KEY[=VALUE]:EFFECT with one of NoSchedule"),
         (("c2", "--taint", "x:Sometimes"), "is not KEY[=VALUE]:EFFECT"),
+        (("c2", "--kubelet-ca", "/none"), "--kubelet-ca /none cannot be read: No such file"),
+        (("c2", "--kubelet-ca", __file__), "holds no certificates in PEM"),
     ],
 )
 def test_a_target_that_cannot_be_one_is_refused_before_any_server_is_asked(words, told):

@@ -58,6 +58,8 @@ def test_the_unfinished_word_is_recognised(words, wanted):
         (["target", "leave", "c2", ""], Wanted.NOTHING),
         (["target", "leave", "--target-kubeconfig", ""], Wanted.FILE),
         (["target", "join", "--target-context", ""], Wanted.CONTEXT),
+        (["target", "join", "--mode", ""], Wanted.MODE),
+        (["target", "join", "--kubelet-ca", ""], Wanted.FILE),
         (["target", "list", "-o", ""], Wanted.FORMAT),
         (["target", "--"], Wanted.FLAG),
     ],
@@ -77,6 +79,7 @@ def test_flags_before_the_word_say_where_to_look():
 
 def test_candidates_that_need_no_server():
     assert ("json", "") in completion.candidates(Place(Wanted.FORMAT, "get"), KNOWN)
+    assert ("agent", "") in completion.candidates(Place(Wanted.MODE, "join"), KNOWN)
     assert "create" in dict(completion.candidates(Place(Wanted.VERB), KNOWN))
     assert "--cluster-version" in dict(completion.candidates(Place(Wanted.FLAG, "create"), KNOWN))
     assert completion.candidates(Place(Wanted.NAME, "get"), KNOWN) == []

@@ -1,10 +1,12 @@
 """What joining writes, and what is told of targets."""
 
 from datetime import UTC, datetime
+from typing import get_args
 
 import pytest
 import yaml
 
+from kubectl_vc import flags
 from kubectl_vc.output import Format
 from kubectl_vc.problems import CliProblem
 from kubectl_vc.targets import confirm, doctor, drain, join, leave, listing, manifests
@@ -39,7 +41,52 @@ def test_the_role_that_is_written_is_the_one_that_is_checked():
     roles = {each["metadata"]["name"]: each["rules"] for each in made}
     assert set(roles) == {PLAN.role, PLAN.agent_role}
     assert rights.missing(rights.needed(), roles[PLAN.role]) == []
-    assert rights.missing(rights.needed_by_agent(), roles[PLAN.agent_role]) == []
+    assert rights.missing(rights.needed_by_agent("apiserver"), roles[PLAN.agent_role]) == []
+
+
+@pytest.mark.parametrize(("mode", "other"), [("apiserver", "agent"), ("agent", "apiserver")])
+def test_the_agents_role_is_that_of_the_mode(mode, other):
+    """nodes/proxy, the broadest right that there is, is granted where a kubelet is asked."""
+    made = There(HOME_UID, mode).objects(lasting=False)
+    (role,) = (
+        body for _, body in made if body["metadata"]["name"] == PLAN.agent_role and "rules" in body
+    )
+    assert rights.missing(rights.needed_by_agent(mode), role["rules"]) == []
+    assert rights.missing(rights.needed_by_agent(other), role["rules"]) != []
+    titles = {each.title for each in rights.rights_of(role["rules"])}
+    assert ("nodes/proxy" in titles) is (mode == "agent")
+
+
+def test_the_flag_has_the_modes_that_there_are():
+    assert {each.value for each in flags.Mode} == {*get_args(super_clusters.Mode)}
+
+
+@pytest.mark.parametrize(
+    ("known", "wished", "mode"),
+    [
+        (None, None, "apiserver"),
+        (None, "agent", "agent"),
+        ({"spec": {}}, None, "apiserver"),
+        ({"spec": {"mode": "agent"}}, None, "agent"),
+        ({"spec": {"mode": "agent"}}, "apiserver", "apiserver"),
+    ],
+)
+def test_who_joins_again_without_a_word_keeps_the_mode(known, wished, mode):
+    assert join._mode(known, wish(mode=wished)) == mode
+
+
+@pytest.mark.parametrize("known", [None, {"spec": {"mode": "apiserver"}}])
+def test_an_authority_of_kubelets_that_nobody_asks_is_refused(known):
+    with pytest.raises(CliProblem, match="add --mode agent"):
+        join._mode(known, wish(kubelet_authorities=b"PEM"))
+    asked = wish(kubelet_authorities=b"PEM", mode="agent")
+    assert join._mode(known, asked) == "agent"
+
+
+def test_a_name_leaves_room_for_what_its_node_is_called():
+    assert manifests.checked_name("x" * 56)
+    with pytest.raises(CliProblem, match="at most 56"):
+        manifests.checked_name("x" * 57)
 
 
 def test_the_agents_account_has_the_agents_rights_alone():
@@ -58,9 +105,10 @@ def test_the_agents_account_has_the_agents_rights_alone():
     (rule,) = next(body["rules"] for _, body in made if body["kind"] == "Role")
     assert rule["resources"] == ["serviceaccounts/token"]
     assert (rule["resourceNames"], rule["verbs"]) == (["vn-agent"], ["create"])
-    granted = {each.title for each in rights.needed_by_agent()}
+    needed = rights.needed_by_agent("apiserver")
+    granted = {each.title for each in needed}
     assert granted == {"pods", "pods/log", "pods/attach", "pods/exec", "pods/portforward"}
-    assert {each.verb for each in rights.needed_by_agent() if each.title == "pods"} == {"list"}
+    assert {each.verb for each in needed if each.title == "pods"} == {"list"}
 
 
 def test_what_is_made_there_bears_the_home_cluster():
@@ -93,13 +141,14 @@ def test_the_super_cluster_is_one_that_can_be_read():
     taints = manifests.taints(["alibabacloud.com/eci:NoSchedule", "a=b:NoExecute"])
     made = manifests.super_cluster(
         "c2",
+        mode="agent",
         labels=manifests.labels(["zone=z1", "e="]),
         taints=taints,
         resolvers=manifests.resolvers(["10.98.0.10", "fd00::a"]),
     )
     spec = super_clusters.parse_spec(made)
     assert spec.network.resolvers == ("10.98.0.10", "fd00::a")
-    assert spec.labels == {"zone": "z1", "e": ""}
+    assert (spec.labels, spec.mode) == ({"zone": "z1", "e": ""}, "agent")
     assert [(each.key, each.value, each.effect) for each in spec.taints] == [
         ("alibabacloud.com/eci", "", "NoSchedule"),
         ("a", "b", "NoExecute"),
@@ -111,6 +160,10 @@ def test_the_super_cluster_is_one_that_can_be_read():
 def test_a_resolver_is_an_address_and_the_doctor_tells_where_there_is_none():
     with pytest.raises(CliProblem, match="is not an IP address"):
         manifests.resolvers(["dns.example.com"])
+    with pytest.raises(CliProblem, match="names an interface"):
+        manifests.resolvers(["fe80::1%eth0"])
+    with pytest.raises(CliProblem, match="3 at most"):
+        manifests.resolvers([f"10.0.0.{number}" for number in range(4)])
     found = body(Ready="True")
     (note,) = [each for each in doctor.findings(found) if each.check == "Resolver"]
     assert (note.result, "--resolver" in note.message) == ("note", True)

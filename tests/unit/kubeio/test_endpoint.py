@@ -38,6 +38,25 @@ def test_loopback_may_do_without(server):
     assert not Endpoint(server=server).is_encrypted
 
 
+@pytest.mark.parametrize("server", ["https://x", "HTTPS://x", "Https://10.0.0.5:6443"])
+def test_https_is_encrypted_however_it_is_spelled(server):
+    assert Endpoint(server=server).is_encrypted
+
+
+@pytest.mark.parametrize(
+    "server", [" https://x", "\nhttps://x", "ht\ttps://x", "https://x\r\n", "https://a..b"]
+)
+def test_a_url_that_is_read_in_two_ways_is_refused(server):
+    with pytest.raises(CredentialsProblem):
+        Endpoint(server=server)
+
+
+@pytest.mark.parametrize("name", ["a..b", ".foo", "x" * 64, "a\0b"])
+def test_a_name_that_tls_cannot_have_is_refused(name):
+    with pytest.raises(CredentialsProblem, match="no name of a host"):
+        Endpoint(server="https://x", tls_server_name=name)
+
+
 @pytest.mark.parametrize("half", [{"client_cert": b"c"}, {"client_key": b"k"}])
 def test_half_a_pair_is_refused(half):
     with pytest.raises(CredentialsProblem, match="without the other"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+import trustme
 import yaml
 
 from kubeio import secret_config
@@ -129,6 +130,7 @@ def test_other_addresses_are_taken(host):
         ({**PARTS, "server": b"https://a:b@10.0.0.5"}, "not the URL of an API server"),
         ({**PARTS, "server": b"https://10.0.0.5/?x=1"}, "not the URL of an API server"),
         ({**PARTS, "server": b"https://10.0.0.5:99999"}, "not the URL of an API server"),
+        ({**PARTS, "server": b"https://a..b"}, "not the URL of an API server"),
         ({**PARTS, "server": b"https://10.0.0.5/" + b"x" * 3000}, "not the URL"),
         ({"config": kubeconfig(user={"exec": {"command": "/bin/sh"}})}, "user has 'exec'"),
         ({"config": kubeconfig(user={"auth-provider": {}})}, "user has 'auth-provider'"),
@@ -158,3 +160,15 @@ def test_a_surrogate_in_a_url_is_a_sentence():
     escaped = kubeconfig().replace(SERVER.encode(), b'"https://\\uD800:1"')
     with pytest.raises(CredentialsProblem):
         endpoint({"config": escaped})
+
+
+def test_authorities_are_certificates_and_not_more_than_somebody_reads():
+    pem = trustme.CA().cert_pem.bytes()
+    assert secret_config.authorities_problem(pem + pem) == ""
+    key = b"-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n"
+    for one in (key, pem + key):
+        assert "private key" in secret_config.authorities_problem(one)
+    cut = (pem + pem[:200], pem + pem.replace(b"M", b"N", 1))
+    for nothing in (b"", b"  \n", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nx\n", *cut):
+        assert "no certificates" in secret_config.authorities_problem(nothing)
+    assert "more than" in secret_config.authorities_problem(pem * 200)

@@ -368,6 +368,25 @@ async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     assert yard.outposts._sentence("c2")["phase"] == "Draining"
 
 
+async def test_what_is_said_of_a_silent_target_is_said_that_long_after_its_last_answer(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    target = yard.ready()
+    await yard.declare("c2")
+    session = yard.sessions["c2"][TENANT.uid]
+    monkeypatch.setattr(session.pods, "has", lambda *_: True)
+    pod_of(yard)
+    later: list[tuple[Any, float]] = []
+    monkeypatch.setattr(session.queue, "add_after", lambda *asked, **_: later.append(asked))
+    before = asyncio.get_running_loop().time()
+    target.problem, target.away_seconds = "silent", lambda: 12.0
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    wake = yard.outposts._waking["c2"].when() - before
+    assert 28.0 <= wake < 29.0, wake
+    assert later == [(session.key("Pod", "web", "p"), 28.0)]
+
+
 async def test_a_count_that_could_not_be_written_is_tried_again(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ):

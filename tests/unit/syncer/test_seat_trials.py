@@ -87,6 +87,24 @@ async def test_a_pod_moves_on_once_the_old_twin_is_proved_gone(split: Split):
     assert split.far.key("Namespace", "", "web") in split.taken()
 
 
+@pytest.mark.parametrize("is_granted", [True, False])
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_a_pod_that_is_bound_stays_whatever_becomes_of_its_seat(
+    split: Split, is_refused: bool, is_granted: bool
+):
+    """Its twin says that no node is found for it, as one does that was evicted and lies so."""
+    refused(split, nodeName="n")
+    pod = split.pod(record="c2/0", nodeName="target-c2", version=70)
+    split.link.seats.trial(pod.uid).is_refused = is_refused
+    if not is_granted:
+        split.link.seats.granted = {HOME: TargetGrant(name=HOME)}
+    split.taken()
+    assert await split.place() == Done()
+    assert (split.link.seats.of(pod), split.link.seats.left(pod)) == ("c2", "")
+    assert key_of(split.far) not in split.taken()
+    assert split.above.writes() == split.there.writes() == []
+
+
 async def test_while_many_are_missing_there_nothing_is_read(split: Split):
     refused(split)
     await split.place()

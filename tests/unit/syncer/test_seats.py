@@ -327,6 +327,25 @@ async def test_a_pod_that_goes_nowhere_is_told_as_a_scheduler_would(split: Split
     assert "c2 has no node that matches" in message
 
 
+async def test_a_target_whose_node_is_cordoned_takes_no_more():
+    split = Split()
+    split.far.target.refusal = ""  # type: ignore[union-attr]
+    status = SimpleNamespace(endpoint="https://192.0.2.8:6443")
+    split.far.is_ready = True
+    split.link.cluster = SimpleNamespace(status=status)  # type: ignore[assignment]
+    node = {"metadata": {"name": "target-c2", "uid": "t"}, "spec": {"unschedulable": True}}
+    put(split.link.stores["Node"], node)
+    split.link.seats.granted = {"c2": TargetGrant(name="c2")}
+    split.pod()
+    assert isinstance(await split.place(), Again)
+    assert split.told() == ["FailedScheduling"]
+    message = split.above.bodies[-1]["message"]
+    assert message == "0/1 clusters are available: c2 is unschedulable."
+    put(split.link.stores["Node"], {"metadata": {**node["metadata"], "resourceVersion": "9"}})
+    assert await split.place() == Done()
+    assert split.record().startswith("c2/")
+
+
 @pytest.mark.parametrize(
     "pod",
     [

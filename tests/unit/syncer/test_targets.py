@@ -16,12 +16,13 @@ from kubeio import errors
 from kubeio.endpoint import Endpoint
 from kubeio.worker import Wait
 from syncer import access, supercluster, targets
+from syncer import target as target_module
 from syncer.anchor import Anchor
-from syncer.breaker import FAILURES, Breaker
+from syncer.breaker import DEADLINE_SECONDS, FAILURES, Breaker
 from syncer.home import Home
 from syncer.muster import LEAST
 from syncer.supercluster import AT_TARGETS, SuperCluster
-from syncer.target import SETTLE_SECONDS, Plan, Target
+from syncer.target import AWAY_SECONDS, LOOK_SECONDS, SETTLE_SECONDS, Plan, Target
 from syncer.targets import Targets
 from tenancy import marks
 from tenancy.super_clusters import SuperClusterSpec
@@ -305,6 +306,38 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
     target.says(plan)
     target.says(plan)
     assert (target.version, len(told)) == ("v1.37.0", 3)
+
+
+async def test_its_silence_counts_from_its_last_good_answer(monkeypatch: pytest.MonkeyPatch):
+    """Looks are ten seconds apart and may take five: a failed one is not when it died."""
+    target, now, answers = made_target(), [1000.0], [True, False, False, True, False]
+    monkeypatch.setattr(target_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def raw(*_: Any, **__: Any) -> bytes:
+        if answers.pop(0):
+            return b"ok"
+        now[0] += DEADLINE_SECONDS
+        raise errors.Unavailable("silent")
+
+    async def verify(_: float) -> None:
+        """Have it be the one that is meant."""
+
+    monkeypatch.setattr(target.client, "raw", raw)
+    monkeypatch.setattr(target.anchor, "verify", verify)
+    await target._look()
+    assert target.away_seconds() == 0
+    for silent in (15.0, 30.0):
+        now[0] += LOOK_SECONDS
+        await target._look()
+        assert target.away_seconds() == silent
+    assert target.away_seconds() < AWAY_SECONDS, "it is known to be silent before that is said"
+    now[0] = 1000.0 + AWAY_SECONDS
+    assert target.away_seconds() == AWAY_SECONDS, "between two looks"
+    await target._look()
+    assert target.away_seconds() == 0
+    now[0] += LOOK_SECONDS
+    await target._look()
+    assert target.away_seconds() == LOOK_SECONDS + DEADLINE_SECONDS, "anew, from the last answer"
 
 
 async def test_a_watch_that_fails_for_long_is_told_as_not_followed(monkeypatch: Any):

@@ -24,6 +24,7 @@ from vnagent.apiserver import ApiServer
 from vnagent.channel import ReceiveBuffer
 from vnagent.choice import Wish
 from vnagent.gate import Gate
+from vnagent.kubelets import Kubelets
 from vnagent.limits import Streams
 from vnagent.origin import Address, Origin
 from vnagent.permits import Permits
@@ -92,6 +93,10 @@ class FakeKubelet:
     lists_status: bytes = b"200 OK"
     lists: bytes = b"GET /pods "
     """How a request for the list of pods begins."""
+    host: str = "127.0.0.1"
+    """Where it listens."""
+    named: str = ""
+    """What its certificate names; empty: that."""
 
     @property
     def asked(self) -> list[bytes]:
@@ -123,7 +128,8 @@ class FakeKubelet:
     @contextlib.contextmanager
     def running(self, authority: trustme.CA) -> Iterator["FakeKubelet"]:
         """Listen."""
-        with wires.serving(wires.server_context(authority, "127.0.0.1"), self.behave) as (port, _):
+        context = wires.server_context(authority, self.named or self.host)
+        with wires.serving(context, self.behave, self.host) as (port, _):
             self.port = port
             yield self
 
@@ -180,10 +186,12 @@ async def staged(
     wish: Wish = Wish.KUBELET,
     api: FakeKubelet | None = None,
     registration: str = "",
+    is_straight: bool = False,
 ) -> AsyncIterator[Stage]:
     """Run an agent before a kubelet, and a super API server.
 
-    With a registration the API server is a target's, and its pods are served.
+    With a registration the API server is a target's, and its pods are served; straight at the
+    kubelet, or not.
     """
     api = api or api_server()
     authority = trustme.CA()
@@ -217,7 +225,8 @@ async def staged(
         nodes = Gate(ours.fetch_pods, ours.turn)
         ways: tuple[Gatekeeper, Opener, Reader] = (nodes, ours, Reads(nodes, ours))
         if registration:
-            far = Target(super_api, registration)
+            straight = Kubelets(port=kubelet.port, authorities=trusted, token=token, buffer=buffer)
+            far = Target(super_api, registration, straight if is_straight else None)
             ways = (far, far, far)
         requests = Requests(
             permits=permits,

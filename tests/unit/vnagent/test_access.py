@@ -71,8 +71,12 @@ def granted_by(rows: tuple[Access, ...]) -> set[tuple[str, str, tuple[str, ...],
     }
 
 
-def test_the_agent_of_a_target_has_no_right_to_pods_at_home_and_none_to_nodes_there():
+def test_the_agent_of_a_target_has_no_right_to_pods_at_home_and_one_to_nodes_in_one_mode():
     """SEC-12: two credentials, and neither does what the other is for."""
     assert granted_by(TARGET_HOME_ACCESS) == ALWAYS | SHOWN
-    assert granted_by(TARGET_ACCESS) == AROUND
-    assert all(row.when is None for row in TARGET_ACCESS)
+    assert granted_by(TARGET_ACCESS["apiserver"]) == AROUND
+    assert granted_by(TARGET_ACCESS["agent"]) == {
+        ("", "pods", ("list",), (), False),
+        ("", "nodes/proxy", ("get", "create"), (), False),
+    }
+    assert all(row.when is None for rows in TARGET_ACCESS.values() for row in rows)

@@ -107,6 +107,11 @@ async def test_the_program_from_start_to_end(tmp_path, upstream):
             assert b"vc_agent_sessions_total{" in shown
             hidden = await asyncio.to_thread(metrics, metrics_port, open_context, NOBODY)
             assert hidden.startswith(b"HTTP/1.1 401 ")
+            program.send_signal(signal.SIGUSR1)
+            async with asyncio.timeout(20):
+                while b'"source":"tasks"' not in (line := await program.stderr.readline()):
+                    assert line
+            assert b"Agent._work" in line
         finally:
             program.send_signal(signal.SIGTERM)
             _, log = await program.communicate()

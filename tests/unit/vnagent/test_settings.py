@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from vnagent import settings
-from vnagent.choice import Wish
+from vnagent.choice import Mode, Wish
 from vnagent.origin import Address
 
 CHART = {
@@ -114,6 +114,27 @@ def test_a_target_stands_in_place_of_a_node():
     assert given.token_file == Path("/etc/vn-agent/target/token")
     assert given.authorities_file == Path("/etc/vn-agent/target/ca.crt")
     assert settings.parse([], CHART, "v1").target is None
+
+
+@pytest.mark.parametrize(
+    ("upstream", "mode"),
+    [
+        (None, Mode.APISERVER),
+        ("auto", Mode.APISERVER),
+        ("apiserver", Mode.APISERVER),
+        ("kubelet", Mode.KUBELET),
+    ],
+)
+def test_kubelets_of_a_target_are_asked_by_a_clear_word_alone(upstream, mode):
+    """And are known by an authority that lies with the credential, never by the home cluster's."""
+    environment = TARGET if upstream is None else {**TARGET, "UPSTREAM": upstream}
+    given = settings.parse([], environment, "v1").target
+    assert given is not None
+    assert (given.mode, given.kubelet_port) == (mode, 10250)
+    assert given.kubelet_authorities_file == Path("/etc/vn-agent/target/kubelet-ca.crt")
+    given = settings.parse(["--kubelet-port=10260"], environment, "v1").target
+    assert given is not None
+    assert given.kubelet_port == 10260
 
 
 def test_a_target_may_be_behind_a_proxy_and_another_name():

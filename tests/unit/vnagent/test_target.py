@@ -198,7 +198,7 @@ async def test_what_is_read_of_a_node_is_not_to_be_had(tmp_path, path):
         assert status_of(answer) == 501
         assert b"stands for a whole cluster" in answer
         assert status_of(await found.send(RUN)) == 501
-        assert api.asked == []
+        assert api.heads == []
 
 
 async def test_a_switch_of_the_policy_holds_before_anything_is_asked(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.vnagent.test_settings import CHART
-from vnagent import settings, ways
+from vnagent import metrics, settings, ways
 from vnagent.channel import ReceiveBuffer
 from vnagent.origin import Address, Origin
 from vnagent.reload import WatchedFile
@@ -77,3 +77,19 @@ def test_the_agent_of_a_target_waits_for_nothing(tmp_path):
     assert jobs(found) == []
     found.changed(found.awaited[0])
     found.close()
+
+
+@pytest.mark.parametrize(
+    ("upstream", "shown", "files"), [("apiserver", "apiserver", 2), ("kubelet", "kubelet", 3)]
+)
+def test_the_agent_of_a_target_shows_which_way_it_goes(tmp_path, upstream, shown, files):
+    """And reads who vouches for kubelets only where it asks them."""
+    found = way(tmp_path, **TARGET, UPSTREAM=upstream)
+    assert (len(found.needed), len(found.awaited)) == (0, files)
+    (family,) = metrics._UPSTREAM.collect()
+    (sample,) = family.samples
+    assert (sample.labels, sample.value) == ({"mode": shown, "reason": "configured"}, 1)
+    assert isinstance(found, ways.TargetWay)
+    straight = found.upstream._kubelets
+    read = [] if straight is None else [straight._authorities.path.name, straight._token.path.name]
+    assert read == (["kubelet-ca.crt", "token"] if shown == "kubelet" else [])

@@ -65,10 +65,10 @@ def read_until(peer: ssl.SSLSocket, mark: bytes) -> bytes:
 
 @contextlib.contextmanager
 def serving(
-    context: ssl.SSLContext, behave: Callable[[ssl.SSLSocket], None]
+    context: ssl.SSLContext, behave: Callable[[ssl.SSLSocket], None], host: str = "127.0.0.1"
 ) -> Iterator[tuple[int, list[BaseException]]]:
     """Serve each connection in a thread; yields the port and what went wrong there."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server((host, 0))
     troubles: list[BaseException] = []
     open_peers: list[ssl.SSLSocket] = []
 

@@ -60,6 +60,9 @@ def test_its_labels_are_ours_the_super_clusters_and_what_all_nodes_agree_on():
     assert (LABELS["type"], LABELS[marks.TARGET]) == ("virtual-kubelet", "c2")
     assert LABELS["kubernetes.io/hostname"] == NAME
     assert LABELS["virtual-kubelet.io/provider"] == "virtual-cluster"
+    assert LABELS["kubernetes.io/role"] == "agent", "as virtual-kubelet's nodes say"
+    assert LABELS["node-role.kubernetes.io/agent"] == "", "what `kubectl get nodes` shows"
+    assert LABELS["node.kubernetes.io/exclude-from-external-load-balancers"] == "true"
     given = {"virtual-kubelet.io/provider": "eci", f"{marks.DOMAIN}/target": "c9", REGION: "own"}
     mixed = target_nodes.labels_of("c2", given, [{ZONE: "z1", REGION: "r"}, {ZONE: "z2"}])
     assert ZONE not in mixed
@@ -87,6 +90,12 @@ def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
     ]
 
 
+def test_a_taint_that_is_declared_stands_once_also_when_the_target_is_away():
+    declared = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute", value="x")
+    shut = target_nodes.node("c2", "r1", LABELS, [declared], shut=True)
+    assert [taint["key"] for taint in shut["spec"]["taints"]] == [declared.key]
+
+
 def test_its_status_is_what_its_ready_nodes_have_together():
     """A2-02."""
     nodes = [real("a"), real("b", cpu="1500m"), real("c", ready=False), real("d", shut=True)]
@@ -105,6 +114,8 @@ def test_its_status_is_what_its_ready_nodes_have_together():
     later = target_nodes.status(nodes, version="v1.36.4", problem="", since="later")
     assert target_nodes.is_status_shown(shown, later)
     assert not target_nodes.is_status_shown(shown, away)
+    newer = target_nodes.status(nodes, version="v1.36.5", problem="", since="t")
+    assert not target_nodes.is_status_shown(shown, newer)
     more = target_nodes.status([*nodes, real("e")], version="v1.36.4", problem="", since="t")
     assert not target_nodes.is_status_shown(shown, more)
     assert target_nodes.status([], version="", problem="", since="t")["capacity"] == {}

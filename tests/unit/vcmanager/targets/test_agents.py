@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import trustme
 
 from kubeio import errors
 from kubeio.endpoint import Endpoint
@@ -18,12 +19,12 @@ from tests.unit.vcmanager.factories import NOW, Recorder, fake_means
 from vcmanager import __main__, keys
 from vcmanager.keys import Key
 from vcmanager.means import Means
-from vcmanager.targets import agent_objects, agents, probe
-from vcmanager.targets.agent_objects import AgentPods, Post
+from vcmanager.targets import agent_objects, agents, probe, rights
+from vcmanager.targets.agent_objects import AgentPods, Post, Servers
 from vcmanager.targets.agents import Ground
 from vcmanager.targets.judgement import Said
 from vcmanager.targets.rights import Right
-from vnagent import settings
+from vnagent import choice, settings
 
 HOME_UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"
 UID = "cccccccc-0000-4000-8000-000000000000"
@@ -105,6 +106,7 @@ class Yard:
             home=HOME_UID,  # type: ignore[arg-type]
         )
         self.lacking: list[Right] = []
+        self.wanted: list[Any] = []
         self.looked: list[Endpoint] = []
         self.look_problem: Exception | None = None
 
@@ -114,7 +116,7 @@ class Yard:
             yield "client"
 
         async def lacking(_: Any, wanted: Any) -> list[Right]:
-            assert Right("", "pods/exec", "create") in wanted
+            self.wanted.append(wanted)
             if self.look_problem is not None:
                 raise self.look_problem
             return self.lacking
@@ -375,11 +377,104 @@ async def test_what_the_home_cluster_refuses_is_said_and_no_more(yard, name):
     assert "quota" in message
 
 
-async def test_a_mode_that_is_not_offered_has_no_agent(yard):
-    await yard.keep()
-    assert (await yard.keep(mode="agent"))[:2] == ("False", "ModeNotOffered")
-    assert yard.home.objects == {}
-    assert (await yard.keep(mode="agent"))[:2] == ("False", "ModeNotOffered")
+STRAIGHT = replace(THERE, ca=trustme.CA().cert_pem.bytes())
+"""A cluster whose kubelets may be asked: who vouches for them can be read."""
+KUBELETS = trustme.CA().cert_pem.bytes()
+
+
+def environment(yard: Yard) -> dict[str, Any]:
+    return {each["name"]: each.get("value") for each in _container(yard)["env"]}
+
+
+@pytest.mark.parametrize(("said", "vouching"), [(b"", STRAIGHT.ca), (KUBELETS, KUBELETS)])
+async def test_in_mode_agent_it_is_told_to_ask_kubelets_and_by_what_it_knows_them(
+    yard, said, vouching
+):
+    """By an authority of their own where there is one, else by the API server's; never by none."""
+    await yard.keep(mode="agent", endpoint=STRAIGHT, kubelet_authorities=said)
+    assert environment(yard)["UPSTREAM"] == "kubelet"
+    data = {
+        key: base64.b64decode(value) for key, value in yard.home.objects[SECRET]["data"].items()
+    }
+    assert data == {"token": b"made-1", "ca.crt": STRAIGHT.ca, "kubelet-ca.crt": vouching}
+    assert yard.wanted == [rights.needed_by_agent("agent")]
+    assert {each.title for each in yard.wanted[0]} == {"pods", "nodes/proxy"}
+
+
+async def test_in_mode_apiserver_no_kubelet_is_known(yard):
+    """Whatever the Secret has."""
+    await yard.keep(endpoint=STRAIGHT, kubelet_authorities=KUBELETS)
+    assert environment(yard)["UPSTREAM"] == "apiserver"
+    assert set(yard.home.objects[SECRET]["data"]) == {"token", "ca.crt"}
+    assert yard.wanted == [rights.needed_by_agent("apiserver")]
+    assert "nodes/proxy" not in {each.title for each in yard.wanted[0]}
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"), [("apiserver", "(mode apiserver)"), ("agent", "kubelets (mode agent)")]
+)
+async def test_the_condition_says_which_mode_is_served(yard, mode, words):
+    await yard.keep(mode=mode, endpoint=STRAIGHT)
+    yard.home.runs()
+    status, reason, message = await yard.keep(mode=mode, endpoint=STRAIGHT)
+    assert (status, reason) == ("True", "Serves")
+    assert words in message
+
+
+@pytest.mark.parametrize("before", ["apiserver", "agent"])
+async def test_another_mode_has_the_pods_and_the_token_made_anew(yard, before):
+    """A pod that serves the mode of before is not said to serve this one."""
+    after = "agent" if before == "apiserver" else "apiserver"
+    await yard.keep(mode=before, endpoint=STRAIGHT)
+    yard.home.runs()
+    template = yard.home.template()
+    await yard.keep(mode=after, endpoint=STRAIGHT)
+    assert yard.home.token == "made-2"
+    now = yard.home.template()
+    assert now["spec"] != template["spec"]
+    assert now["metadata"]["annotations"] != template["metadata"]["annotations"]
+    live = yard.home.objects[DEPLOYMENT]
+    live["metadata"]["generation"] = 2
+    for status in (
+        {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1},
+        {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "readyReplicas": 1},
+        {"observedGeneration": 2, "replicas": 1, "readyReplicas": 1},
+    ):
+        live["status"] = status
+        said = await yard.keep(mode=after, endpoint=STRAIGHT)
+        assert said[:2] == ("True", "Serves")
+        assert said[2].endswith("its pods are being made anew"), status
+    live["status"] |= {"updatedReplicas": 1}
+    assert f"(mode {after})" in (await yard.keep(mode=after, endpoint=STRAIGHT))[2]
+
+
+async def test_other_authorities_of_kubelets_are_other_servers(yard):
+    """They get a token of their own, and pods that have read no other authority."""
+    straight = {"mode": "agent", "endpoint": STRAIGHT}
+    await yard.keep(**straight)
+    before = yard.home.template()
+    await yard.keep(**straight, kubelet_authorities=KUBELETS)
+    assert yard.home.token == "made-2"
+    assert yard.home.template() != before
+    await yard.keep(**straight, kubelet_authorities=KUBELETS)
+    assert yard.home.token == "made-2"
+
+
+@pytest.mark.parametrize("said", [b"nothing", b" ", KUBELETS * 200])
+async def test_what_vouches_for_no_kubelet_is_told_and_nothing_shown_to_one(yard, said):
+    await yard.keep(mode="agent", endpoint=STRAIGHT)
+    answer = await yard.keep(mode="agent", endpoint=STRAIGHT, kubelet_authorities=said)
+    assert answer[:2] == ("False", "NoKubeletAuthority")
+    assert "kubelet-ca.crt in the Secret" in answer[2]
+    assert yard.home.token is None
+
+
+async def test_the_right_to_kubelets_is_named_where_it_is_missing(yard):
+    yard.lacking = [Right("", "nodes/proxy", "get"), Right("", "nodes/proxy", "create")]
+    status, reason, message = await yard.keep(mode="agent", endpoint=STRAIGHT)
+    assert (status, reason) == ("False", "MissingRights")
+    assert "mode agent needs; it lacks nodes/proxy: get, create" in message
+    assert "kubectl vc target join c2" in message
 
 
 async def test_nobody_said_how_agents_run(yard):
@@ -431,8 +526,9 @@ async def test_both_wake_the_super_cluster(yard):
 
 def test_the_agent_reads_what_it_is_given():
     """The environment of the pod, with what a kubelet fills in, is one that it starts with."""
-    post = Post(name="c2", uid=UID, namespace="vc-manager")
-    made = agent_objects.deployment(post, PODS, THERE, has_credential=True)
+    post = Post(name="c2", uid=UID, namespace="vc-manager", mode="agent")
+    servers = Servers(THERE, KUBELETS)
+    made = agent_objects.deployment(post, PODS, servers, has_credential=True)
     (container,) = made["spec"]["template"]["spec"]["containers"]
     environment = {each["name"]: each.get("value", "10.1.0.7") for each in container["env"]}
     environment["KUBERNETES_SERVICE_HOST"] = "10.96.0.1"
@@ -442,6 +538,11 @@ def test_the_agent_reads_what_it_is_given():
     mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
     assert str(given.target.token_file) == f"{mounts['target']}/token"
     assert str(given.target.authorities_file) == f"{mounts['target']}/ca.crt"
+    assert str(given.target.kubelet_authorities_file) == f"{mounts['target']}/kubelet-ca.crt"
+    assert given.target.mode is choice.Mode.KUBELET
+    data = agent_objects.secret(post, servers, "t")["data"]
+    files = (given.target.authorities_file, given.target.kubelet_authorities_file)
+    assert {each.name for each in (*files, given.target.token_file)} == set(data)
     assert str(given.client_authorities_file.parent) == mounts["trust"]
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert ports == {

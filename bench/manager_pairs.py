@@ -1,0 +1,114 @@
+"""Two vc-managers on one API server, of which the one that works is killed in mid-work.
+
+Owns the work they are killed in: tenants that were just declared, of which one has its store.
+Nobody plays kubelet, so the tenants stay as they are then. What was made twice is told by the audit
+log.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
+
+from kubeio import Object
+from kubeio.client import Client
+from tenancy import marks, names
+from tenancy.resources import STATEFUL_SETS, VIRTUAL_CLUSTERS
+from tests.integration.vcmanager.conftest import NAMESPACE, USER, installed
+from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
+from tests.support.replicas import PATIENCE, Attempt, Pair, Replica
+from vcmanager.app import USER_AGENT
+
+_CLUSTERS = 6
+_STORE = "etcd"
+_BY_DESIGN = frozenset({"virtualclusters/status", "events"})
+"""Whoever works says so."""
+_WORDS = ("--namespace", NAMESPACE, "--control-plane-registry", "registry.example/vc")
+
+Figures = dict[str, float]
+
+
+def measure(folder: Path, count: int, say: Callable[[str], None]) -> list[Figures]:
+    """Kill the holder so often, each time of two new managers; return what came of each."""
+    with installed(folder / "super") as plane:
+        found = []
+        for number in range(count):
+            own = folder / f"pair-{number}"
+            own.mkdir()
+            found.append(asyncio.run(_followed(plane, own, number)))
+            say(f"manager {number + 1}: {found[-1]}")
+    return found
+
+
+async def _followed(plane: ControlPlane, folder: Path, number: int) -> Figures:
+    async with Client(plane.endpoint) as admin, _pair(plane, folder, admin, number) as pair:
+        holder, standby = await pair.settled()
+        marked = pair.mark()
+        made = [_declared(admin, f"bench-{number}-{each}") for each in range(_CLUSTERS)]
+        clusters = await asyncio.gather(*made)
+        await eventually(lambda: _stores(admin, clusters), within=PATIENCE)
+        killed = time.time()
+        holder.process.kill()
+        await eventually(pair.holder, until=standby.name.__eq__, within=PATIENCE)
+        await eventually(lambda: _stores(admin, clusters), until=_CLUSTERS.__eq__, within=PATIENCE)
+        writes = (*pair.writes(holder, marked), *pair.writes(standby, marked))
+        return {
+            "hand_over_s": pair.hand_over(standby, killed, marked),
+            "writes": float(len(writes)),
+            "made_twice": float(len(made_twice(writes))),
+        }
+
+
+@contextlib.asynccontextmanager
+async def _pair(
+    plane: ControlPlane, folder: Path, admin: Client, number: int
+) -> AsyncIterator[Pair]:
+    kubeconfig = plane.kubeconfig(USER, group="")
+    # Names of their own: a Lease that an earlier pair left behind must not be taken for this one's.
+    names = (f"{number}-one", f"{number}-two")
+    one, two = (Replica("vcmanager", name, folder, kubeconfig, _WORDS) for name in names)
+    lease = (NAMESPACE, marks.MANAGER)
+    pair = Pair((one, two), client=admin, lease=lease, agent=USER_AGENT, planes=(plane,))
+    try:
+        yield pair
+    finally:
+        await pair.stop()
+
+
+async def _declared(admin: Client, name: str) -> Object:
+    body = {
+        "apiVersion": VIRTUAL_CLUSTERS.api_version,
+        "kind": "VirtualCluster",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"clusterVersionName": "v1.36"},
+    }
+    return await admin.create(VIRTUAL_CLUSTERS, body)
+
+
+async def _stores(admin: Client, clusters: Sequence[Object]) -> int:
+    """Count the tenants whose etcd has been written: all their Secrets are there before it."""
+    found = 0
+    for metadata in (cluster["metadata"] for cluster in clusters):
+        root = names.root_namespace(metadata["namespace"], metadata["name"], metadata["uid"])
+        page = await admin.list(STATEFUL_SETS, namespace=root)
+        found += any(each["metadata"]["name"] == _STORE for each in page.get("items") or ())
+    return found
+
+
+def made_twice(writes: Iterable[Attempt]) -> dict[tuple[str, str, str], int]:
+    """Return what was made more than once, and how often; both managers' writes together.
+
+    A Service of which an address was taken is given back, and another claimed, by design.
+    """
+    made: Counter[tuple[str, str, str]] = Counter()
+    for each in writes:
+        if not each.was_accepted or each.resource in _BY_DESIGN:
+            continue
+        if each.verb == "create":
+            made[each.place] += 1
+        elif (each.verb, each.resource) == ("delete", "services"):
+            made[each.place] -= 1
+    return {place: count for place, count in made.items() if count > 1}

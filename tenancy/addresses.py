@@ -1,0 +1,44 @@
+"""Which addresses can be meant for another machine; pure.
+
+Must not know who asks, nor for what. Hazard: what passes here is dialled with a credential. What is
+refused means the very machine that dials it, or nobody in particular.
+"""
+
+import ipaddress
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_TRANSLATED = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96")))
+"""NAT64 (RFC 6052), SIIT (RFC 2765), and IPv4-compatible addresses (RFC 4291)."""
+
+
+def local_problem(address: Address) -> str:
+    """Return why an address cannot be another machine's, half a sentence; empty: it can."""
+    address = _translated(address)
+    if address.is_loopback:
+        return "is a loopback address: to each machine it is that machine itself"
+    if address.is_link_local:
+        return "is a link-local address: it means something else on each network"
+    if address.is_unspecified or address.is_multicast or _is_nobodys(address):
+        return "is no address of a single machine"
+    return ""
+
+
+def _is_nobodys(address: Address) -> bool:
+    """Tell whether an IPv4 address is of a block that no machine has (RFC 6890)."""
+    is_v4 = isinstance(address, ipaddress.IPv4Address)
+    return is_v4 and (address.is_reserved or int(address) >> 24 == 0)
+
+
+def _translated(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 one stands for, where networks translate it."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if any(address in network for network in _TRANSLATED):
+        found = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        return address if int(address) <= 1 else found  # :: and ::1 mean themselves
+    return address

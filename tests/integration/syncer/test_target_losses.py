@@ -1,0 +1,310 @@
+"""What becomes of pods in a target: evicted, failed, refused, gone with what they needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kubeio import Object
+from tenancy import names
+from tenancy.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    NODES,
+    PODS,
+    SECRETS,
+    Resource,
+)
+from tests.integration.syncer.far import Far
+from tests.integration.syncer.objects import pod, running_status
+from tests.integration.syncer.planes import begin_tenant, tenant_plane
+from tests.integration.syncer.test_seats import (
+    SLICE_OF_ITS_OWN,
+    THERE,
+    condition,
+    far,
+    second,
+    tenant,
+    why,
+)
+from tests.integration.syncer.test_withdrawn import is_gone, run_pods
+from tests.support.controlplane import ControlPlane
+from tests.support.doubles import Seen, observe
+from tests.support.eventually import eventually
+from tests.support.own_address import needs_address
+
+pytestmark = needs_address
+__all__ = ["far", "second", "tenant"]
+
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+# The one that evicts by taints finds pods by an index that the one of DaemonSets makes, where the
+# one that watches over nodes is off.
+EVICTION = ("taint-eviction-controller", "daemonset-controller", "replicaset-controller")
+
+
+@pytest.fixture(scope="module")
+def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A tenant with the controllers that evict by taints and make pods anew, as the product's."""
+    args = {"disable-admission-plugins": "TaintNodesByCondition"}
+    plane = tenant_plane(
+        tmp_path_factory.mktemp("split"),
+        "split",
+        SLICE_OF_ITS_OWN,
+        api_args=args,
+        controllers=EVICTION,
+    )
+    asyncio.run(begin_tenant(plane))
+    yield plane
+    asyncio.run(plane.stop())
+
+
+def replica_set(name: str, **spec: Any) -> Object:
+    """Return a ReplicaSet of one."""
+    template = pod(name, **spec)
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": template["metadata"], "spec": template["spec"]},
+        },
+    }
+
+
+async def pods_of(far: Far, space: str) -> list[Object]:
+    """Return the tenant's pods that are not going."""
+    found = (await far.world.above.list(PODS, namespace=space))["items"]
+    return [each for each in found if "deletionTimestamp" not in each["metadata"]]
+
+
+async def one_runs(far: Far, space: str, *, not_uid: str = "") -> Object:
+    """Have the pod of a ReplicaSet run in the target, and return it."""
+    found = await eventually(
+        lambda: pods_of(far, space),
+        until=lambda all_: [each for each in all_ if each["metadata"]["uid"] != not_uid],
+    )
+    name = next(e["metadata"]["name"] for e in found if e["metadata"]["uid"] != not_uid)
+    await far.start_pod(space, name)
+    return await eventually(
+        lambda: far.world.above.get(PODS, name, namespace=space),
+        until=lambda body: condition(body, "Ready") == "True",
+    )
+
+
+async def test_an_eviction_there_takes_the_pod_with_its_reason_and_another_is_made(far: Far):
+    """A0-22: what goes there goes in the tenant, in the words of the eviction."""
+    await far.granted({"name": far.name})
+    world, space = far.world, await far.world.namespace()
+    await world.above.create(REPLICA_SETS, replica_set("web"), namespace=space)
+    first = await one_runs(far, space)
+    name, below = first["metadata"]["name"], world.super_namespace(space)
+    evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    conditions = [*running_status(name)["conditions"], evicted]
+    await far.there.patch(
+        PODS, name, {"status": {"conditions": conditions}}, namespace=below, subresource="status"
+    )
+    await far.there.delete(PODS, name, namespace=below, grace_seconds=20)
+    going = await eventually(
+        lambda: world.above.get(PODS, name, namespace=space),
+        until=lambda body: "deletionTimestamp" in body["metadata"],
+    )
+    assert going["metadata"]["deletionGracePeriodSeconds"] == 20
+    (why_it_goes,) = [c for c in going["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+    assert (why_it_goes["status"], why_it_goes["reason"]) == ("True", "EvictionByEvictionAPI")
+    await far.remove_pod(space, name)
+    await eventually(lambda: is_gone(far, PODS, name, space))
+    second_one = await one_runs(far, space, not_uid=first["metadata"]["uid"])
+    assert second_one["spec"]["nodeName"] == far.node
+
+
+async def test_a_pod_that_a_node_there_evicts_stays_as_it_ended(far: Far):
+    """A0-22: of those that nobody makes anew the tenant keeps what was said."""
+    await far.granted()
+    world, space = far.world, await run_pods(far, "web")
+    text = "The node was low on resource: memory."
+    evicted = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    status = {"phase": "Failed", "reason": "Evicted", "message": text, "conditions": [evicted]}
+    await far.there.patch(
+        PODS,
+        "web",
+        {"status": status},
+        namespace=world.super_namespace(space),
+        subresource="status",
+    )
+    ended = await eventually(
+        lambda: world.above.get(PODS, "web", namespace=space),
+        until=lambda body: body["status"]["phase"] == "Failed",
+    )
+    assert (ended["status"]["reason"], ended["status"]["message"]) == ("Evicted", text)
+    assert evicted["reason"] in {each.get("reason") for each in ended["status"]["conditions"]}
+    await world.idle()
+    kept = await world.above.get(PODS, "web", namespace=space)
+    assert "deletionTimestamp" not in kept["metadata"]
+    assert (kept["status"], kept["spec"]["nodeName"]) == (ended["status"], far.node)
+    assert await far.has_twin(space, "web")
+
+
+async def test_what_a_pod_needs_goes_with_it_and_what_guards_its_namespace_too(far: Far):
+    """The Secret and the token go with the pod that refers to them, the namespace with the last."""
+    await far.granted()
+    world, space = far.world, await far.world.namespace()
+    rule = {"podSelector": {}, "policyTypes": ["Ingress"]}
+    policy = {"metadata": {"name": "shut"}, "spec": rule}
+    await world.above.create(NETWORK_POLICIES, policy, namespace=space)
+    secret = {"metadata": {"name": "keys"}, "stringData": {"k": "v"}}
+    await world.above.create(SECRETS, secret, namespace=space)
+    volume = {"name": "keys", "secret": {"secretName": "keys"}}
+    await world.above.create(
+        PODS, pod("refers", nodeSelector=THERE, volumes=[volume]), namespace=space
+    )
+    bare = pod("bare", nodeSelector=THERE, automountServiceAccountToken=False)
+    await world.above.create(PODS, bare, namespace=space)
+    twin = await eventually(lambda: far.twin(space, "refers"))
+    await eventually(lambda: far.twin(space, "bare"))
+    assert (await far.twin(space, "keys", SECRETS))["data"] == {"k": "dg=="}
+    (token,) = tokens_of(twin)
+    assert token.startswith(names.TOKEN_SECRET_PREFIX)
+    await far.twin(space, token, SECRETS)
+    await far.twin(space, names.SUPER_ROOT_CA, CONFIG_MAPS)
+    below = world.super_namespace(space)
+    there = (await far.there.get(NAMESPACES, below))["metadata"]["labels"]
+    assert there["pod-security.kubernetes.io/enforce"] == "baseline"
+    await eventually(lambda: far.twin(space, "shut", NETWORK_POLICIES))
+    await world.above.delete(PODS, "refers", namespace=space)
+    await eventually(lambda: is_gone(far, PODS, "refers", space))
+    for resource, name in ((SECRETS, "keys"), (SECRETS, token), (CONFIG_MAPS, names.SUPER_ROOT_CA)):
+        await eventually(lambda r=resource, n=name: lacks(far, space, n, r))
+    await world.idle()
+    assert "deletionTimestamp" not in (await far.there.get(NAMESPACES, below))["metadata"]
+    assert await far.has_twin(space, "bare")
+    assert await far.has_twin(space, "shut", NETWORK_POLICIES)
+
+
+async def lacks(far: Far, space: str, name: str, resource: Resource) -> bool:
+    return not await far.has_twin(space, name, resource)
+
+
+def tokens_of(twin: Object) -> list[str]:
+    """Return the Secrets of the tokens that a pod mounts."""
+    projected = [each["projected"] for each in twin["spec"]["volumes"] if "projected" in each]
+    return [s["secret"]["name"] for each in projected for s in each["sources"] if "secret" in s]
+
+
+async def test_where_the_quota_is_used_up_the_next_cluster_is_tried(far: Far):
+    world = far.world
+    await world.super_node()
+    await far.granted({"name": "home", "weight": 1}, {"name": far.name, "weight": 1000})
+    space = await world.namespace()
+    await world.above.create(PODS, pod("first"), namespace=space)
+    await eventually(lambda: far.twin(space, "first"))
+    below = world.super_namespace(space)
+    await far.there.create(
+        RESOURCE_QUOTAS,
+        {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}},
+        namespace=below,
+    )
+    used = {"hard": {"pods": "1"}, "used": {"pods": "1"}}  # as no controller counts here
+    await far.there.patch(
+        RESOURCE_QUOTAS, "q", {"status": used}, namespace=below, subresource="status"
+    )
+    await world.above.create(PODS, pod("next"), namespace=space)
+    await eventually(lambda: world.twin(PODS, space, "next"))
+    assert not await far.has_twin(space, "next")
+    assert await far.has_twin(space, "first")
+    refused = [
+        e
+        for e in far.plane.audit_events()
+        if e["verb"] == "create"
+        and e["objectRef"].get("namespace") == below
+        and e["objectRef"]["resource"] == "pods"
+        and e.get("responseStatus", {}).get("code") == 403
+    ]
+    assert refused, "it was tried there first"
+
+
+async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_return(
+    far: Far,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Evicted by the taint at its own time, made elsewhere; the stale twin goes by its UID."""
+    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
+    for module in ("flows.away", "flows.target_nodes", "outposts"):
+        monkeypatch.setattr(f"syncer.{module}.AWAY_SECONDS", 1.0)
+    world = far.world
+    node = await world.super_node()
+    await far.granted({"name": "home", "weight": 1}, {"name": far.name, "weight": 1000})
+    space = await world.namespace()
+    away = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+    tolerations = [{**away, "tolerationSeconds": 2}]
+    set_ = replica_set("web", tolerations=tolerations)
+    await world.above.create(REPLICA_SETS, set_, namespace=space)
+    first = await one_runs(far, space)
+    below, name = world.super_namespace(space), first["metadata"]["name"]
+    stale = await far.twin(space, name)
+    await world.idle()
+    since, seen = far.plane.audit_mark(), Seen()
+    watching = asyncio.create_task(observe((world.below, far.there), below, seen))
+    far.plane.pause_apiserver()
+    try:
+        going = await eventually(
+            lambda: world.above.get(PODS, name, namespace=space),
+            until=lambda body: "deletionTimestamp" in body["metadata"],
+        )
+        (by,) = [c for c in going["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert by["reason"] == "DeletionByTaintManager"
+        found = await eventually(lambda: pods_of(far, space), until=lambda all_: len(all_) == 1)
+        replacement = found[0]["metadata"]["name"]
+        await world.start_pod(space, replacement, node)
+        twin = await world.twin(PODS, space, replacement)
+        assert not await is_gone(far, PODS, name, space), "it may run there yet"
+    finally:
+        far.plane.resume_apiserver()
+    await far.remove_pod(space, name)
+    await eventually(lambda: is_gone(far, PODS, name, space))
+    await eventually(
+        lambda: world.above.get(NODES, far.node),
+        until=lambda body: condition(body, "Ready") == "True",
+        within=60,
+    )
+    await world.idle()
+    watching.cancel()
+    (kept,) = await pods_of(far, space)
+    assert kept["metadata"]["uid"] == found[0]["metadata"]["uid"]
+    assert (await world.twin(PODS, space, replacement))["metadata"]["uid"] == (
+        twin["metadata"]["uid"]
+    )
+    deletes = [e for e in far.plane.audit_events(since) if e["verb"] == "delete"]
+    ours = [e for e in deletes if e["objectRef"]["resource"] == "pods" and e["user"]["username"]]
+    told = {
+        ((e.get("requestObject") or {}).get("preconditions") or {}).get("uid", "") for e in ours
+    }
+    assert told - {""} == {stale["metadata"]["uid"]}
+    assert seen.twice == []
+    assert seen.rounds
+
+
+async def test_a_pod_with_a_claim_goes_home_or_is_told_why_it_waits(far: Far):
+    world = far.world
+    await world.super_node()
+    await far.granted({"name": "home", "weight": 1}, {"name": far.name, "weight": 1000})
+    space = await world.namespace()
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    await world.above.create(PODS, pod("without"), namespace=space)
+    await eventually(lambda: far.twin(space, "without"))
+    await world.above.create(PODS, pod("with", volumes=[claim]), namespace=space)
+    seated = await eventually(
+        lambda: world.above.get(PODS, "with", namespace=space),
+        until=lambda body: body["metadata"].get("annotations") or {},
+    )
+    assert str(seated["metadata"]["annotations"]).count("home/") == 1
+    await far.grant({"name": far.name})
+    await eventually(lambda: set(world.session.link.seats.granted) == {far.name})
+    await world.above.create(PODS, pod("waits", volumes=[claim]), namespace=space)
+    said = f"0/1 clusters are available: {far.name} takes no pods with claims yet."
+    await eventually(lambda: why(world, space, "waits"), until=lambda text: text == said)
+    assert not await far.has_twin(space, "waits")

@@ -1,0 +1,138 @@
+"""What a TenantPolicy switches off, seen by the tenant's kubectl while the super admin edits it."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.node import objects
+from tests.node.conftest import SuperCluster, TenantCluster
+from tests.node.kubectl import Done, Kubectl, until
+from tests.support.debugs import OPTIONS
+from tests.support.forwards import forwarded, read_from
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
+
+SPACE, POLICY, LABEL = "switched", "switched", "example.com/seen"
+SCRIPT = """
+while :; do echo hi there | nc -l -p 8080; done &
+while read line; do echo got $line; done
+sleep 600
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def space(super_cluster: SuperCluster, tenant_a: TenantCluster) -> Iterator[None]:
+    """A policy of this module's own, and a namespace with one pod to call."""
+    below, user = super_cluster.kubectl, tenant_a.kubectl
+    bind = ("patch", "virtualcluster", tenant_a.name, "--type=merge", "-p")
+    kind = {"apiVersion": "tenancy.x-k8s.io/v1alpha1", "kind": "TenantPolicy"}
+    below.apply({**kind, "metadata": {"name": POLICY}, "spec": {}})
+    below.run(*bind, json.dumps({"spec": {"policyRef": {"name": POLICY}}}))
+    user.run("create", "namespace", SPACE)
+    try:
+        pod = objects.pod("main", SCRIPT, namespace=SPACE)
+        pod["spec"]["containers"][0]["stdin"] = True
+        user.apply(pod)
+        user.run("-n", SPACE, "wait", "--for=condition=Ready", "pod/main", "--timeout=90s")
+        yield
+    finally:
+        user.run("delete", "namespace", SPACE, timeout=120)
+        below.run(*bind, json.dumps({"spec": {"policyRef": None}}))
+        below.run("delete", "tenantpolicy", POLICY)
+
+
+def logs(user: Kubectl) -> Done:
+    return user.call("-n", SPACE, "logs", "main")
+
+
+def execute(user: Kubectl) -> Done:
+    return user.call("-n", SPACE, "exec", "main", "--", "true")
+
+
+def attach(user: Kubectl) -> Done:
+    """Say something and hear the answer."""
+    with user.running("-n", SPACE, "attach", "-i", "main") as attached:
+        attached.stdin.write("hello\n")
+        heard = attached.stdout.readline()
+        return Done(0, heard, "") if heard else Done(1, "", attached.stderr.read())
+
+
+def forward(user: Kubectl) -> Done:
+    """Read what a port says."""
+    try:
+        with forwarded(user, "main", 8080, SPACE) as port:
+            return Done(0, read_from(port).decode(), "")
+    except AssertionError as ended:
+        return Done(1, "", str(ended))
+
+
+CALLS: dict[str, Callable[[Kubectl], Done]] = {
+    "logs": logs,
+    "exec": execute,
+    "attach": attach,
+    "portForward": forward,
+}
+
+
+def edit(super_cluster: SuperCluster, **spec: object) -> None:
+    """Do what the super admin does."""
+    change = json.dumps({"spec": spec})
+    super_cluster.kubectl.run("patch", "tenantpolicy", POLICY, "--type=merge", "-p", change)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_switched_off_and_on(
+    super_cluster: SuperCluster, tenant_a: TenantCluster, name: str
+):
+    """It is refused with a sentence for people, and each other call goes on."""
+    user, call = tenant_a.kubectl, CALLS[name]
+    until(lambda: call(user).code == 0, f"{name} works")
+    edit(super_cluster, access={name: False})
+    try:
+        refused = until(lambda: (done := call(user)).code and done, f"{name} is refused")
+        said = f"{name} is switched off for this cluster: spec.access.{name} of its TenantPolicy"
+        assert f"{said} '{POLICY}' is false; ask whoever runs the super cluster" in refused.err
+        assert tenant_a.root not in refused.err
+        others = {other: ask(user) for other, ask in CALLS.items() if other != name}
+        assert {other: done.err for other, done in others.items() if done.code} == {}
+    finally:
+        edit(super_cluster, access={name: True})
+    until(lambda: call(user).code == 0, f"{name} works again")
+
+
+def test_debug_containers_are_switched_off_and_on(
+    super_cluster: SuperCluster, tenant_a: TenantCluster
+):
+    """SEC-19: what was refused is told in an Event, and runs once it may."""
+    user = tenant_a.kubectl
+    debug = ("-n", SPACE, "debug", "main", "--attach=false", "--container=late", *OPTIONS)
+
+    def refusals() -> list[str]:
+        about = "involvedObject.name=main,reason=SyncRejected"
+        found = user.items("events", "-n", SPACE, "--field-selector", about)
+        return [event["message"] for event in found]
+
+    def twin() -> dict[str, Any]:
+        return super_cluster.kubectl.get("pod", "main", "-n", tenant_a.super_namespace(SPACE))
+
+    # A label that the same edit lets down shows that the syncer goes by it.
+    user.run("-n", SPACE, "label", "pod", "main", f"{LABEL}=yes")
+    lets_down = {"labelDomains": [LABEL.partition("/")[0]]}
+    edit(super_cluster, access={"ephemeralContainers": False}, metadata=lets_down)
+    try:
+        until(lambda: LABEL in twin()["metadata"]["labels"], "the edit counts")
+        user.run(*debug, "--", "echo", "I am here")
+        (message,) = until(refusals, "an Event about the container")
+        assert "spec.ephemeralContainers is not offered here; ask whoever runs this" in message
+        assert tenant_a.root not in message
+        assert "ephemeralContainers" not in twin()["spec"]
+        assert user.call("-n", SPACE, "logs", "main", "-c", "late").code != 0
+    finally:
+        edit(super_cluster, access={"ephemeralContainers": True})
+    until(
+        lambda: user.call("-n", SPACE, "logs", "main", "-c", "late").out == "I am here\n",
+        "the container has run",
+        90,
+    )
