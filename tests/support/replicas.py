@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ class Pair:
         """Wait until both are there and one works; return it and the one that waits."""
         first, second = self.both
         for replica in self.both:
-            await eventually(lambda it=replica: fetch(it.port, "/healthz"), within=PATIENCE)
+            await eventually(partial(fetch, replica.port, "/healthz"), within=PATIENCE)
         names = {first.name, second.name}
         name = await eventually(self.holder, until=names.__contains__, within=PATIENCE)
         return (first, second) if first.name == name else (second, first)
