@@ -15,7 +15,7 @@ from tests.node import objects
 from tests.node.agent import calls
 from tests.node.agent.rig import SLEEPER, Rig, patch_node, running
 from tests.node.kubectl import Kubectl
-from tests.node.minors import EACH
+from tests.node.minors import EACH, MINORS
 from tests.testbed.cluster import Cluster
 from tests.testbed.progress import Progress
 
@@ -27,6 +27,10 @@ LEGS = [(SPDY, "true"), (WEBSOCKET, "true"), (SPDY, "false")]
 HELD = [leg for leg in LEGS if leg[1] == "true"]
 """A kubectl that speaks SPDY has an API server that closes under its pings as soon as the kubelet
 has ended: it loses bytes beside a kubelet without an agent as well."""
+
+
+LARGE = [(MINORS[0], HELD[0]), *zip(MINORS, (HELD[1], HELD[1], HELD[0]), strict=True)]
+"""For what takes a minute each: every kubectl, and both ways of the newest."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.node.agent import calls
-from tests.node.agent.conftest import HELD
+from tests.node.agent.conftest import HELD, LARGE
 from tests.node.agent.rig import LISTS, Rig
 from tests.node.kubectl import until
 
@@ -28,7 +28,7 @@ def echo(rig: Rig) -> Iterator[str]:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("leg", HELD, indirect=True, ids=str)
+@pytest.mark.parametrize(("user", "leg"), LARGE, indirect=True, ids=str)
 def test_a_gibibyte_is_copied_both_ways(user, leg, pods, tmp_path):
     """REL-87: `kubectl cp`, by the checksums of the source, in the pod and of what comes back."""
     calls.copies_of_a_gibibyte(user, "tool", tmp_path)

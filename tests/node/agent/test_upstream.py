@@ -9,7 +9,7 @@ import pytest
 
 from tests.node import objects
 from tests.node.agent import calls, far
-from tests.node.agent.conftest import HELD, LEGS, take_leg
+from tests.node.agent.conftest import LARGE, LEGS, take_leg
 from tests.node.agent.rig import SLEEPER, Rig
 from tests.node.kubectl import Kubectl, until
 from tests.node.minors import EACH
@@ -135,7 +135,7 @@ def test_fifty_connections_to_a_port_keep_their_bytes_apart(there, user, leg):
 
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("leg", HELD, indirect=True, ids=str)
+@pytest.mark.parametrize(("user", "leg"), LARGE[1:2], indirect=True, ids=str)
 def test_a_gibibyte_is_copied_both_ways(there, user, leg, tmp_path):
     """REL-87: by the checksums of the source, in the pod and of what comes back."""
     calls.copies_of_a_gibibyte(user, "far-tool", tmp_path)
