@@ -287,7 +287,7 @@ async def test_who_ends_a_log_unread_leaves_nothing(authority, monkeypatch):
                     await asyncio.to_thread(wires.half_close, peer)
                 assert await found.end() is End.CALLER_GONE
                 await eventually(lambda: found.callers[0].is_lost)
-                assert found.callers[0].unsent_bytes == 0
+                await eventually(lambda: found.callers[0].unsent_bytes == 0)
 
 
 async def test_who_talks_behind_a_request_for_a_log_is_let_go(authority):
