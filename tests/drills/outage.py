@@ -27,6 +27,7 @@ from tests.drills.following import Following
 from tests.drills.judge import Audit
 from tests.drills.kubelet import Kubelet
 from tests.drills.sides import Finding, Object, TenantSide
+from tests.drills.tasks import ended
 from tests.integration.syncer.far import NODE, Far, has_node, plane_of
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import SYNCER
@@ -40,6 +41,8 @@ GOAL = 1.2
 """What p99 elsewhere may be while it is away, to that before or after, whichever is less: a cluster
 that is dead leaves its share of the machine to the others, and one that works off what it missed
 takes more."""
+SLOWER = "slower"
+"""The rule of who felt it all the same."""
 THERE = {"type": "virtual-kubelet"}
 RATE = 10.0
 """Pods a second, of all tenants together, that are made at home."""
@@ -97,7 +100,7 @@ class Outpost:
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found["items"] or ()}
 
 
-async def join(stage: Stage, background: asyncio.TaskGroup, stack: AsyncExitStack) -> Outpost:
+async def join(stage: Stage, stack: AsyncExitStack) -> Outpost:
     """Start a target and grant it to the last tenant; its load is nobody else's from here on."""
     tenant = stage.tenants.pop()
     plane = plane_of(stage.folder / "target")
@@ -109,6 +112,7 @@ async def join(stage: Stage, background: asyncio.TaskGroup, stack: AsyncExitStac
     world = SimpleNamespace(below=stage.below, above=tenant.client, tenant=tenant.tenant)
     far = Far(world=cast(Any, world), plane=plane, there=there, name="c2")
     found = Outpost(far=far, tenant=tenant)
+    background = await stack.enter_async_context(ended())
     background.create_task(Kubelet(there, (NODE,)).run())
     background.create_task(Following(there, PODS, found.heard).run())
     # So much that nothing goes there unasked.
@@ -262,7 +266,7 @@ def slower(found: float, p99: Sequence[float]) -> list[Finding]:
         return []
     before, meanwhile, after = p99
     title = f"p99 elsewhere {before:.0f} ms before, {meanwhile:.0f} meanwhile, {after:.0f} after"
-    return [Finding("slower", f"{title}: {found:.2f} is above the goal of {GOAL}")]
+    return [Finding(SLOWER, f"{title}: {found:.2f} is above the goal of {GOAL}")]
 
 
 async def _touched(

@@ -32,6 +32,7 @@ from tests.drills.outage import Outpost
 from tests.drills.processes import Slot
 from tests.drills.proxy import Proxy
 from tests.drills.sides import SYNCED, Finding, TenantSide
+from tests.drills.tasks import ended
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 
@@ -199,7 +200,7 @@ async def running(folder: Path, plan: Plan) -> AsyncIterator[Stage]:
             await _stand_between(stage, _SUPER, plane, SUPER_SYNCER, stack)
         for tenant in await _start_tenants(folder, plan, stack):
             await _enlist(stage, plan, tenant, stack)
-        background = await stack.enter_async_context(_ended_tasks())
+        background = await stack.enter_async_context(ended())
         await _watch(stage, background)
         _start_syncers(stage, plan, background, stack)
         await steps.sentinel(stage, 0)
@@ -207,7 +208,7 @@ async def running(folder: Path, plan: Plan) -> AsyncIterator[Stage]:
         assert not found, f"it does not begin: {found}"
         await _strangers(stage)
         if plan.has_target:
-            stage.outpost = await outage.join(stage, background, stack)
+            stage.outpost = await outage.join(stage, stack)
         yield stage
 
 
@@ -266,30 +267,6 @@ async def _stand_between(
     proxy = Proxy(side, plane.endpoint_for(user), stage.script)
     stage.proxies[side] = await stack.enter_async_context(proxy)
     return proxy
-
-
-@asynccontextmanager
-async def _ended_tasks() -> AsyncIterator[asyncio.TaskGroup]:
-    """Give a group whose tasks are cancelled at the end of the block."""
-    done = asyncio.Event()
-
-    async def end(group: asyncio.TaskGroup) -> None:
-        await done.wait()
-        raise _EndError
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(end(group))
-            try:
-                yield group
-            finally:
-                done.set()
-    except* _EndError:
-        pass
-
-
-class _EndError(Exception):
-    """The block has ended, and so do its tasks."""
 
 
 async def _watch(stage: Stage, background: asyncio.TaskGroup) -> None:

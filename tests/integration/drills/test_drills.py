@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.drills.drills import NAMES, Options
+from tests.drills.outage import SLOWER
 from tests.drills.run import run
 from tests.integration.drills.small import MUTANTS, OUTAGE_SECONDS, SEED, TURNS
 
@@ -20,7 +21,8 @@ async def holds(name: str, folder: Path) -> None:
     print(report)
     if report.why_skipped:
         pytest.skip(report.why_skipped)
-    assert report.findings == []
+    # How fast others were is for the program, on a machine that does nothing else.
+    assert [each for each in report.findings if each.rule != SLOWER] == []
     assert report.tried == count
 
 
