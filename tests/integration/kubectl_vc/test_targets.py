@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -249,6 +250,8 @@ async def test_a_cluster_that_only_this_machine_reaches_is_refused_before_anythi
 
 
 async def test_what_is_refused_here_leaves_nothing_there(two: Two):
+    with contextlib.suppress(errors.NotFound):  # of another test, which has joined
+        await two.there.delete(CLUSTER_ROLES, two.plan.role)
     done = await two.join("--label", "a b=c")
     assert (done.code, "that nodes can have" in done.err) == (1, True)
     assert not await is_there(two.there, CLUSTER_ROLES, two.plan.role)
