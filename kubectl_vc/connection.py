@@ -36,7 +36,7 @@ async def connected(access: Access, user_agent: str = "kubectl-vc") -> AsyncIter
     """Open a client for the super cluster."""
     if access.namespace and not names.is_dns_label(access.namespace):
         raise CliProblem(
-            f"the namespace {access.namespace!r} is not a DNS label; use {names.LABEL_RULE}"
+            f"the namespace {access.namespace!r} is not a DNS label; use {names.label_rule()}"
         )
     if access.as_groups and not access.as_user:
         raise UsageProblem("--as-group needs --as; say who the member of the group is")

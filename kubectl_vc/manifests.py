@@ -102,7 +102,7 @@ def placed(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dic
     chosen = written or namespace
     if not names.is_dns_label(chosen):
         raise CliProblem(
-            f"metadata.namespace: {chosen!r} is not a DNS label; use {names.LABEL_RULE}"
+            f"metadata.namespace: {chosen!r} is not a DNS label; use {names.label_rule()}"
         )
     try:
         names.root_namespace(chosen, metadata["name"], "")

@@ -7,7 +7,6 @@ key.
 """
 
 import ipaddress
-import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -28,8 +27,6 @@ KUBELET_AUTHORITIES = "kubelet-ca.crt"
 MAX_BYTES = 64 * 1024
 """Of an authority, of a token; real ones have a few thousand."""
 MAX_URL = 2048
-
-_PRINTED = re.compile(r"[\x21-\x7e]+")
 
 
 class LocalAddressProblem(CredentialsProblem):
@@ -67,7 +64,7 @@ def endpoint(
         raise CredentialsProblem(f"the Secret has no key {keys}{others}; it has {_named(data)}")
     else:
         made = _of_parts(data, name=name, server=server, tls_server_name=tls_server_name)
-    check_server(made.server)
+    check_server(made)
     if not (made.token or made.client_cert):
         raise CredentialsProblem(
             "the kubeconfig has neither a token nor a client certificate; without one the cluster"
@@ -134,15 +131,12 @@ def _text(data: Mapping[str, bytes], key: str) -> str:
         raise CredentialsProblem(f"{key} is no plain text; write it anew") from problem
 
 
-def check_server(server: str) -> None:
-    """Refuse what is no URL of another machine's API server. Raises CredentialsProblem."""
-    is_plain = len(server) <= MAX_URL and _PRINTED.fullmatch(server) is not None
-    try:
-        url = urlsplit(server) if is_plain else None
-        is_usable = url is not None and (url.port is None or url.port > 0)
-    except ValueError:
-        is_usable, url = False, None
-    if url is None or not is_usable or url.username is not None or url.query or url.fragment:
+def check_server(made: Endpoint) -> None:
+    """Refuse one whose server is no other machine's API server. Raises CredentialsProblem."""
+    server = made.server
+    url = urlsplit(server)
+    is_usable = len(server) <= MAX_URL and (url.port is None or url.port > 0)
+    if not is_usable or url.username is not None or url.query or url.fragment:
         raise CredentialsProblem(NO_SERVER)
     problem = local_problem(url.hostname or "")
     if problem:

@@ -11,12 +11,6 @@ import re
 MAX_LABEL = 63
 """Longest DNS label, and so the longest namespace (RFC 1123)."""
 
-LABEL_RULE = (
-    f"at most {MAX_LABEL} lower-case letters, digits and hyphens, beginning and ending with a"
-    " letter or digit"
-)
-"""What `is_dns_label` takes, for people."""
-
 MAX_IDENTITY = 55
 """Longest namespace and name of a VirtualCluster together: 63 less two hyphens and 6 hex."""
 
@@ -44,6 +38,14 @@ class NameProblemError(ValueError):
     """A name cannot be used; the message says which, why, and what would do."""
 
 
+def label_rule(limit: int = MAX_LABEL) -> str:
+    """Return what `is_dns_label` takes, for people; `limit` where fewer characters will do."""
+    return (
+        f"at most {limit} lower-case letters, digits and hyphens, beginning and ending with a"
+        " letter or digit"
+    )
+
+
 def is_dns_label(text: str) -> bool:
     """Tell whether `text` is a DNS label as Kubernetes wants it for namespaces (RFC 1123)."""
     return _DNS_LABEL.fullmatch(text) is not None
@@ -67,7 +69,7 @@ def root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
     """
     if not is_dns_label(vc_name):
         raise NameProblemError(
-            f"the name {vc_name!r} of the VirtualCluster is not a DNS label; use {LABEL_RULE}"
+            f"the name {vc_name!r} of the VirtualCluster is not a DNS label; use {label_rule()}"
         )
     length = len(vc_namespace) + len(vc_name)
     if length > MAX_IDENTITY:

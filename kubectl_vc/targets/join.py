@@ -143,7 +143,7 @@ def _as_seen_from_here(endpoint: Endpoint, wish: Wish) -> Endpoint:
             " --server, for example https://10.0.0.5:6443, or on kind"
             " https://NAME-control-plane:6443"
         )
-    secret_config.check_server(server)
+    secret_config.check_server(shown)
     if not endpoint.ca:
         raise CliProblem(
             "the other cluster's kubeconfig names no certificate authority; put it into"

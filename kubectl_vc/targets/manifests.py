@@ -205,7 +205,7 @@ def checked_name(name: str, *, home: str = "choose another one") -> str:
     if name == HOME:
         raise CliProblem(f"{HOME} is the name of the cluster of the components themselves; {home}")
     if not names.is_dns_label(name) or len(name) > MAX_NAME:
-        rule = names.LABEL_RULE.replace(str(names.MAX_LABEL), str(MAX_NAME))
+        rule = names.label_rule(MAX_NAME)
         raise CliProblem(f"{name!r} is no name for a SuperCluster; use {rule}")
     return name
 
