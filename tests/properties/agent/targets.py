@@ -148,7 +148,7 @@ FOREVER = datetime.max.replace(tzinfo=UTC)
 class Served:
     """The serving path, from the head of a request to what reaches the kubelet.
 
-    Make it where a loop runs.
+    Make it where a loop runs, and within `unspaced`: it takes its pauses from there.
     """
 
     def __init__(self, chance: random.Random) -> None:
@@ -213,7 +213,7 @@ async def _pods() -> bytes:
 
 @contextmanager
 def unspaced() -> Iterator[None]:
-    """Let questions follow each other at once for the length of a block."""
+    """Let questions of what is made within the block follow each other at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gate, "SPACING_SECONDS", 0.0)
         patch.setattr(answers, "SPACING_SECONDS", 0.0)
@@ -223,8 +223,9 @@ def unspaced() -> Iterator[None]:
 async def run(count: int, seed: int) -> str:
     """Try `count` targets; return a sentence, or fail with the one that did not hold."""
     chance = random.Random(seed)  # noqa: S311 - no secret
-    maker, served, seen = Maker(chance), Served(chance), Counter[tuple[str, str]]()
+    maker, seen = Maker(chance), Counter[tuple[str, str]]()
     with unspaced():
+        served = Served(chance)
         for number in range(count):
             tried = maker.valid() if number % ONE_IN == 0 else maker.invalid()
             seen[tried.kind, await served.one(tried)] += 1
