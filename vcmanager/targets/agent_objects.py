@@ -66,6 +66,15 @@ class Servers(NamedTuple):
         parts = [api.server, api.tls_server_name, api.ca.decode("latin-1")]
         return digest([*parts, self.kubelets.decode("latin-1")] if self.kubelets else parts)
 
+    @property
+    def token_key(self) -> str:
+        """Under what the Secret has the token for these: a pod made for others mounts no such key.
+
+        With one key for all, a pod of the earlier make would read the new token and show it to
+        whom it still believes, a kubelet of an authority just withdrawn among them.
+        """
+        return f"token-{self.place}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
@@ -119,7 +128,7 @@ def secret(post: Post, servers: Servers, token: str) -> Object:
         "metadata": post.metadata(),
         "type": "Opaque",
         "data": {
-            "token": bundles.encoded(token.encode()),
+            servers.token_key: bundles.encoded(token.encode()),
             "ca.crt": bundles.encoded(servers.api.ca),
             **(
                 {KUBELET_AUTHORITIES: bundles.encoded(servers.kubelets)} if servers.kubelets else {}
@@ -144,7 +153,6 @@ def deployment(
     }
     selected = {key: labels[key] for key in (f"{_APP}/name", marks.SUPER_CLUSTER)}
     known = servers.place if servers is not None and has_credential else NO_CREDENTIAL
-    endpoint = servers.api if servers is not None else None
     annotations = {**pods.pod_annotations, marks.SECRETS_DIGEST: known}
     made: Object = {
         "apiVersion": "apps/v1",
@@ -166,7 +174,7 @@ def deployment(
                         **annotations,
                     },
                 },
-                "spec": _pod(post, pods, endpoint, selected),
+                "spec": _pod(post, pods, servers, selected),
             },
         },
     }
@@ -174,7 +182,7 @@ def deployment(
     return made
 
 
-def _pod(post: Post, pods: AgentPods, endpoint: Endpoint | None, selected: Object) -> Object:
+def _pod(post: Post, pods: AgentPods, servers: Servers | None, selected: Object) -> Object:
     identity = {"runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532}
     spread = {
         "maxSkew": 1,
@@ -190,8 +198,8 @@ def _pod(post: Post, pods: AgentPods, endpoint: Endpoint | None, selected: Objec
         "nodeSelector": {"kubernetes.io/os": "linux", **pods.node_selector},
         "securityContext": {**identity, "seccompProfile": {"type": "RuntimeDefault"}},
         "topologySpreadConstraints": [spread],
-        "containers": [_container(post, pods, endpoint)],
-        "volumes": _volumes(post),
+        "containers": [_container(post, pods, servers.api if servers is not None else None)],
+        "volumes": _volumes(post, servers),
     }
     optional = {
         "imagePullSecrets": [*pods.image_pull_secrets],
@@ -260,19 +268,27 @@ def _probe(path: str, *, period: int, failures: int, **more: int) -> Object:
     }
 
 
-def _volumes(post: Post) -> list[Object]:
+def _volumes(post: Post, servers: Servers | None) -> list[Object]:
     namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         {"downwardAPI": {"items": [namespace]}},
     ]
+    files = {"ca.crt": "ca.crt", KUBELET_AUTHORITIES: KUBELET_AUTHORITIES}
+    if servers is not None:
+        files |= {servers.token_key: "token"}
     return [
         {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
         {"name": "trust", "configMap": {"name": marks.AGENT_CLIENT_TRUST}},
         {
             "name": "target",
-            "secret": {"secretName": post.title, "optional": True, "defaultMode": 0o440},
+            "secret": {
+                "secretName": post.title,
+                "items": [{"key": key, "path": path} for key, path in files.items()],
+                "optional": True,  # each key as well
+                "defaultMode": 0o440,
+            },
         },
     ]

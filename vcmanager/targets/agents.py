@@ -142,12 +142,12 @@ def judge_token(live: Mapping[str, Any] | None, servers: Servers, now: datetime)
         return None
     said = live["metadata"].get("annotations") or {}
     try:
-        text = base64.b64decode((live.get("data") or {})["token"], validate=True).decode("ascii")
+        data = live.get("data") or {}
+        text = base64.b64decode(data[servers.token_key], validate=True).decode("ascii")
         ends, renewal = _moment(said[marks.EXPIRES]), _moment(said[marks.TOKEN_RENEW])
     except (KeyError, TypeError, ValueError, binascii.Error):
         return None
-    is_here = said.get(marks.DIGEST) == servers.place
-    return Token(text, ends, renewal) if is_here and now < ends and _is_token(text) else None
+    return Token(text, ends, renewal) if now < ends and _is_token(text) else None
 
 
 def token_of(answer: Mapping[str, Any], now: datetime) -> Token:
@@ -225,7 +225,6 @@ async def _write(means: Means, post: Post, servers: Servers, made: Token) -> Non
     wanted["metadata"]["annotations"] = {
         marks.EXPIRES: made.ends.strftime(_TIME),
         marks.TOKEN_RENEW: made.renewal.strftime(_TIME),
-        marks.DIGEST: servers.place,
     }
     await means.super_client.apply(SECRETS, wanted, field_manager=marks.MANAGER)
     _log.info("target.agent_token_made", target=post.name, ends=f"{made.ends:{_TIME}}")

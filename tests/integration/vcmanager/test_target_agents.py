@@ -76,14 +76,18 @@ class Scene:
         return await self.said()
 
     async def secret(self) -> dict[str, bytes] | None:
-        """Return what the agent mounts."""
+        """Return the files that pods of the agent made now have of its Secret; None without one."""
         try:
             found = await self.yard.stage.admin.get(
                 resources.SECRETS, self.title, namespace=NAMESPACE
             )
         except errors.NotFound:
             return None
-        return {key: base64.b64decode(value) for key, value in found["data"].items()}
+        pod = (await self.deployment())["spec"]["template"]["spec"]
+        (mounted,) = [each["secret"] for each in pod["volumes"] if each["name"] == "target"]
+        paths = {each["key"]: each["path"] for each in mounted["items"]}
+        assert set(found["data"]) <= set(paths), "what no pod reads"
+        return {paths[key]: base64.b64decode(value) for key, value in found["data"].items()}
 
     async def deployment(self) -> Object:
         return await self.yard.stage.admin.get(

@@ -61,7 +61,21 @@ class Home(Recorder):
         """Return the token that agents have."""
         if SECRET not in self.objects:
             return None
-        return base64.b64decode(self.objects[SECRET]["data"]["token"]).decode()
+        (token,) = [text for key, text in self.data().items() if key.startswith("token-")]
+        return token.decode()
+
+    def data(self) -> dict[str, bytes]:
+        """Return what the Secret has."""
+        data = self.objects[SECRET]["data"]
+        return {key: base64.b64decode(value) for key, value in data.items()}
+
+    def mounted(self) -> dict[str, bytes]:
+        """Play kubelet: return the files that pods made now would have of the Secret."""
+        volumes = self.template()["spec"]["volumes"]
+        (secret,) = [each["secret"] for each in volumes if each["name"] == "target"]
+        assert (secret["secretName"], secret["optional"]) == (TITLE, True)
+        data = self.data() if SECRET in self.objects else {}
+        return {each["path"]: data[each["key"]] for each in secret["items"] if each["key"] in data}
 
     def runs(self, ready: int = 1) -> None:
         """Let the pods be ready."""
@@ -159,11 +173,8 @@ async def test_at_rest_nothing_is_written_and_nothing_asked(yard):
 async def test_the_account_of_the_components_stays_out_of_it(yard):
     """The Secret has the token that was made and the authority; nothing else of the endpoint."""
     await yard.keep()
-    secret = yard.home.objects[SECRET]
-    assert {key: base64.b64decode(value) for key, value in secret["data"].items()} == {
-        "token": b"made-1",
-        "ca.crt": b"CA",
-    }
+    assert yard.home.mounted() == {"token": b"made-1", "ca.crt": b"CA"}
+    assert len(yard.home.data()) == 2
     assert b"account-token" not in msgspec.json.encode(yard.home.bodies)
     (looked,) = yard.looked
     assert (looked.token, looked.server, looked.client_cert) == ("made-1", THERE.server, b"")
@@ -393,10 +404,11 @@ async def test_in_mode_agent_it_is_told_to_ask_kubelets_and_by_what_it_knows_the
     """By an authority of their own where there is one, else by the API server's; never by none."""
     await yard.keep(mode="agent", endpoint=STRAIGHT, kubelet_authorities=said)
     assert environment(yard)["UPSTREAM"] == "kubelet"
-    data = {
-        key: base64.b64decode(value) for key, value in yard.home.objects[SECRET]["data"].items()
+    assert yard.home.mounted() == {
+        "token": b"made-1",
+        "ca.crt": STRAIGHT.ca,
+        "kubelet-ca.crt": vouching,
     }
-    assert data == {"token": b"made-1", "ca.crt": STRAIGHT.ca, "kubelet-ca.crt": vouching}
     assert yard.wanted == [rights.needed_by_agent("agent")]
     assert {each.title for each in yard.wanted[0]} == {"pods", "nodes/proxy"}
 
@@ -405,7 +417,7 @@ async def test_in_mode_apiserver_no_kubelet_is_known(yard):
     """Whatever the Secret has."""
     await yard.keep(endpoint=STRAIGHT, kubelet_authorities=KUBELETS)
     assert environment(yard)["UPSTREAM"] == "apiserver"
-    assert set(yard.home.objects[SECRET]["data"]) == {"token", "ca.crt"}
+    assert set(yard.home.mounted()) == {"token", "ca.crt"}
     assert yard.wanted == [rights.needed_by_agent("apiserver")]
     assert "nodes/proxy" not in {each.title for each in yard.wanted[0]}
 
@@ -452,10 +464,14 @@ async def test_other_authorities_of_kubelets_are_other_servers(yard):
     """They get a token of their own, and pods that have read no other authority."""
     straight = {"mode": "agent", "endpoint": STRAIGHT}
     await yard.keep(**straight)
-    before = yard.home.template()
+    before = dict(yard.home.objects[DEPLOYMENT])
     await yard.keep(**straight, kubelet_authorities=KUBELETS)
     assert yard.home.token == "made-2"
-    assert yard.home.template() != before
+    assert yard.home.mounted()["token"] == b"made-2"
+    made, yard.home.objects[DEPLOYMENT] = yard.home.objects[DEPLOYMENT], before
+    assert "token" not in yard.home.mounted(), "a pod of before reads no token for these"
+    assert yard.home.template() != made["spec"]["template"]
+    yard.home.objects[DEPLOYMENT] = made
     await yard.keep(**straight, kubelet_authorities=KUBELETS)
     assert yard.home.token == "made-2"
 
@@ -499,11 +515,7 @@ async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(ya
     assert security["readOnlyRootFilesystem"] is True
     assert security["capabilities"] == {"drop": ["ALL"]}
     volumes = {each["name"]: each for each in pod["volumes"]}
-    assert volumes["target"]["secret"] == {
-        "secretName": TITLE,
-        "optional": True,
-        "defaultMode": 0o440,
-    }
+    assert volumes["target"]["secret"]["defaultMode"] == 0o440
     assert volumes["trust"] == {"name": "trust", "configMap": {"name": "vn-agent-trust"}}
     assert {each["name"] for each in _container(yard)["volumeMounts"]} == set(volumes)
     labels = body["spec"]["template"]["metadata"]["labels"]
@@ -541,8 +553,10 @@ def test_the_agent_reads_what_it_is_given():
     assert str(given.target.kubelet_authorities_file) == f"{mounts['target']}/kubelet-ca.crt"
     assert given.target.mode is choice.Mode.KUBELET
     data = agent_objects.secret(post, servers, "t")["data"]
+    volumes = {each["name"]: each for each in made["spec"]["template"]["spec"]["volumes"]}
+    paths = {each["key"]: each["path"] for each in volumes["target"]["secret"]["items"]}
     files = (given.target.authorities_file, given.target.kubelet_authorities_file)
-    assert {each.name for each in (*files, given.target.token_file)} == set(data)
+    assert {each.name for each in (*files, given.target.token_file)} == {paths[key] for key in data}
     assert str(given.client_authorities_file.parent) == mounts["trust"]
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert ports == {
