@@ -89,9 +89,10 @@ thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew
 	@$(PYTEST) -n auto --dist loadfile -m thorough tests/chart tests/integration \
 		$(call again,-m thorough tests/chart tests/integration)
 	@$(PYTEST) -n auto -m thorough tests/properties
-	@$(PYTEST) -m thorough tests/node $(call again,-m thorough tests/node)
+	@$(PYTEST) -m 'thorough and not slow' tests/node \
+		$(call again,-m 'thorough and not slow' tests/node)
 
-slow: .venv/ready ## the syncer away for a quarter of an hour
+slow: .venv/ready ## what is left: kubectl of the minor between, the syncer away for a quarter of an hour; half an hour
 	@$(PYTEST) -m slow tests
 
 # SLICE=1: the cases of tests/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.

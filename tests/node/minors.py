@@ -7,5 +7,10 @@ from tests.testbed import versions
 _TABLE = versions.load()
 MINORS = tuple(release.minor for release in (_TABLE.kubernetes[0], *_TABLE.kubectl))
 """The newest first."""
-EACH = (MINORS[0], *(pytest.param(minor, marks=pytest.mark.thorough) for minor in MINORS[1:]))
-"""For whole matrices: the older ones take their time."""
+_THOROUGH, _SLOW = pytest.mark.thorough, pytest.mark.slow
+EACH = (
+    MINORS[0],
+    *(pytest.param(minor, marks=(_THOROUGH, _SLOW)) for minor in MINORS[1:-1]),
+    pytest.param(MINORS[-1], marks=_THOROUGH),
+)
+"""For whole matrices: the oldest takes its time, and those between the two are tried by hand."""
