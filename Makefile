@@ -86,13 +86,13 @@ node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenan
 test: unit properties integration node ## unit, property, integration and node tests; under 20 minutes
 
 thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew at length; some 20 minutes
-	@$(PYTEST) -n auto --dist loadfile -m thorough tests/chart tests/integration \
-		$(call again,-m thorough tests/chart tests/integration)
+	@$(PYTEST) -n auto --dist loadfile -m 'thorough and not slow' tests/chart tests/integration \
+		$(call again,-m 'thorough and not slow' tests/chart tests/integration)
 	@$(PYTEST) -n auto -m thorough tests/properties
 	@$(PYTEST) -m 'thorough and not slow' tests/node \
 		$(call again,-m 'thorough and not slow' tests/node)
 
-slow: .venv/ready ## what is left: kubectl of the minor between, the syncer away for a quarter of an hour; half an hour
+slow: .venv/ready ## what is left: kubectl of the minor between, outages that are told late, a quarter of an hour without the syncer; 45 minutes
 	@$(PYTEST) -m slow tests
 
 # SLICE=1: the cases of tests/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.

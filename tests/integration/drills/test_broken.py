@@ -11,9 +11,12 @@ from tests.drills.run import run
 from tests.integration.drills.small import BROKEN_SECONDS, MANY, MUTANTS, OUTAGE_SECONDS, SEED
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
+LONG = ("away", "target")
+"""Turns with an outage of a minute each, which has to end before anything can be missed."""
+EACH = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in MUTANTS]
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", EACH)
 async def test_what_is_broken_on_purpose_is_found(name: str, tmp_path: Path):
     options = Options(
         count=MANY,

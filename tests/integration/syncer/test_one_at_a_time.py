@@ -76,13 +76,18 @@ async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.Monkey
         await asyncio.sleep(0.05)
     assert moves > steps // 5
 
-    async def at_rest() -> bool:
+    async def unrest() -> dict[str, set[str]]:
         above = (await world.above.list(PODS, namespace=space))["items"]
         here, there = await twins(world.below, below), await twins(far.there, below)
         wanted = {each["metadata"]["uid"] for each in above}
-        return here | there == wanted and not here & there
+        found = {
+            "without a twin": wanted - here - there,
+            "of nobody": (here | there) - wanted,
+            "twice": here & there,
+        }
+        return {what: which for what, which in found.items() if which}
 
-    await eventually(at_rest, within=60)
+    await eventually(unrest, until=lambda found: not found, within=60)
     assert not watching.done(), watching
     watching.cancel()
     assert seen.twice == []
