@@ -57,6 +57,8 @@ class Outposts:
         self._away: frozenset[str] = frozenset()
         self._held: frozenset[str] = frozenset()
         self._begun: set[str] = set()
+        self._offered: frozenset[str] = frozenset()
+        """What is granted and declared, but home."""
         self._judged: object = None
         self.changed = asyncio.Event()
         self._recount = asyncio.Event()
@@ -126,8 +128,12 @@ class Outposts:
         seats.granted = granted  # before anything is judged: what comes meanwhile is seated by it
         named = {target.name for target in cluster.status.targets}
         declared = {entry.name for entry in self._link.home.super_clusters.list()}
+        offered = frozenset(set(granted) & declared) - {HOME}
+        for name in offered - self._offered:
+            self._opens(name)
+        self._offered = offered
         kept = {name for name in named if not self._is_over(name, granted, declared)}
-        wanted = (kept | (set(granted) & declared)) - {HOME}
+        wanted = (kept | offered) - {HOME}
         seats.untouched = frozenset({*seats.untouched, *(wanted - named)} - self._begun)
         seats.known = frozenset(named | wanted)
         self._look_again()
@@ -157,7 +163,11 @@ class Outposts:
         elif is_said and not self._is_told(wanted):
             self._count("")  # our own words come back as a change: at once would have no end
         is_left = wanted - set(granted)  # nobody tells when the last of it goes
-        return is_said and not is_left and wanted >= (set(granted) & declared) - {HOME}
+        return is_said and not is_left and wanted >= offered
+
+    def _opens(self, name: str) -> None:
+        """Have pods wait a moment for a target whose session is about to begin."""
+        self._link.seats.opens(name, asyncio.get_running_loop().time())
 
     def _look_again(self) -> None:
         """Have all seats looked at when something else is granted, or another target is seen."""
@@ -282,6 +292,7 @@ class Outposts:
 
     async def _end(self, name: str) -> None:
         session = self._own[name]
+        self._opens(name)  # its client is another one, as a rule
         self._forget(name)
         await session.drained()
         _log.info("tenant.target_ended", tenant=session.tenant.root, target=name)

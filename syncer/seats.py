@@ -8,7 +8,7 @@ into; and a seat in two places would be two pods, so one that is taken is moved 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +28,8 @@ from tenancy.specs import TargetGrant
 if TYPE_CHECKING:
     from syncer.session import Session
 
+OPENING_SECONDS = 10.0
+"""How long pods wait for a target that was granted, or followed anew, just now."""
 NOWHERE = ""
 """The seat of a pod that has not been placed yet."""
 
@@ -93,6 +95,7 @@ class Seats:
         """What is known of the other Services whose pods were looked at, by UID."""
         self.counted: Callable[[str], None] = lambda _: None
         """Called with a super cluster that has a pod more or less."""
+        self._opening: dict[str, float] = {}
         self._follows = follows
         self._new: set[str] = set()
         self._taken: dict[str, _Taken] = {}
@@ -120,6 +123,18 @@ class Seats:
     def offers(self, name: str) -> bool:
         """Tell whether pods may be made in a super cluster; home takes part alone or by name."""
         return name in self.granted if self.granted else name == HOME
+
+    def opens(self, name: str, now: float) -> None:
+        """A target is about to be reached, for the first time or again; `now` is the loop's."""
+        self._opening[name] = now + OPENING_SECONDS
+
+    def awaits(self, late: Iterable[str], now: float) -> bool:
+        """Tell whether a pod had better wait for one of those that are not reached yet.
+
+        Else all pods of a moment would go elsewhere, and stay there, because a credential was
+        renewed in it.
+        """
+        return any(now < self._opening.get(name, now) for name in late)
 
     def unseen(self) -> str:
         """Name a target that may have twins and was never looked into; empty: there is none."""

@@ -15,6 +15,7 @@ from tenancy.resources import PODS
 from tenancy.specs import TargetGrant
 
 _EVERYWHERE = TargetGrant(name=HOME)
+_LATE = "is not reached yet"
 
 
 def of(tenant_x: Entry, session: Session) -> list[Candidate]:
@@ -36,20 +37,21 @@ def _candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> Candida
         peers=session.link.seats.peers(tenant_x, grant.name),
     )
     if there is None:
-        return made._replace(refuses="is not reached yet")
+        return made._replace(refuses=_LATE, is_late=True)
     inventory, view = there.super_cluster.inventory, session.view.policy.nodes.view
     if there.target is None:
         return made._replace(rooms=inventory.rooms(view), free=inventory.free())
     shown = session.stores["Node"].get("", target_nodes.name_of(grant.name))
     node = shown.decode() if shown is not None else {}
-    resolver = there.view.resolver()
+    resolver, refusal = there.view.resolver(), _refusal(there, node)
     return made._replace(
         rooms=inventory.rooms(view, target_nodes.name_of(grant.name)),
         free=inventory.free(),
         labels=labels_there(there),
         taints=mappings(mapping(node.get("spec")).get("taints")),
         resolves=bool(resolver.server) or resolver.allows_node_dns,
-        refuses=_refusal(there, node),
+        refuses=refusal,
+        is_late=refusal == _LATE,
     )
 
 
@@ -58,7 +60,7 @@ def _refusal(there: Session, node: Object) -> str:
     if there.target.problem:
         return "does not answer"
     if not there.is_ready:
-        return "is not reached yet"
+        return _LATE
     if there.target.refusal:
         return there.target.refusal
     if mapping(node.get("spec")).get("unschedulable"):

@@ -29,6 +29,8 @@ from tenancy.resources import PODS
 
 LOOK_AGAIN_SECONDS = 30.0
 """How often a pod that goes nowhere is looked at."""
+OPENING_LOOK_SECONDS = 1.0
+"""How often one is that waits for a target which is about to be reached."""
 _DIGITS = 8  # bytes: sixteen hex digits
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -94,6 +96,8 @@ async def _place(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Ve
     seats = session.link.seats
     ask = candidates.ask_of(tenant_x, pod, session)
     offered = candidates.of(tenant_x, session)
+    if seats.awaits((each.name for each in offered if each.is_late), session.now()):
+        return Again(OPENING_LOOK_SECONDS)
     found = placement.choose(ask, offered, seats.trial(tenant_x.uid).tried)
     if isinstance(found, Nowhere) and seats.trial(tenant_x.uid).tried:
         found = placement.choose(ask, offered)  # all were tried: the best has to do

@@ -223,28 +223,51 @@ async def test_a_grant_for_some_namespaces_takes_no_pods_of_others(far: Far):
     await eventually(lambda: far.twin(outside, "web"))
 
 
-async def test_ten_replicas_are_split_evenly(far: Far):
-    """A1-08."""
-    world = far.world
-    await world.super_node()
-    await far.granted()
-    space = await world.namespace()
+async def replicated(far: Far, space: str) -> None:
+    """Create ten pods of one controller."""
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r-uid"}
     for number in range(10):
         body = pod(f"r-{number}")
         body["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
-        await world.above.create(PODS, body, namespace=space)
+        await far.world.above.create(PODS, body, namespace=space)
 
-    async def split() -> tuple[int, int]:
-        below = world.super_namespace(space)
-        here = (await world.below.list(PODS, namespace=below))["items"]
+
+async def split(far: Far, space: str) -> tuple[int, int]:
+    """Return how many of them are here and there, once all have a twin."""
+
+    async def counted() -> tuple[int, int]:
+        below = far.world.super_namespace(space)
+        here = (await far.world.below.list(PODS, namespace=below))["items"]
         there = (await far.there.list(PODS, namespace=below))["items"]
         names = [each["metadata"]["name"] for each in (*here, *there)]
         assert len(names) == len(set(names)), "a pod is in one of them only"
         return len(here), len(there)
 
-    found = await eventually(split, until=lambda each: sum(each) == 10)
-    assert abs(found[0] - found[1]) <= 2, found
+    return await eventually(counted, until=lambda found: sum(found) == 10)
+
+
+async def test_ten_replicas_are_split_evenly(far: Far):
+    """A1-08."""
+    await far.world.super_node()
+    await far.granted()
+    space = await far.world.namespace()
+    await replicated(far, space)
+    here, there = await split(far, space)
+    assert abs(here - there) <= 2, (here, there)
+
+
+async def test_who_comes_while_a_target_is_followed_anew_waits_for_it_a_moment(far: Far):
+    """Or all of them would run at home for good, because a credential was renewed just then."""
+    await far.world.super_node()
+    await far.granted()
+    space = await far.world.namespace()
+    system = await far.there.get(NAMESPACES, "kube-system")
+    await far.judge(identity="another")
+    await eventually(lambda: far.target() is None)
+    await replicated(far, space)
+    await far.judge(identity=system["metadata"]["uid"])
+    here, there = await split(far, space)
+    assert abs(here - there) <= 2, (here, there)
 
 
 async def test_a_taint_keeps_off_whom_it_does_not_concern_and_is_named(far: Far):

@@ -17,7 +17,7 @@ from syncer.flows import candidates, placement
 from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, PLACEMENT, Key
 from syncer.muster import Muster
-from syncer.seats import NOWHERE
+from syncer.seats import NOWHERE, OPENING_SECONDS
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
 from tenancy import marks, ownership
@@ -738,3 +738,30 @@ def test_the_patrol_passes_by_what_is_seated_elsewhere(split: Split):
     assert patrol.differs(key_of(split.far), split.far), "it is to be made there"
     split.twin(split.session)
     assert patrol.differs(key_of(split.session), split.session), "but what is stale goes"
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_a_pod_waits_a_moment_for_a_target_that_opens_and_no_longer(
+    split: Split, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+):
+    """Whether its session has not begun, or is not ready; each time anew."""
+    if is_gone:
+        split.link.sessions.remove(split.far)
+    monkeypatch.setattr(candidates, "_refusal", lambda *_: candidates._LATE)
+    split.pod()
+    now = split.session.now()
+    monkeypatch.setattr(Session, "now", lambda _: now)
+    for _ in range(2):
+        split.link.seats.opens("c3", now)
+        split.link.seats.opens("c2", now)
+        assert await split.place() == Again(placement.OPENING_LOOK_SECONDS)
+        assert split.above.bodies == []
+        now += OPENING_SECONDS
+    await split.place()
+    assert split.record().startswith("home/")
+    split.pod("q")
+    monkeypatch.setattr(candidates, "_refusal", lambda *_: "does not answer")
+    split.link.seats.opens("c2", now)
+    if not is_gone:
+        await split.place("q")
+        assert len(split.above.bodies) == 2, "it will not come in a moment"
