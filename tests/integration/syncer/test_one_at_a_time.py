@@ -11,7 +11,7 @@ import pytest
 from kubeio.errors import KubeError
 from syncer.special.trials import UNSURE_SECONDS
 from tenancy import marks
-from tenancy.resources import PODS
+from tenancy.resources import PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.far import Far
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_seats import far, own_plane, second, tenant
@@ -94,3 +94,18 @@ async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.Monkey
     watching.cancel()
     assert seen.twice == []
     assert seen.rounds >= ROUNDS_OF_A_STEP * steps
+    await leave(far, space, names)
+
+
+async def leave(far: Far, space: str, names: list[str]) -> None:
+    """Have nothing seated in this cluster: pods of the next test would wait for it for ever."""
+    for name in names:
+        await far.world.above.delete(PODS, name, namespace=space, grace_seconds=0)
+    await far.grant({"name": "home"})
+    tenant = far.world.tenant
+
+    async def named() -> list[str]:
+        found = await far.world.below.get(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
+        return [each["name"] for each in found["status"].get("targets") or ()]
+
+    await eventually(named, until=lambda found: found == [])
