@@ -14,6 +14,12 @@ pytestmark = pytest.mark.node
 
 LATE_BYTES, LATE_SECONDS = 6 * 1024 * 1024, 17.0
 """What sockets and buffers on the way hold, and time for three pings."""
+GIBIBYTES = [
+    LARGE[0],
+    *(pytest.param(*each, marks=pytest.mark.slow) for each in LARGE[1:-1]),
+    LARGE[-1],
+]
+"""More than a minute each: the newest kubectl and the oldest with every change."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +34,7 @@ def echo(rig: Rig) -> Iterator[str]:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("user", "leg"), LARGE, indirect=True, ids=str)
+@pytest.mark.parametrize(("user", "leg"), GIBIBYTES, indirect=True, ids=str)
 def test_a_gibibyte_is_copied_both_ways(user, leg, pods, tmp_path):
     """REL-87: `kubectl cp`, by the checksums of the source, in the pod and of what comes back."""
     calls.copies_of_a_gibibyte(user, "tool", tmp_path)
