@@ -78,12 +78,21 @@ async def run(
     ):
         home = await identity(connection.super_client)
         with in_target():
-            if await identity(there) == home:
-                raise CliProblem(
-                    "that is the cluster of the components themselves, which is the SuperCluster"
-                    " home; give a kubeconfig of the other cluster"
-                )
-        plan = There(home, _mode(await _known(connection, wish), wish))
+            found = await identity(there)
+        if found == home:
+            raise CliProblem(
+                "that is the cluster of the components themselves, which is the SuperCluster"
+                " home; give a kubeconfig of the other cluster"
+            )
+        known = await _known(connection, wish)
+        other = await namesake(connection.super_client, wish.name, found)
+        if known is None and other:
+            raise CliProblem(
+                f"that cluster is the SuperCluster {other} already, and a cluster has one name; to"
+                f" renew its account run `kubectl vc target join {other}`, for another name have it"
+                f" leave first (`kubectl vc target leave {other}`)"
+            )
+        plan = There(home, _mode(known, wish))
         if dry_run:
             terminal.say(_described(plan, wish, shown))
             return
@@ -108,6 +117,17 @@ async def identity(client: Client) -> str:
     """Return the UID of a cluster's kube-system."""
     found = await client.get(NAMESPACES, _SYSTEM, metadata_only=True)
     return str(found["metadata"]["uid"])
+
+
+async def namesake(here: Client, name: str, found: str) -> str:
+    """Return another SuperCluster than `name` that stands for the cluster with this identity.
+
+    Empty when there is none. Both would have one account there.
+    """
+    listed = (await here.list(SUPER_CLUSTERS))["items"]
+    others = {each["metadata"]["name"]: each.get("status") or {} for each in listed}
+    others.pop(name, None)
+    return min((other for other in others if others[other].get("identity") == found), default="")
 
 
 @contextlib.contextmanager

@@ -69,12 +69,30 @@ async def run(
             )
             async with Client(endpoint, user_agent=join.AGENT) as there:
                 with join.in_target():
+                    found = await join.identity(there)
+                other = await join.namesake(here, wish.name, found)
+                if other:
+                    terminal.warn(_shared(other))
+                    return
+                with join.in_target():
                     await _clear(there, plan, terminal, dry_run=dry_run)
             return
+        said = str((body.get("status") or {}).get("identity") or "")
+        other = await join.namesake(here, wish.name, said) if said else ""
+    if other:
+        terminal.warn(_shared(other))
+        return
     terminal.warn(
         "The account in the other cluster is still there. Run there: kubectl delete"
         f" clusterrolebinding,clusterrole {plan.role} {plan.agent_role} --ignore-not-found &&"
         f" kubectl delete namespace {plan.namespace} --ignore-not-found"
+    )
+
+
+def _shared(other: str) -> str:
+    return (
+        f"The account in the other cluster stays: that cluster is the SuperCluster {other}, too,"
+        " which uses it."
     )
 
 

@@ -264,6 +264,45 @@ async def test_the_home_cluster_does_not_join_itself(two: Two):
     assert (done.code, "which is the SuperCluster home" in done.err) == (1, True)
 
 
+async def judged(two: Two, name: str) -> None:
+    """Write the identity of the other cluster into a SuperCluster's status, as vc-manager does."""
+    system = await two.there.get(NAMESPACES, "kube-system")
+    status = {"status": {"identity": system["metadata"]["uid"]}}
+    await two.desk.client.patch(SUPER_CLUSTERS, name, status, subresource="status")
+
+
+async def test_a_cluster_that_joined_under_another_name_is_refused_before_anything(two: Two):
+    """And renewed under the name that it has."""
+    assert (await two.join()).code == 0
+    await judged(two, two.name)
+    first, two.name = two.name, fresh_name("c")
+    for more in ((), ("--dry-run",)):
+        done = await two.join(*more)
+        assert (done.code, f"is the SuperCluster {first} already" in done.err) == (1, True)
+        assert f"kubectl vc target join {first}" in done.err
+    assert not await is_there(two.desk.client, SUPER_CLUSTERS, two.name)
+    two.name = first
+    assert (await two.join()).code == 0
+
+
+@pytest.mark.parametrize("more", [("--target-kubeconfig", "other"), ()], ids=["there", "here"])
+async def test_a_second_name_leaves_the_account_to_the_first(two: Two, more):
+    """It may have been declared by hand, or in the moment before the first one was judged."""
+    assert (await two.join()).code == 0
+    first, two.name = two.name, fresh_name("c")
+    assert (await two.join()).code == 0
+    for name in (first, two.name):
+        await judged(two, name)
+    done = await two.leave(*more)
+    assert (done.code, f"is the SuperCluster {first}, too" in done.err) == (0, True), done.err
+    assert not await is_there(two.desk.client, SUPER_CLUSTERS, two.name)
+    assert await is_there(two.there, CLUSTER_ROLES, two.plan.role)
+    assert await is_there(two.there, NAMESPACES, two.plan.namespace)
+    two.name = first
+    assert (await two.leave("--target-kubeconfig", "other")).code == 0
+    assert not await is_there(two.there, CLUSTER_ROLES, two.plan.role)
+
+
 async def test_who_may_not_write_roles_there_is_told_where(two: Two):
     (two.desk.folder / "other").write_bytes(two.other.kubeconfig("nobody", group=""))
     done = await two.join()
