@@ -18,6 +18,10 @@ from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 
 _SHOWN = 5
 _TICK = 2.0  # seconds
+_STAYS = (
+    "pods that a disruption budget keeps, or that nobody would make anew, stay until they are"
+    " deleted (the tenant's Events name them)"
+)
 
 
 class Left(NamedTuple):
@@ -88,15 +92,15 @@ async def run(
             while left:
                 if left != told:
                     terminal.say(f"left in {name}: {sentence(left)}")
+                    if not told and any(each.pods for each in left):
+                        terminal.say(f"{_STAYS[0].upper()}{_STAYS[1:]}.")
                     told = left
                 await asyncio.sleep(_TICK)
                 left = await fetch(here, name)
     except TimeoutError as problem:
         raise CliProblem(
             f"after {durations.elapsed(seconds)} {sentence(left)} still has something in {name}:"
-            f"{await _silence(here, name)} pods that a disruption budget keeps, or that nobody"
-            " would make anew, stay until they are deleted (the tenant's Events name them); run"
-            " this again then"
+            f"{await _silence(here, name)} {_STAYS}; run this again then"
         ) from problem
 
 

@@ -359,8 +359,9 @@ async def test_a_target_that_is_drained_is_taken_from_all_and_waited_for(monkeyp
     assert here.patched == []
     await drain.run(here, told, "c2", seconds=5, dry_run=False)
     assert here.patched == [("a", []), ("b", [{"name": "home"}])]
-    assert "runs in the home cluster from now on" in told.lines[-4]
-    assert told.lines[-1] == "left in c2: shop/a (Draining, 1 pod)"
+    assert "runs in the home cluster from now on" in told.lines[-5]
+    assert told.lines[-2] == "left in c2: shop/a (Draining, 1 pod)"
+    assert [line for line in told.lines if "nobody would make anew" in line] == [told.lines[-1]]
 
 
 async def test_what_does_not_go_in_time_is_told(monkeypatch):
