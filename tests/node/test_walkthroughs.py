@@ -163,7 +163,7 @@ def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(walker: Wa
     script = "trap 'exit 0' TERM; head -c 3000 /dev/urandom | base64; sleep 2147483647 & wait"
     tenant.apply(objects.pod("talker", script, namespace=space))
     tenant.run("wait", "--for=condition=Ready", "pod/talker", "-n", space, "--timeout=60s")
-    (twin,) = there.items("pods", "-A", "-l", "app=talker")
+    (twin,) = there.items("pods", "-A", "-l", f"app=talker,tenancy.x-k8s.io/namespace={space}")
     below = there.run("logs", "talker", "-n", twin["metadata"]["namespace"])
     assert len(below) > 4000
     assert tenant.run("logs", "talker", "-n", space) == below
