@@ -85,8 +85,7 @@ async def run(
                 " home; give a kubeconfig of the other cluster"
             )
         known = await _known(connection, wish)
-        other = await namesake(connection.super_client, wish.name, found)
-        if known is None and other:
+        if known is None and (other := await namesake(connection.super_client, wish.name, found)):
             raise CliProblem(
                 f"that cluster is the SuperCluster {other} already, and a cluster has one name; to"
                 f" renew its account run `kubectl vc target join {other}`, for another name have it"

@@ -4,6 +4,8 @@ Owns the way from caches and grants to what `special.placement` chooses from. Mu
 Hazard: what a tenant added to the node that stands for a target counts, as with any scheduler.
 """
 
+from collections.abc import Iterable
+
 from kubeio import Object
 from kubeio.store import Entry
 from syncer.keys import HOME, PLACEMENT, Key
@@ -24,6 +26,11 @@ def of(tenant_x: Entry, session: Session) -> list[Candidate]:
     return [_candidate(grant, tenant_x, session) for grant in granted.values()]
 
 
+def late(offered: Iterable[Candidate]) -> list[str]:
+    """Return the names of those that are not reached yet."""
+    return [each.name for each in offered if each.refuses == _LATE]
+
+
 def _candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> Candidate:
     there = session_at(grant.name, session)
     made = Candidate(
@@ -37,21 +44,20 @@ def _candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> Candida
         peers=session.link.seats.peers(tenant_x, grant.name),
     )
     if there is None:
-        return made._replace(refuses=_LATE, is_late=True)
+        return made._replace(refuses=_LATE)
     inventory, view = there.super_cluster.inventory, session.view.policy.nodes.view
     if there.target is None:
         return made._replace(rooms=inventory.rooms(view), free=inventory.free())
     shown = session.stores["Node"].get("", target_nodes.name_of(grant.name))
     node = shown.decode() if shown is not None else {}
-    resolver, refusal = there.view.resolver(), _refusal(there, node)
+    resolver = there.view.resolver()
     return made._replace(
         rooms=inventory.rooms(view, target_nodes.name_of(grant.name)),
         free=inventory.free(),
         labels=labels_there(there),
         taints=mappings(mapping(node.get("spec")).get("taints")),
         resolves=bool(resolver.server) or resolver.allows_node_dns,
-        refuses=refusal,
-        is_late=refusal == _LATE,
+        refuses=_refusal(there, node),
     )
 
 

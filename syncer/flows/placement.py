@@ -96,7 +96,7 @@ async def _place(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Ve
     seats = session.link.seats
     ask = candidates.ask_of(tenant_x, pod, session)
     offered = candidates.of(tenant_x, session)
-    if seats.awaits((each.name for each in offered if each.is_late), session.now()):
+    if seats.awaits(candidates.late(offered), session.now()):
         return Again(OPENING_LOOK_SECONDS)
     found = placement.choose(ask, offered, seats.trial(tenant_x.uid).tried)
     if isinstance(found, Nowhere) and seats.trial(tenant_x.uid).tried:

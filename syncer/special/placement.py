@@ -97,8 +97,6 @@ class Candidate(NamedTuple):
     """Pods of the same owner that are there already."""
     refuses: str = ""
     """Why it takes nobody now; half a sentence."""
-    is_late: bool = False
-    """Whether that is because it is not reached yet."""
     resolves: bool = True
     """Whether pods there can resolve names."""
     is_home: bool = False

@@ -515,7 +515,12 @@ async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(ya
     assert security["readOnlyRootFilesystem"] is True
     assert security["capabilities"] == {"drop": ["ALL"]}
     volumes = {each["name"]: each for each in pod["volumes"]}
-    assert volumes["target"]["secret"]["defaultMode"] == 0o440
+    secret = volumes["target"]["secret"]
+    assert {field: secret[field] for field in secret if field != "items"} == {
+        "secretName": TITLE,
+        "optional": True,
+        "defaultMode": 0o440,
+    }
     assert volumes["trust"] == {"name": "trust", "configMap": {"name": "vn-agent-trust"}}
     assert {each["name"] for each in _container(yard)["volumeMounts"]} == set(volumes)
     labels = body["spec"]["template"]["metadata"]["labels"]
