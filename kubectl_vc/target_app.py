@@ -50,8 +50,8 @@ async def join(
     """Make an account in another cluster, and declare that cluster here.
 
     In the other cluster: a namespace, an account, a role of what is needed and its binding. Here: a
-    Secret with the account's kubeconfig, and a SuperCluster. Joining again renews all of it, and
-    keeps the mode.
+    Secret with the account's kubeconfig, and a SuperCluster. Joining again renews all of it; mode,
+    labels, taints and resolvers that are not given stay as they are.
     Without a resolver only pods come there that resolve no names, and those of tenants that may use
     the nodes' own.
     """

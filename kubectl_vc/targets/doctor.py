@@ -82,8 +82,13 @@ def findings(body: Mapping[str, Any]) -> list[Finding]:
         message = " ".join(str(condition.get("message") or "").split())
         found.append(Finding(name, kind, _result(kind, condition, body), message))
     if name != super_clusters.HOME and not _resolvers(body):
-        found.append(Finding(name, "Resolver", "note", _NO_RESOLVER.format(name)))
+        found.append(Finding(name, "Resolver", "note", no_resolver(name)))
     return found
+
+
+def no_resolver(name: str) -> str:
+    """Say what it means that a target names no resolver."""
+    return _NO_RESOLVER.format(name)
 
 
 def _resolvers(body: Mapping[str, Any]) -> Sequence[str]:

@@ -52,6 +52,7 @@ class Wish:
     namespace: str
     """Of the components."""
     labels: Mapping[str, str]
+    """Empty: as they were, as with the next two."""
     taints: Sequence[Mapping[str, str]]
     resolvers: Sequence[str]
     """Addresses of what resolves names for tenants' pods there."""
@@ -91,7 +92,7 @@ async def run(
                 f" renew its account run `kubectl vc target join {other}`, for another name have it"
                 f" leave first (`kubectl vc target leave {other}`)"
             )
-        plan = There(home, _mode(known, wish))
+        plan, wish = There(home, _mode(known, wish)), _with_what_was(known, wish)
         if dry_run:
             terminal.say(_described(plan, wish, shown))
             return
@@ -108,6 +109,8 @@ async def run(
             tls_server_name=shown.tls_server_name,
         )
         declared = await _declare(connection, plan, wish, content, terminal)
+        if not wish.resolvers:
+            terminal.say(f"note: {doctor.no_resolver(wish.name)}")
         if wait:
             await _usable(connection.super_client, declared, terminal, seconds)
 
@@ -197,6 +200,20 @@ def _mode(known: Object | None, wish: Wish) -> Mode:
             f"--kubelet-ca is of no use in mode {mode}, where no kubelet is asked; add --mode agent"
         )
     return mode
+
+
+def _with_what_was(known: Object | None, wish: Wish) -> Wish:
+    """Return a wish with what no flag says as it is.
+
+    What is no longer sent goes, and a taint that went with a renewed token would let pods in.
+    """
+    spec = ((known or {}).get("spec")) or {}
+    return dataclasses.replace(
+        wish,
+        labels=wish.labels or spec.get("labels") or {},
+        taints=wish.taints or spec.get("taints") or (),
+        resolvers=wish.resolvers or (spec.get("network") or {}).get("resolvers") or (),
+    )
 
 
 def _described(plan: There, wish: Wish, shown: Endpoint) -> str:

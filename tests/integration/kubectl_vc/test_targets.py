@@ -147,6 +147,19 @@ async def test_joining_again_mends_and_renews(two: Two):
     assert await is_there(two.there, CLUSTER_ROLE_BINDINGS, two.plan.role)
 
 
+async def test_joining_again_keeps_what_is_not_said_again(two: Two):
+    """A taint that went with a renewed token would let pods in."""
+    first = await two.join("--label", "zone=z1", "--taint", "gpu:NoSchedule")
+    assert "note: nothing resolves names there" in first.out
+    assert (await two.join("--resolver", "10.0.0.10")).code == 0
+    done = await two.join("--label", "zone=z2")
+    assert (done.code, "note:" in done.out) == (0, False), done.err
+    made = await two.desk.client.get(SUPER_CLUSTERS, two.name)
+    assert made["spec"]["labels"] == {"zone": "z2"}
+    assert made["spec"]["taints"] == [{"key": "gpu", "value": "", "effect": "NoSchedule"}]
+    assert made["spec"]["network"]["resolvers"] == ["10.0.0.10"]
+
+
 async def test_the_mode_is_joined_with_its_rights_and_kept(two: Two, tmp_path: Path):
     """nodes/proxy in one mode alone; what is not said again stays as it was."""
     pem = tmp_path / "kubelets.crt"
