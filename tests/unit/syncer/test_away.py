@@ -15,7 +15,7 @@ from syncer.keys import HOME
 from syncer.patrol import Patrol
 from syncer.target import AWAY_SECONDS
 from tests.unit.syncer.sessions import TENANT
-from tests.unit.syncer.test_seats import Split, key_of
+from tests.unit.syncer.splits import Split, key_of
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled"}]}
 

@@ -17,7 +17,7 @@ from syncer.special import pod_status, pods
 from tenancy import marks
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import put
-from tests.unit.syncer.test_seats import POD, Split, key_of
+from tests.unit.syncer.splits import POD, Split, key_of
 
 OWNER = [{"kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True, "apiVersion": "v1"}]
 

@@ -15,7 +15,7 @@ from syncer.flows import away
 from syncer.muster import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
 from tenancy import conditions, marks
 from tests.unit.syncer.sessions import TENANT, Api
-from tests.unit.syncer.test_seats import Split, key_of
+from tests.unit.syncer.splits import Split, key_of
 
 IDENTITY = "0b7c4a52-4bd2-4a3e-9c6e-111111111111"
 RUNNING = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}

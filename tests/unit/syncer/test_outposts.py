@@ -28,7 +28,7 @@ from syncer.targets import Targets
 from tenancy import marks, ownership
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import BODY, TENANT, Api, World, put
-from tests.unit.syncer.test_seats import muster_of
+from tests.unit.syncer.splits import muster_of
 
 
 class Yard:

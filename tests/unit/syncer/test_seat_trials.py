@@ -19,7 +19,7 @@ from syncer.special import trials
 from tenancy import marks
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import TENANT
-from tests.unit.syncer.test_seats import POD, Split, key_of
+from tests.unit.syncer.splits import POD, Split, key_of
 
 LONG_AGO = "2026-01-01T00:00:00Z"
 

@@ -12,7 +12,7 @@ from syncer.flows import spread
 from syncer.keys import HOME
 from syncer.seats import Served
 from tests.unit.syncer.sessions import World
-from tests.unit.syncer.test_seats import Split
+from tests.unit.syncer.splits import Split
 
 
 @pytest.fixture

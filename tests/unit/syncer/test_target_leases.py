@@ -15,7 +15,7 @@ from syncer.flows.target_leases import RENEW_SECONDS
 from syncer.keys import LEASE, Key
 from tenancy import marks
 from tests.unit.syncer.sessions import TENANT, put
-from tests.unit.syncer.test_seats import Split
+from tests.unit.syncer.splits import Split
 
 
 @pytest.fixture

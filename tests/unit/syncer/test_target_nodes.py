@@ -12,7 +12,7 @@ from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, NODE, Key
 from tenancy import marks
 from tests.unit.syncer.sessions import TENANT, put
-from tests.unit.syncer.test_seats import Split
+from tests.unit.syncer.splits import Split
 
 
 def agent(split: Split, address: str, *, registration: str = "r1", version: int = 70) -> None:
