@@ -76,8 +76,8 @@ agent-properties: .venv/ready ## the node agent's properties at full length, as 
 	done
 
 integration: .venv/ready ## tests with real etcd and API servers
-	@$(PYTEST) -n auto --dist loadfile -m 'not thorough' tests/chart tests/integration \
-		$(call again,-m 'not thorough' tests/chart tests/integration)
+	@$(PYTEST) -n auto --dist loadfile -m 'not thorough and not slow' tests/chart tests/integration \
+		$(call again,-m 'not thorough and not slow' tests/chart tests/integration)
 
 node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenants
 	@$(PYTEST) -m 'not thorough and not slow' tests/node \
@@ -92,7 +92,7 @@ thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew
 	@$(PYTEST) -m 'thorough and not slow' tests/node \
 		$(call again,-m 'thorough and not slow' tests/node)
 
-slow: .venv/ready ## what is left: kubectl of the minor between, outages that are told late, a quarter of an hour without the syncer; 45 minutes
+slow: .venv/ready ## what is left: kubectl of the minor between, outages that are told late, the longest of drills and models, a quarter of an hour without the syncer; 50 minutes
 	@$(PYTEST) -m slow tests
 
 # SLICE=1: the cases of tests/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.

@@ -128,6 +128,7 @@ def test_a_daemon_set_follows_the_nodes_that_the_tenants_pods_run_on(
     add(below, "hollow-2")
 
 
+@pytest.mark.slow
 def test_a_daemon_set_runs_on_every_node_where_the_policy_shows_all(
     super_cluster: SuperCluster, tenant_b: TenantCluster, space: str
 ):

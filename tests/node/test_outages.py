@@ -82,7 +82,7 @@ def test_a_restart_with_nothing_changed_writes_nothing(
 @pytest.mark.parametrize(
     "seconds",
     [
-        pytest.param(45.0, marks=pytest.mark.thorough),
+        pytest.param(45.0, marks=pytest.mark.slow),
         pytest.param(900.0, marks=(pytest.mark.slow, pytest.mark.timeout(1800))),
     ],
 )

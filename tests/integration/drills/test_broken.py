@@ -11,8 +11,9 @@ from tests.drills.run import run
 from tests.integration.drills.small import BROKEN_SECONDS, MANY, MUTANTS, OUTAGE_SECONDS, SEED
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
-LONG = ("away", "target")
-"""Turns with an outage of a minute each, which has to end before anything can be missed."""
+LONG = ("away", "follow", "restart", "target")
+"""Turns of a minute and more each: an outage has to end, or a syncer to come back, before anything
+can be missed."""
 EACH = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in MUTANTS]
 
 

@@ -87,7 +87,7 @@ async def test_both_answer_the_same(super_plane: ControlPlane, seed: int) -> Non
     await compared(super_plane, seed)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 async def test_both_answer_the_same_at_length(super_plane: ControlPlane) -> None:
     for seed in range(PROGRAMS, PROGRAMS + MANY):
         await compared(super_plane, seed)
