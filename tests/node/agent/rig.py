@@ -115,8 +115,7 @@ class Rig:
 
     def audit(self) -> list[dict[str, Any]]:
         """What the agent has recorded."""
-        lines = self.agent.log.read_text().splitlines()
-        return [line for text in lines if (line := json.loads(text))["event"] == "session"]
+        return [line for line in self._logged() if line["event"] == "session"]
 
     def descriptors(self) -> int:
         """Count what the agent has open."""
@@ -126,12 +125,16 @@ class Rig:
         """Return where the agent's tasks wait, and how many there, by its own word."""
 
         def told() -> list[dict[str, int]]:
-            lines = map(json.loads, self.agent.log.read_text().splitlines())
-            return [line["found"] for line in lines if line.get("source") == "tasks"]
+            return [line["found"] for line in self._logged() if line.get("source") == "tasks"]
 
         known = len(told())
         os.kill(self.agent.pid, signal.SIGUSR1)
         return until(lambda: told()[known:], "the agent tells its tasks")[0]
+
+    def _logged(self) -> list[dict[str, Any]]:
+        """Return the lines of its log; the last one may be half written."""
+        lines = self.agent.log.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def metric(self, name: str) -> float:
         """The sum of a metric's series."""
