@@ -24,12 +24,6 @@ _NOBODY = (
     " SuperClusters"
 )
 
-_NO_RESOLVER = (
-    "nothing resolves names there for tenants, so only pods with dnsPolicy None come there, and"
-    " those of tenants whose policy lets them use the nodes' own; set spec.network.resolvers, or"
-    " run `kubectl vc target join {}` with --resolver"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -81,17 +75,22 @@ def findings(body: Mapping[str, Any]) -> list[Finding]:
             continue
         message = " ".join(str(condition.get("message") or "").split())
         found.append(Finding(name, kind, _result(kind, condition, body), message))
-    if name != super_clusters.HOME and not _resolvers(body):
+    if name != super_clusters.HOME and not resolvers(body):
         found.append(Finding(name, "Resolver", "note", no_resolver(name)))
     return found
 
 
 def no_resolver(name: str) -> str:
     """Say what it means that a target names no resolver."""
-    return _NO_RESOLVER.format(name)
+    return (
+        "nothing resolves names there for tenants, so only pods with dnsPolicy None come there, and"
+        " those of tenants whose policy lets them use the nodes' own; set spec.network.resolvers,"
+        f" or run `kubectl vc target join {name}` with --resolver"
+    )
 
 
-def _resolvers(body: Mapping[str, Any]) -> Sequence[str]:
+def resolvers(body: Mapping[str, Any]) -> Sequence[str]:
+    """Return the addresses that resolve names for tenants in a SuperCluster."""
     network = (body.get("spec") or {}).get("network") or {}
     return network.get("resolvers") or ()
 

@@ -212,7 +212,7 @@ def _with_what_was(known: Object | None, wish: Wish) -> Wish:
         wish,
         labels=wish.labels or spec.get("labels") or {},
         taints=wish.taints or spec.get("taints") or (),
-        resolvers=wish.resolvers or (spec.get("network") or {}).get("resolvers") or (),
+        resolvers=wish.resolvers or doctor.resolvers(known or {}),
     )
 
 

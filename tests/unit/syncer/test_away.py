@@ -9,7 +9,6 @@ import pytest
 from kubeio import errors
 from kubeio.worker import Again, Done
 from syncer.engine import Engine
-from syncer.flows import candidates
 from syncer.flows.away import REASON
 from syncer.keys import HOME
 from syncer.patrol import Patrol
@@ -21,13 +20,11 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}, {"type": "PodSchedu
 
 
 @pytest.fixture
-def split(monkeypatch: pytest.MonkeyPatch) -> Split:
-    monkeypatch.setattr(candidates, "_refusal", lambda *_: "")
-    made = Split()
-    made.silent = 0.0  # type: ignore[attr-defined]
-    target: Any = made.far.target
-    target.problem, target.away_seconds = "no route", lambda: made.silent  # type: ignore[attr-defined]
-    return made
+def split(split: Split) -> Split:
+    split.silent = 0.0  # type: ignore[attr-defined]
+    target: Any = split.far.target
+    target.problem, target.away_seconds = "no route", lambda: split.silent  # type: ignore[attr-defined]
+    return split
 
 
 def engine(split: Split) -> Engine:

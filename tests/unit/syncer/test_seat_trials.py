@@ -10,8 +10,8 @@ import pytest
 from kubeio import errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Wait
-from syncer.flows import candidates, seat_trials
 from syncer.flows import pods as pod_flow
+from syncer.flows import seat_trials
 from syncer.keys import HOME, PLACEMENT
 from syncer.muster import LEAST
 from syncer.seats import NOWHERE
@@ -35,11 +35,9 @@ class Proof:
 
 
 @pytest.fixture
-def split(monkeypatch: pytest.MonkeyPatch) -> Split:
-    monkeypatch.setattr(candidates, "_refusal", lambda *_: "")
-    made = Split()
-    made.far.target.prove = Proof()  # type: ignore[union-attr,assignment]
-    return made
+def split(split: Split) -> Split:
+    split.far.target.prove = Proof()  # type: ignore[union-attr,assignment]
+    return split
 
 
 def refused(split: Split, since: str = LONG_AGO, **spec: Any) -> Entry:
