@@ -83,9 +83,9 @@ node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenan
 	@$(PYTEST) -m 'not thorough and not slow' tests/node \
 		$(call again,-m 'not thorough and not slow' tests/node)
 
-test: unit properties integration node ## unit, property, integration and node tests; under 20 minutes
+test: unit properties integration node ## unit, property, integration and node tests; some 25 minutes
 
-thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew at length; some 20 minutes
+thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew at length; some 40 minutes
 	@$(PYTEST) -n auto --dist loadfile -m 'thorough and not slow' tests/chart tests/integration \
 		$(call again,-m 'thorough and not slow' tests/chart tests/integration)
 	@$(PYTEST) -n auto -m thorough tests/properties
