@@ -52,8 +52,8 @@ class ChannelLostError(OSError):
 class Sink(Protocol):
     """What takes the bytes of a channel once it is part of a pipe."""
 
-    def data(self, chunk: bytes | memoryview) -> None:
-        """Take bytes that arrived; they are gone when it returns."""
+    def data(self, *chunks: bytes | memoryview) -> None:
+        """Take bytes that arrived, records of their own; they are gone when it returns."""
 
     def ended(self) -> None:
         """The peer has closed its direction in order; ours may go on."""
@@ -237,14 +237,15 @@ class Channel(asyncio.BufferedProtocol):
         """Wait until writing does not pile up; raises ChannelLostError."""
         await self._until(lambda: self._is_writable)
 
-    def write(self, chunk: bytes | memoryview) -> None:
-        """Encrypt and send; what a lost connection was given is dropped."""
+    def write(self, *chunks: bytes | memoryview) -> None:
+        """Encrypt, each in records of its own, and send; what a lost connection got is dropped."""
         if self._is_finished or self._is_closing():
             return
         if self._intake is not None:
             self._intake.spoke()
         try:
-            self._engine.encrypt(chunk)
+            for chunk in chunks:
+                self._engine.encrypt(chunk)
         except TlsProblemError as problem:
             self._fail(ChannelLostError(str(problem)))
         self._flush()
@@ -316,9 +317,8 @@ class Channel(asyncio.BufferedProtocol):
         # A short last record stays one by itself: an API server that relays a log over a WebSocket
         # drops what it reads together with the end, which is the kubelet's last record.
         cut = received.size - received.last if received.last <= END_BYTES else received.size
-        for piece in (plain[:cut], plain[cut : received.size]):
-            if piece:
-                self._pass_on(piece)
+        if received.size:
+            self._pass_on(*filter(None, (plain[:cut], plain[cut : received.size])))
         if received.has_ended:
             self._end()
         if received.trouble:
@@ -329,11 +329,12 @@ class Channel(asyncio.BufferedProtocol):
             self._fail(ChannelLostError("the peer does not read what it has asked for"))
         return passed + received.size
 
-    def _pass_on(self, chunk: memoryview) -> None:
+    def _pass_on(self, *chunks: memoryview) -> None:
         if self._sink is not None:
-            self._sink.data(chunk)
+            self._sink.data(*chunks)
             return
-        self._inbox += chunk
+        for chunk in chunks:
+            self._inbox += chunk
         if len(self._inbox) >= INBOX_BYTES:
             self.set_reading(False)
         self._changed.set()
@@ -358,10 +359,11 @@ class Channel(asyncio.BufferedProtocol):
         return self.is_lost or self._transport is None or self._transport.is_closing()
 
     def _flush(self) -> None:
-        for cipher_text in self._engine.take():
-            # After our end nothing can be sent, not even what TLS itself would like to say.
-            if self._transport is not None and not self._is_finished:
-                self._transport.write(cipher_text)
+        cipher_text = self._engine.take()
+        # After our end nothing can be sent, not even what TLS itself would like to say.
+        if cipher_text and self._transport is not None and not self._is_finished:
+            # At once: each piece by itself would be a system call, and a wake of its reader.
+            self._transport.writelines(cipher_text)
 
     def _set_writable(self, is_writable: bool) -> None:
         self._is_writable = is_writable

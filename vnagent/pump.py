@@ -51,12 +51,13 @@ class _Flow:
         self._target = target
         self._broken = broken
 
-    def data(self, chunk: bytes | memoryview) -> None:
+    def data(self, *chunks: bytes | memoryview) -> None:
+        size = sum(map(len, chunks))
         if self._target.is_lost:
-            self.dropped += len(chunk)  # no progress: nobody stays by talking to what is gone
+            self.dropped += size  # no progress: nobody stays by talking to what is gone
             return
-        self.count += len(chunk)
-        self._target.write(chunk)
+        self.count += size
+        self._target.write(*chunks)
 
     @property
     def has_ended(self) -> bool:
@@ -92,8 +93,8 @@ class _Up(_Flow):
 class _Down(_Flow):
     """The direction to the caller."""
 
-    def data(self, chunk: bytes | memoryview) -> None:
-        super().data(chunk)
+    def data(self, *chunks: bytes | memoryview) -> None:
+        super().data(*chunks)
         if self.dropped > MOST_FAREWELL_BYTES:
             self._pump.stop(Event.CALLER_LEFT)
 
@@ -103,9 +104,9 @@ class _Watch(_Flow):
 
     _heard = 0
 
-    def data(self, chunk: bytes | memoryview) -> None:
+    def data(self, *chunks: bytes | memoryview) -> None:
         """Drop what a caller sends after its request; it is no part of the stream."""
-        self._heard += len(chunk)
+        self._heard += sum(map(len, chunks))
         if self._heard > MOST_UNHEARD_BYTES:
             self._pump.stop(self._broken)
 
@@ -120,9 +121,9 @@ class Deaf:
         self._caller = caller
         self._heard = 0
 
-    def data(self, chunk: bytes | memoryview) -> None:
+    def data(self, *chunks: bytes | memoryview) -> None:
         """Drop it, and the caller when it is too much."""
-        self._heard += len(chunk)
+        self._heard += sum(map(len, chunks))
         if self._heard > MOST_UNHEARD_BYTES:
             self._caller.abort()
 

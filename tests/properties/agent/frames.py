@@ -177,8 +177,8 @@ class Heard:
     def __init__(self) -> None:
         self.plain = bytearray()
 
-    def data(self, chunk: bytes) -> None:
-        self.plain += chunk
+    def data(self, *chunks: bytes) -> None:
+        self.plain += b"".join(chunks)
 
     def ended(self) -> None: ...
 

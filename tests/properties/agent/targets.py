@@ -74,8 +74,8 @@ class Wire:
     async def ended(self) -> None:
         await asyncio.Event().wait()
 
-    def write(self, chunk: bytes) -> None:
-        self.sent += chunk
+    def write(self, *chunks: bytes) -> None:
+        self.sent += b"".join(chunks)
 
     def pour_into(self, sink: Sink) -> None:
         if self._arrived:

@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import pytest
 import trustme
@@ -220,8 +220,8 @@ class Gathered:
         self.pieces: list[bytes] = []
         self.has_ended = asyncio.Event()
 
-    def data(self, chunk: bytes | memoryview) -> None:
-        self.pieces.append(bytes(chunk))
+    def data(self, *chunks: bytes | memoryview) -> None:
+        self.pieces += map(bytes, chunks)
 
     def ended(self) -> None:
         self.has_ended.set()
@@ -296,6 +296,7 @@ class Records:
     def __init__(self, plain: int) -> None:
         self._plain = plain
         self._is_fed = False
+        self._made: list[bytes] = []
 
     def feed(self, _: memoryview) -> None:
         self._is_fed = True
@@ -305,12 +306,26 @@ class Records:
         room[:size] = b"x" * size
         return Received(size, min(size, 1000), False, "")
 
-    def take(self) -> bytes:
-        return b""
+    def encrypt(self, plain: bytes) -> None:
+        self._made.append(plain)
+
+    def take(self) -> list[bytes]:
+        made, self._made = self._made, []
+        return made
 
 
 class Wire(asyncio.Transport):
-    """A transport that only ends."""
+    """A transport that ends, and remembers the calls that write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[list[bytes]] = []
+
+    def writelines(self, list_of_data: Iterable[bytes]) -> None:
+        self.calls.append(list(list_of_data))
+
+    def resume_reading(self) -> None:
+        """Read on."""
 
     def is_closing(self) -> bool:
         return False
@@ -364,6 +379,15 @@ async def test_bytes_that_are_typed_one_by_one_are_enough():
     pieces.buffer_updated(FIRST_BYTES)
     pieces.buffer_updated(1000)
     assert not pieces.is_lost
+
+
+async def test_what_is_said_at_once_is_sent_at_once():
+    """Each record by itself would be a system call, and a wake of whoever reads it."""
+    found = opened_on(Records(0))
+    found.write(b"much", b"the end")
+    assert found.__dict__["_transport"].calls == [[b"much", b"the end"]]
+    found.buffer_updated(1)  # nothing to answer is no call
+    assert len(found.__dict__["_transport"].calls) == 1
 
 
 async def test_what_breaks_with_the_last_of_a_handshake_is_told():

@@ -28,7 +28,7 @@ class Side:
         """Hand the stream its sink."""
         self.sink = sink
 
-    def write(self, _: bytes) -> None:
+    def write(self, *_: bytes) -> None:
         """Take bytes."""
 
     def set_reading(self, is_wanted: bool) -> None:
