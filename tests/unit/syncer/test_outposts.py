@@ -57,7 +57,7 @@ class Yard:
         """Have a target whose caches are complete."""
         cluster = SuperCluster(Api(), name=name, registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
-            name=name, registration="r1", cluster=cluster, problem="", is_ready=True,
+            name=name, registration="r1", cluster=cluster, problem="", behind="", is_ready=True,
             spec=SuperClusterSpec(), muster=muster_of(name), away_seconds=lambda: 0.0,
         )  # fmt: skip
         self.targets.followed[name] = target

@@ -4,11 +4,21 @@ import pytest
 import trustme
 import uvloop
 
+from vnagent import audit
+
 
 @pytest.fixture(scope="session")
 def authority() -> trustme.CA:
     """One authority that signs servers on loopback."""
     return trustme.CA()
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[audit.Session]:
+    """What the audit log would say."""
+    found: list[audit.Session] = []
+    monkeypatch.setattr(audit, "record", found.append)
+    return found
 
 
 def pytest_asyncio_loop_factories(config, item):

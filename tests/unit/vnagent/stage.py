@@ -283,3 +283,20 @@ class Gateway:
     def open(self) -> None:
         """Let every answer go."""
         self._open.set()
+
+
+def status_of(answer: bytes) -> int:
+    """Return the status of an answer."""
+    return int(answer.split(b" ")[1])
+
+
+def echo_after_switch(peer: ssl.SSLSocket, head: bytes) -> None:
+    """Switch protocols and send back what comes."""
+    early = head.partition(b"\r\n\r\n")[2]
+    peer.sendall(SWITCHED + b"first ")
+    while b"bye" not in early:
+        part = peer.recv(1000)
+        if not part:
+            return
+        early += part
+    peer.sendall(early)

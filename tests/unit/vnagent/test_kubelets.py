@@ -27,7 +27,7 @@ from tests.unit.vnagent.stage import (
     Stage,
     saying,
 )
-from tests.unit.vnagent.test_target import ATTACH, FORWARD, REGISTRATION, status_of, target, there
+from tests.unit.vnagent.test_target import ATTACH, FORWARD, REGISTRATION, target, there
 from vnagent import kubelets
 from vnagent.gate import read_pods
 from vnagent.kubelets import host_of
@@ -82,7 +82,7 @@ async def test_the_api_server_is_asked_whose_the_pod_is_and_the_kubelet_for_the_
     kubelet = FakeKubelet(answer=saying(SWITCHED if switches else GREETING))
     async with served(tmp_path, kubelet) as found:
         answer = await found.send(call)
-        assert status_of(answer) == (101 if switches else 200)
+        assert stage.status_of(answer) == (101 if switches else 200)
         assert kubelet.asked == [line]
         assert len(found.api.heads) == 1
         assert found.api.asked == []
@@ -105,9 +105,9 @@ async def test_what_is_not_recorded_for_us_is_nobodys(tmp_path, listed, call):
     """SEC-03: the same gate, and no kubelet hears of it."""
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet, listed()) as found:
-        assert status_of(await found.send(call)) == 404
+        assert stage.status_of(await found.send(call)) == 404
         context = found.context(named(f"vc://{OTHER}/default-b41df0-two"))
-        assert status_of(await found.send(call, context)) == 404
+        assert stage.status_of(await found.send(call, context)) == 404
     assert kubelet.connections == 0
 
 
@@ -118,7 +118,7 @@ async def test_a_kubelet_that_nobody_vouches_for_is_shown_nothing(tmp_path):
     async with served(tmp_path, kubelet, kubelet_authority=trustme.CA()) as found:
         for call in (LOGS, EXEC):
             answer = await found.send(call)
-            assert status_of(answer) == 502
+            assert stage.status_of(answer) == 502
             assert b"certificate of the kubelet of the pod's node does not verify" in answer
         assert found.api.asked == []
     assert kubelet.heads == []
@@ -142,7 +142,7 @@ async def test_without_an_authority_for_kubelets_none_is_believed(tmp_path):
     async with served(tmp_path, kubelet) as found:
         straight = found.server._requests._upstream._kubelets  # type: ignore[attr-defined]
         straight._authorities.content = b""
-        assert status_of(await found.send(LOGS)) == 502
+        assert stage.status_of(await found.send(LOGS)) == 502
     assert kubelet.heads == []
 
 
@@ -154,7 +154,7 @@ async def test_a_kubelet_that_is_not_there_is_told(tmp_path, monkeypatch):
         straight = found.server._requests._upstream._kubelets  # type: ignore[attr-defined]
         monkeypatch.setattr(straight, "_port", 1)
         answer = await found.send(LOGS)
-        assert status_of(answer) == 502
+        assert stage.status_of(answer) == 502
         assert b"the kubelet of the pod's node cannot be reached" in answer
         assert found.api.asked == []
 
@@ -166,7 +166,7 @@ async def test_a_kubelet_that_does_not_let_the_agent_in_is_told(tmp_path, refuse
     words = b"HTTP/1.1 %s\r\nContent-Length: 12\r\n\r\nuser=secret\n" % refused
     async with served(tmp_path, FakeKubelet(answer=saying(words))) as found:
         answer = await found.send(LOGS)
-    assert status_of(answer) == 502
+    assert stage.status_of(answer) == 502
     assert b"the kubelet of the pod's node does not let the node agent in" in answer
     assert b"secret" not in answer
 
@@ -179,7 +179,7 @@ async def test_what_only_one_node_has_is_not_to_be_had(tmp_path, path):
     async with served(tmp_path, kubelet) as found:
         for call in (f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode(), RUN):
             answer = await found.send(call)
-            assert status_of(answer) == 501
+            assert stage.status_of(answer) == 501
             assert b"stands for a whole cluster" in answer
         assert found.api.heads == []
     assert kubelet.connections == 0
@@ -192,7 +192,7 @@ async def test_a_pod_that_is_on_no_node_yet_is_told_as_an_api_server_does(tmp_pa
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet, listed) as found:
         answer = await found.send(LOGS)
-        assert status_of(answer) == 400
+        assert stage.status_of(answer) == 400
         assert b"pod 'shop' does not have a host assigned" in answer
         assert found.api.asked == []
     assert kubelet.connections == 0
@@ -223,7 +223,7 @@ async def test_only_the_address_of_a_machine_is_dialled(tmp_path, host):
     assert host not in refused.value.sentence
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet, bound(host)) as found:
-        assert status_of(await found.send(LOGS)) == 502
+        assert stage.status_of(await found.send(LOGS)) == 502
         assert found.api.asked == []
     assert kubelet.connections == 0
 

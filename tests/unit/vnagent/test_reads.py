@@ -13,7 +13,7 @@ from tests.unit.vnagent import figures, stage, wires
 from tests.unit.vnagent.certificates import KEY, URI, VC_UID, named
 from tests.unit.vnagent.figures import owned, pod_figures, tenant_uid
 from tests.unit.vnagent.stage import FakeKubelet
-from vnagent import answers, audit, reads, session, threads
+from vnagent import answers, reads, session, threads
 from vnagent.refusals import RefusedError
 
 OTHER = "22222222-0000-4000-8000-000000000000"
@@ -60,14 +60,6 @@ def split(answer: bytes) -> tuple[int, list[bytes], bytes]:
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *headers = head.split(b"\r\n")
     return int(first.split()[1]), headers, body
-
-
-@pytest.fixture
-def recorded(monkeypatch) -> list[audit.Session]:
-    """What the audit log would say."""
-    found: list[audit.Session] = []
-    monkeypatch.setattr(audit, "record", found.append)
-    return found
 
 
 @pytest.fixture(autouse=True)

@@ -64,10 +64,6 @@ async def served(folder: Path, api: FakeKubelet) -> AsyncIterator[Stage]:
         yield found
 
 
-def status_of(answer: bytes) -> int:
-    return int(answer.split(b" ")[1])
-
-
 @pytest.mark.parametrize(
     ("call", "line"),
     [
@@ -83,7 +79,7 @@ async def test_a_call_becomes_one_question_and_one_stream(tmp_path, call, line):
     api = target(answer=saying(SWITCHED if switches else GREETING))
     async with served(tmp_path, api) as found:
         answer = await found.send(call)
-        assert status_of(answer) == (101 if switches else 200)
+        assert stage.status_of(answer) == (101 if switches else 200)
         assert _taken_apart(api.asked[0]) == _taken_apart(line)
         assert len(api.heads) == 2
         assert all(b"Authorization: Bearer first-token\r\n" in head for head in api.heads)
@@ -132,7 +128,7 @@ async def test_what_is_not_recorded_for_us_is_nobodys(tmp_path, listed, call):
     """SEC-03, SEC-06: whatever the labels say: another registration, another tenant, no record."""
     api = target(listed())
     async with served(tmp_path, api) as found:
-        assert status_of(await found.send(call)) == 404
+        assert stage.status_of(await found.send(call)) == 404
         assert api.asked == []
 
 
@@ -140,7 +136,7 @@ async def test_a_pod_that_is_recorded_for_a_target_is_nobodys_at_home(tmp_path):
     """This cluster may be a target of another home."""
     kubelet = FakeKubelet(pods=[there()])
     async with stage.staged(tmp_path, kubelet) as found:
-        assert status_of(await found.send(LOGS)) == 404
+        assert stage.status_of(await found.send(LOGS)) == 404
         assert kubelet.asked == []
 
 
@@ -149,7 +145,7 @@ async def test_another_tenant_gets_nothing(tmp_path):
     api = target()
     async with served(tmp_path, api) as found:
         context = found.context(named(f"vc://{OTHER}/default-b41df0-two"))
-        assert status_of(await found.send(LOGS, context)) == 404
+        assert stage.status_of(await found.send(LOGS, context)) == 404
         assert OTHER.encode() in api.heads[0]
         assert api.asked == []
 
@@ -158,7 +154,7 @@ async def test_a_container_that_the_tenant_did_not_write_is_refused(tmp_path):
     """As on a node."""
     api = target()
     async with served(tmp_path, api) as found:
-        assert status_of(await found.send(LOGS.replace(b"/main", b"/mesh"))) == 403
+        assert stage.status_of(await found.send(LOGS.replace(b"/main", b"/mesh"))) == 403
         assert api.asked == []
 
 
@@ -171,12 +167,12 @@ async def test_without_a_credential_calls_are_refused_with_a_sentence(tmp_path, 
         file = origin._token if lost == "token" else origin._authorities
         content, file.content = file.content, b""
         answer = await found.send(LOGS)
-        assert status_of(answer) == 502
+        assert stage.status_of(answer) == 502
         assert b"has no credential for the API server of the cluster behind this node" in answer
         assert b"kubectl vc target doctor" in answer
         assert api.heads == []
         file.content = content
-        assert status_of(await found.send(LOGS)) == 200
+        assert stage.status_of(await found.send(LOGS)) == 200
 
 
 @pytest.mark.parametrize("refused", [b"401 Unauthorized", b"403 Forbidden"])
@@ -185,7 +181,7 @@ async def test_a_credential_that_does_not_do_is_told(tmp_path, refused):
     api = target(lists_status=refused)
     async with served(tmp_path, api) as found:
         answer = await found.send(LOGS)
-    assert status_of(answer) == 502
+    assert stage.status_of(answer) == 502
     assert b"the cluster behind this node does not let the node agent in" in answer
 
 
@@ -195,9 +191,9 @@ async def test_what_is_read_of_a_node_is_not_to_be_had(tmp_path, path):
     api = target()
     async with served(tmp_path, api) as found:
         answer = await found.send(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-        assert status_of(answer) == 501
+        assert stage.status_of(answer) == 501
         assert b"stands for a whole cluster" in answer
-        assert status_of(await found.send(RUN)) == 501
+        assert stage.status_of(await found.send(RUN)) == 501
         assert api.heads == []
 
 
@@ -206,9 +202,9 @@ async def test_a_switch_of_the_policy_holds_before_anything_is_asked(tmp_path):
     api = target()
     async with served(tmp_path, api) as found:
         found.permits.learn(stage.access(Call.EXEC))
-        assert status_of(await found.send(EXEC)) == 403
+        assert stage.status_of(await found.send(EXEC)) == 403
         assert api.heads == []
-        assert status_of(await found.send(LOGS)) == 200
+        assert stage.status_of(await found.send(LOGS)) == 200
 
 
 async def test_calls_of_one_tenant_have_a_pace(tmp_path, monkeypatch):
@@ -217,7 +213,7 @@ async def test_calls_of_one_tenant_have_a_pace(tmp_path, monkeypatch):
     monkeypatch.setattr(apiserver, "CALL_SECONDS", 1000.0)
     api = target(there(None))
     async with served(tmp_path, api) as found:
-        answers = [status_of(await found.send(LOGS)) for _ in range(5)]
+        answers = [stage.status_of(await found.send(LOGS)) for _ in range(5)]
     assert answers == [404, 404, 404, 429, 429]
     assert len(api.heads) == 3
 
@@ -227,10 +223,10 @@ async def test_an_answer_that_is_no_list_refuses(tmp_path):
     api = target(there(None))
     api.pods = {"not": "a list"}  # type: ignore[assignment]
     async with served(tmp_path, api) as found:
-        assert status_of(await found.send(LOGS)) == 502
+        assert stage.status_of(await found.send(LOGS)) == 502
         api.pods = [there() | {"padding": "x" * 9_000_000}]
         answer = await found.send(LOGS)
-    assert status_of(answer) == 502
+    assert stage.status_of(answer) == 502
     assert b"more than the node agent takes" in answer
 
 
@@ -249,7 +245,7 @@ async def test_an_error_of_the_other_cluster_names_nobody_there(tmp_path):
         assert b"the cluster behind this node could not pass the call on" in answer
         api.answer = saying(failing(400, f"container main in pod shop of {SPACE} waits"))
         answer = await found.send(LOGS)
-    assert status_of(answer) == 400
+    assert stage.status_of(answer) == 400
     assert SPACE.encode() not in answer
 
 
@@ -291,5 +287,5 @@ async def test_few_answers_are_held_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(api, "handle", slow)
     async with served(tmp_path, api) as found:
         answers = await asyncio.gather(*(found.send(LOGS) for _ in range(6)))
-    assert [status_of(answer) for answer in answers] == [200] * 6
+    assert [stage.status_of(answer) for answer in answers] == [200] * 6
     assert max(most) == 2

@@ -31,7 +31,7 @@ from tests.unit.vnagent.stage import (
     saying,
     shop,
 )
-from vnagent import apiserver, audit, gate, metrics, upstream
+from vnagent import apiserver, gate, metrics, upstream
 from vnagent.choice import Mode, Wish
 
 POD = f"/api/v1/namespaces/{SPACE}/pods/shop".encode()
@@ -51,10 +51,6 @@ def asking(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
 
 
-def status_of(answer: bytes) -> int:
-    return int(answer.split(b" ")[1])
-
-
 def failing(code: int, message: str, **other: object) -> bytes:
     """Return an API server's error."""
     body = json.dumps({"kind": "Status", "code": code, "message": message, **other}).encode()
@@ -70,13 +66,6 @@ async def astray(folder, api: FakeKubelet, **other) -> AsyncIterator[Stage]:
         folder, kubelet, kubelet_authority=trustme.CA(), api=api, wish=Wish.AUTO, **other
     ) as set_up:
         yield set_up
-
-
-@pytest.fixture
-def recorded(monkeypatch) -> list[audit.Session]:
-    found: list[audit.Session] = []
-    monkeypatch.setattr(audit, "record", found.append)
-    return found
 
 
 def shown() -> dict[tuple[str, str], float]:
@@ -167,15 +156,15 @@ async def test_the_gate_is_the_same(tmp_path):
     host["metadata"] = {**host["metadata"], "name": "host", "uid": SUPER_UID.replace("b", "c")}
     async with astray(tmp_path, api_server(pods=[shop(), host])) as set_up:
         stranger = set_up.context(named("vc://22222222-0000-4000-8000-000000000000/x"))
-        assert status_of(await set_up.send(LOGS, stranger)) == 404
-        assert status_of(await set_up.send(LOGS.replace(b"/main", b"/mesh"))) == 403
-        assert status_of(await set_up.send(LOGS.replace(b"web", SPACE.encode()))) == 404
-        assert status_of(await set_up.send(FORWARD.replace(b"/shop", b"/host"))) == 403
+        assert stage.status_of(await set_up.send(LOGS, stranger)) == 404
+        assert stage.status_of(await set_up.send(LOGS.replace(b"/main", b"/mesh"))) == 403
+        assert stage.status_of(await set_up.send(LOGS.replace(b"web", SPACE.encode()))) == 404
+        assert stage.status_of(await set_up.send(FORWARD.replace(b"/shop", b"/host"))) == 403
         wrong = EXEC.replace(b"/shop/", b"/shop/" + SUPER_UID.encode() + b"/")
-        assert status_of(await set_up.send(wrong)) == 404
+        assert stage.status_of(await set_up.send(wrong)) == 404
         assert set_up.api.asked == []
         right = LOGS.replace(b"containerLogs", b"exec")
-        assert status_of(await set_up.send(right)) == 400
+        assert stage.status_of(await set_up.send(right)) == 400
         assert set_up.api.asked == []
         assert set_up.kubelet.heads == []
 
@@ -185,7 +174,7 @@ async def test_the_api_servers_words_are_told_in_the_tenants(tmp_path, recorded)
     message = f'container "main" in pod "shop" of {SPACE} ({SUPER_UID}) is waiting to start'
     async with astray(tmp_path, api_server(answer=saying(failing(400, message)))) as set_up:
         head, _, body = (await set_up.send(LOGS)).partition(b"\r\n\r\n")
-    assert status_of(head) == 400
+    assert stage.status_of(head) == 400
     assert body.decode() == f'container "main" in pod "shop" of web ({UID}) is waiting to start\n'
     assert recorded[-1].result == "kubelet_refused"
 
@@ -195,7 +184,7 @@ async def test_the_kubelets_own_words_pass(tmp_path):
     said = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nnone\n"
     async with astray(tmp_path, api_server(answer=saying(said))) as set_up:
         answer = await set_up.send(EXEC)
-    assert status_of(answer) == 404
+    assert stage.status_of(answer) == 404
     assert answer.endswith(b"none\n")
 
 
@@ -217,7 +206,7 @@ async def test_its_own_troubles_are_not_told(tmp_path, recorded, answer, status,
     """Addresses and accounts of the super cluster are nobody's to read."""
     async with astray(tmp_path, api_server(answer=saying(answer))) as set_up:
         found = await set_up.send(EXEC)
-    assert status_of(found) == status
+    assert stage.status_of(found) == status
     assert recorded[-1].result == reason
     assert b"10.9.8.7" not in found
     assert b"serviceaccount" not in found
@@ -240,7 +229,7 @@ async def test_run_and_figures_are_not_to_be_had(tmp_path, recorded):
     async with astray(tmp_path, api_server()) as set_up:
         for raw in (RUN, asking("/stats/summary"), asking("/metrics/resource")):
             answer = await set_up.send(raw)
-            assert status_of(answer) == 501
+            assert stage.status_of(answer) == 501
             assert b"which has no such call" in answer
         assert set_up.api.asked == []
         assert set_up.kubelet.heads == []
@@ -260,7 +249,7 @@ async def test_lists_of_pods_come_out_of_the_gates_own_list(tmp_path):
         found = {}
         for path in ("/pods", "/runningpods/", "/pods", "/runningpods/"):
             answer = await set_up.send(asking(path))
-            assert status_of(answer) == 200
+            assert stage.status_of(answer) == 200
             found[path] = json.loads(answer.partition(b"\r\n\r\n")[2])
         assert len(api.heads) == 1
     for document in found.values():
@@ -279,7 +268,7 @@ async def test_hammering_is_not_handed_on(tmp_path, monkeypatch):
     async with astray(tmp_path, api_server()) as set_up:
         missing = LOGS.replace(b"shop", b"gone")
         for _ in range(12):
-            assert status_of(await set_up.send(missing)) == 404
+            assert stage.status_of(await set_up.send(missing)) == 404
         lists = len(set_up.api.heads)
         spent = asyncio.get_running_loop().time() - began
     assert set_up.api.asked == []
@@ -295,10 +284,10 @@ async def test_a_tenant_has_its_own_share_of_calls(tmp_path, monkeypatch, record
     guest = shop(vc_uid=other)
     guest["metadata"] = {**guest["metadata"], "namespace": "default-b41df0-two-web"}
     async with astray(tmp_path, api_server(pods=[shop(), guest])) as set_up:
-        found = [status_of(await set_up.send(LOGS)) for _ in range(5)]
+        found = [stage.status_of(await set_up.send(LOGS)) for _ in range(5)]
         assert found == [200, 200, 200, 429, 429]
         theirs = await set_up.send(LOGS, set_up.context(named(f"vc://{other}/x")))
-        assert status_of(theirs) == 200
+        assert stage.status_of(theirs) == 200
         assert len(set_up.api.asked) == 4
     assert recorded[3].result == "tenant_fast"
 
@@ -322,7 +311,7 @@ async def test_a_kubelet_that_is_down_is_not_gone_around(tmp_path, recorded):
             "127.0.0.1", 1, "127.0.0.1"
         )
         for _ in range(3):
-            assert status_of(await set_up.send(LOGS)) == 502
+            assert stage.status_of(await set_up.send(LOGS)) == 502
         assert set_up.upstream.mode is Mode.KUBELET
         assert set_up.api.heads == []
     assert {line.result for line in recorded} == {"kubelet_down"}
@@ -332,7 +321,7 @@ async def test_told_to_go_straight_it_goes_nowhere_else(tmp_path, recorded):
     """SEC-11: `kubelet` refuses what does not verify."""
     kubelet = FakeKubelet()
     async with stage.staged(tmp_path, kubelet, kubelet_authority=trustme.CA()) as set_up:
-        assert status_of(await set_up.send(LOGS)) == 502
+        assert stage.status_of(await set_up.send(LOGS)) == 502
         assert set_up.api.heads == kubelet.heads == []
     assert recorded[-1].result == "kubelet_untrusted"
 
@@ -341,8 +330,8 @@ async def test_told_to_go_around_it_never_calls_the_kubelet(tmp_path):
     """`apiserver` holds for every call, and for the looks as well."""
     async with stage.staged(tmp_path, FakeKubelet(), wish=Wish.APISERVER) as set_up:
         await asyncio.wait_for(set_up.upstream.keep_choosing(), 5)
-        assert status_of(await set_up.send(LOGS)) == 200
-        assert status_of(await set_up.send(asking("/pods"))) == 200
+        assert stage.status_of(await set_up.send(LOGS)) == 200
+        assert stage.status_of(await set_up.send(asking("/pods"))) == 200
         assert set_up.kubelet.connections == 0
     assert shown() == {("apiserver", "configured"): 1.0}
 
@@ -364,7 +353,7 @@ async def test_it_goes_there_and_back_as_the_certificate_does(tmp_path, monkeypa
             ours.look_again()
             await eventually(lambda: ours.mode is Mode.KUBELET, within=10)
             set_up.kubelet.answer = saying(GREETING)
-            assert status_of(await set_up.send(LOGS)) == 200
+            assert stage.status_of(await set_up.send(LOGS)) == 200
             assert set_up.kubelet.asked
             authorities.path.write_bytes(trustme.CA().cert_pem.bytes())
             await authorities.refresh()
@@ -399,7 +388,7 @@ async def test_a_call_that_was_sent_is_not_made_again(tmp_path):
         assert set_up.upstream.mode is Mode.APISERVER
         assert not sent.done()
         may_go.set()
-        assert status_of(await sent) == 502
+        assert stage.status_of(await sent) == 502
         assert set_up.api.asked == []
 
 
@@ -407,18 +396,18 @@ async def test_lists_are_of_the_way_that_is_gone(tmp_path, monkeypatch):
     """A table of a moment ago is the kubelet's: reads ask for a list of the API server's."""
     monkeypatch.setattr("vnagent.choice.RELAPSE_SECONDS", 0.0)
     async with stage.staged(tmp_path, FakeKubelet(), wish=Wish.AUTO) as set_up:
-        assert status_of(await set_up.send(LOGS)) == 200
+        assert stage.status_of(await set_up.send(LOGS)) == 200
         trouble = OSError()
         trouble.is_untrusted = True
         set_up.upstream.saw(trouble)
         answer = await set_up.send(asking("/pods"))
-        assert status_of(answer) == 200
+        assert stage.status_of(answer) == 200
         assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["items"]) == 1
         set_up.upstream._choice = replace(set_up.upstream._choice, hold_seconds=0.0)
         set_up.upstream.saw(None)
         assert set_up.upstream.mode is Mode.KUBELET
         set_up.upstream.saw(trouble)
-        assert status_of(await set_up.send(asking("/pods"))) == 200
+        assert stage.status_of(await set_up.send(asking("/pods"))) == 200
         lists = [head.split(b"HTTP")[0] for head in set_up.api.heads]
         assert lists == [stage.LISTS, stage.LISTS]
 

@@ -1,0 +1,91 @@
+"""Rows of reliability as scenes: what is known is not there yet, or old."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.memapi.direct import Fate
+from bench.memapi.refusals import RefusedError
+from tenancy.resources import PODS
+from tests.properties.happenings import T0, Seen, asked, config_map, holds, nothing, now, pod, twin
+from tests.properties.machine.world import World
+from tests.properties.scenes import play
+
+MINUTE = 60.0
+
+
+AWAY = RefusedError(503, "ServiceUnavailable", "not now")
+
+
+def restart(world: World) -> None:
+    """Kill the syncer and start it again."""
+    (replica,) = world.replicas
+    replica.kill()
+    world.loop.call_later(1.0, replica.start)
+
+
+@pytest.mark.parametrize("kind", ["pods", "configmaps", "services", "namespaces"])
+@pytest.mark.parametrize("fate", [Fate(is_swallowed=True), Fate(refusal=AWAY)])
+def test_a_list_that_is_withheld_deletes_nothing(kind: str, fate: Fate):
+    """REL-05: a syncer that starts does not take what it has not been shown for gone."""
+    seen = Seen()
+
+    def rule(side: str, request: Any, _: Any) -> Fate | None:
+        is_list = request.method == "GET" and f"/{kind}?" in f"{request.target}?"
+        return fate if is_list and side == "tenant0" and 9 < now() - T0 < 80 else None
+
+    outcome = play(
+        (config_map(0), 0.0),
+        (pod(needs=1), 9.0),
+        (restart, 70.0),
+        (seen.that("pod", lambda world: twin(world, PODS) is not None), 0.0),
+        rule=rule,
+    )
+    holds(outcome)
+    assert seen["pod"]
+    assert asked(outcome, "super", "DELETE") == []
+
+
+def test_lists_of_the_past_delete_nothing():
+    """REL-10: a tenant's server that lags behind, to a syncer that has just started."""
+
+    def rule(side: str, request: Any, _: Any) -> Fate | None:
+        is_old = request.method == "GET" and side == "tenant0" and now() - T0 > 12
+        return Fate(behind=40) if is_old else None
+
+    def stall(world: World) -> None:
+        for tap in world.faults.of("tenant0"):
+            tap.hold()
+            world.loop.call_later(20.0, tap.release)
+
+    outcome = play(
+        (config_map(0), 0.0),
+        (pod(), 6.0),
+        (pod(1, needs=1), 6.0),
+        (restart, 0.0),
+        *((nothing, 0.5) for _ in range(20)),
+        *((stall, 0.5) for _ in range(40)),
+        rule=rule,
+    )
+    holds(outcome)
+    assert asked(outcome, "super", "DELETE") == []
+
+
+@pytest.mark.parametrize("bump", [0, 100_000])
+def test_a_tenant_of_an_older_backup_loses_nothing_below(bump: int):
+    """REL-17: with and without a bumped revision, until somebody says that it is meant."""
+    seen = Seen()
+    states = []
+    outcome = play(
+        (pod(), 60.0),
+        (lambda world: states.append(world.tenants[0].cluster.save()), 0.0),
+        (pod(1), 60.0),
+        (lambda world: world.restore(world.tenants[0], states[0], bump), 60.0),
+        (seen.that("below", lambda world: twin(world, PODS, "b") is not None), 0.0),
+        (seen.that("held", lambda world: world.holds(world.tenants[0])), 0.0),
+    )
+    holds(outcome)
+    assert seen["below"]
+    assert seen["held"]

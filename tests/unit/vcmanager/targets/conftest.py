@@ -1,0 +1,11 @@
+"""A target and its agent for the tests of this folder."""
+
+import pytest
+
+from tests.unit.vcmanager.targets.agent_yard import Yard
+
+
+@pytest.fixture
+def yard(monkeypatch: pytest.MonkeyPatch) -> Yard:
+    """One target and its agent."""
+    return Yard(monkeypatch)
