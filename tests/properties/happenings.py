@@ -1,6 +1,7 @@
 """What happens in scenes, and what is asked of them when they are over.
 
-Times are seconds of the virtual clock, from the moment at which a scene begins."""
+Times are seconds of the virtual clock, from the moment at which a scene begins.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +22,8 @@ from tests.properties.scenes import Rule
 
 T0 = 12.0
 """When a scene begins, in seconds: the tenants are engaged by then."""
-
-
 WEB = "web"
-
-
 _LINE = re.compile(r"(?P<at>[\d.]+) (?P<side>\w+) (?P<method>[A-Z]+) (?P<path>\S+) \d+")
-
-
 FULL = RefusedError(500, "InternalError", "etcdserver: mvcc: database space exceeded")
 
 

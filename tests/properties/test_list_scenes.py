@@ -13,9 +13,6 @@ from tests.properties.happenings import T0, Seen, asked, config_map, holds, noth
 from tests.properties.machine.world import World
 from tests.properties.scenes import play
 
-MINUTE = 60.0
-
-
 AWAY = RefusedError(503, "ServiceUnavailable", "not now")
 
 

@@ -35,14 +35,8 @@ from tests.properties.machine.world import World
 from tests.properties.scenes import play
 
 DENIED = RefusedError(403, "Forbidden", 'admission webhook "gold.example" denied the request')
-
-
 QUOTA = RefusedError(403, "Forbidden", 'pods "a" is forbidden: exceeded quota: gold')
-
-
 BUSY = RefusedError(429, "TooManyRequests", "too many requests", retry_after=1)
-
-
 CONFLICT = RefusedError(409, "Conflict", "the object has been modified")
 
 

@@ -20,8 +20,6 @@ from tests.unit.syncer.node_worlds import ON_NODE, SUPER_NODE
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 
 EXPOSING_ALL = {"metadata": {"name": "own"}, "spec": {"nodes": {"expose": "all"}}}
-
-
 KEY_OF_POD = ("Pod", "web", "p")
 
 
@@ -61,6 +59,15 @@ class Slow:
 async def present(world: World, name: str = "p") -> None:
     """A pod is about to be bound."""
     await nodes.present("n", world.key("Pod", "web", name), world.session)
+
+
+async def with_node() -> World:
+    """Have a node that was made for its first pod, and is not in the cache yet."""
+    world = World()
+    bound_below(world, "p")
+    wire_tenant(world.session)
+    await present(world)
+    return world
 
 
 async def test_a_node_is_made_for_the_first_pod_that_needs_it_and_others_stand_by():
@@ -134,10 +141,7 @@ async def test_a_node_of_which_only_half_was_taken_is_not_bound_to():
 
 
 async def test_a_node_that_was_whole_once_may_be_half_made_the_next_time():
-    world = World()
-    bound_below(world, "p")
-    wire_tenant(world.session)
-    await present(world)
+    world = await with_node()
     shown(world, world.above.revision, is_whole=True)
     world.session.stores["Node"].discard(world.session.stores["Node"].list()[0], live=True)
     take_no_status(world)
@@ -157,10 +161,7 @@ async def test_a_node_whose_status_is_parked_is_not_bound_to(monkeypatch):
 
 
 async def test_what_the_cache_shows_of_a_node_counts_once_it_has_caught_up():
-    world = World()
-    bound_below(world, "p")
-    wire_tenant(world.session)
-    await present(world)
+    world = await with_node()
     first, last = world.above.revision - 1, world.above.revision
     shown(world, first, is_whole=False)
     await present(world)
@@ -171,10 +172,7 @@ async def test_what_the_cache_shows_of_a_node_counts_once_it_has_caught_up():
 
 
 async def test_a_node_that_was_taken_away_is_made_anew():
-    world = World()
-    bound_below(world, "p")
-    wire_tenant(world.session)
-    await present(world)
+    world = await with_node()
     shown(world, world.above.revision, is_whole=True)
     await present(world)
     assert len(world.above.writes()) == 2
@@ -184,10 +182,7 @@ async def test_a_node_that_was_taken_away_is_made_anew():
 
 
 async def test_a_node_that_went_before_the_cache_showed_it_is_made_anew():
-    world = World()
-    bound_below(world, "p")
-    wire_tenant(world.session)
-    await present(world)
+    world = await with_node()
     shown(world, world.above.revision - 1, is_whole=False)
     world.session.stores["Node"].discard(world.session.stores["Node"].list()[0], live=True)
     await present(world)
@@ -241,10 +236,7 @@ async def test_a_pod_that_is_stopped_while_it_makes_a_node_leaves_that_to_the_ne
 
 
 async def test_a_node_that_was_removed_does_not_count_as_made():
-    world = World()
-    bound_below(world, "p")
-    wire_tenant(world.session)
-    await present(world)
+    world = await with_node()
     shown(world, world.above.revision, is_whole=True)
     for store in (world.session.stores["Pod"], world.super_cluster.stores["Pod"]):
         store.discard(store.list()[0], live=True)

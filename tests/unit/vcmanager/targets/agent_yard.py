@@ -21,11 +21,7 @@ from vcmanager.targets.judgement import Said
 from vcmanager.targets.rights import Right
 
 HOME_UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"
-
-
 UID = "cccccccc-0000-4000-8000-000000000000"
-
-
 TITLE = "vn-agent-target-c2"
 
 
@@ -33,11 +29,7 @@ SECRET, DEPLOYMENT = f"Secret/{TITLE}", f"Deployment/{TITLE}"
 
 
 PODS = AgentPods(image="registry.example/vn-agent:1")
-
-
 THERE = Endpoint(server="https://10.0.0.5:6443", ca=b"CA", token="account-token", strict=False)
-
-
 DAY = timedelta(days=1)
 
 
