@@ -72,6 +72,7 @@ class FairQueue(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         self._sequence = 0
         self._failures: dict[K, int] = {}
+        self._until: dict[K, float] = {}  # when the last delay of a failing key ends, or would have
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
@@ -114,16 +115,23 @@ class FairQueue(Generic[K]):
             self._compact()
         self._arm()
 
-    def retry(self, key: K, *, low: bool = False, times: float = 1.0) -> float:
+    def retry(
+        self, key: K, *, low: bool = False, times: float = 1.0, patient: bool = False
+    ) -> float:
         """Want a key worked on after its own growing delay, which is returned.
 
-        `times` makes the delay longer than others', up to the same ceiling.
+        `times` makes the delay longer than others', up to the same ceiling. A `patient` key waits
+        for something else: a try that somebody woke it for before its delay was over does not make
+        the next one longer, or ten events in a second would have it wait for minutes.
         """
         failures = self._failures.get(key, 0)
+        if patient and failures and self._clock() < self._until[key]:
+            failures -= 1
         self._failures[key] = failures + 1
         seconds = backoff.delay(
             failures, base=self._base * times, ceiling=self._ceiling, chance=self._chance
         )
+        self._until[key] = self._clock() + seconds
         self._metrics.retries.inc()
         self.add_after(key, seconds, low=low)
         return seconds
@@ -135,6 +143,7 @@ class FairQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Let the next delay of a key be the smallest again."""
         self._failures.pop(key, None)
+        self._until.pop(key, None)
         if key not in self._processing:
             self._arrived.pop(key, None)
 
@@ -146,7 +155,9 @@ class FairQueue(Generic[K]):
         waiting = [k for k in self._failures if k in self._due and self._group_of(k) == name]
         for key in waiting[:limit]:
             failures = self._failures.pop(key)
-            if not forget:
+            if forget:
+                del self._until[key]
+            else:
                 self._failures[key] = failures  # at the end: the next time it is others' turn
             self.add(key, low=True)
         return len(waiting[:limit])
@@ -161,7 +172,7 @@ class FairQueue(Generic[K]):
                 del self._groups[name]
         for ring in (self._high, self._low):
             ring.forget(name)
-        for table in (self._again, self._due, self._failures):
+        for table in (self._again, self._due, self._failures, self._until):
             for key in [key for key in table if self._group_of(key) == name]:
                 del table[key]
         for key in [key for key in self._arrived if self._group_of(key) == name]:

@@ -52,7 +52,10 @@ class Wait(Exception):  # noqa: N818 - no error: something else has to happen fi
     """Raised by a reconcile that cannot go on yet; not logged as an error."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
-        """Say for what; without `after` the key's own growing delay applies."""
+        """Say for what; without `after` the key's own growing delay applies.
+
+        What wakes the key meanwhile does not make that delay longer.
+        """
         super().__init__(reason)
         self.reason = reason
         self.after = after
@@ -141,7 +144,7 @@ class Worker(Generic[K]):
             return self._conflicted(key, problem)
         self._conflicts.pop(key, None)
         if isinstance(problem, Wait):
-            delay = self._later(key, problem.after)
+            delay = self._later(key, problem.after, patient=True)
             _log.debug("reconcile.waits", reason=problem.reason, again_seconds=delay)
             return "wait"
         if isinstance(problem, errors.Terminal):
@@ -192,8 +195,8 @@ class Worker(Generic[K]):
         self._told[key] = now + told
         return self._later(key, told)
 
-    def _later(self, key: K, told: float | None) -> float:
+    def _later(self, key: K, told: float | None, *, patient: bool = False) -> float:
         if told is None:
-            return round(self._queue.retry(key), 3)
+            return round(self._queue.retry(key, patient=patient), 3)
         self._queue.add_after(key, told)
         return told

@@ -75,11 +75,11 @@ class QueueMachine(RuleBasedStateMachine):
             due = self.clock.now + seconds
             self.due[key] = min(self.due.get(key, due), due)
 
-    @rule(key=KEYS)
-    def retry(self, key):
+    @rule(key=KEYS, patient=st.booleans())
+    def retry(self, key, patient):
         self.queue._promote()
         self._mature()
-        seconds = self.queue.retry(key)
+        seconds = self.queue.retry(key, patient=patient)
         assert 0 < seconds <= 60.0
         if key not in self.wanted:
             due = self.clock.now + seconds
@@ -123,6 +123,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.drop_group(group)
         self.wanted = {key for key in self.wanted if not key.startswith(f"{group}/")}
         self.due = {k: v for k, v in self.due.items() if not k.startswith(f"{group}/")}
+
+    @invariant()
+    def what_is_known_of_failing_keys_is_known_of_no_others(self):
+        assert self.queue._until.keys() == self.queue._failures.keys()
 
     @invariant()
     def places_are_limited(self):

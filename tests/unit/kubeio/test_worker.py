@@ -72,9 +72,28 @@ async def test_waiting_is_no_error():
 
 
 async def test_waiting_without_a_time_backs_off():
-    worker, queue, _ = _worker(_raising(Wait("something")))
-    found = [(await _once(worker, queue))["k"] for _ in range(5)]
+    worker, queue, clock = _worker(_raising(Wait("something")))
+    found = []
+    for _ in range(5):
+        found.append((await _once(worker, queue))["k"])
+        clock.now += found[-1]
     assert found == [1.0, 2.0, 4.0, 8.0, 8.0]
+
+
+async def test_who_wakes_a_waiting_key_does_not_have_it_wait_longer():
+    """Twins that go away one after the other wake what waits for the last of them."""
+    worker, queue, clock = _worker(_raising(Wait("something")))
+    for _ in range(20):
+        assert await _once(worker, queue) == {"k": 1.0}
+        clock.now += 0.9
+    clock.now += 0.1
+    assert await _once(worker, queue) == {"k": 2.0}
+
+
+async def test_who_wakes_a_failing_key_has_it_wait_longer():
+    worker, queue, _ = _worker(_raising(ValueError("nonsense")))
+    found = [(await _once(worker, queue))["k"] for _ in range(4)]
+    assert found == [1.0, 2.0, 4.0, 8.0]
 
 
 async def test_conflicts_are_looked_at_again_at_once_but_not_for_ever():
