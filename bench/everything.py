@@ -244,6 +244,7 @@ def main() -> int:
     if asked.go_on:
         commit = shipped.commit()
         steps = [step for step in steps if not step.is_finished(into, commit)]
+    shipped.make()
     found = run(steps, minutes=asked.minutes, small=asked.small, into=into)
     print(f"{len(steps) - len(found)} of {len(steps)} done; results in {into}")
     for name, told in found.items():

@@ -59,11 +59,16 @@ def root(progress: Progress) -> Path:
     return root_with(versions.load().base.packages, progress, "the images")
 
 
+def known_root() -> Path | None:
+    """The same if it has been made."""
+    entry = _entry(versions.load().base.packages)
+    return entry if entry.exists() else None
+
+
 def root_with(packages: Sequence[str], progress: Progress, purpose: str) -> Path:
     """An unpacked root that has these packages beyond the smallest, made when it is missing."""
     base = versions.load().base
-    key = oci.key("debian", base.suite, *packages, _REVISION)[:16]
-    entry = cache.root() / "debian" / key
+    entry = _entry(packages)
     if entry.exists():
         return entry
     with progress.step(f"Debian {base.suite} for {purpose} (once)"), cache.locked("debian"):
@@ -76,6 +81,24 @@ def root_with(packages: Sequence[str], progress: Progress, purpose: str) -> Path
                 if (scratch / library).is_dir():
                     compile_python(scratch, scratch / library, f"/{library}")
     return entry
+
+
+def _entry(packages: Sequence[str]) -> Path:
+    key = oci.key("debian", versions.load().base.suite, *packages, _REVISION)[:16]
+    return cache.root() / "debian" / key
+
+
+def python(base: Path) -> list[str]:
+    """Words that start the Python of a root on this machine as it is, without a container.
+
+    Its own loader finds its own C library, which is another one than this machine's.
+    """
+    libraries = next(base.glob("usr/lib/*-linux-gnu"))
+    return [
+        *("env", f"PYTHONHOME={base / 'usr'}", str(next(libraries.glob("ld-linux-*.so.*")))),
+        *("--argv0", str(base / "usr/bin/python3"), "--library-path", str(libraries)),
+        str(base / f"usr/bin/python{versions.load().base.python}"),
+    ]
 
 
 def compile_python(base: Path, folder: Path, inside: str) -> None:

@@ -16,6 +16,7 @@ import json
 import re
 import shutil
 import sys
+import tarfile
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -81,6 +82,32 @@ def libraries(base: Path, progress: Progress) -> dict[str, list[Blob]]:
             _libraries_layer(base, inputs, requirements),
         ]
     return found
+
+
+def site(base: Path, progress: Progress) -> Path:
+    """A folder with the libraries of all images, made when it is missing; it knows our version."""
+    blobs = [pinned[-1] for pinned in libraries(base, progress).values()]
+    folder = cache.root() / "sites"
+    entry = folder / oci.key(*(blob.digest for blob in blobs), version())[:16]
+    with cache.locked("sites"):
+        if not entry.exists():
+            with cache.making(entry) as scratch:
+                for blob in blobs:
+                    _unpack(blob, scratch)
+                _write_metadata(scratch)
+            for old in set(folder.iterdir()) - {entry}:
+                cache.remove(old)
+    return entry
+
+
+def _unpack(layer: Blob, folder: Path) -> None:
+    """Unpack what a layer of libraries has below their site; files that are there stay."""
+    prefix = _site().lstrip("/") + "/"
+    with tarfile.open(layer.path) as archive:
+        for member in archive:
+            member.name = member.name.removeprefix(prefix)
+            if not prefix.startswith(member.name) and not (folder / member.name).is_file():
+                archive.extract(member, folder, filter="data")
 
 
 def images_below(base: Path, progress: Progress) -> list[Image]:
@@ -180,16 +207,20 @@ def _code_layer(base: Path, product: Product, content: str) -> Blob:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
                 target.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
-            metadata = scratch / f"virtual_cluster-{version()}.dist-info" / "METADATA"
-            cache.write_atomic(
-                metadata, f"Metadata-Version: 2.1\nName: virtual-cluster\nVersion: {version()}\n"
-            )
+            _write_metadata(scratch)
             debian.compile_python(base, scratch, _site())
             yield from _below_site(scratch)
         finally:
             cache.remove(scratch)
 
     return oci.layer(inputs, entries)
+
+
+def _write_metadata(folder: Path) -> None:
+    metadata = folder / f"virtual_cluster-{version()}.dist-info" / "METADATA"
+    cache.write_atomic(
+        metadata, f"Metadata-Version: 2.1\nName: virtual-cluster\nVersion: {version()}\n"
+    )
 
 
 def _below_site(folder: Path) -> Iterable[Entry]:
