@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections import Counter
 
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kubeio.queue import LOW_SHARE, FairQueue, QueueClosed
+from kubeio.queue import LOW_SHARE, FairQueue
 from kubeio.rounds import CREDIT
 
 LIMIT = 2
@@ -411,74 +409,6 @@ def test_a_dropped_group_that_comes_back_still_never_has_two_workers():
 def test_giving_back_what_was_not_taken_is_a_bug():
     with pytest.raises(KeyError):
         _queue().done("a/1")
-
-
-async def test_waiters_are_served_as_keys_come():
-    queue = FairQueue(group=lambda key: key[0])
-    got = []
-
-    async def serve():
-        with contextlib.suppress(QueueClosed):
-            while True:
-                key = await queue.get()
-                got.append(key)
-                queue.done(key)
-                if len(got) == 50:
-                    queue.close()
-
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-        for _ in range(3):
-            tasks.create_task(serve())
-        await asyncio.sleep(0)
-        for number in range(50):
-            queue.add(f"{number % 7}{number}")
-    assert len(set(got)) == 50
-
-
-async def test_a_delayed_key_wakes_whoever_waits():
-    queue = FairQueue(group=lambda key: key)
-    waiting = asyncio.ensure_future(queue.get())
-    await asyncio.sleep(0)
-    queue.add_after("late", 0.05)
-    queue.add_after("soon", 0.01)
-    assert await asyncio.wait_for(waiting, 5) == "soon"
-    assert await asyncio.wait_for(queue.get(), 5) == "late"
-
-
-async def test_a_cancelled_waiter_passes_its_key_on():
-    queue = FairQueue(group=lambda key: key)
-    first, second = (asyncio.ensure_future(queue.get()) for _ in range(2))
-    await asyncio.sleep(0)
-    queue.add("a")
-    first.cancel()  # after it was chosen to wake up, before it ran
-    assert await asyncio.wait_for(second, 5) == "a"
-    assert first.cancelled()
-
-
-async def test_closing_ends_every_wait():
-    queue = FairQueue(group=lambda key: key)
-    waiting = [asyncio.ensure_future(queue.get()) for _ in range(3)]
-    await asyncio.sleep(0)
-    queue.close()
-    assert all(
-        isinstance(found, QueueClosed)
-        for found in await asyncio.gather(*waiting, return_exceptions=True)
-    )
-    queue.add("a")
-    with pytest.raises(QueueClosed):
-        await queue.get()
-
-
-async def test_a_freed_place_wakes_a_waiter():
-    queue = FairQueue(group=lambda _: "one", in_flight=1)
-    queue.add("a")
-    queue.add("b")
-    assert await queue.get() == "a"
-    waiting = asyncio.ensure_future(queue.get())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    queue.done("a")
-    assert await asyncio.wait_for(waiting, 5) == "b"
 
 
 def test_the_snapshot_says_what_is_going_on():

@@ -19,7 +19,7 @@ from syncer.special.namespaces import POD_SECURITY
 from tenancy import marks
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.unit.syncer.sessions import TENANT, World, put
-from tests.unit.syncer.special.test_shown import NOW, super_node
+from tests.unit.syncer.special.test_shown_nodes import NOW, super_node
 
 CONTAINERS = [{"name": "main", "image": "i"}]
 
