@@ -6,7 +6,7 @@ import pytest
 
 from kubeio import errors
 from syncer.brake import Record
-from tests.unit.syncer.test_brake import KNOWN, STORE, sight, watched
+from tests.unit.syncer.brakes import KNOWN, STORE, sight, watched
 
 
 @pytest.mark.parametrize(

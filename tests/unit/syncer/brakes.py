@@ -1,0 +1,155 @@
+"""A brake between two scripted clusters, and what it is asked to delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeio import errors
+from kubeio.store import Entry, parse
+from syncer import brake
+from syncer.brake import Brake, Record, Sight
+from syncer.decide import Grounds
+from syncer.deletion import Deletions, Target
+from syncer.expectations import Expectations
+from syncer.keys import HOME, Key
+from tenancy import marks, ownership
+from tenancy.ownership import Tenant
+from tenancy.resources import CONFIG_MAPS
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+STORE = "7b0a5f0e-0000-4000-8000-000000000001"
+OTHER = "7b0a5f0e-0000-4000-8000-000000000002"
+KNOWN = Record(uid=STORE, revision=100, epoch=3)
+
+
+def sight(uid: str = STORE, revision: int = 120, epoch: int = 3, epoch_revision: int = 90) -> Sight:
+    """Return what a store shows."""
+    return Sight(uid=uid, revision=revision, epoch=epoch, epoch_revision=epoch_revision)
+
+
+class Tenancy:
+    """The two reads that tell a store, scripted; and a log of what was asked in which order."""
+
+    def __init__(self, seen: Sight, log: list[str]) -> None:
+        self.seen, self.log = seen, log
+        self.objects: dict[str, str] = {}
+
+    async def get(self, resource: Any, name: str, **_: Any) -> dict[str, Any]:
+        if resource.kind == "Namespace":
+            self.log.append("look")
+            if not self.seen.uid:
+                raise errors.NotFound("no kube-system")
+            return {"metadata": {"uid": self.seen.uid}}
+        self.log.append("tenant")
+        if name not in self.objects:
+            raise errors.NotFound("gone")
+        return {"metadata": {"uid": self.objects[name]}}
+
+    async def list(self, *_: Any, **__: Any) -> dict[str, Any]:
+        items = []
+        if self.seen.epoch:
+            items = [
+                {
+                    "metadata": {"resourceVersion": str(self.seen.epoch_revision)},
+                    "data": {brake.EPOCH: str(self.seen.epoch)},
+                }
+            ]
+        return {"metadata": {"resourceVersion": str(self.seen.revision)}, "items": items}
+
+    async def create(self, _: Any, body: dict[str, Any], **__: Any) -> dict[str, Any]:
+        self.log.append(f"create epoch {body['data'][brake.EPOCH]}")
+        return {"metadata": {"resourceVersion": "500"}}
+
+    async def patch(self, *args: Any, **_: Any) -> dict[str, Any]:
+        self.log.append(f"epoch {args[2]['data'][brake.EPOCH]}")
+        return {"metadata": {"resourceVersion": "500"}}
+
+
+class Below:
+    """The super cluster's answers."""
+
+    def __init__(self, root: dict[str, Any], log: list[str]) -> None:
+        self.root, self.log = root, log
+        self.live: dict[str, Any] = {}
+
+    async def get(self, resource: Any, _: str, **__: Any) -> dict[str, Any]:
+        if resource.kind == "Namespace":
+            return self.root
+        self.log.append("super")
+        if not self.live:
+            raise errors.NotFound("gone")
+        return self.live
+
+    async def patch(self, *args: Any, **_: Any) -> dict[str, Any]:
+        annotations = args[2]["metadata"]["annotations"]
+        self.log.append(f"mirror {annotations[marks.STORE_EPOCH]}")
+        return {}
+
+    async def delete(self, *_: Any, **options: Any) -> dict[str, Any]:
+        self.log.append(f"delete {options['uid']} {options['resource_version']}".strip())
+        return {"kind": "Status"}
+
+
+def root_namespace(record: Record) -> dict[str, Any]:
+    """Return a root namespace that remembers a store."""
+    annotations = {
+        marks.STORE_UID: record.uid,
+        marks.STORE_REVISION: str(record.revision),
+        marks.STORE_EPOCH: str(record.epoch),
+    }
+    metadata = {"uid": "root-uid", "resourceVersion": "7"}
+    return {"metadata": {**metadata, "annotations": annotations if record.uid else {}}}
+
+
+def watched(
+    record: Record, seen: Sight, revision: int = 0, revisions: list[int] | None = None
+) -> tuple[Brake, Tenancy, Below, list]:
+    """Return a brake between two scripted clusters; the last of `revisions` is what was seen."""
+    log: list[str] = []
+    tenant, below = Tenancy(seen, log), Below(root_namespace(record), log)
+    found = Brake(
+        tenant=TENANT,
+        tenant_client=tenant,
+        super_client=below,
+        revision=lambda: revisions[-1] if revisions else revision,
+        judged=lambda: log.append("judged"),
+    )
+    return found, tenant, below, log
+
+
+KEY = Key(TENANT.uid, HOME, "ConfigMap", "web", "c")
+
+
+def twin(uid: str = "c-uid") -> Entry:
+    """Return a super object that records a tenant object."""
+    import orjson  # noqa: PLC0415 - only here
+
+    return parse(orjson.dumps({"kind": "ConfigMap", "metadata": twin_metadata(uid)}))
+
+
+def twin_metadata(uid: str = "c-uid") -> dict[str, Any]:
+    """Return the metadata of a twin as its API hands it out."""
+    return {
+        "name": "c",
+        "namespace": "below",
+        "uid": "below-uid",
+        "resourceVersion": "55",
+        "annotations": ownership.annotations(TENANT, "web", uid),
+    }
+
+
+async def deleting(seen: Sight | None = None) -> tuple[Deletions, Tenancy, Below, list[str]]:
+    """Return deletions of an engaged tenant."""
+    found, tenant, below, log = watched(KNOWN, seen or sight())
+    await found.engage(twin_uid=STORE, stamps=(0,))
+    below.live = {"metadata": twin_metadata()}
+    log.clear()
+    deletions = Deletions(
+        brake=found, tenant_client=tenant, super_client=below, expectations=Expectations()
+    )
+    return deletions, tenant, below, log
+
+
+def target(grounds: Grounds, **options: Any) -> Target:
+    """Return a ConfigMap's twin to be deleted."""
+    return Target(key=KEY, resource=CONFIG_MAPS, entry=twin(), grounds=grounds, **options)
