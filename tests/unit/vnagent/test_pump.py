@@ -1,4 +1,4 @@
-"""Streams between real TLS sockets: ends, back-pressure and deadlines."""
+"""Streams between real TLS sockets: ends and back-pressure."""
 
 import asyncio
 import contextlib
@@ -8,92 +8,22 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 
 import pytest
-import trustme
 
 from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
+from tests.unit.vnagent.relays import echo, relay, wait_for_end
 from vnagent import channel as channels
 from vnagent import pump as pumps
 from vnagent import tempo
-from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES, Channel, ReceiveBuffer
+from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES
 from vnagent.ends import End
-from vnagent.origin import connect
-from vnagent.pump import Deadlines, Pump
+from vnagent.pump import Deadlines
 from vnagent.tempo import Tempo
 
-QUICK = Deadlines(check_seconds=0.05)
 MOST_UNSENT = HIGH_WATER_BYTES + READ_BYTES + 20 * 1024
 """In one direction: the mark, a read that was under way, and a record that had come in part."""
-
-
-@dataclass
-class Relay:
-    """A listener that joins its first caller to a kubelet through a pump."""
-
-    port: int
-    pumps: list[Pump] = field(default_factory=list)
-    ends: list[End] = field(default_factory=list)
-    callers: list[Channel] = field(default_factory=list)
-    kubelets: list[Channel] = field(default_factory=list)
-    done: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def end(self) -> End:
-        """Wait for the stream's end."""
-        async with asyncio.timeout(wires.PATIENCE_SECONDS):
-            await self.done.wait()
-        return self.ends[0]
-
-
-@contextlib.asynccontextmanager
-async def relay(
-    authority: trustme.CA,
-    kubelet_port: int,
-    *,
-    is_two_way: bool = True,
-    deadlines: Deadlines = QUICK,
-) -> AsyncIterator[Relay]:
-    """Relay one stream."""
-    buffer = ReceiveBuffer()
-    context = wires.server_context(authority, "127.0.0.1")
-    trust = wires.client_context(authority)
-    found = Relay(0)
-
-    async def serve(caller: Channel) -> None:
-        await caller.opened()
-        kubelet = await connect(
-            "127.0.0.1", kubelet_port, context=trust, buffer=buffer, server_name="127.0.0.1"
-        )
-        pump = Pump(caller, kubelet, is_two_way=is_two_way, deadlines=deadlines)
-        found.pumps.append(pump)
-        found.callers.append(caller)
-        found.kubelets.append(kubelet)
-        found.ends.append(await pump.run())
-        found.done.set()
-
-    async with asyncio.TaskGroup() as tasks:
-        server = await asyncio.get_running_loop().create_server(
-            lambda: Channel(
-                context, buffer, accepted=lambda caller: tasks.create_task(serve(caller)) and None
-            ),
-            "127.0.0.1",
-            0,
-        )
-        found.port = server.sockets[0].getsockname()[1]
-        try:
-            yield found
-        finally:
-            server.close()
-
-
-def echo(peer: ssl.SSLSocket) -> None:
-    """Send back what comes, and end when it ends."""
-    while chunk := peer.recv(65536):
-        peer.sendall(chunk)
-    wires.half_close(peer)
 
 
 async def test_bytes_pass_both_ways_and_are_counted(authority):
@@ -342,7 +272,7 @@ async def test_a_log_is_over_with_its_last_byte(authority):
     def speak(peer: ssl.SSLSocket) -> None:
         peer.sendall(b"all of it" * 30_000)
         wires.half_close(peer)
-        _wait_for_end(peer)
+        wait_for_end(peer)
 
     with wires.serving(wires.server_context(authority, "127.0.0.1"), speak) as (port, _):
         async with relay(authority, port, is_two_way=False, deadlines=Deadlines()) as found:
@@ -456,75 +386,3 @@ async def test_who_has_heard_all_may_break_off_first(authority):
             await asyncio.to_thread(hear_and_break_off)
             assert await found.end() is End.COMPLETE
     assert troubles == []
-
-
-def _wait_for_end(peer: ssl.SSLSocket) -> None:
-    with contextlib.suppress(OSError):
-        wires.read_all(peer)
-
-
-@pytest.mark.parametrize(
-    ("deadlines", "end"),
-    [
-        (Deadlines(idle_seconds=0.2, check_seconds=0.05), End.IDLE),
-        (Deadlines(total_seconds=0.2, check_seconds=0.05), End.TOO_LONG),
-    ],
-)
-async def test_deadlines_end_a_stream(authority, deadlines, end):
-    """A stream on which nothing moves, or that is too old, is ended on both sides."""
-    context = wires.server_context(authority, "127.0.0.1")
-    with wires.serving(context, _wait_for_end) as (port, _):
-        async with relay(authority, port, deadlines=deadlines) as found:
-
-            def wait() -> None:
-                with wires.dial(found.port, wires.client_context(authority)) as peer:
-                    _wait_for_end(peer)
-
-            await asyncio.to_thread(wait)
-            assert await found.end() is end
-
-
-async def test_a_moving_stream_is_not_idle(authority):
-    """REL-95: the idle deadline counts from the last byte, and a log may be followed for a day."""
-    assert Deadlines().total_seconds >= 24 * 3600
-    deadlines = Deadlines(idle_seconds=0.5, check_seconds=0.05)
-    context = wires.server_context(authority, "127.0.0.1")
-    with wires.serving(context, echo) as (port, troubles):
-        async with relay(authority, port, deadlines=deadlines) as found:
-
-            def talk() -> None:
-                with wires.dial(found.port, wires.client_context(authority)) as peer:
-                    for _ in range(8):
-                        peer.sendall(b".")
-                        assert peer.recv(1) == b"."
-                        time.sleep(0.15)
-                    wires.half_close(peer)
-                    wires.read_all(peer)
-
-            await asyncio.to_thread(talk)
-            assert await found.end() is End.COMPLETE
-    assert troubles == []
-
-
-async def test_half_a_connection_does_not_stay_for_hours(authority):
-    """After one direction has ended, the short deadline counts."""
-    deadlines = Deadlines(idle_seconds=60, linger_seconds=0.2, check_seconds=0.05)
-    context = wires.server_context(authority, "127.0.0.1")
-
-    over = threading.Event()
-
-    def never_end(peer: ssl.SSLSocket) -> None:
-        wires.read_all(peer)
-        over.wait(wires.PATIENCE_SECONDS)
-
-    with wires.serving(context, never_end) as (port, _):
-        async with relay(authority, port, deadlines=deadlines) as found:
-
-            def talk() -> None:
-                with wires.dial(found.port, wires.client_context(authority)) as peer:
-                    wires.half_close(peer)
-                    _wait_for_end(peer)
-
-            await asyncio.to_thread(talk)
-            assert await found.end() is End.IDLE
-            over.set()
