@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ipaddress
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -14,103 +11,20 @@ import pytest
 
 from kubeio import errors
 from kubeio.store import parse
-from kubeio.worker import Done
 from syncer import conditions
 from syncer import outposts as outposts_module
 from syncer.conditions import NO_SUCH_TARGET
-from syncer.flows import store, target_nodes
+from syncer.flows import store
 from syncer.muster import LEAST
-from syncer.outposts import Outposts
-from syncer.session import Session
-from syncer.supercluster import SuperCluster
-from syncer.target import Target
-from syncer.targets import Targets
 from tenancy import marks, ownership
-from tenancy.super_clusters import SuperClusterSpec
-from tests.unit.syncer.sessions import BODY, TENANT, Api, World, put
-from tests.unit.syncer.splits import muster_of
-
-
-class Yard:
-    """One tenant, and targets that the test makes ready."""
-
-    def __init__(self) -> None:
-        self.world = World(is_split=True)
-        self.targets = Targets(self.world.super_cluster, wire=lambda _: None)
-        self.sessions: dict[str, dict[str, Session]] = {"home": {TENANT.uid: self.world.session}}
-        self.outposts = Outposts(self.world.link, self.targets, self.sessions, self._made)
-        self.world.link.is_ready = True
-        root = {"metadata": {"name": TENANT.root, "resourceVersion": "7"}}
-        self.world.below.objects["Namespace", TENANT.root] = root
-        self.revision = 100
-
-    def _made(self, target: Target) -> Session:
-        slice_ = ipaddress.ip_network("10.96.8.0/22")
-        return Session(self.world.link, target.cluster, tenant_slice=slice_, target=target)
-
-    def joined(self, name: str = "c2") -> None:
-        """Declare a SuperCluster."""
-        metadata = {"name": name, "uid": f"{name}-uid", "resourceVersion": "1"}
-        put(self.world.super_cluster.super_clusters, {"metadata": metadata, "spec": {}})
-
-    def ready(self, name: str = "c2") -> Any:
-        """Have a target whose caches are complete."""
-        cluster = SuperCluster(Api(), name=name, registration="r1")  # type: ignore[arg-type]
-        target: Any = SimpleNamespace(
-            name=name, registration="r1", cluster=cluster, problem="", behind="", is_ready=True,
-            spec=SuperClusterSpec(), muster=muster_of(name), away_seconds=lambda: 0.0,
-        )  # fmt: skip
-        self.targets.followed[name] = target
-        self.targets._tell()
-        return target
-
-    async def declare(self, *granted: str, named: tuple[str, ...] = ()) -> None:
-        """Write the VirtualCluster: what is granted, and what its status names."""
-        self.revision += 1
-        body = {
-            **BODY,
-            "metadata": {**BODY["metadata"], "resourceVersion": str(self.revision)},  # type: ignore[dict-item]
-            "spec": {**BODY["spec"], "targets": [{"name": name} for name in granted]},  # type: ignore[dict-item]
-            "status": {**BODY["status"], "targets": [self.phase(name, granted) for name in named]},  # type: ignore[dict-item]
-        }
-        put(self.world.super_cluster.virtual_clusters, body)
-        self.outposts.changed.set()
-        await asyncio.sleep(0.02)
-
-    def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:
-        """Return what is said of a target that is as it should be, or was never followed."""
-        target: Any = self.targets.ready(name)
-        phase = "Away" if target is None or target.away_seconds() else "Granted"
-        pods = self.world.link.seats.pods_at(name)
-        return {"name": name, "phase": phase if name in granted else "Draining", "pods": pods}
-
-    def said(self) -> list[list[str]]:
-        """Return each list of targets that was written."""
-        bodies = [body["status"] for body in self.world.below.bodies if "status" in body]
-        return [[each["name"] for each in b["targets"]] for b in bodies if "targets" in b]
-
-    @property
-    def there(self) -> list[str]:
-        """Where the tenant has sessions."""
-        assert {each.name for each in self.world.link.sessions} == {
-            name for name, found in self.sessions.items() if found
-        }
-        return sorted(name for name, found in self.sessions.items() if found)
+from tests.unit.syncer.sessions import BODY, TENANT, put
+from tests.unit.syncer.yards import Yard, pod_of, running
 
 
 @pytest.fixture
 async def yard() -> AsyncIterator[Yard]:
-    made = Yard()
-    made.joined()
-    await made.declare()
-    task = asyncio.ensure_future(made.outposts.run())
-    await asyncio.sleep(0.01)
-    yield made
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-    assert made.there == ["home"], "nothing is left of it"
-    assert made.targets._heard == []
+    async with running() as made:
+        yield made
 
 
 async def test_a_session_begins_once_the_status_names_its_target_and_that_is_ready(yard: Yard):
@@ -444,123 +358,6 @@ async def test_what_the_cache_shows_may_be_older_than_what_was_said(
 
 
 # --- what changes while something is written ------------------------------------------------------
-
-
-def held_writes(yard: Yard) -> asyncio.Event:
-    """Have every write of the status wait until the event is set."""
-    going, apply = asyncio.Event(), yard.world.below.apply
-
-    async def slow(*args: Any, **options: Any) -> Any:
-        await going.wait()
-        return await apply(*args, **options)
-
-    yard.world.below.apply = slow  # type: ignore[method-assign]
-    return going
-
-
-def pod_of(yard: Yard, **metadata: Any) -> Any:
-    """Put a pod into the tenant's cache."""
-    own = {"name": "p", "namespace": "web", "uid": "u", "resourceVersion": "50", **metadata}
-    return put(yard.world.link.stores["Pod"], {"kind": "Pod", "metadata": own, "spec": {}})
-
-
-async def test_a_first_grant_counts_before_it_is_written_down(yard: Yard):
-    going = held_writes(yard)
-    await yard.declare("c2")
-    seats = yard.world.link.seats
-    assert yard.said() == []
-    assert (seats.offers("c2"), seats.offers("home")) == (True, False)
-    going.set()
-
-
-async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(yard: Yard):
-    yard.ready()
-    await yard.declare("c2", named=("c2",))
-    going = held_writes(yard)
-    await yard.declare("home", named=("c2",))
-    assert yard.said() == []
-    assert not yard.world.link.seats.offers("c2")
-    yard.world.link.seats.take(pod_of(yard), "c2")  # as something came to light there
-    going.set()
-    await asyncio.sleep(0.02)
-    assert yard.said() == [[], ["c2"]]
-    assert yard.there == ["c2", "home"]
-
-
-async def test_who_waits_is_looked_at_when_the_grant_changes(yard: Yard):
-    yard.ready()
-    await yard.declare("home", "c2", named=("c2",))
-    pod = pod_of(yard, annotations={marks.SEAT: "c2/0"})
-    yard.world.link.seats.take(pod, "c2")
-    queue, key = yard.world.link.queue, yard.world.key("Placement", "web", "p")
-
-    def taken() -> set[Any]:
-        found = set(iter(queue.take, None))
-        for each in found:
-            queue.done(each)
-        return found
-
-    taken()
-    yard.outposts.changed.set()
-    await asyncio.sleep(0.02)
-    assert key not in taken(), "nothing is another"
-    await yard.declare("home", named=("c2",))
-    found = taken()
-    assert key in found
-    assert yard.sessions["c2"][TENANT.uid].key("Pod", "web", "p") in found
-
-
-async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
-    yard: Yard, monkeypatch: Any
-):
-    monkeypatch.setattr(outposts_module, "RETRY_SECONDS", 0.01)
-    yard.ready()
-    await yard.declare("home", "c2", named=("c2",))
-    metadata = {"name": "target-c2", "uid": "n", "resourceVersion": "5"}
-    marked = {**metadata, "annotations": {marks.SUPER_CLUSTER: "r1", marks.UID: "r1"}}
-    shown = put(yard.world.link.stores["Node"], {"metadata": marked})
-    queue = yard.world.link.queue
-    list(iter(queue.take, None))
-    await yard.declare("home", named=("c2",))
-    session = yard.sessions["c2"][TENANT.uid]
-    key = session.key("Node", "", "target-c2")
-    assert yard.there == ["c2", "home"]
-    session.tenant_client = yard.world.above  # type: ignore[assignment]
-    assert await target_nodes.reconcile(key, session) == Done()
-    assert yard.world.above.writes() == [("delete", "Node", "target-c2")]
-    yard.world.link.stores["Node"].discard(shown, live=True)
-    await asyncio.sleep(0.05)
-    assert yard.there == ["home"], "with nobody telling"
-    assert yard.said()[-1] == []
-
-
-async def test_a_node_of_the_tenants_own_keeps_no_target(yard: Yard):
-    yard.ready()
-    await yard.declare("home", "c2", named=("c2",))
-    own = {"metadata": {"name": "target-c2", "uid": "n", "resourceVersion": "5"}}
-    put(yard.world.link.stores["Node"], own)
-    await yard.declare("home", named=("c2",))
-    assert yard.there == ["home"]
-
-
-async def test_a_target_that_was_never_reached_holds_nobody_up_and_is_let_go(yard: Yard):
-    await yard.declare("home", "c2")
-    assert yard.said() == [["c2"]]
-    await yard.declare("home", "c2", named=("c2",))
-    assert yard.world.link.seats.unseen() == "", "there was nothing before, and is nothing yet"
-    await yard.declare("home", named=("c2",))
-    assert yard.said()[-1] == []
-
-
-async def test_one_that_was_reached_is_not_taken_for_empty_when_it_is_left(yard: Yard):
-    yard.ready()
-    await yard.declare("home", "c2")
-    del yard.targets.followed["c2"]
-    yard.targets._tell()
-    await asyncio.sleep(0.02)
-    await yard.declare("home", named=("c2",))
-    assert yard.world.link.seats.unseen() == "c2"
-    assert yard.said()[-1] == ["c2"]
 
 
 async def test_a_record_keeps_what_is_not_declared_any_more(yard: Yard):
