@@ -19,7 +19,7 @@ from typing import Protocol, cast
 
 from vnagent.engine import Engine, TlsProblemError
 from vnagent.intake import Intake
-from vnagent.keepalive import keep_alive
+from vnagent.keepalive import is_forsaken, keep_alive
 
 READ_BYTES = 64 * 1024
 FIRST_BYTES = 16 * 1024
@@ -200,6 +200,10 @@ class Channel(asyncio.BufferedProtocol):
         except OSError:  # it is being closed
             return self.unsent_bytes
         return self.unsent_bytes + int.from_bytes(queued, sys.byteorder)
+
+    def is_forsaken(self, seconds: float) -> bool:
+        """Tell whether what the peer was sent has been answered by silence for so long."""
+        return self._transport is not None and is_forsaken(self._transport, seconds)
 
     async def opened(self) -> None:
         """Wait for the end of the handshake; raises ChannelLostError."""

@@ -172,6 +172,7 @@ class Gate:
             # other they would wait for hours.
             if self._attempts > seen and self._failure is not None:
                 raise self._failure
+            self._failure = None  # or one who waits would have it, when this caller goes away
             try:
                 await self._fetch()
             finally:

@@ -12,9 +12,14 @@ from vnagent.refusals import Reason, RefusedError
 
 STREAMS_PER_TENANT = 256
 STREAMS = 1024
+FEW_STREAMS = 16
+"""Of a tenant, for which a quarter of all places are kept: others who have theirs full do not shut
+it out."""
 RUNS_PER_TENANT = 2
 RUNS = 4
 """Of `run`, whose whole output a node keeps in its kubelet and its runtime until the end."""
+RUN_SECONDS = 600.0
+"""For such a command to end."""
 
 
 @contextmanager
@@ -62,11 +67,13 @@ class Streams:
                 f"this cluster has {self._per_tenant} {self._what} open on the node, which is"
                 " the limit; end some and try again",
             )
-        if self.count >= self._total:
+        kept = self._total // 4 if self._open[vc_uid] >= FEW_STREAMS else 0
+        if self.count >= self._total - kept:
             raise RefusedError(
                 429,
                 Reason.AGENT_FULL,
-                f"the node has {self._total} {self._what} open, which is the limit; try again",
+                f"the node has {self.count} {self._what} open, and no place for more of this"
+                " cluster's; try again",
             )
         with counted(self._open, vc_uid):
             yield

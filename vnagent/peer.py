@@ -93,9 +93,10 @@ class Peer:
         """
         try:
             opened = await self._open_once(method, target, headers)
-            if opened.head.status == 401 and await self._origin.renew_credential():
-                opened.channel.abort()
-                opened = await self._open_once(method, target, headers)
+            if opened.head.status == 401:
+                opened.channel.abort()  # before anything is waited for: the caller may go away
+                if await self._origin.renew_credential():
+                    opened = await self._open_once(method, target, headers)
         except (OSError, TrustProblemError, ResponseProblemError) as error:
             raise self._trouble(error) from error
         if (refusal := self._refusal(opened.head.status)) is not None:

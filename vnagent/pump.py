@@ -31,6 +31,8 @@ class Deadlines:
     linger_seconds: float = 300.0
     """No byte moves after one direction has ended."""
     total_seconds: float = 48 * 3600.0
+    silence_seconds: float = 60.0
+    """A machine acknowledges nothing of what it was sent: it, or the way to it, is gone."""
     check_seconds: float = 15.0
     """How often the above are looked at."""
 
@@ -188,6 +190,10 @@ class Pump:
                     self.stop(Event.GREW_OLD)
                 elif now - moved_at >= self._patience():
                     self.stop(Event.WENT_IDLE)
+                elif self._caller.is_forsaken(self._deadlines.silence_seconds):
+                    self.stop(Event.CALLER_LEFT)
+                elif self._kubelet.is_forsaken(self._deadlines.silence_seconds):
+                    self.stop(Event.KUBELET_BROKE)
         finally:
             self.stop(Event.WAS_CUT)
             self._close()

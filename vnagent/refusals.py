@@ -15,7 +15,6 @@ class Reason(StrEnum):
     BAD_METHOD = "bad_method"
     BAD_QUERY = "bad_query"
     NOT_AN_UPGRADE = "not_an_upgrade"
-    NO_IDENTITY = "no_identity"
     NOT_FOUND = "not_found"
     CONTAINER = "container"
     AMBIGUOUS = "ambiguous"

@@ -103,8 +103,11 @@ def issued(found: dict[str, Any]) -> bytes | None:
     return base64.b64decode(certificate) if certificate else None
 
 
-def renew_at(certificate: bytes, pod: Pod) -> datetime:
-    """Return when two thirds of a certificate's life are over; raises NotIssuedError."""
+def renew_at(certificate: bytes, key: bytes, pod: Pod) -> datetime:
+    """Return when two thirds of a certificate's life are over.
+
+    Raises NotIssuedError when it is not for this pod and key, or would serve nobody.
+    """
     try:
         leaf = x509.load_pem_x509_certificate(certificate)
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -112,6 +115,8 @@ def renew_at(certificate: bytes, pod: Pod) -> datetime:
         raise NotIssuedError("what the signer gave is not a serving certificate") from error
     if names.get_values_for_type(x509.IPAddress) != [ip_address(pod.address)]:
         raise NotIssuedError("what the signer gave is not for this pod's address")
+    if leaf.public_key() != serialization.load_pem_private_key(key, password=None).public_key():
+        raise NotIssuedError("what the signer gave is for another key")
     began, ends = leaf.not_valid_before_utc, leaf.not_valid_after_utc
     return began + (ends - began) * 2 / 3
 
@@ -147,7 +152,7 @@ class ServingCertificate:
         answer = await self._api.ask("POST", path, orjson.dumps(wanted))
         _parse(answer, 201)
         certificate = await self._wait(f"{path}/{wanted['metadata']['name']}")
-        renewal = renew_at(certificate, self._pod)
+        renewal = renew_at(certificate, key, self._pod)
         ends = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
         metrics.show_certificate(marks.AGENT, ends=ends.timestamp(), renewed=renewal.timestamp())
         return Credential(certificate, key), renewal

@@ -20,7 +20,7 @@ from vnagent.ends import End
 from vnagent.gate import OwnedPod
 from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
-from vnagent.limits import RUNS, RUNS_PER_TENANT, Streams
+from vnagent.limits import RUN_SECONDS, RUNS, RUNS_PER_TENANT, Streams
 from vnagent.metrics import Unheard
 from vnagent.parting import part
 from vnagent.peer import Opened
@@ -101,8 +101,17 @@ class Requests:
             channel.abort()
             return
         session = Session(caller, result=End.DRAINED.value)
+        # A refusal is answered in the place of its request, or there would be any number of them.
+        with contextlib.ExitStack() as places:
+            await self._serve(channel, session, places)
+
+    async def _serve(
+        self, channel: Channel, session: Session, places: contextlib.ExitStack
+    ) -> None:
+        caller, loop = session.caller, asyncio.get_running_loop()
         try:
-            await self._serve(channel, session)
+            places.enter_context(self._streams.one(caller.vc_uid))
+            await self._answered(channel, session, places)
         except RefusedError as refusal:
             session.result = refusal.reason.value
             is_flood = refusal.reason is Reason.TENANT_FULL and session.route is None
@@ -123,31 +132,31 @@ class Requests:
         finally:
             audit.record(session)
 
-    async def _serve(self, channel: Channel, session: Session) -> None:
-        with contextlib.ExitStack() as places:
-            places.enter_context(self._streams.one(session.caller.vc_uid))
-            head = await _read_head(channel)
-            route = session.route = routes.parse(head.method, head.target)
-            if session.caller.has_figures_only and route.verb is not Verb.METRICS:
-                raise RefusedError(
-                    403, Reason.FIGURES_ONLY, "this certificate is for /metrics/resource alone"
-                )
-            upgrade = _check_upgrade(route, heads.requested_upgrade(head))
-            session.protocol = upgrade.decode()
-            if route.verb is Verb.HEALTH:
-                session.status, session.result = 200, End.COMPLETE.value
-                await _answer(channel, 200, "ok")
-                return
-            if route.is_read:
-                await self._read(channel, route, session)
-                return
-            async with self._permits.one(session.caller.vc_uid, route.verb):
-                if route.verb is Verb.RUN:
-                    places.enter_context(self._runs.one(session.caller.vc_uid))
-                pod = await self._gate.admit(session.caller, route)
-                with metrics.streaming(session.caller.vc_uid, route.verb):
-                    opened = await self._open(channel, head, route, pod, upgrade)
-                    await self._stream(channel, opened, session, pod, upgrade)
+    async def _answered(
+        self, channel: Channel, session: Session, places: contextlib.ExitStack
+    ) -> None:
+        head = await _read_head(channel)
+        route = session.route = routes.parse(head.method, head.target)
+        if session.caller.has_figures_only and route.verb is not Verb.METRICS:
+            raise RefusedError(
+                403, Reason.FIGURES_ONLY, "this certificate is for /metrics/resource alone"
+            )
+        upgrade = _check_upgrade(route, heads.requested_upgrade(head))
+        session.protocol = upgrade.decode()
+        if route.verb is Verb.HEALTH:
+            session.status, session.result = 200, End.COMPLETE.value
+            await _answer(channel, 200, "ok")
+            return
+        if route.is_read:
+            await self._read(channel, route, session)
+            return
+        async with self._permits.one(session.caller.vc_uid, route.verb):
+            if route.verb is Verb.RUN:
+                places.enter_context(self._runs.one(session.caller.vc_uid))
+            pod = await self._gate.admit(session.caller, route)
+            with metrics.streaming(session.caller.vc_uid, route.verb):
+                opened = await self._open(channel, head, route, pod, upgrade)
+                await self._stream(channel, opened, session, pod, upgrade)
 
     async def _read(self, channel: Channel, route: Route, session: Session) -> None:
         with (
@@ -167,15 +176,27 @@ class Requests:
         opening = self._upstream.open(route, pod, headers)
         if not upgrade:
             channel.pour_into(Deaf(channel))
-            return await _unless_gone(channel, opening)
+        seconds = self._head_seconds(route)
+        timed = metrics.FIRST_BYTE_SECONDS.time() if upgrade else contextlib.nullcontext()
         try:
-            with metrics.FIRST_BYTE_SECONDS.time():
-                async with asyncio.timeout(SWITCH_SECONDS):
+            with timed:
+                async with asyncio.timeout(seconds):
                     return await _unless_gone(channel, opening)
         except TimeoutError as error:
-            raise RefusedError(
-                504, Reason.KUBELET_DOWN, "the node's kubelet did not answer in time"
-            ) from error
+            sentence = f"the node's kubelet did not answer within {seconds:.0f} seconds"
+            raise RefusedError(504, Reason.KUBELET_DOWN, sentence) from error
+
+    def _head_seconds(self, route: Route) -> float:
+        """Return how long a kubelet may take to begin its answer.
+
+        To a switch of protocols it does at once, of a command that runs at its end, and of a log
+        with its first line.
+        """
+        if route.switches:
+            return SWITCH_SECONDS
+        if route.verb is Verb.RUN:
+            return RUN_SECONDS
+        return min(self._deadlines.idle_seconds, self._deadlines.total_seconds)
 
     async def _stream(
         self, channel: Channel, opened: Opened, session: Session, pod: OwnedPod, upgrade: bytes

@@ -6,8 +6,9 @@ that has been decided before (`vnagent.gate`).
 Hazard: the API knows a pod by its name alone, there is no place for a UID. Between the gate's look
 and the call another pod of that name may have come. It can only be in the same super namespace,
 which is one tenant's and no other's, so what is reached is that tenant's still: in place of the
-pod that it asked for a moment ago, the one that it has put there since. The same is so at the
-kubelet, which looks pods up by name, too. What differs may be the pod's network or containers: a
+pod that it asked for a moment ago, the one that it has put there since; or one that an admin of the
+super cluster has put there by hand, under the very name. The same is so at the kubelet, which looks
+up the pods of logs by name, too. What differs may be the pod's network or containers: a
 pod on the host's network lets its owner at the node's ports from inside as well, and a container
 that the super cluster added would have to have the name of one that the tenant wrote before.
 """

@@ -32,6 +32,8 @@ def open_context(*, certificate: bytes, key: bytes) -> ssl.SSLContext:
     """Return a context that asks for no certificate: who connects has to say so in another way."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _harden(context)
+    # Sessions of 1.2 are kept in our memory, 20,000 of them; all who call speak 1.3, being Go.
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
     # Nobody has to resume; the identity is read anew from the leaf even of a resumed session.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0

@@ -105,6 +105,7 @@ class Upstream:
             except RefusedError as refusal:
                 if not self._is_left(refusal):
                     raise
+        self._listed = b""  # the next one is taken in twice; a third would be too much at once
         self._listed = await self._api.fetch_pods()
         return self._listed
 

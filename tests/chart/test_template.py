@@ -10,7 +10,7 @@ from tenancy import marks
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
 from vcmanager import agent_trust
 from vcmanager.targets.agent_objects import AgentPods
-from vnagent import reviews
+from vnagent import limits, reviews
 
 WORKLOADS = (
     ("Deployment", marks.MANAGER),
@@ -231,6 +231,8 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
         "POD_UID": {"fieldPath": "metadata.uid"},
         "UPSTREAM": "auto",
         "METRICS_PORT": "10552",
+        "MAX_STREAMS": str(limits.STREAMS),
+        "MAX_STREAMS_PER_TENANT": str(limits.STREAMS_PER_TENANT),
         "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
         "KUBELET_CA_FILE": "/etc/vn-agent/kubelet/ca.crt",
     }

@@ -23,6 +23,11 @@ class Side:
         self.in_kernel = 0
         self.is_lost = False
         self.is_read = True
+        self.is_silent = False
+
+    def is_forsaken(self, seconds: float) -> bool:
+        """Tell whether its machine has said nothing for long."""
+        return seconds > 0 and self.is_silent
 
     def pour_into(self, sink) -> None:
         """Hand the stream its sink."""
@@ -87,6 +92,8 @@ class Stream:
             "caller has read all": lambda: setattr(self.caller, "unsent_bytes", 0),
             "a while passes": self._age,
             "the agent ends": self.running.cancel,
+            "the caller's machine vanishes": lambda: setattr(self.caller, "is_silent", True),
+            "the node vanishes": lambda: setattr(self.kubelet, "is_silent", True),
         }
         if step == "some time passes":
             await asyncio.sleep(0.05)
@@ -131,6 +138,14 @@ ORDERS = [
     (["caller reads slowly", "caller breaks", "kubelet ends"], End.CALLER_GONE, "dropped"),
     (["the agent ends"], End.DRAINED, "cut"),
     (["caller ends", "the agent ends"], End.DRAINED, "cut"),
+    # A machine is gone without a word, with what it was sent.
+    (["the caller's machine vanishes"], End.CALLER_GONE, "dropped"),
+    (["the node vanishes"], End.KUBELET_LOST, "cut"),
+    (
+        ["the kernel holds some", "kubelet ends", "the caller's machine vanishes"],
+        End.CALLER_GONE,
+        "dropped",
+    ),
     # The last bytes are still on their way.
     (["caller reads slowly", "kubelet ends", "caller breaks"], End.CALLER_GONE, "dropped"),
     (["caller reads slowly", "kubelet ends", "the agent ends"], End.DRAINED, "cut"),

@@ -326,6 +326,22 @@ async def test_a_kubelet_that_is_down_is_asked_once_for_all_that_wait(monkeypatc
     await gate.admit(caller(), route())
 
 
+async def test_who_goes_away_while_it_asks_leaves_no_old_failure_behind(monkeypatch):
+    """The next in line asks for itself, and is not told of a kubelet that was down before."""
+    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
+    kubelet = Kubelet(RefusedError(504, Reason.KUBELET_DOWN, "down"), listed(pod()))
+    gate = Gate(kubelet.fetch)
+    with pytest.raises(RefusedError):
+        await gate.admit(caller(), route())
+    asking = asyncio.ensure_future(gate.admit(caller(), route()))
+    await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(gate.admit(caller(), route()))
+    await asyncio.sleep(0.005)
+    assert kubelet.calls == 2
+    asking.cancel()
+    assert (await waiting).name == pod()["metadata"]["name"]
+
+
 async def test_a_list_that_cannot_be_read_is_the_kubelets_fault(monkeypatch):
     """502, and the next request asks again."""
     monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)

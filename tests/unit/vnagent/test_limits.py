@@ -1,8 +1,10 @@
 """Places for streams: given, given back, refused."""
 
+import contextlib
+
 import pytest
 
-from vnagent.limits import Streams
+from vnagent.limits import FEW_STREAMS, Streams
 from vnagent.refusals import Reason, RefusedError
 
 
@@ -30,6 +32,22 @@ def test_the_node_has_one_too():
         assert reason(streams, "c") is Reason.AGENT_FULL
     with streams.one("c"):
         pass
+
+
+def test_tenants_that_are_full_leave_some_for_those_that_have_few():
+    """SEC-15: four that have all they may have would shut every other one out of the node."""
+    streams = Streams(per_tenant=32, total=128)
+    with contextlib.ExitStack() as places:
+        for number in range(96):
+            places.enter_context(streams.one(f"greedy-{number % 4}"))
+        assert reason(streams, "greedy-0") is Reason.AGENT_FULL
+        for _ in range(FEW_STREAMS):
+            places.enter_context(streams.one("modest"))
+        assert reason(streams, "modest") is Reason.AGENT_FULL
+        for _ in range(128 - 96 - FEW_STREAMS):
+            places.enter_context(streams.one("another"))
+        assert reason(streams, "last") is Reason.AGENT_FULL
+    assert streams.count == 0
 
 
 def test_places_come_back_whatever_happens():

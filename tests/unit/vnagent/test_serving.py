@@ -86,18 +86,21 @@ def test_an_answer_is_awaited_taken_or_refused():
 
 def test_renewal_is_at_two_thirds():
     """Of the life that the signer gave, not of the one that was asked for."""
-    _, request = serving.make_request(POD)
+    key, request = serving.make_request(POD)
     certificate = sign(request, life=timedelta(days=30))
     began = x509.load_pem_x509_certificate(certificate).not_valid_before_utc
-    assert serving.renew_at(certificate, POD) == began + timedelta(days=20)
+    assert serving.renew_at(certificate, key, POD) == began + timedelta(days=20)
 
 
 def test_a_certificate_for_somebody_else_is_not_used():
     """Tenants would refuse it, and nobody would know why."""
-    _, request = serving.make_request(POD)
+    key, request = serving.make_request(POD)
     for odd in (sign(request, address="10.0.0.1"), b"", b"-----BEGIN CERTIFICATE-----\n"):
         with pytest.raises(NotIssuedError):
-            serving.renew_at(odd, POD)
+            serving.renew_at(odd, key, POD)
+    _, of_another_key = serving.make_request(POD)
+    with pytest.raises(NotIssuedError, match="for another key"):
+        serving.renew_at(sign(of_another_key), key, POD)
 
 
 class FakeApi:

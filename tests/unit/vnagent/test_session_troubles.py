@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from functools import partial
 
 import pytest
 import trustme
@@ -132,10 +133,40 @@ async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypat
     async with stage.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
         silent = asyncio.ensure_future(set_up.send(LOGS))
         got = await set_up.send(EXEC)
-        assert (status_of(got), b"did not answer in time" in got) == (504, True)
+        assert (status_of(got), b"did not answer within 0 seconds" in got) == (504, True)
         assert set_up.streams.count == 1
         gateway.open()
         assert status_of(await silent) == 200
+
+
+@pytest.mark.parametrize(("call", "limit"), [(LOGS, "idle"), (LOGS, "total"), (RUN, "run")])
+async def test_nobody_waits_for_the_first_byte_for_ever(tmp_path, monkeypatch, call, limit):
+    """SEC-15: a place, and of runs there are few, comes back from who says nothing at all."""
+    if limit == "run":
+        monkeypatch.setattr(session, "RUN_SECONDS", 0.2)
+    else:
+        seconds = {f"{limit}_seconds": 0.2}
+        monkeypatch.setattr(stage, "Deadlines", partial(stage.Deadlines, **seconds))
+    gateway = stage.Gateway()
+    async with stage.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
+        assert status_of(await set_up.send(call)) == 504
+        assert set_up.streams.count == 0
+        gateway.open()
+
+
+async def test_a_refusal_is_answered_in_a_place(tmp_path):
+    """SEC-15: who does not hear it holds a connection, and there are so many and no more."""
+    nonsense = b"GET /nonsense HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with stage.staged(tmp_path, FakeKubelet(), streams=Streams(per_tenant=2)) as set_up:
+        async with contextlib.AsyncExitStack() as deaf:
+            for number in range(2):
+                peer = await asyncio.to_thread(wires.dial, set_up.port, set_up.context())
+                deaf.callback(peer.close)
+                await asyncio.to_thread(peer.sendall, nonsense)
+                await eventually(lambda number=number: set_up.streams.count == number + 1)
+            assert status_of(await set_up.send(LOGS)) == 429
+        await eventually(lambda: set_up.streams.count == 0)
+        assert status_of(await set_up.send(LOGS)) == 200
 
 
 async def test_few_runs_at_once(tmp_path):

@@ -1,0 +1,130 @@
+"""Run in a network namespace of its own: a machine that two connections lead to vanishes.
+
+One connection is written to all the time and read; the other's reader has paused, so that its
+window is full. Prints as JSON what each is said to be: while the machine is there, and after it has
+gone. The machine is a second namespace, which this program makes and which ends with it.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import cast
+
+import uvloop
+
+from tests.support.eventually import eventually
+from vnagent.keepalive import is_forsaken, keep_alive
+
+HERE, THERE = "10.99.0.1", "10.99.0.2"
+SILENCE_SECONDS = 1.5
+PATIENCE_SECONDS = 120.0
+PIECE = bytes(4096)
+READER = f"""
+import socket, sys
+read, paused = (socket.create_connection(("{HERE}", int(port))) for port in sys.argv[1:])
+while read.recv(65536):
+    pass
+"""
+
+
+def ip(*words: str) -> None:
+    """Change a network."""
+    subprocess.run(["ip", *words], check=True)
+
+
+def inside(pid: int, *words: str) -> None:
+    """Change the other machine's network."""
+    subprocess.run(["nsenter", "-t", str(pid), "-n", "ip", *words], check=True)
+
+
+class Writer(asyncio.Protocol):
+    """Writes as long as it may."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection as the agent does."""
+        self.transport = cast("asyncio.Transport", transport)
+        keep_alive(self.transport)
+        self.is_writable = True
+
+    def pause_writing(self) -> None:
+        """Stop."""
+        self.is_writable = False
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self.is_writable = True
+
+    @property
+    def is_forsaken(self) -> bool:
+        """What the agent would find."""
+        return is_forsaken(self.transport, SILENCE_SECONDS)
+
+
+async def served(there: int) -> dict[str, bool]:
+    """Serve both, and look at them before and after."""
+    loop = asyncio.get_running_loop()
+    writers: list[Writer] = []
+
+    def accept() -> Writer:
+        writers.append(Writer())
+        return writers[-1]
+
+    servers = [await loop.create_server(accept, HERE, 0) for _ in range(2)]
+    ports = [str(server.sockets[0].getsockname()[1]) for server in servers]
+    words = ["nsenter", "-t", str(there), "-n", sys.executable, "-c", READER, *ports]
+    reader = await asyncio.create_subprocess_exec(*words)
+    try:
+        await eventually(lambda: len(writers) == 2)
+        read, paused = writers  # in the order in which the reader connects
+
+        async def write() -> None:
+            while True:
+                for each in writers:
+                    if each.is_writable:
+                        each.transport.write(PIECE)
+                await asyncio.sleep(0.01)
+
+        writing = asyncio.ensure_future(write())
+        await eventually(lambda: not paused.is_writable)
+        found = {}
+        is_said = False
+        for _ in range(int(2 * SILENCE_SECONDS / 0.1)):
+            await asyncio.sleep(0.1)
+            is_said = is_said or read.is_forsaken or paused.is_forsaken
+        found["while it is there"] = is_said
+        await asyncio.to_thread(inside, there, "link", "set", "there", "down")
+        await eventually(lambda: read.is_forsaken, within=PATIENCE_SECONDS)
+        found["read, after"] = True
+        await eventually(lambda: paused.is_forsaken, within=PATIENCE_SECONDS)
+        found["paused, after"] = True
+        writing.cancel()
+        return found
+    finally:
+        reader.kill()
+        await reader.wait()
+
+
+def main() -> None:
+    """Make the other machine, and look."""
+    ip("link", "set", "lo", "up")
+    other = subprocess.Popen(["unshare", "--net", "sleep", "300"])
+    try:
+        own = Path("/proc/self/ns/net").readlink()
+        while Path(f"/proc/{other.pid}/ns/net").readlink() == own:  # it has none of its own yet
+            time.sleep(0.01)
+        ip("link", "add", "here", "type", "veth", "peer", "name", "there", "netns", str(other.pid))
+        ip("addr", "add", f"{HERE}/24", "dev", "here")
+        ip("link", "set", "here", "up")
+        inside(other.pid, "addr", "add", f"{THERE}/24", "dev", "there")
+        inside(other.pid, "link", "set", "there", "up")
+        print(json.dumps(uvloop.run(served(other.pid))))
+    finally:
+        other.kill()
+        other.wait()
+
+
+if __name__ == "__main__":
+    main()
