@@ -90,16 +90,22 @@ def log_options(user: Kubectl, pod: str) -> list[str]:
     return everything
 
 
+def resizing(command: str) -> str:
+    """Return a script that runs a command in a terminal that changes between two sizes."""
+    size = "stty -F /dev/tty cols 111 rows"
+    return (
+        f"(while :; do {size} 33; sleep 0.5; {size} 44; sleep 0.5; done) & resizing=$!;"
+        f" {command}; code=$?; kill $resizing; exit $code"
+    )
+
+
 def terminal(user: Kubectl, pod: str) -> None:
     """Look for the size of the caller's terminal in a command's, and for each later one."""
     # A size comes on a stream of its own, and so maybe after the command has begun: the caller's
     # terminal changes between two sizes until the command has seen both.
     command = "tty; for rows in 33 44; do until stty size | grep -w $rows; do sleep 0.1; done; done"
-    size = "stty -F /dev/tty cols 111 rows"
     done = user.terminal(
-        f"(while :; do {size} 33; sleep 0.5; {size} 44; sleep 0.5; done) & resizing=$!;"
-        f" timeout --foreground 20 kubectl exec -it {pod} -- sh -c '{command}; exit 7'; code=$?;"
-        " kill $resizing; exit $code"
+        resizing(f"timeout --foreground 20 kubectl exec -it {pod} -- sh -c '{command}; exit 7'")
     )
     assert "/dev/pts/" in done.out
     assert "33 111" in done.out

@@ -214,6 +214,40 @@ def test_attach_talks_to_the_main_process(user, pods, leg):
         assert attached.stdout.readline() == "got hello\n"
 
 
+def test_attach_has_a_terminal(rig, user):
+    """V-05, X-26: the main process's terminal has the size of whoever is attached, and each later
+    one."""
+    looks = "for rows in 33 44; do until stty size | grep -w $rows; do sleep 0.1; done; done"
+    made = objects.pod("screen", f"{looks}; sleep 1", restartPolicy="Never")
+    made["spec"]["containers"][0] |= {"stdin": True, "tty": True}
+    rig.place(rig.tenant, made)
+    rig.wait(rig.tenant, "screen")
+    done = user.terminal(calls.resizing("timeout --foreground 30 kubectl attach -it screen"))
+    assert "33 111" in done.out
+    assert "44 111" in done.out
+    assert done.code == 0
+
+
+def test_several_ports_are_forwarded_by_one_call(rig, user):
+    """REL-94, X-26: each leads to its own."""
+    doors = {8081: "main", 8082: "second"}
+    listens = {port: f"while :; do echo door {port} | nc -l -p {port}; done" for port in doors}
+    made = objects.pod("doors", listens[8081])
+    made["spec"]["containers"].append(objects.container(listens[8082], "second"))
+    rig.place(rig.tenant, made)
+    rig.wait(rig.tenant, "doors")
+    ports: dict[int, int] = {}
+    with user.running("port-forward", "pod/doors", *(f":{port}" for port in doors)) as forwarding:
+        while len(ports) < len(doors):
+            near, _, far = forwarding.stdout.readline().partition(" -> ")
+            assert far, forwarding.stderr.read()
+            if "127.0.0.1:" in near:
+                ports[int(far)] = int(near.rpartition(":")[2])
+        for far, near in ports.items():
+            said = until(lambda near=near: read_from(near), f"the answer of {doors[far]}")
+            assert said == f"door {far}\n".encode()
+
+
 def test_ports_are_forwarded(user, pods, leg):
     """REL-94, X-26: a connection to the forwarded port reaches the container."""
     with forwarded(user, "listener", 8080) as port:
