@@ -31,7 +31,7 @@ class Deadlines:
     linger_seconds: float = 300.0
     """No byte moves after one direction has ended."""
     total_seconds: float = 48 * 3600.0
-    silence_seconds: float = 60.0
+    silence_seconds: float = 45.0
     """A machine acknowledges nothing of what it was sent: it, or the way to it, is gone."""
     check_seconds: float = 15.0
     """How often the above are looked at."""
