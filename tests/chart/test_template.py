@@ -300,7 +300,7 @@ def test_vc_manager_is_told_how_agents_of_targets_run(usual, full):
         image=told["usual"].image,
         instance=RELEASE,
         priority_class_name="system-cluster-critical",
-        resources={"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        resources={"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
     )
     assert (told["full"].replicas, told["full"].log_level) == (2, "DEBUG")
     assert told["full"].image_pull_secrets == ({"name": "pull"},)
