@@ -15,7 +15,7 @@ from syncer.home import Home
 from syncer.keys import ADDRESS, NODE, VOLUME
 from syncer.session import Session
 from syncer.special import claims, volumes
-from syncer.special.addresses import is_in_slice
+from syncer.special.addresses import parsed
 from syncer.special.target_nodes import name_of
 from syncer.wiring import SuperWiring, suspect
 from tenancy import marks, ownership
@@ -93,10 +93,11 @@ class HomeWiring(SuperWiring):
 
     def _address_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old
-        if entry is None:
+        address = parsed(entry.name) if entry is not None else None
+        if entry is None or address is None:
             return
         for session in self.sessions.values():
-            if is_in_slice(entry.name, session.view):
+            if address in session.view.slice:
                 session.add(session.key(ADDRESS, "", entry.name), low=not live)
 
     def _class_changed(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:

@@ -57,7 +57,7 @@ class Patrol:
     async def look(self, session: Session) -> int:
         """Queue every key of a session that differs; returns how many did."""
         found = 0
-        for number, key in enumerate(list(session.all_keys())):
+        for number, key in enumerate(session.all_keys()):
             if not session.is_ready:
                 break
             if _may_differ(key, session):

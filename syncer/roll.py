@@ -14,7 +14,7 @@ from syncer.kinds import BY_NAME
 from syncer.mirrors import MIRRORS
 from syncer.pod_index import PodIndex
 from syncer.special import claims, target_nodes, volumes
-from syncer.special.addresses import is_in_slice
+from syncer.special.addresses import in_slice
 from syncer.supercluster import BY_TENANT, SuperCluster
 from syncer.view import TenantView
 from tenancy import marks
@@ -40,7 +40,7 @@ class Roll:
         self._home = home
 
     def keys(self) -> Iterator[Key]:
-        """Yield every key that may have work."""
+        """Yield every key that may have work, many of them twice."""
         view, below = self._view, self._below
         is_home = below is self._home
         for kind in below.stores:
@@ -69,9 +69,8 @@ class Roll:
         for name in {*self._pods.nodes(), *shown, *exposed}:
             yield self._key(NODE, "", name)
         for store in (view.stores["IPAddress"], below.addresses):
-            for entry in store.list():
-                if is_in_slice(entry.name, view):
-                    yield self._key(ADDRESS, "", entry.name)
+            for entry in in_slice(store, view.slice):
+                yield self._key(ADDRESS, "", entry.name)
         for mirror in MIRRORS:
             yield from self.of_mirror(mirror.resource.kind)
         for name in self._volume_names():

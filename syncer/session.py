@@ -6,7 +6,7 @@ what flows use of that stands here as well. Hazard: nothing is worked on before 
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -227,9 +227,10 @@ class Session:
 
     # Everything.
 
-    def all_keys(self) -> Iterable[Key]:
-        """Yield every key that may have work."""
-        return chain(self._roll.keys(), self.reminders.out_of_sight(), self.unseated())
+    def all_keys(self) -> Collection[Key]:
+        """Return every key that may have work, each once: most are known on both sides."""
+        keys = chain(self._roll.keys(), self.reminders.out_of_sight(), self.unseated())
+        return dict.fromkeys(keys)
 
     def unseated(self) -> Iterable[Key]:
         """Yield the keys of the pods that are to be placed."""

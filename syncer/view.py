@@ -5,7 +5,7 @@ the caches are complete would call things absent that are merely not there yet, 
 view out only once they are ready.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from syncer.ranges import Ranges
 from syncer.references import Ref, References
 from syncer.special import outlines, pod_env
 from syncer.special.pod_dns import Resolver
-from syncer.special.pod_env import MASTER
+from syncer.special.pod_env import MASTER, Variables
 from tenancy import marks, names
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, TenantPolicySpec
@@ -41,6 +41,25 @@ class Away(NamedTuple):
     """Addresses of what resolves names there; none: the nodes' own, where the policy lets them."""
 
 
+class Linked:
+    """The variables of the namespace whose pods were made last, as a burst makes them in a row."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._asked: tuple[str, bool] = ("", False)
+        self._services: list[Entry] = []
+        self._variables: Variables = {}
+
+    def of(self, namespace: str, services: list[Entry], *, links: bool) -> Variables:
+        """Return what these Services put into the pods of a namespace."""
+        # Entries are never changed: the same ones say the same.
+        if (namespace, links) != self._asked or services != self._services:
+            decoded = [entry.decode() for entry in services]
+            self._variables = pod_env.service_variables(decoded, namespace, links=links)
+            self._asked, self._services = (namespace, links), services
+        return self._variables
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantView:
     """One tenant as builders see it."""
@@ -52,6 +71,7 @@ class TenantView:
     stores: Mapping[str, Store]
     """The tenant's caches by kind."""
     references: References = field(default_factory=References)
+    linked: Linked = field(default_factory=Linked)
     policy: TenantPolicySpec = BASELINE
     below: Mapping[str, Store] = field(default_factory=dict)
     """Caches of the super cluster that builders read: classes, claims, nodes, pods and volumes."""
@@ -114,18 +134,21 @@ class TenantView:
             allows_node_dns=self.spec.dns != "managed" or self.policy.network.node_dns == "Allow",
         )
 
-    def services(self, namespace: str) -> Iterable[Mapping[str, Any]]:
-        """Return the Services whose variables a pod of a namespace may get."""
+    def service_variables(self, namespace: str, *, links: bool) -> Variables:
+        """Return what the Services of a namespace put into its pods; not to be changed.
+
+        With `links` false that is the tenant's API alone.
+        """
+        store = self.stores["Service"]
+        master = store.get(*MASTER)
+        own = [] if master is None else [master]
         if self.away is not None:
-            master = self.stores["Service"].get(*MASTER)
-            return (
-                [] if master is None else pod_env.reached_at(master.decode(), self.away().endpoint)
-            )
-        found = [entry.decode() for entry in self.stores["Service"].list(namespace)]
-        master = self.stores["Service"].get(*MASTER)
-        if namespace != MASTER[0] and master is not None:
-            found.append(master.decode())
-        return found
+            reached = self.away().endpoint
+            services = [each for it in own for each in pod_env.reached_at(it.decode(), reached)]
+            return pod_env.service_variables(services, namespace, links=False)
+        if links:
+            own += store.list(namespace)
+        return self.linked.of(namespace, own, links=links)
 
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
         """Return the labels of each tenant namespace."""

@@ -5,20 +5,35 @@ Hazard: an object without our label is the allocator's own and is never touched.
 """
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kubeio import Object
-from syncer.view import TenantView
+from kubeio.store import Entry, Store
+from syncer.view import Slice, TenantView
 from tenancy import marks
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-def is_in_slice(address: str, view: TenantView) -> bool:
-    """Tell whether an address belongs to the tenant's slice."""
+
+def parsed(address: str) -> Address | None:
+    """Return the address that an IPAddress is named for; None when that is none."""
     try:
-        return ipaddress.ip_address(address) in view.slice
+        return ipaddress.ip_address(address)
     except ValueError:
-        return False
+        return None
+
+
+def in_slice(store: Store, part: Slice) -> Iterator[Entry]:
+    """Yield the IPAddresses of a slice: by its addresses when those are fewer than all that are."""
+    if part.num_addresses < len(store):
+        found = (store.get("", str(address)) for address in part)
+        yield from (entry for entry in found if entry is not None)
+        return
+    for entry in store.list():
+        address = parsed(entry.name)
+        if address is not None and address in part:
+            yield entry
 
 
 def is_taken_by_others(super_address: Mapping[str, Any], view: TenantView) -> bool:

@@ -8,7 +8,6 @@ the tenant. Hazard: a Service never goes down with another IP than the tenant's 
 client of it would lie.
 """
 
-import ipaddress
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -19,8 +18,9 @@ from syncer import translate
 from syncer.leaves import ALLOW, FREE, Drop, Each, Fields, Refuse, Verdict, Walk, Written
 from syncer.rejections import Problem, RefusedError, RejectedError
 from syncer.special import external_names, label_selectors
+from syncer.special.addresses import parsed
 from syncer.special.shapes import mapping, mappings
-from syncer.view import TenantView
+from syncer.view import Slice, TenantView
 from tenancy import marks
 
 PORT_REPLACED = "NodePortReplaced"
@@ -139,18 +139,16 @@ def _refuse_addresses(spec: Mapping[str, Any], view: TenantView) -> None:
         text = "is empty; make the Service anew, so that it gets an address"
         raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
     for each in (address, *others):
-        if each and each != "None" and not _is_in_slice(each, view):
+        if each and each != "None" and not _is_in_slice(each, view.slice):
             text = (
                 f"{each} is outside {view.slice}, the range of this cluster; make the Service anew"
             )
             raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
 
 
-def _is_in_slice(address: str, view: TenantView) -> bool:
-    try:
-        return ipaddress.ip_address(address) in view.slice
-    except ValueError:
-        return False
+def _is_in_slice(address: str, part: Slice) -> bool:
+    found = parsed(address)
+    return found is not None and found in part
 
 
 def patch(live: Mapping[str, Any], twin: Object) -> Object | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
+import orjson
 import pytest
 
 from kubeio import errors
@@ -267,7 +268,13 @@ def test_addresses_of_others_are_reserved():
     assert addresses.is_taken_by_others(held_in("other-tenant-web"), look)
     assert not addresses.is_taken_by_others(held_in(f"{TENANT.root}-web"), look)
     assert not addresses.is_taken_by_others(held_in(TENANT.root), look)
-    assert addresses.is_in_slice("10.96.8.77", look)
-    assert not addresses.is_in_slice("10.96.12.1", look)
-    assert not addresses.is_in_slice("fd00::1", look)
-    assert not addresses.is_in_slice("nonsense", look)
+
+
+@pytest.mark.parametrize("crowd", [0, 2000])
+def test_the_addresses_of_a_slice_are_found_among_few_and_among_many(crowd):
+    """Whichever are fewer are gone through: the slice has 1,024, of which the store has two."""
+    store, names = Store(), ["10.96.8.77", "10.96.11.255", "10.96.12.1", "fd00::1", "nonsense"]
+    names += [f"10.97.{number // 256}.{number % 256}" for number in range(crowd)]
+    for name in names:
+        store.put(parse(orjson.dumps({"metadata": {"name": name, "uid": name}})), live=True)
+    assert [entry.name for entry in addresses.in_slice(store, view().slice)] == names[:2]
