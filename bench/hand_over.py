@@ -40,7 +40,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Measure, print, write; 1 when something was lost or made twice, or nobody followed."""
     asked = arguments()
-    about = {"noise": rig.noise(), **shipped.machine()}
+    about = {"noise": rig.noise(), **shipped.machine(), "python": shipped.here()}
     measure = _managers if asked.component == "manager" else _syncers
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         runs = measure(Path(name), asked)

@@ -5,7 +5,9 @@ It is of the images' Debian root and has their libraries, as long as that root h
 speed, which takes a tenth less for the same work than the one of a development environment.
 """
 
+import contextlib
 import os
+import platform
 import subprocess
 import sys
 import sysconfig
@@ -14,6 +16,7 @@ from functools import cache
 
 from bench.rig import ROOT
 from tests.testbed import debian, product
+from tests.testbed.errors import TestbedError
 from tests.testbed.progress import Progress
 
 _NOT_RESULTS = ":(exclude)bench/results"
@@ -21,26 +24,31 @@ _NOT_RESULTS = ":(exclude)bench/results"
 
 def make() -> None:
     """Make the images' root if it is missing. Raises TestbedError."""
-    debian.root(Progress())
+    progress = Progress()
+    product.site(debian.root(progress), progress)
 
 
 @cache
 def python() -> tuple[str, ...]:
     """Return the words that start it with our code, or this environment's if it is missing."""
     base = debian.known_root()
-    if base is None:
-        site, words = sysconfig.get_paths()["purelib"], [sys.executable]
-    else:
-        site, words = str(product.site(base, Progress())), debian.python(base)
+    site, words = sysconfig.get_paths()["purelib"], [sys.executable]
+    if base is not None:
+        with contextlib.suppress(TestbedError, OSError):
+            site, words = str(product.site(base, Progress())), debian.python(base)
     return ("env", f"PYTHONPATH={os.pathsep.join([str(ROOT), site])}", *words)
+
+
+def here() -> str:
+    """Return what a report says of what runs with this environment's interpreter."""
+    return f"this environment's Python {platform.python_version()}"
 
 
 def machine() -> dict[str, int | str]:
     """Return what a report says of machine and interpreter, and of what is measured, and when."""
-    whose = "this environment's" if python()[-1] == sys.executable else "the images'"
     return {
         "cores": os.cpu_count() or 0,
-        "python": f"{whose} Python {_version()}",
+        "python": here() if python()[-1] == sys.executable else f"the images' Python {_version()}",
         "commit": commit(),
         "began": datetime.now(UTC).isoformat(timespec="minutes"),
     }

@@ -13,8 +13,8 @@ from vnagent.refusals import Reason, RefusedError
 STREAMS_PER_TENANT = 256
 STREAMS = 1024
 FEW_STREAMS = 16
-"""Of a tenant, for which a quarter of all places are kept: others who have theirs full do not shut
-it out."""
+"""A tenant that has fewer gets one of the last quarter of all places, which others do not: those
+who have all that they may would shut it out. With fewer places in all, a quarter of them is few."""
 RUNS_PER_TENANT = 2
 RUNS = 4
 """Of `run`, whose whole output a node keeps in its kubelet and its runtime until the end."""
@@ -43,6 +43,8 @@ class Streams:
         self._per_tenant = per_tenant
         self._total = total
         self._what = what
+        self._few = max(1, min(FEW_STREAMS, total // 4))
+        self._kept = total // 4 if total >= FEW_STREAMS else 0
         self._open: Counter[str] = Counter()
         self._is_draining = False
 
@@ -67,13 +69,18 @@ class Streams:
                 f"this cluster has {self._per_tenant} {self._what} open on the node, which is"
                 " the limit; end some and try again",
             )
-        kept = self._total // 4 if self._open[vc_uid] >= FEW_STREAMS else 0
-        if self.count >= self._total - kept:
+        if self._open[vc_uid] >= self._few and self.count >= self._total - self._kept:
+            raise RefusedError(
+                429,
+                Reason.TENANT_FULL,
+                f"this cluster has {self._open[vc_uid]} {self._what} open on the node, whose last"
+                " places are for those that have few; end some and try again",
+            )
+        if self.count >= self._total:
             raise RefusedError(
                 429,
                 Reason.AGENT_FULL,
-                f"the node has {self.count} {self._what} open, and no place for more of this"
-                " cluster's; try again",
+                f"the node has {self._total} {self._what} open, which is the limit; try again",
             )
         with counted(self._open, vc_uid):
             yield

@@ -31,8 +31,9 @@ class Deadlines:
     linger_seconds: float = 300.0
     """No byte moves after one direction has ended."""
     total_seconds: float = 48 * 3600.0
-    silence_seconds: float = 45.0
-    """A machine acknowledges nothing of what it was sent: it, or the way to it, is gone."""
+    silence_seconds: float = 30.0
+    """A machine acknowledges nothing of what it was sent: it, or the way to it, is gone, if that is
+    so at two looks. A machine that was suspended has heard nothing either when it wakes."""
     check_seconds: float = 15.0
     """How often the above are looked at."""
 
@@ -155,6 +156,7 @@ class Pump:
             self._up = _Watch(self, caller, kubelet, Event.CALLER_LEFT)
         self._down = _Down(self, kubelet, caller, Event.KUBELET_BROKE)
         self._end: End | None = None
+        self._silent_since: dict[Channel, float] = {}
         self._stirred = asyncio.Event()
 
     @property
@@ -190,9 +192,9 @@ class Pump:
                     self.stop(Event.GREW_OLD)
                 elif now - moved_at >= self._patience():
                     self.stop(Event.WENT_IDLE)
-                elif self._caller.is_forsaken(self._deadlines.silence_seconds):
+                elif self._is_gone(self._caller, now):
                     self.stop(Event.CALLER_LEFT)
-                elif self._kubelet.is_forsaken(self._deadlines.silence_seconds):
+                elif not self._down.has_ended and self._is_gone(self._kubelet, now):
                     self.stop(Event.KUBELET_BROKE)
         finally:
             self.stop(Event.WAS_CUT)
@@ -207,7 +209,16 @@ class Pump:
         """Take in what ends a stream, if it does; the first reason stays."""
         if self._end is None:
             self._end = end_of(self._stage(), event)
+        if self._end is not None:  # else who looks would have itself look again, without a pause
             self._stirred.set()
+
+    def _is_gone(self, channel: Channel, now: float) -> bool:
+        """Tell whether a channel's peer has been silent for long, at this look and an earlier."""
+        if not channel.is_forsaken(self._deadlines.silence_seconds):
+            self._silent_since.pop(channel, None)
+            return False
+        since = self._silent_since.setdefault(channel, now)
+        return now - since >= self._deadlines.check_seconds
 
     async def _has_stopped(self) -> bool:
         """Wait a while or until something is stirred; tell whether the stream is over."""

@@ -114,9 +114,9 @@ class Reads:
         if answer is None:
             raise not_offered(route)
         await self._gate.owned(caller)
-        if not self._upstream.listed:  # the gate's list is the kubelet's, of a moment ago
-            await self._gate.renew()
         async with self._filtering:
+            if not self._upstream.listed:  # the gate's is the kubelet's still, or is being renewed
+                await self._gate.renew()
             document = self._upstream.listed
             try:
                 body = await beside(len(document), answer, document, caller.vc_uid)

@@ -26,6 +26,7 @@ class Reason(StrEnum):
     AGENT_FULL = "agent_full"
     READS_FULL = "reads_full"
     DRAINING = "draining"
+    SILENT = "silent"
     SLOW = "slow"
     KUBELET_DOWN = "kubelet_down"
     KUBELET_UNTRUSTED = "kubelet_untrusted"

@@ -183,8 +183,12 @@ class Requests:
                 async with asyncio.timeout(seconds):
                     return await _unless_gone(channel, opening)
         except TimeoutError as error:
-            sentence = f"the node's kubelet did not answer within {seconds:.0f} seconds"
-            raise RefusedError(504, Reason.KUBELET_DOWN, sentence) from error
+            if not upgrade:  # nothing is wrong with the node: the tenant's own program is silent
+                sentence = f"the container has said nothing within {seconds:.0f} seconds"
+                raise RefusedError(408, Reason.SILENT, sentence) from error
+            raise RefusedError(
+                504, Reason.KUBELET_DOWN, "the node's kubelet did not answer in time"
+            ) from error
 
     def _head_seconds(self, route: Route) -> float:
         """Return how long a kubelet may take to begin its answer.

@@ -17,6 +17,7 @@ import re
 import shutil
 import sys
 import tarfile
+import time
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from tests.testbed.oci import Blob, Entry, Image
 from tests.testbed.progress import Progress
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+_SITE_SECONDS = 7 * 24 * 3600.0
+"""After its last use a folder of libraries is removed."""
 _SHARED = ("tenancy", "kubeio", "telemetry")
 
 
@@ -95,7 +98,9 @@ def site(base: Path, progress: Progress) -> Path:
                 for blob in blobs:
                     _unpack(blob, scratch)
                 _write_metadata(scratch)
-            for old in set(folder.iterdir()) - {entry}:
+        entry.touch()
+        for old in set(folder.iterdir()) - {entry}:  # another checkout's may be in use
+            if time.time() - old.stat().st_mtime > _SITE_SECONDS:
                 cache.remove(old)
     return entry
 

@@ -40,14 +40,29 @@ def test_tenants_that_are_full_leave_some_for_those_that_have_few():
     with contextlib.ExitStack() as places:
         for number in range(96):
             places.enter_context(streams.one(f"greedy-{number % 4}"))
-        assert reason(streams, "greedy-0") is Reason.AGENT_FULL
+        assert reason(streams, "greedy-0") is Reason.TENANT_FULL
         for _ in range(FEW_STREAMS):
             places.enter_context(streams.one("modest"))
-        assert reason(streams, "modest") is Reason.AGENT_FULL
+        assert reason(streams, "modest") is Reason.TENANT_FULL
         for _ in range(128 - 96 - FEW_STREAMS):
             places.enter_context(streams.one("another"))
         assert reason(streams, "last") is Reason.AGENT_FULL
     assert streams.count == 0
+
+
+def test_of_few_places_some_are_kept_as_well():
+    """The fewest that the chart takes; of runs, which are fewer still, none are."""
+    streams = Streams(per_tenant=16, total=16)
+    with contextlib.ExitStack() as places:
+        for _ in range(12):
+            places.enter_context(streams.one("greedy"))
+        assert reason(streams, "greedy") is Reason.TENANT_FULL
+        for _ in range(4):
+            places.enter_context(streams.one("modest"))
+        assert reason(streams, "last") is Reason.AGENT_FULL
+    runs = Streams(per_tenant=2, total=4)
+    with runs.one("a"), runs.one("a"), runs.one("b"), runs.one("b"):
+        assert runs.count == 4
 
 
 def test_places_come_back_whatever_happens():
