@@ -146,7 +146,11 @@ ORDERS = [
         End.CALLER_GONE,
         "dropped",
     ),
-    (["kubelet ends", "the node vanishes", "caller ends"], End.COMPLETE, "goodbye"),
+    (
+        ["kubelet ends", "the node vanishes", "some time passes", "caller ends"],
+        End.COMPLETE,
+        "goodbye",
+    ),
     # The last bytes are still on their way.
     (["caller reads slowly", "kubelet ends", "caller breaks"], End.CALLER_GONE, "dropped"),
     (["caller reads slowly", "kubelet ends", "the agent ends"], End.DRAINED, "cut"),
