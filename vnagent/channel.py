@@ -94,6 +94,7 @@ class Channel(asyncio.BufferedProtocol):
         self._is_finished = False  # we closed ours
         self._error: ChannelLostError | None = None
         self._inbox = bytearray()
+        self._tail = 0  # of what is in it, the last record, if that is short
         self._intake: Intake | None = None
         self._is_writable = True
         self._room = FIRST_BYTES
@@ -281,8 +282,10 @@ class Channel(asyncio.BufferedProtocol):
         """Give what has arrived and will arrive to a sink, at once and until the end."""
         self._sink = sink
         sink.writable(self._is_writable)
-        if chunk := self._take(len(self._inbox)):
-            sink.data(chunk)
+        tail = min(self._tail, len(self._inbox))
+        chunks = [self._take(len(self._inbox) - tail), self._take(tail)]
+        if any(chunks):
+            sink.data(*filter(None, chunks))
         if self._error is not None:
             sink.lost(self._error)
         elif self._has_ended:
@@ -339,6 +342,7 @@ class Channel(asyncio.BufferedProtocol):
             return
         for chunk in chunks:
             self._inbox += chunk
+        self._tail = len(chunks[-1]) if len(chunks[-1]) <= END_BYTES else 0
         if len(self._inbox) >= INBOX_BYTES:
             self.set_reading(False)
         self._changed.set()

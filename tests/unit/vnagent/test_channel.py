@@ -256,6 +256,18 @@ async def test_a_short_last_record_stays_one(authority):
     assert len(sink.pieces) <= 3  # not record by record, which costs twice as much
 
 
+@pytest.mark.parametrize("rest", [b"said", b"a" * 20_000])
+async def test_so_it_does_when_all_has_come_before_anybody_asks(authority, rest):
+    """A short log is whole before its head is read, on a busy node above all."""
+    end = b"0\r\n\r\n"
+    async with dialled(authority, send_then_wait(b"head\n" + rest, end)) as found:
+        await eventually(lambda: len(found._inbox) == len(b"head\n" + rest + end))
+        assert await found.read_until(b"\n", 1000) == b"head\n"
+        sink = Gathered()
+        found.pour_into(sink)
+    assert sink.pieces == [rest, end]
+
+
 async def test_what_follows_a_goodbye_is_nowhere(authority):
     """TLS reads nothing after it, so no bound would ever be reached."""
     sent = threading.Event()
