@@ -31,8 +31,10 @@ PER_BYTE = 32
 """Of what is read, for each byte of plain text: one typed by itself takes 23."""
 PLAIN_BYTES = READ_BYTES + 32 * 1024
 """Of one read, and of a record that had come in part before it."""
-END_BYTES = 64
-"""More than a record has that ends an answer in chunks."""
+END = b"0\r\n\r\n"
+"""Ends an answer in chunks. It is sent in a record of its own: an API server that relays a log over
+a WebSocket drops what it reads together with the end. A kubelet keeps them apart, the super API
+server does not, and what has come at once is together, too."""
 HIGH_WATER_BYTES = 32 * 1024
 """Of what waits for a peer in our memory, after which its writer is held back. The kernel's buffers
 are many times as large, so nobody who reads waits for us; one more read may come on top."""
@@ -94,7 +96,6 @@ class Channel(asyncio.BufferedProtocol):
         self._is_finished = False  # we closed ours
         self._error: ChannelLostError | None = None
         self._inbox = bytearray()
-        self._tail = 0  # of what is in it, the last record, if that is short
         self._intake: Intake | None = None
         self._is_writable = True
         self._room = FIRST_BYTES
@@ -282,7 +283,7 @@ class Channel(asyncio.BufferedProtocol):
         """Give what has arrived and will arrive to a sink, at once and until the end."""
         self._sink = sink
         sink.writable(self._is_writable)
-        tail = min(self._tail, len(self._inbox))
+        tail = len(END) if self._inbox.endswith(END) else 0
         chunks = [self._take(len(self._inbox) - tail), self._take(tail)]
         if any(chunks):
             sink.data(*filter(None, chunks))
@@ -321,11 +322,12 @@ class Channel(asyncio.BufferedProtocol):
         while (received := self._engine.decrypt(plain)).size == len(plain):
             passed += received.size
             self._pass_on(plain)
-        # A short last record stays one by itself: an API server that relays a log over a WebSocket
-        # drops what it reads together with the end, which is the kubelet's last record.
-        cut = received.size - received.last if received.last <= END_BYTES else received.size
-        if received.size:
-            self._pass_on(*filter(None, (plain[:cut], plain[cut : received.size])))
+        size = received.size
+        if size:
+            cut = max(0, size - len(END))
+            is_end = plain[cut:size] == END
+            parts = (plain[:cut], plain[cut:size]) if is_end else (plain[:size],)
+            self._pass_on(*filter(None, parts))
         if received.has_ended:
             self._end()
         if received.trouble:
@@ -334,7 +336,7 @@ class Channel(asyncio.BufferedProtocol):
         # Whoever asks for those without reading them has no other bound.
         if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
             self._fail(ChannelLostError("the peer does not read what it has asked for"))
-        return passed + received.size
+        return passed + size
 
     def _pass_on(self, *chunks: memoryview) -> None:
         if self._sink is not None:
@@ -342,7 +344,6 @@ class Channel(asyncio.BufferedProtocol):
             return
         for chunk in chunks:
             self._inbox += chunk
-        self._tail = len(chunks[-1]) if len(chunks[-1]) <= END_BYTES else 0
         if len(self._inbox) >= INBOX_BYTES:
             self.set_reading(False)
         self._changed.set()

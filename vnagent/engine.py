@@ -31,8 +31,6 @@ class Received:
 
     size: int
     """Bytes of plain text."""
-    last: int
-    """Of these, bytes of the last record."""
     has_ended: bool
     """The peer has said goodbye: nothing more will come."""
     trouble: str
@@ -90,7 +88,7 @@ class Engine:
 
     def decrypt(self, room: memoryview) -> Received:
         """Put plain text that is there into `room`; there may be more when it is full."""
-        received = Received(0, 0, False, "")
+        received = Received(0, False, "")
         # Into a buffer it returns a count, which its types do not say.
         read, pending = cast("Callable[[int, memoryview], int]", self._tls.read), self._incoming
         filled, size = 0, len(room)
@@ -110,7 +108,6 @@ class Engine:
             if not got:
                 received.has_ended = True
                 break
-            received.last = got
             filled += got
         received.size = filled
         return received

@@ -233,12 +233,15 @@ class Gathered:
         pass
 
 
-async def test_a_short_last_record_stays_one(authority):
-    """What ends an answer is not joined to the data before it, though all came at once."""
+@pytest.mark.parametrize("joined", [False, True], ids=["as a kubelet", "as an API server"])
+async def test_the_end_of_an_answer_is_a_record_of_its_own(authority, joined):
+    """It is not joined to the data before it, though all came at once, or in one record."""
+    tail = b"b" * 100
+    parts = [tail + b"0\r\n\r\n"] if joined else [tail, b"0\r\n\r\n"]
     is_all_sent = threading.Event()
 
     def behave(peer: ssl.SSLSocket) -> None:
-        for part in (b"head", b"a" * 20_000, b"b" * 100, b"0\r\n\r\n"):
+        for part in (b"head", b"a" * 20_000, *parts):
             peer.sendall(part)
         wires.half_close(peer)
         is_all_sent.set()
@@ -316,7 +319,7 @@ class Records:
     def decrypt(self, room: memoryview) -> Received:
         size, self._is_fed = self._plain * self._is_fed, False
         room[:size] = b"x" * size
-        return Received(size, min(size, 1000), False, "")
+        return Received(size, False, "")
 
     def encrypt(self, plain: bytes) -> None:
         self._made.append(plain)
