@@ -1,6 +1,7 @@
 """Logs, exec, attach, port-forward and cp by way of the agent: what goes in comes out."""
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from tests.support.forwards import forwarded, read_from
 
 pytestmark = pytest.mark.node
 
+_numbers = itertools.count()
 TICKER = "trap 'exit 0' TERM; i=0; while :; do i=$((i + 1)); echo tick $i; sleep 0.1; done"
 
 
@@ -218,11 +220,12 @@ def test_attach_has_a_terminal(rig, user):
     """V-05, X-26: the main process's terminal has the size of whoever is attached, and each later
     one."""
     looks = "for rows in 33 44; do until stty size | grep -w $rows; do sleep 0.1; done; done"
-    made = objects.pod("screen", f"{looks}; sleep 1", restartPolicy="Never")
+    name = f"screen-{next(_numbers)}"
+    made = objects.pod(name, f"{looks}; sleep 1", restartPolicy="Never")
     made["spec"]["containers"][0] |= {"stdin": True, "tty": True}
     rig.place(rig.tenant, made)
-    rig.wait(rig.tenant, "screen")
-    done = user.terminal(calls.resizing("timeout --foreground 30 kubectl attach -it screen"))
+    rig.wait(rig.tenant, name)
+    done = user.terminal(calls.resizing(f"timeout --foreground 30 kubectl attach -it {name}"))
     assert "33 111" in done.out
     assert "44 111" in done.out
     assert done.code == 0
