@@ -13,7 +13,7 @@ import fcntl
 import ssl
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol, cast
 
@@ -102,6 +102,7 @@ class Channel(asyncio.BufferedProtocol):
         self._barren = 0
         self._sink: Sink | None = None
         self._linger: asyncio.TimerHandle | None = None
+        self._at_end: Callable[[], None] | None = None
         self._changed = asyncio.Event()
 
     # What the transport calls.
@@ -168,9 +169,14 @@ class Channel(asyncio.BufferedProtocol):
         return self._error is not None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the peer has closed its direction, or is lost."""
+        return self.is_lost or self._has_ended
+
+    @property
     def is_quiet(self) -> bool:
         """Whether the connection stands and nothing has arrived on it."""
-        return not (self.is_lost or self._has_ended or self._inbox)
+        return not (self.has_ended or self._inbox)
 
     @property
     def source(self) -> str:
@@ -234,10 +240,16 @@ class Channel(asyncio.BufferedProtocol):
         await self._more_than(0)
         return self._take(len(self._inbox))
 
-    async def ended(self) -> None:
-        """Wait until the peer closes its direction, or the connection is lost."""
-        with contextlib.suppress(ChannelLostError):
-            await self._until(lambda: self._has_ended)
+    @contextlib.contextmanager
+    def told_of_end(self, tell: Callable[[], None]) -> Iterator[None]:
+        """Tell somebody when the peer closes its direction or is lost; at once if it has been."""
+        self._at_end = tell
+        if self.has_ended:
+            tell()
+        try:
+            yield
+        finally:
+            self._at_end = None
 
     async def drained(self) -> None:
         """Wait until writing does not pile up; raises ChannelLostError."""
@@ -352,7 +364,7 @@ class Channel(asyncio.BufferedProtocol):
         if self._has_ended:
             return
         self._has_ended = True
-        self._changed.set()
+        self._wake()
         if self._sink is not None:
             self._sink.ended()
 
@@ -396,9 +408,14 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_lost:
             return
         self._error = error
-        self._changed.set()
+        self._wake()
         if self._sink is not None:
             self._sink.lost(error)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        if self._at_end is not None:
+            self._at_end()
 
     async def _more_than(self, size: int) -> None:
         await self._until(lambda: len(self._inbox) > size or self._has_ended)

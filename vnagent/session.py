@@ -7,9 +7,9 @@ have passed, and a connection carries one request only, so that nothing can hide
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -180,8 +180,7 @@ class Requests:
         timed = metrics.FIRST_BYTE_SECONDS.time() if upgrade else contextlib.nullcontext()
         try:
             with timed:
-                async with asyncio.timeout(seconds):
-                    return await _unless_gone(channel, opening)
+                return await _unless_gone(channel, seconds, opening)
         except TimeoutError as error:
             if not upgrade:  # nothing is wrong with the node: the tenant's own program is silent
                 sentence = f"the container has said nothing within {seconds:.0f} seconds"
@@ -266,28 +265,24 @@ def _check_upgrade(route: Route, upgrade: bytes) -> bytes:
     return upgrade
 
 
-async def _unless_gone(channel: Channel, opening: Coroutine[Any, Any, Opened]) -> Opened:
-    """Wait for the kubelet as long as the caller does: a silent log may have no head for hours."""
-    opened = asyncio.ensure_future(opening)
-    gone = asyncio.ensure_future(channel.ended())
+async def _unless_gone(channel: Channel, seconds: float, opening: Awaitable[Opened]) -> Opened:
+    """Wait for the kubelet as long as the caller does: a silent log may have no head for hours.
+
+    Raises TimeoutError after so many seconds.
+    """
     try:
-        await asyncio.wait({opened, gone}, return_when=asyncio.FIRST_COMPLETED)
-    except asyncio.CancelledError:
-        opened.add_done_callback(_drop)
+        async with asyncio.timeout(seconds) as life:
+
+            def end() -> None:
+                if not life.expired():  # a life that is ending cannot be ended again
+                    life.reschedule(0)
+
+            with channel.told_of_end(end):
+                return await opening
+    except TimeoutError as error:
+        if channel.has_ended:
+            raise CallerGoneError from error
         raise
-    finally:
-        for waiting in (opened, gone):
-            waiting.cancel()  # does nothing to one that is done
-        await asyncio.gather(opened, gone, return_exceptions=True)
-    if opened.cancelled():
-        raise CallerGoneError
-    return opened.result()
-
-
-def _drop(opened: asyncio.Future[Opened]) -> None:
-    """Close what was opened for nobody."""
-    if not opened.cancelled() and opened.exception() is None:
-        opened.result().channel.abort()
 
 
 async def _hand_over(channel: Channel, head: bytes, body: bytes) -> End:

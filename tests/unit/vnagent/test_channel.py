@@ -89,7 +89,7 @@ async def test_an_end_in_mid_head_is_no_head(authority):
     async with dialled(authority, hang_up) as found:
         with pytest.raises(ChannelLostError, match="in mid-message"):
             await found.read_until(b"\r\n\r\n", 1000)
-        await found.ended()
+        assert found.has_ended
         assert not found.is_lost  # our direction is still open
 
 
@@ -156,12 +156,16 @@ async def test_a_peer_that_vanishes_ends_all_waiting(authority):
 
     async with dialled(authority, vanish) as found:
         waiting = [asyncio.ensure_future(found.read()) for _ in range(3)]
-        gone = asyncio.ensure_future(found.ended())
-        await asyncio.sleep(0)
-        found.write(b"x")
-        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        gone = []
+        with found.told_of_end(lambda: gone.append("then")):
+            await asyncio.sleep(0)
+            assert gone == []
+            found.write(b"x")
+            answers = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(answer, ChannelLostError) for answer in answers)
-        await gone
+        assert gone == ["then"]
+        with found.told_of_end(lambda: gone.append("before")):
+            assert gone == ["then", "before"]
 
 
 def is_asked_after(channel: Channel) -> bool:
