@@ -32,9 +32,9 @@ PER_BYTE = 32
 PLAIN_BYTES = READ_BYTES + 32 * 1024
 """Of one read, and of a record that had come in part before it."""
 END = b"0\r\n\r\n"
-"""Ends an answer in chunks. It is sent in a record of its own: an API server that relays a log over
-a WebSocket drops what it reads together with the end. A kubelet keeps them apart, the super API
-server does not, and what has come at once is together, too."""
+"""Ends an answer in chunks. It is sent in a record of its own, and so is what may be its begin: an
+API server that relays a log over a WebSocket drops what it reads together with the end. A kubelet
+keeps them apart, the super API server does not, and what has come at once is together, too."""
 HIGH_WATER_BYTES = 32 * 1024
 """Of what waits for a peer in our memory, after which its writer is held back. The kernel's buffers
 are many times as large, so nobody who reads waits for us; one more read may come on top."""
@@ -112,11 +112,13 @@ class Channel(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         self._intake = Intake(self._transport)
-        keep_alive(self._transport)
         if self._accepted is not None:
             self._accepted(self)
-        else:
-            self._shake_hands()
+            return
+        endpoint = self._transport.get_extra_info("socket")
+        if endpoint is not None:
+            keep_alive(endpoint)
+        self._shake_hands()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Lend the loop's buffer for one read."""
@@ -242,10 +244,15 @@ class Channel(asyncio.BufferedProtocol):
 
     @contextlib.contextmanager
     def told_of_end(self, tell: Callable[[], None]) -> Iterator[None]:
-        """Tell somebody when the peer closes its direction or is lost; at once if it has been."""
+        """Tell somebody when the peer closes its direction or is lost; at once if it has been.
+
+        One who sends so much meanwhile that its end could not be seen is lost by it.
+        """
         self._at_end = tell
         if self.has_ended:
             tell()
+        else:
+            self._hold_back()
         try:
             yield
         finally:
@@ -295,7 +302,7 @@ class Channel(asyncio.BufferedProtocol):
         """Give what has arrived and will arrive to a sink, at once and until the end."""
         self._sink = sink
         sink.writable(self._is_writable)
-        tail = len(END) if self._inbox.endswith(END) else 0
+        tail = _end_in(self._inbox)
         chunks = [self._take(len(self._inbox) - tail), self._take(tail)]
         if any(chunks):
             sink.data(*filter(None, chunks))
@@ -336,10 +343,8 @@ class Channel(asyncio.BufferedProtocol):
             self._pass_on(plain)
         size = received.size
         if size:
-            cut = max(0, size - len(END))
-            is_end = plain[cut:size] == END
-            parts = (plain[:cut], plain[cut:size]) if is_end else (plain[:size],)
-            self._pass_on(*filter(None, parts))
+            cut = size - _end_in(plain[max(0, size - len(END)) : size].tobytes())
+            self._pass_on(*filter(None, (plain[:cut], plain[cut:size])))
         if received.has_ended:
             self._end()
         if received.trouble:
@@ -356,9 +361,15 @@ class Channel(asyncio.BufferedProtocol):
             return
         for chunk in chunks:
             self._inbox += chunk
-        if len(self._inbox) >= INBOX_BYTES:
-            self.set_reading(False)
+        self._hold_back()
         self._changed.set()
+
+    def _hold_back(self) -> None:
+        if len(self._inbox) < INBOX_BYTES:
+            return
+        self.set_reading(False)
+        if self._at_end is not None:
+            self._fail(ChannelLostError("the peer does not wait for an answer to what it sends"))
 
     def _end(self) -> None:
         if self._has_ended:
@@ -426,3 +437,8 @@ class Channel(asyncio.BufferedProtocol):
                 raise self._error
             self._changed.clear()
             await self._changed.wait()
+
+
+def _end_in(tail: bytes | bytearray) -> int:
+    """Return how many of the last bytes are the end of an answer, or begin it."""
+    return next((size for size in range(len(END), 0, -1) if tail.endswith(END[:size])), 0)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from vnagent.channel import Channel, ReceiveBuffer
+from vnagent.keepalive import keep_alive
 from vnagent.metrics import Unheard
 from vnagent.rebuffs import REFUSED_AT_ONCE, REFUSED_SECONDS, Rebuffs
 from vnagent.strangers import Stranger, Strangers
@@ -68,6 +69,8 @@ class Door:
         self._listener = await loop.create_server(
             self._make_channel, host, port, backlog=BACKLOG, reuse_address=True
         )
+        for endpoint in self._listener.sockets:
+            keep_alive(endpoint)
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def close(self, *, drain_seconds: float = 0.0) -> None:
@@ -79,6 +82,9 @@ class Door:
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        for stranger, channel in list(self._waiting.items()):
+            self._leave(stranger)  # whose task was cancelled before it had begun
+            channel.abort()
 
     def let_in(self, stranger: Stranger) -> None:
         """Give a place back to others: its holder is known."""

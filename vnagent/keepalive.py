@@ -27,11 +27,11 @@ _FULL_SECONDS = 250.0
 acknowledges, every two minutes at last."""
 
 
-def keep_alive(transport: asyncio.Transport) -> None:
-    """Send at once, and have the kernel ask after a silent peer."""
-    endpoint = transport.get_extra_info("socket")
-    if endpoint is None:
-        return
+def keep_alive(endpoint: socket.socket) -> None:
+    """Send at once, and have the kernel ask after a silent peer.
+
+    Of a socket that listens, those have it that come of it: so does Linux.
+    """
     endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, seconds in _KEEPALIVE:

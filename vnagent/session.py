@@ -173,9 +173,11 @@ class Requests:
         self, channel: Channel, head: RequestHead, route: Route, pod: OwnedPod, upgrade: bytes
     ) -> Opened:
         headers = heads.upgrade_headers(head, upgrade) if upgrade else [(b"Connection", b"close")]
-        opening = self._upstream.open(route, pod, headers)
         if not upgrade:
             channel.pour_into(Deaf(channel))
+        if channel.has_ended:  # before a command is run for nobody
+            raise CallerGoneError
+        opening = self._upstream.open(route, pod, headers)
         seconds = self._head_seconds(route)
         timed = metrics.FIRST_BYTE_SECONDS.time() if upgrade else contextlib.nullcontext()
         try:

@@ -23,8 +23,10 @@ from vnagent.channel import (
     ChannelLostError,
     ReceiveBuffer,
 )
+from vnagent.door import Door
 from vnagent.engine import Received
 from vnagent.origin import connect
+from vnagent.strangers import Stranger, Strangers
 
 
 @contextlib.asynccontextmanager
@@ -186,17 +188,21 @@ async def test_a_kubelet_that_vanished_without_a_word_is_noticed_within_a_minute
 
 async def test_so_is_a_caller(authority):
     """REL-86: a session whose tenant is gone holds a place, and a process in a pod."""
-    context = wires.server_context(authority, "127.0.0.1")
     accepted: list[Channel] = []
-    listener = await asyncio.get_running_loop().create_server(
-        lambda: Channel(context, ReceiveBuffer(), accepted=accepted.append), "127.0.0.1", 0
-    )
-    async with listener:
-        port = listener.sockets[0].getsockname()[1]
+
+    async def serve(channel: Channel, _: Stranger) -> None:
+        accepted.append(channel)
+        await asyncio.sleep(wires.PATIENCE_SECONDS)
+
+    door = Door(serve, ReceiveBuffer(), name="test", strangers=Strangers())
+    door.use(wires.server_context(authority, "127.0.0.1"))
+    port = await door.listen("127.0.0.1", 0)
+    try:
         with socket.create_connection(("127.0.0.1", port)):
             await eventually(lambda: accepted)
             assert is_asked_after(accepted[0])
-            accepted[0].abort()
+    finally:
+        await door.close()
 
 
 async def test_closing_on_a_peer_that_never_reads_ends_at_last(authority, monkeypatch):
@@ -261,6 +267,29 @@ async def test_the_end_of_an_answer_is_a_record_of_its_own(authority, joined):
     assert sink.pieces[-1] == b"0\r\n\r\n"
     assert b"".join(sink.pieces) == b"head" + b"a" * 20_000 + b"b" * 100 + b"0\r\n\r\n"
     assert len(sink.pieces) <= 3  # not record by record, which costs twice as much
+
+
+@pytest.mark.parametrize("begun", [1, 2, 3, 4])
+async def test_so_is_an_end_that_comes_in_two_reads(authority, begun):
+    """The first piece of it says that more comes, so a reader waits, and has it with the data."""
+    end = b"0\r\n\r\n"
+    is_read = threading.Event()
+
+    def behave(peer: ssl.SSLSocket) -> None:
+        peer.sendall(b"said" + end[:begun])
+        is_read.wait(wires.PATIENCE_SECONDS)
+        peer.sendall(end[begun:])
+        wires.half_close(peer)
+        with contextlib.suppress(OSError):
+            wires.read_all(peer)
+
+    async with dialled(authority, behave) as found:
+        sink = Gathered()
+        found.pour_into(sink)
+        await eventually(lambda: sink.pieces)
+        is_read.set()
+        await sink.has_ended.wait()
+    assert sink.pieces == [b"said", end[:begun], end[begun:]]
 
 
 @pytest.mark.parametrize("rest", [b"said", b"a" * 20_000])

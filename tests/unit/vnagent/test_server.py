@@ -20,6 +20,7 @@ from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, FakeKubelet
 from vnagent import audit, engine, metrics, tls
 from vnagent import channel as channels
 from vnagent import server as servers
+from vnagent.channel import Channel, ReceiveBuffer
 from vnagent.rebuffs import Rebuffs
 from vnagent.strangers import STRANGERS_PER_SOURCE, Strangers
 
@@ -325,6 +326,21 @@ async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path, m
             with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
                 await asyncio.to_thread(live.peer.recv, 1)
     assert [(line.result, line.bytes_down > 0) for line in recorded] == [("drained", True)]
+
+
+async def test_nobody_who_has_just_come_outlives_the_door(tmp_path):
+    """A task that is cancelled before it has begun cleans nothing up."""
+    come: list[Channel] = []
+    async with stage.staged(tmp_path, FakeKubelet()) as set_up:
+        door = set_up.server.door
+        channel = Channel(set_up.context(), ReceiveBuffer(), accepted=come.append)
+        near, far = socket.socketpair()
+        with far:
+            await asyncio.get_running_loop().create_connection(lambda: channel, sock=near)
+            door._accept(come[0])
+            await door.close()  # in the same turn of the loop
+            await eventually(lambda: channel.is_lost)
+        assert door._waiting == {}
 
 
 async def test_a_drain_ends_with_the_last_stream(tmp_path):

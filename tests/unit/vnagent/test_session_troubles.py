@@ -25,6 +25,8 @@ from tests.unit.vnagent.stage import (
     status_of,
 )
 from vnagent import metrics, session
+from vnagent.channel import Channel
+from vnagent.heads import RequestHead
 from vnagent.limits import Streams
 
 
@@ -122,7 +124,53 @@ async def test_a_silent_log_ends_with_its_caller(tmp_path, recorded):
             await asyncio.to_thread(leave)
         await eventually(lambda: recorded)
         assert recorded[0].result == "caller_gone"
-        assert set_up.streams.count == 0
+        await eventually(lambda: set_up.streams.count == 0)
+        gateway.open()
+
+
+@pytest.mark.parametrize("call", [EXEC, RUN, LOGS], ids=["exec", "run", "logs"])
+async def test_nothing_is_asked_for_a_caller_that_has_gone(tmp_path, recorded, monkeypatch, call):
+    """A command would run for nobody."""
+    read_head = session._read_head
+
+    async def read_to_the_end(channel: Channel) -> RequestHead:
+        head = await read_head(channel)
+        await eventually(lambda: channel.has_ended)
+        return head
+
+    monkeypatch.setattr(session, "_read_head", read_to_the_end)
+    asked: list[object] = []
+    async with stage.staged(tmp_path, FakeKubelet()) as set_up:
+        monkeypatch.setattr(set_up.upstream, "open", lambda *words: asked.append(words))
+
+        def talk() -> None:
+            with wires.dial(set_up.port, set_up.context()) as peer:
+                peer.sendall(call)
+                wires.half_close(peer)
+                with contextlib.suppress(OSError):
+                    peer.recv(1)
+
+        await asyncio.to_thread(talk)
+        await eventually(lambda: recorded)
+        assert (recorded[0].result, asked) == ("caller_gone", [])
+
+
+async def test_who_does_not_wait_for_the_switch_is_let_go(tmp_path, recorded):
+    """Its end could not be seen behind all that it has sent, and it would keep its place."""
+    gateway = stage.Gateway()
+    async with stage.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
+
+        def talk() -> None:
+            with wires.dial(set_up.port, set_up.context()) as peer:
+                peer.sendall(EXEC)
+                gateway.entered.wait(wires.PATIENCE_SECONDS)
+                with contextlib.suppress(OSError):
+                    peer.sendall(b"x" * 1_000_000)
+                    peer.recv(1)
+
+        await asyncio.to_thread(talk)
+        await eventually(lambda: recorded)
+        assert recorded[0].result == "caller_gone"
         gateway.open()
 
 
@@ -134,7 +182,7 @@ async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypat
         silent = asyncio.ensure_future(set_up.send(LOGS))
         got = await set_up.send(EXEC)
         assert (status_of(got), b"did not answer in time" in got) == (504, True)
-        assert set_up.streams.count == 1
+        await eventually(lambda: set_up.streams.count == 1)
         gateway.open()
         assert status_of(await silent) == 200
 
@@ -150,7 +198,7 @@ async def test_nobody_waits_for_the_first_byte_for_ever(tmp_path, monkeypatch, c
     gateway = stage.Gateway()
     async with stage.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
         assert status_of(await set_up.send(call)) == 408
-        assert set_up.streams.count == 0
+        await eventually(lambda: set_up.streams.count == 0)
         gateway.open()
 
 
