@@ -6,12 +6,12 @@ Only the sockets are left out: heads, routes, permits, gate and pump are the age
 reach the kubelet is a finite set, written down in `tries` and not computed by the agent.
 """
 
-import asyncio
+import contextlib
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -53,7 +53,7 @@ class Wire:
     """Stands where a channel is: what arrives is known, what is written is kept."""
 
     unsent_bytes = unheard_bytes = 0
-    is_lost = False
+    is_lost = has_ended = False
 
     def __init__(self, arrived: bytes) -> None:
         self._arrived = arrived
@@ -71,8 +71,8 @@ class Wire:
 
     async def drained(self) -> None: ...
 
-    async def ended(self) -> None:
-        await asyncio.Event().wait()
+    def told_of_end(self, _: Callable[[], None]) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def write(self, *chunks: bytes) -> None:
         self.sent += b"".join(chunks)
