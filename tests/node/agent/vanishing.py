@@ -44,9 +44,8 @@ class Writer(asyncio.Protocol):
     """Writes as long as it may."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection as the agent does."""
+        """Take the connection."""
         self.transport = cast("asyncio.Transport", transport)
-        keep_alive(self.transport)
         self.is_writable = True
 
     def pause_writing(self) -> None:
@@ -73,6 +72,8 @@ async def served(there: int) -> dict[str, bool]:
         return writers[-1]
 
     servers = [await loop.create_server(accept, HERE, 0) for _ in range(2)]
+    for server in servers:
+        keep_alive(server.sockets[0])  # as the agent does
     ports = [str(server.sockets[0].getsockname()[1]) for server in servers]
     words = ["nsenter", "-t", str(there), "-n", sys.executable, "-c", READER, *ports]
     reader = await asyncio.create_subprocess_exec(*words)
