@@ -107,6 +107,23 @@ _IDLE = (
     Line("beats of nodes meanwhile and before", at("beats")),
     Line("writes besides Leases and renewals", at("writes_besides"), 0),
 )
+_HELD = (
+    Line("pods/s, all tenants making them at once", at("pods_per_s")),
+    Line("RSS with all pods MB", _mb("memory_with", "rss_mib"), 300),
+    Line("RSS after a restart MB", _mb("restart", "memory", "rss_mib"), 300),
+    Line("kill -9 to the Lease s", at("restart", "lease_s")),
+    Line("Lease to in step s", at("restart", "in_step_s"), 5),
+    Line("kill -9 to in step s", at("restart", "kill_to_in_step_s")),
+    Line("kill -9 to the first new pod Ready s", at("restart", "kill_to_first_new_pod_s")),
+    Line("processor seconds until in step", at("restart", "cpu_s")),
+    Line("bytes read until in step MiB", at("restart", "read_mib")),
+    Line("writes beyond those of the churn's lives", at("restart", "writes_beyond"), 0),
+    Line("pods that came and went meanwhile", at("restart", "churned")),
+    Line("% of a core at rest", at("resting", "idle_percent_of_core")),
+    Line("a round of the patrol s", at("patrol", "round_s")),
+    Line("its CPU-s per 10,000 pods", at("patrol", "cpu_s_per_10000_pods"), 2),
+    Line("Ready p99 during it to outside", at("patrol", "p99_to_outside"), 1.1),
+)
 _HAND_OVER = Line("kill -9 to the other's write s", at("hand_over_s"), 10)
 
 
@@ -123,28 +140,8 @@ def _late(*kinds: str) -> Sequence[Line]:
 
 _OF: Mapping[str, tuple[str, Sequence[Line]]] = {
     "memory-burst-bare-4x1000": ("burst", (_CPU, Line("pods/s", at("pods_per_s")))),
-    "memory-held-bare-100x10000": (
-        "held",
-        (
-            Line("pods/s, all tenants making them at once", at("pods_per_s")),
-            Line("RSS with all pods MB", _mb("memory_with", "rss_mib"), 300),
-            Line("RSS after a restart MB", _mb("restart", "memory", "rss_mib"), 300),
-            Line("kill -9 to the Lease s", at("restart", "lease_s")),
-            Line("Lease to in step s", at("restart", "in_step_s"), 5),
-            Line("kill -9 to in step s", at("restart", "kill_to_in_step_s")),
-            Line("kill -9 to the first new pod Ready s", at("restart", "kill_to_first_new_pod_s")),
-            Line("processor seconds until in step", at("restart", "cpu_s")),
-            Line("bytes read until in step MiB", at("restart", "read_mib")),
-            Line("its writes", at("restart", "writes"), 0),
-            Line("its writes beyond those of the churn's lives", at("restart", "writes_beyond"), 0),
-            Line("pods that came and went meanwhile", at("restart", "churned")),
-            Line("% of a core at rest", at("resting", "idle_percent_of_core")),
-            Line("a round of the patrol s", at("patrol", "round_s")),
-            Line("its CPU-s per 10,000 pods", at("patrol", "cpu_s_per_10000_pods"), 2),
-            Line("Ready p99 during it to outside", at("patrol", "p99_to_outside"), 1.1),
-        ),
-    ),
-    "memory-idle-bare-30x200": ("idle", _IDLE),
+    "memory-held-bare-100x10000": ("held", _HELD),
+    "memory-held-real-100x10000": ("held", _HELD),
     "memory-idle-real-30x200": ("idle", _IDLE),
     "memory-fairness-bare-50x200": (
         "fairness",
