@@ -289,6 +289,18 @@ class Channel(asyncio.BufferedProtocol):
         self.finish()
         self._close_transport()
 
+    def break_off(self) -> None:
+        """Close our direction without a TLS goodbye: the peer learns of a break.
+
+        What it still sends is nobody's but who reads it.
+        """
+        self._sink = None
+        self.set_reading(True)
+        if self._is_finished or self._transport is None or self._is_closing():
+            return
+        self._is_finished = True
+        self._transport.write_eof()
+
     def cut(self) -> None:
         """Send what is buffered and close without a TLS goodbye: the peer learns of a break."""
         self._close_transport()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from vnagent.channel import Channel, ChannelLostError
 from vnagent.ends import CLOSING_SECONDS, PARTING_SECONDS, End, Event, Stage, end_of
+from vnagent.parting import part
 
 MOST_UNHEARD_BYTES = 64 * 1024
 """What the caller of a log may send behind its request before it is let go: nobody does."""
@@ -196,6 +197,9 @@ class Pump:
                     self.stop(Event.CALLER_LEFT)
                 elif not self._down.has_ended and self._is_gone(self._kubelet, now):
                     self.stop(Event.KUBELET_BROKE)
+            if self.end not in (End.COMPLETE, End.CALLER_GONE):
+                self._kubelet.abort()
+                await part(self._caller, is_whole=False)
         finally:
             self.stop(Event.WAS_CUT)
             self._close()

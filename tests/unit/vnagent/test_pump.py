@@ -15,8 +15,8 @@ from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
 from tests.unit.vnagent.relays import echo, relay, wait_for_end
 from vnagent import channel as channels
+from vnagent import parting, tempo
 from vnagent import pump as pumps
-from vnagent import tempo
 from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES
 from vnagent.ends import End
 from vnagent.pump import Deadlines
@@ -310,6 +310,52 @@ async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
 def _reset(peer: ssl.SSLSocket) -> None:
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     socket.socket.close(peer)
+
+
+async def test_who_still_sends_is_not_reset_under_the_last_words_of_a_kubelet(authority):
+    """REL-87: an exit code comes, and then a reset, as the input was not read to its end."""
+    last = b"the exit code"
+
+    def break_off(peer: ssl.SSLSocket) -> None:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or its kernel keeps it back
+        assert peer.recv(1) == b"x"
+        peer.sendall(last)
+        _reset(peer)
+
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), break_off) as (port, _):
+        async with relay(authority, port) as found:
+            is_over = threading.Event()
+
+            def talk() -> bytes:
+                with wires.dial(found.port, wires.client_context(authority)) as peer:
+                    peer.sendall(b"x")
+                    assert is_over.wait(wires.PATIENCE_SECONDS)
+                    for _ in range(100):
+                        peer.sendall(b"more" * 4096)
+                        time.sleep(0.001)
+                    return wires.read_until(peer, last)
+
+            heard = asyncio.create_task(asyncio.to_thread(talk))
+            await eventually(lambda: found.kubelets and found.kubelets[0].is_lost)
+            is_over.set()
+            assert await heard == last
+            assert await found.end() is End.KUBELET_LOST
+
+
+async def test_one_who_is_cut_off_and_goes_on_is_let_go_at_last(authority, monkeypatch):
+    """It keeps a place."""
+    monkeypatch.setattr(parting, "PATIENCE_SECONDS", 0.2)
+
+    def go_on(port: int) -> None:
+        with wires.dial(port, wires.client_context(authority)) as peer:
+            while True:
+                peer.sendall(b"more" * 4096)
+
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), _reset) as (port, _):
+        async with relay(authority, port) as found:
+            with pytest.raises(OSError, match=r"(?i)reset|pipe|eof"):
+                await asyncio.to_thread(go_on, found.port)
+            assert await found.end() is End.KUBELET_LOST
 
 
 @pytest.mark.parametrize(
