@@ -10,6 +10,7 @@ and what its transport has buffered.
 import asyncio
 import contextlib
 import fcntl
+import os
 import ssl
 import sys
 import termios
@@ -40,6 +41,8 @@ HIGH_WATER_BYTES = 32 * 1024
 are many times as large, so nobody who reads waits for us; one more read may come on top."""
 MAX_UNREAD = 4 * 1024 * 1024
 """Bytes of ours that wait for the peer: whoever writes stops long before."""
+MAX_REST = 256 * 1024
+"""Read of a connection that has broken."""
 INBOX_BYTES = 128 * 1024
 LINGER_SECONDS = 10.0
 
@@ -152,6 +155,8 @@ class Channel(asyncio.BufferedProtocol):
         """Tell whoever waits."""
         if self._linger is not None:
             self._linger.cancel()
+        if exc is not None and not self.is_lost:
+            self._read_rest()
         reason = f"the connection broke: {exc}" if exc else "the connection is closed"
         self._lose(ChannelLostError(reason))
 
@@ -346,6 +351,21 @@ class Channel(asyncio.BufferedProtocol):
             return
         self._flush()
         self._changed.set()
+
+    def _read_rest(self) -> None:
+        """Pass on what had come before a write failed, which ends a transport without a look.
+
+        A kubelet sends an exit code and resets what it is still sent. One who is slow to read loses
+        it, as he would with the connection; else a break of many would fill the memory.
+        """
+        if self._transport is None or self._intake is None or not self._intake.is_wanted:
+            return
+        self._is_finished = True  # nothing can be sent any more
+        endpoint, read = self._transport.get_extra_info("socket"), 0
+        with contextlib.suppress(OSError):  # that it has broken, at last
+            while read < MAX_REST and (size := os.readv(endpoint.fileno(), [self._buffer.view])):
+                read += size
+                self.buffer_updated(size)
 
     def _receive(self) -> int:
         """Pass on what was read; return how much it was."""

@@ -19,6 +19,11 @@ class Intake:
         self._rest: asyncio.TimerHandle | None = None
         self._tempo = Tempo()
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody has room for what is read."""
+        return self._is_wanted
+
     def want(self, is_wanted: bool) -> None:
         """Stop or go on reading: how a slow reader is felt by the writer."""
         if is_wanted != self._is_wanted and not self._transport.is_closing():

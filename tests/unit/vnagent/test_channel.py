@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 
@@ -267,6 +268,37 @@ async def test_the_end_of_an_answer_is_a_record_of_its_own(authority, joined):
     assert sink.pieces[-1] == b"0\r\n\r\n"
     assert b"".join(sink.pieces) == b"head" + b"a" * 20_000 + b"b" * 100 + b"0\r\n\r\n"
     assert len(sink.pieces) <= 3  # not record by record, which costs twice as much
+
+
+class Heard(Gathered):
+    """The same, which takes a loss."""
+
+    def lost(self, error: ChannelLostError) -> None:
+        del error
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+async def test_what_came_before_a_write_failed_is_heard(authority, is_wanted):
+    """REL-87: an exit code, then a reset, as the input was not read; unless there is no room."""
+    is_asked, is_sent = threading.Event(), threading.Event()
+
+    def behave(peer: ssl.SSLSocket) -> None:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or its kernel keeps it back
+        is_asked.wait(wires.PATIENCE_SECONDS)
+        peer.sendall(b"the exit code")
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        socket.socket.close(peer)
+        is_sent.set()
+
+    async with dialled(authority, behave) as found:
+        sink = Heard()
+        found.pour_into(sink)
+        found.set_reading(is_wanted)
+        is_asked.set()
+        assert is_sent.wait(wires.PATIENCE_SECONDS)  # the loop does not turn meanwhile
+        found.write(b"input")
+        await eventually(lambda: found.is_lost)
+    assert sink.pieces == [b"the exit code"] * is_wanted
 
 
 @pytest.mark.parametrize("begun", [1, 2, 3, 4])
