@@ -94,12 +94,18 @@ class Deletions:
         self._gone.pop(key, None)
 
     async def delete(
-        self, target: Target, *, grace_seconds: int | None = None, as_seen: bool = False
+        self,
+        target: Target,
+        *,
+        grace_seconds: int | None = None,
+        as_seen: bool = False,
+        is_still: Callable[[], bool] = lambda: True,
     ) -> None:
         """Delete a super object when that is proved; raises Wait when it is not.
 
         `as_seen`: its tenant object is there, and it goes only in the version that the cache has;
-        raises Conflict when it is another one.
+        raises Conflict when it is another one. `is_still` is asked last of all, as a proof takes
+        its time: whether there is still reason to.
         """
         self._brake.check()
         revision = ""
@@ -109,6 +115,8 @@ class Deletions:
             revision = await self._prove(target)
             if not revision:
                 return
+            if not is_still():
+                raise Wait("it is needed again")
         try:
             answer = await self._super_client.delete(
                 target.resource,

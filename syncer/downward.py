@@ -262,18 +262,29 @@ async def delete(
     """Delete a twin when that is proved, and as far as nobody below still uses it."""
     assert pair.super_x is not None  # noqa: S101 - decided on it
     if grounds is Grounds.UNWANTED and kind.lingers:
-        ref = Ref(kind.resource.kind, pair.super_x.name)
-        if is_used_below(ref, pair.super_x.namespace, session):
-            return Done()  # the end of the super pod wakes this key
-        left = session.reminders.left_to_linger(pair.key)
-        if left > 0:
-            return Again(left)
+        return await _delete_unneeded(kind, pair, session)
     await session.deletions.delete(
         target(kind, pair, grounds),
         grace_seconds=grace_seconds,
     )
     if pair.tenant_x is not None and pair.wanted and grounds is Grounds.SUCCEEDED:
         return await _wait(kind, pair, session)
+    return Done()
+
+
+async def _delete_unneeded(kind: Kind, pair: Pair, session: Session) -> Verdict:
+    assert pair.super_x is not None  # noqa: S101 - decided on it
+    ref = Ref(kind.resource.kind, pair.super_x.name)
+    if is_used_below(ref, pair.super_x.namespace, session):
+        return Done()  # the end of the super pod wakes this key
+    left = session.reminders.left_to_linger(pair.key)
+    if left > 0:
+        return Again(left)
+    with session.leaving(pair.key):
+        await session.deletions.delete(
+            target(kind, pair, Grounds.UNWANTED),
+            is_still=lambda: not look(kind, pair.key, session).wanted,
+        )
     return Done()
 
 

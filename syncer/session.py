@@ -6,7 +6,8 @@ what flows use of that stands here as well. Hazard: nothing is worked on before 
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -93,6 +94,7 @@ class Session:
         self.event_budget = Budget()
         self.scrubber = Scrubber(self.tenant, super_cluster, link.home, self.stores["Node"])
         self.reminders = Reminders(self.now)
+        self._leaving: set[Key] = set()
         self.is_ready = False
         self._in_flight = 0
         self._idle: asyncio.Event | None = None
@@ -181,6 +183,20 @@ class Session:
     def wait_for(self, dependency: Key, key: Key) -> None:
         """Have a key worked on again when something happens to another one."""
         self.reminders.wait_for(dependency, key)
+
+    @contextmanager
+    def leaving(self, key: Key) -> Iterator[None]:
+        """Take somebody's twin away: who comes to need it meanwhile waits, and is woken after."""
+        self._leaving.add(key)
+        try:
+            yield
+        finally:
+            self._leaving.discard(key)
+            self.wake(key)
+
+    def is_leaving(self, key: Key, super_x: Entry | None) -> bool:
+        """Tell whether a twin that the cache shows is being deleted, or was a moment ago."""
+        return key in self._leaving or self.expectations.is_behind(Side.SUPER, key, super_x)
 
     def wake(self, dependency: Key) -> None:
         """Have everybody look again who waits for a key."""

@@ -339,6 +339,8 @@ def _is_below(kind: Kind, key: Key, session: Session) -> bool:
         return True  # its own key tells the tenant
     if pair.super_x is None or not session.is_twin(pair.super_x, pair.tenant_x.uid):
         return False
+    if session.is_leaving(key, pair.super_x):
+        return False
     return kind.change is not None and kind.change(pair.super_x.decode(), twin) is None
 
 

@@ -5,6 +5,7 @@ nothing else; only a Secret that is not there yet is described by the pods that 
 a token is a credential: it goes from the answer into the body and nowhere else.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import structlog
@@ -36,7 +37,8 @@ def demand(token: TokenSpec, session: Session) -> Key | None:
     """Return the key of a token Secret that a pod has to wait for, or None when it is there."""
     key = session.key(TOKEN, token.namespace, token.secret_name)
     entry = _below(key, session)
-    if entry is not None and not entry.deleting and session.is_twin(entry, token.account_uid):
+    is_there = entry is not None and not (entry.deleting or session.is_leaving(key, entry))
+    if is_there and session.is_twin(entry, token.account_uid):
         return None
     session.reminders.tokens[key] = token
     return key
@@ -63,7 +65,8 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         lingering = session.reminders.left_to_linger(key)
         if lingering > 0:
             return Again(lingering)
-        await _remove(key, entry, session)
+        with session.leaving(key):
+            await _remove(key, entry, session, is_still=lambda: not is_needed(token, session))
         return Done()
     session.reminders.needed(key)
     left, secret = 0.0, entry.decode()
@@ -82,11 +85,13 @@ async def _renew(
     return Done()
 
 
-async def _remove(key: Key, entry: Entry, session: Session) -> None:
+async def _remove(
+    key: Key, entry: Entry, session: Session, *, is_still: Callable[[], bool] = lambda: True
+) -> None:
     target = Target(
         key=key, resource=SECRETS, entry=entry, grounds=Grounds.UNWANTED, has_tenant_twin=False
     )
-    await session.deletions.delete(target)
+    await session.deletions.delete(target, is_still=is_still)
 
 
 async def _make(key: Key, session: Session) -> Verdict:
