@@ -117,7 +117,7 @@ _HELD = (
     Line("kill -9 to the first new pod Ready s", at("restart", "kill_to_first_new_pod_s")),
     Line("processor seconds until in step", at("restart", "cpu_s")),
     Line("bytes read until in step MiB", at("restart", "read_mib")),
-    Line("writes beyond those of the churn's lives", at("restart", "writes_beyond"), 0),
+    Line("its writes beyond those of the churn's lives", at("restart", "writes_beyond"), 0),
     Line("pods that came and went meanwhile", at("restart", "churned")),
     Line("% of a core at rest", at("resting", "idle_percent_of_core")),
     Line("a round of the patrol s", at("patrol", "round_s")),
