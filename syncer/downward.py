@@ -280,7 +280,7 @@ async def _delete_unneeded(kind: Kind, pair: Pair, session: Session) -> Verdict:
     left = session.reminders.left_to_linger(pair.key)
     if left > 0:
         return Again(left)
-    with session.leaving(pair.key):
+    with session.leaving(pair.key, pair.super_x):
         await session.deletions.delete(
             target(kind, pair, Grounds.UNWANTED),
             is_still=lambda: not look(kind, pair.key, session).wanted,

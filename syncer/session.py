@@ -149,16 +149,16 @@ class Session:
         name = self.view.super_namespace(key.namespace)
         super_x = self.super_store("Namespace").get("", name)
         account = self.super_store("ServiceAccount").list(name)
+        space = self.key("Namespace", "", key.namespace)
         if (
             tenant_x is not None
             and super_x is not None
-            and not super_x.deleting
+            and not (super_x.deleting or self.is_leaving(space, super_x))
             and account
             and self.is_twin(super_x, tenant_x.uid)
             and is_at_level(super_x.labels, self.view.policy)
         ):
             return super_x
-        space = self.key("Namespace", "", key.namespace)
         self.wait_for(space, key)
         if self.target is not None:  # there only what is needed is there
             self.queue.add(space, first=True)
@@ -185,13 +185,23 @@ class Session:
         self.reminders.wait_for(dependency, key)
 
     @contextmanager
-    def leaving(self, key: Key) -> Iterator[None]:
-        """Take somebody's twin away: who comes to need it meanwhile waits, and is woken after."""
+    def leaving(self, key: Key, super_x: Entry) -> Iterator[None]:
+        """Take a twin away: who comes to need it meanwhile waits, and is woken after.
+
+        Unless a Wait says that it stays, it counts as gone until the cache shows what became of it,
+        or for a while: the answer to a delete may be lost.
+        """
         self._leaving.add(key)
+        is_sent = True
         try:
             yield
+        except Wait:
+            is_sent = False
+            raise
         finally:
             self._leaving.discard(key)
+            if is_sent and not self.expectations.is_behind(Side.SUPER, key, super_x):
+                self.expectations.deleted(Side.SUPER, key, super_x, taken=True)
             self.wake(key)
 
     def is_leaving(self, key: Key, super_x: Entry | None) -> bool:

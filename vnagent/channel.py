@@ -361,11 +361,11 @@ class Channel(asyncio.BufferedProtocol):
         if self._transport is None or self._intake is None or not self._intake.is_wanted:
             return
         self._is_finished = True  # nothing can be sent any more
-        endpoint, read = self._transport.get_extra_info("socket"), 0
+        endpoint, left = self._transport.get_extra_info("socket"), MAX_REST
         with contextlib.suppress(OSError):  # that it has broken, at last
-            while read < MAX_REST and (size := os.readv(endpoint.fileno(), [self._buffer.view])):
-                read += size
+            while left > 0 and (size := os.readv(endpoint.fileno(), [self._buffer.view])):
                 self.buffer_updated(size)
+                left = 0 if self.is_lost else left - size
 
     def _receive(self) -> int:
         """Pass on what was read; return how much it was."""

@@ -65,7 +65,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         lingering = session.reminders.left_to_linger(key)
         if lingering > 0:
             return Again(lingering)
-        with session.leaving(key):
+        with session.leaving(key, entry):
             await _remove(key, entry, session, is_still=lambda: not is_needed(token, session))
         return Done()
     session.reminders.needed(key)
@@ -81,7 +81,8 @@ async def _renew(
     if not secret.get("immutable"):
         return await _write(key, token, entry, session)
     session.reminders.tokens[key] = token  # somebody below said so: its end has it made anew
-    await _remove(key, entry, session)
+    with session.leaving(key, entry):
+        await _remove(key, entry, session)
     return Done()
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
+from kubeio import errors
 from kubeio.worker import Done, Wait
 from syncer import downward, kinds
-from syncer.flows import pods, tokens
+from syncer.flows import namespaces, pods, tokens
 from syncer.keys import TOKEN, Key
 from syncer.references import ACCOUNT_TOKEN, Ref
+from syncer.special.namespaces import workload_account
 from syncer.special.token_specs import TokenSpec
 from tenancy.resources import SECRETS, Resource
 from tests.unit.syncer.sessions import CONTAINERS, TOKEN_MARKS, World, put
+from tests.unit.syncer.splits import Split, key_of
 
 SECRET = kinds.BY_NAME["Secret"]
 
@@ -88,6 +92,23 @@ async def test_who_comes_while_it_is_deleted_waits_for_the_next(world, monkeypat
     assert world.below.writes() == [("delete", "Secret", "registry")]
 
 
+@pytest.mark.parametrize(
+    "problem", [errors.Unavailable("reset after it was taken"), errors.NotFound("gone"), None]
+)
+async def test_what_may_be_gone_is_nothing_to_build_on(world, problem):
+    """The answer was lost, somebody was faster, or it is not there at the proof already."""
+    if problem is None:
+        del world.below.objects["Secret", "registry"]
+    else:
+        world.below.refusals["delete Secret"] = problem
+    key = world.key("Secret", "web", "registry")
+    with contextlib.suppress(errors.Unavailable):
+        await downward.reconcile(SECRET, key, world.session)
+    pod_comes(world)
+    await pod_is_tried(world)
+    assert not world.below.writes("Pod")
+
+
 async def test_so_it_is_with_a_token(world, monkeypatch):
     session = world.session
     token = TokenSpec(namespace="web", account="robot", account_uid="robot-uid")
@@ -110,3 +131,59 @@ async def test_so_it_is_with_a_token(world, monkeypatch):
         await tokens.reconcile(key, session)
     assert seen == [key]
     assert not world.below.writes()
+
+
+async def test_a_token_that_has_to_be_made_anew_is_not_there_meanwhile(world, monkeypatch):
+    """Somebody below has made its Secret immutable."""
+    session = world.session
+    token = TokenSpec(namespace="web", account="robot", account_uid="robot-uid")
+    twin = world.super_has(
+        "Secret",
+        token.secret_name,
+        uid="robot-uid",
+        metadata={"annotations": TOKEN_MARKS},
+        immutable=True,
+    )
+    world.below.objects["Secret", token.secret_name] = twin.decode()
+    session.pods.references.set("web", "p", {Ref(ACCOUNT_TOKEN, "robot")})
+    seen: list[object] = []
+    get = world.below.get
+
+    async def get_slowly(resource: Resource, name: str, **options: Any) -> dict[str, Any]:
+        seen.append(tokens.demand(token, session))
+        return await get(resource, name, **options)
+
+    monkeypatch.setattr(world.below, "get", get_slowly)
+    key = session.key(TOKEN, "web", token.secret_name)
+    await tokens.reconcile(key, session)
+    assert seen == [key]
+    assert world.below.writes() == [("delete", "Secret", token.secret_name)]
+
+
+async def test_no_pod_comes_into_a_namespace_that_is_left(monkeypatch):
+    """In a target only those namespaces are that have pods there."""
+    split = Split()
+    far, kind = split.far, kinds.BY_NAME["Namespace"]
+    far.reminders.linger_seconds = 0
+    space = split.tenant_has("Namespace", "web", namespace="").decode()
+    assert kind.build is not None
+    twin = kind.build(space, far.view)
+    twin["metadata"] |= {"uid": "web-below", "resourceVersion": "60"}
+    put(far.super_store("Namespace"), twin)
+    split.there.objects["Namespace", twin["metadata"]["name"]] = twin
+    account = workload_account(far.view, space)
+    account["metadata"] |= {"uid": "account", "resourceVersion": "61"}
+    put(far.super_store("ServiceAccount"), account)
+    pod = key_of(far)
+    assert far.ready_namespace(pod).name == twin["metadata"]["name"]
+
+    async def delete_slowly(*_: object, **__: object) -> dict[str, Any]:
+        split.pod(record="c2/0")
+        with pytest.raises(Wait, match="not there yet"):
+            far.ready_namespace(pod)
+        return {"kind": "Namespace", "metadata": {"resourceVersion": "62"}}
+
+    monkeypatch.setattr(split.there, "delete", delete_slowly)
+    await namespaces.reconcile(kind, far.key("Namespace", "", "web"), far)
+    with pytest.raises(Wait, match="not there yet"):
+        far.ready_namespace(pod)

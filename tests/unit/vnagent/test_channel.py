@@ -301,6 +301,34 @@ async def test_what_came_before_a_write_failed_is_heard(authority, is_wanted):
     assert sink.pieces == [b"the exit code"] * is_wanted
 
 
+async def test_nothing_is_heard_behind_a_loss(authority, monkeypatch):
+    """What is read after a write failed may be what a channel is lost for."""
+    monkeypatch.setattr(channels, "PER_BYTE", 0)
+    monkeypatch.setattr(channels, "BARREN_BYTES", 10_000)
+    is_asked, is_sent = threading.Event(), threading.Event()
+
+    def behave(peer: ssl.SSLSocket) -> None:
+        is_asked.wait(wires.PATIENCE_SECONDS)
+        peer.sendall(b"x" * 150_000)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        socket.socket.close(peer)
+        is_sent.set()
+
+    class Ordered(Heard):
+        def lost(self, error: ChannelLostError) -> None:
+            self.pieces.append(str(error).encode())
+
+    async with dialled(authority, behave) as found:
+        sink = Ordered()
+        found.pour_into(sink)
+        is_asked.set()
+        assert is_sent.wait(wires.PATIENCE_SECONDS)  # the loop does not turn meanwhile
+        found.write(b"input")
+        await eventually(lambda: found.is_lost)
+        await asyncio.sleep(0.05)
+    assert b"sends next to nothing" in sink.pieces[-1]
+
+
 @pytest.mark.parametrize("begun", [1, 2, 3, 4])
 async def test_so_is_an_end_that_comes_in_two_reads(authority, begun):
     """The first piece of it says that more comes, so a reader waits, and has it with the data."""
