@@ -84,6 +84,10 @@ class Follower(Protocol):
     """Name of its share of the queue."""
     is_ready: bool
 
+    @property
+    def is_away(self) -> bool:
+        """Whether its super cluster, a target, does not answer."""
+
     def start(self) -> None:
         """Work from now on, and on everything once."""
 
@@ -320,6 +324,7 @@ class Link:
     async def _watch_health(self) -> None:
         """Notice a tenant that cannot be followed any more, and its return."""
         silent_since: float | None = None
+        silent: set[str] = set()
         breaks = 0
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -337,7 +342,19 @@ class Link:
             if is_long != bool(self.problem):
                 self.problem = problem if is_long else ""
                 self.look_at_store()
+            silent = self._try_what_failed(silent)
             self._notice_refusals()
+
+    def _try_what_failed(self, silent: set[str]) -> set[str]:
+        """Have keys tried whose tenant or target answers again; returns where one does not.
+
+        Their own delays have grown to minutes meanwhile.
+        """
+        still = {session.name for session in self.sessions if session.is_away or self._silence()}
+        for session in self.sessions:
+            if session.name in silent - still:
+                self.queue.hurry(session.group, forget=True)
+        return still
 
     def _notice_refusals(self) -> None:
         """Say which writes the tenant keeps refusing, try a few again, and all when it ends."""

@@ -165,6 +165,11 @@ class Session:
         raise Wait("the super namespace is not there yet")
 
     @property
+    def is_away(self) -> bool:
+        """Whether its super cluster, a target, does not answer."""
+        return self.target is not None and bool(self.target.problem)
+
+    @property
     def holds_deletes(self) -> bool:
         """Whether deletes downward wait for a word of the super admin."""
         return self.brake.is_held

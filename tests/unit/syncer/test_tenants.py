@@ -22,6 +22,7 @@ from syncer.tenants import Plan, Tenants
 from tenancy import marks
 from tenancy.policies import BASELINE
 from tests.unit.syncer.sessions import BODY, CLUSTER, TENANT, World, put
+from tests.unit.syncer.splits import Split, key_of
 
 SYNCED = {"type": marks.SYNCED, "status": "True", "reason": "Engaged", "message": "x"}
 PLAN = Plan(cluster=CLUSTER, kubeconfig=b"", slice="10.96.8.0/22")
@@ -340,6 +341,28 @@ async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_told(monke
     link._reflectors[2].problem = ""
     await asyncio.sleep(0.05)
     assert not link.problem
+    task.cancel()
+
+
+@pytest.mark.parametrize("who", ["tenant", "target"])
+async def test_what_failed_in_an_outage_is_tried_as_soon_as_it_is_over(monkeypatch, who):
+    """Its own delay has grown to minutes; REL-15."""
+    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.01)
+    split = Split()
+    link, session = split.link, split.far
+    patient = link._reflectors[2] if who == "tenant" else session.target
+    key = key_of(session)
+    for _ in range(12):
+        link.queue.retry(key)
+    task = asyncio.ensure_future(link._watch_health())
+    await asyncio.sleep(0.05)
+    patient.problem = "Connection refused"
+    await asyncio.sleep(0.05)
+    assert str(key) in link.queue.snapshot()["delayed"]
+    patient.problem = ""
+    await asyncio.sleep(0.05)
+    assert str(key) not in link.queue.snapshot()["delayed"]
+    assert link.queue.failures(key) == 0
     task.cancel()
 
 
