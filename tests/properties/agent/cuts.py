@@ -8,7 +8,6 @@ import contextlib
 import random
 import socket
 import ssl
-import struct
 import tempfile
 import threading
 from collections import Counter
@@ -55,7 +54,7 @@ class Cutter:
             how = 1.0 if self.is_calm else how
             self.count += how < 0.4
         if how < 0.1:
-            reset(peer)
+            wires.reset(peer)
             return
         if head.startswith(b"GET /containerLogs"):
             peer.sendall(GREETING[: len(GREETING) // 2] if how < 0.4 else GREETING)
@@ -68,15 +67,9 @@ class Cutter:
                         break
                     peer.sendall(part * 20)
         if how < 0.2:
-            reset(peer)
+            wires.reset(peer)
         elif how < 0.4:
             socket.socket.shutdown(peer, socket.SHUT_RDWR)
-
-
-def reset(peer: socket.socket) -> None:
-    """Close at once, so that the other side reads a reset."""
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    socket.socket.close(peer)
 
 
 def cut(port: int, context: ssl.SSLContext, moment: str, way: str, request: bytes) -> None:
@@ -96,7 +89,7 @@ def cut(port: int, context: ssl.SSLContext, moment: str, way: str, request: byte
     finally:
         if way == "reset":
             with contextlib.suppress(OSError):
-                reset(peer)
+                wires.reset(peer)
         socket.socket.close(peer)
 
 

@@ -5,7 +5,6 @@ import contextlib
 import queue
 import socket
 import ssl
-import struct
 import threading
 import time
 
@@ -290,7 +289,7 @@ async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
     def break_off(peer: ssl.SSLSocket) -> None:
         peer.sendall(b"half a li")
         time.sleep(0.2)
-        _reset(peer)
+        wires.reset(peer)
 
     with wires.serving(wires.server_context(authority, "127.0.0.1"), break_off) as (port, _):
         async with relay(authority, port) as found:
@@ -307,11 +306,6 @@ async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
             assert await found.end() is End.KUBELET_LOST
 
 
-def _reset(peer: ssl.SSLSocket) -> None:
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    socket.socket.close(peer)
-
-
 async def test_who_still_sends_is_not_reset_under_the_last_words_of_a_kubelet(authority):
     """REL-87: an exit code comes, and then a reset, as the input was not read to its end."""
     last = b"the exit code"
@@ -320,7 +314,7 @@ async def test_who_still_sends_is_not_reset_under_the_last_words_of_a_kubelet(au
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or its kernel keeps it back
         assert peer.recv(1) == b"x"
         peer.sendall(last)
-        _reset(peer)
+        wires.reset(peer)
 
     with wires.serving(wires.server_context(authority, "127.0.0.1"), break_off) as (port, _):
         async with relay(authority, port) as found:
@@ -351,7 +345,7 @@ async def test_one_who_is_cut_off_and_goes_on_is_let_go_at_last(authority, monke
             while True:
                 peer.sendall(b"more" * 4096)
 
-    with wires.serving(wires.server_context(authority, "127.0.0.1"), _reset) as (port, _):
+    with wires.serving(wires.server_context(authority, "127.0.0.1"), wires.reset) as (port, _):
         async with relay(authority, port) as found:
             with pytest.raises(OSError, match=r"(?i)reset|pipe|eof"):
                 await asyncio.to_thread(go_on, found.port)
@@ -367,7 +361,7 @@ async def test_a_reset_may_answer_a_close(authority, monkeypatch, closing_second
 
     def reset_at_the_end(peer: ssl.SSLSocket) -> None:
         assert wires.read_all(peer) == b"exit"
-        _reset(peer)
+        wires.reset(peer)
 
     context = wires.server_context(authority, "127.0.0.1")
     with wires.serving(context, reset_at_the_end) as (port, troubles):
@@ -427,7 +421,7 @@ async def test_who_has_heard_all_may_break_off_first(authority):
             def hear_and_break_off() -> None:
                 with wires.dial(found.port, wires.client_context(authority)) as peer:
                     wires.read_until(peer, b"exit code 0")
-                    _reset(peer)
+                    wires.reset(peer)
 
             await asyncio.to_thread(hear_and_break_off)
             assert await found.end() is End.COMPLETE

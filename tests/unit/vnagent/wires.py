@@ -5,6 +5,7 @@ by itself.
 import contextlib
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterator
 
@@ -35,6 +36,12 @@ def half_close(peer: ssl.SSLSocket) -> None:
     with contextlib.suppress(OSError):  # ENOTCONN: who has both goodbyes may have let go already
         socket.socket.shutdown(peer, socket.SHUT_WR)
     peer.settimeout(PATIENCE_SECONDS)
+
+
+def reset(peer: socket.socket) -> None:
+    """Close at once, so that the other side reads a reset."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    socket.socket.close(peer)
 
 
 def read_all(peer: ssl.SSLSocket) -> bytes:
