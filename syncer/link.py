@@ -342,15 +342,15 @@ class Link:
             if is_long != bool(self.problem):
                 self.problem = problem if is_long else ""
                 self.look_at_store()
-            silent = self._try_what_failed(silent)
+            silent = self._try_what_failed(silent, is_silent=bool(problem))
             self._notice_refusals()
 
-    def _try_what_failed(self, silent: set[str]) -> set[str]:
+    def _try_what_failed(self, silent: set[str], *, is_silent: bool) -> set[str]:
         """Have keys tried whose tenant or target answers again; returns where one does not.
 
-        Their own delays have grown to minutes meanwhile.
+        Their own delays have grown to minutes meanwhile. `is_silent`: the tenant does not answer.
         """
-        still = {session.name for session in self.sessions if session.is_away or self._silence()}
+        still = {session.name for session in self.sessions if is_silent or session.is_away}
         for session in self.sessions:
             if session.name in silent - still:
                 self.queue.hurry(session.group, forget=True)

@@ -65,8 +65,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         lingering = session.reminders.left_to_linger(key)
         if lingering > 0:
             return Again(lingering)
-        with session.leaving(key, entry):
-            await _remove(key, entry, session, is_still=lambda: not is_needed(token, session))
+        await _remove(key, entry, session, is_still=lambda: not is_needed(token, session))
         return Done()
     session.reminders.needed(key)
     left, secret = 0.0, entry.decode()
@@ -81,8 +80,7 @@ async def _renew(
     if not secret.get("immutable"):
         return await _write(key, token, entry, session)
     session.reminders.tokens[key] = token  # somebody below said so: its end has it made anew
-    with session.leaving(key, entry):
-        await _remove(key, entry, session)
+    await _remove(key, entry, session)
     return Done()
 
 
@@ -92,7 +90,8 @@ async def _remove(
     target = Target(
         key=key, resource=SECRETS, entry=entry, grounds=Grounds.UNWANTED, has_tenant_twin=False
     )
-    await session.deletions.delete(target, is_still=is_still)
+    with session.leaving(key, entry):
+        await session.deletions.delete(target, is_still=is_still)
 
 
 async def _make(key: Key, session: Session) -> Verdict:
