@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.node.agent import calls
-from tests.node.agent.conftest import HELD, LARGE
+from tests.node.agent.conftest import HELD, LARGE, MINORS
 from tests.node.agent.rig import LISTS, Rig
 from tests.node.kubectl import until
 
@@ -20,6 +20,14 @@ GIBIBYTES = [
     LARGE[-1],
 ]
 """More than a minute each: the newest kubectl and the oldest with every change."""
+LATE = [
+    pytest.param(
+        minor, leg, marks=() if (minor, leg) in (LARGE[1], LARGE[-1]) else pytest.mark.slow
+    )
+    for minor in MINORS
+    for leg in HELD
+]
+"""As long as three pings take: with every change each way once, of the newest and of the oldest."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +49,7 @@ def test_a_gibibyte_is_copied_both_ways(user, leg, pods, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("leg", HELD, indirect=True, ids=str)
+@pytest.mark.parametrize(("user", "leg"), LATE, indirect=True, ids=str)
 def test_who_reads_late_gets_all_of_it(rig, user, leg, pods):
     """REL-87: what is under way when the command ends arrives, within the deadline of such streams.
 
