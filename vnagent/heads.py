@@ -1,7 +1,7 @@
 """HTTP/1.1 heads, read strictly and written from an allow-list; pure.
 
-Whole answers are read by h11; a head alone, whose body nobody here reads, needs no more than its
-lines, and is read as h11 would or not at all.
+Whole answers are read by h11; a head by itself needs no more than its lines, and is read as h11
+would or not at all.
 
 Owns which headers pass in each direction. Must not know sockets or routes. Hazard: two servers that
 read one head differently are two requests. So each line is one of two strict patterns, requests
@@ -27,7 +27,7 @@ MAX_HEADER_LINES = 128
 Headers = tuple[tuple[bytes, bytes], ...]
 """Names in lower case, values; repeated names stay apart."""
 
-# No bare CR or LF, no other control character, no blank before a colon, no folded line.
+# No bare CR or LF, no control character but the tab, no blank before a colon, no folded line.
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.1")
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2})(?: [\t -~\x80-\xff]*)?")
 _FIELD_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
