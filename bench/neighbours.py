@@ -11,6 +11,7 @@ what became of them at the end, as JSON; ends with an error where another stream
 
 import argparse
 import asyncio
+import contextlib
 import json
 import resource
 import ssl
@@ -26,12 +27,18 @@ AT_ONCE = 16
 """Handshakes under way: what is measured is that streams are open, not that they open."""
 PAUSE_SECONDS = 0.05
 """Of a caller that was refused, before it asks again."""
+RETRY_SECONDS = 1.0
+"""As an agent says with its refusal; who asks oftener is no longer heard."""
 _OPEN_SECONDS = 240.0
 _REQUEST = (
     f"POST /portForward/default/{POD} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 0\r\n"
     "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
     "X-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n"
 ).encode()
+
+
+class FullError(ConnectionError):
+    """The tenant has as many streams as it may."""
 
 
 def context(authority: Path, folder: Path) -> ssl.SSLContext:
@@ -42,13 +49,14 @@ def context(authority: Path, folder: Path) -> ssl.SSLContext:
 
 
 async def forward(port: int, tenant: ssl.SSLContext) -> asyncio.Task[None]:
-    """Open one stream; the task that is returned ends when the stream does."""
+    """Open one stream; the task that is returned ends when the stream does. Raises OSError."""
     reader, writer = await asyncio.open_connection(HOST, port, ssl=tenant, server_hostname=HOST)
     writer.write(_REQUEST)
     head = await reader.readuntil(b"\r\n\r\n")
     if head[9:12] != b"101":
         writer.transport.abort()
-        raise ConnectionError(f"a stream was refused: {head.decode(errors='replace')}")
+        kind = FullError if head[9:12] == b"429" else ConnectionError
+        raise kind(f"a stream was refused: {head.decode(errors='replace')}")
 
     async def hold() -> None:
         try:
@@ -78,8 +86,11 @@ async def held(
     places = asyncio.Semaphore(AT_ONCE)
 
     async def one(tenant: ssl.SSLContext) -> asyncio.Task[None]:
-        async with places:
-            return await forward(port, tenant)
+        while True:
+            async with places:
+                with contextlib.suppress(FullError):  # those of a run before may still be parting
+                    return await forward(port, tenant)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async with asyncio.timeout(_OPEN_SECONDS), asyncio.TaskGroup() as opening:
         tasks = [opening.create_task(one(tenant)) for tenant in tenants for _ in range(each)]
