@@ -32,9 +32,10 @@ GIGABYTE = 1e9
 MIB = 1024 * 1024
 REST_SECONDS = 2.0
 STRANGERS = 2000
-PAUSE_SECONDS = (0.01, 0.06)
-"""Before a command, at random: what an agent does behind one, the next warm connection above all,
-would else fall into the same one of those that follow, over and over."""
+PAUSE_SECONDS = (0.1, 0.16)
+"""Before a command, at random. What an agent does behind one, the next warm connections above all,
+is over by then: of two that follow sooner the second has it beside itself, which in turns of the
+two doors is always the agent's own."""
 NEIGHBOURS = 2000
 """Streams of other tenants that are open at once."""
 BEYOND = 32
