@@ -23,7 +23,7 @@ import uvloop
 
 from bench import agent_stage, rig, shipped
 from bench.agent_memory import memory
-from bench.agent_runs import SHAPES, execs, floods, logs, prepare
+from bench.agent_runs import SHAPES, execs, execs_in_a_row, floods, logs, prepare
 from bench.figures import Spread, ratios, spread
 from bench.report import cell
 from tests.testbed.cluster import Cluster
@@ -75,23 +75,28 @@ def rows(results: Mapping[str, Any]) -> Iterator[Row]:
     for shape in SHAPES:
         for streams, rounds in results.get("logs", {}).get(shape.name, {}).items():
             yield from _log_rows(f"logs, {shape.line} B lines, {streams} at once", streams, rounds)
-    for moment in ("switched", "first", "exited") if "exec" in results else ():
-        goal = math.nan if moment == "switched" else GOAL_ADDED_MS
-        for door in ("kubelet", "agent"):
-            yield Row(f"exec, {moment}, {door}, p50 ms", _medians(results["exec"], door, moment))
-        later = spread(
-            each["agent"][moment]["p50"] - each["kubelet"][moment]["p50"]
-            for each in results["exec"]
-        )
-        yield Row(f"exec, {moment}, p50 later by the agent, ms", later, goal)
-        pairs = _medians(results["exec"], "added", moment)
-        yield Row(f"exec, {moment}, p50 of what a pair differs by, ms", pairs, goal)
+    for kind, rounds in results.get("exec", {}).items():
+        yield from _exec_rows(f"exec {kind}", rounds)
     for name, found in results.get("memory", {}).items():
         title, least = f"memory, {name}, KiB each", found.get("resolution_kib", 0.0)
         yield Row(title, _one(found["kib_each"]), GOAL_KIB, least=least)
     for name, found in results.get("floods", {}).items():
         title = f"exec beside {name}, first byte p99 ms"
         yield Row(title, _one(found["first"]["p99"]), GOAL_FLOOD_MS, failed=found["failed"])
+
+
+def _exec_rows(title: str, rounds: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    for moment in ("switched", "first", "exited"):
+        goal = math.nan if moment == "switched" else GOAL_ADDED_MS
+        for door in ("kubelet", "agent"):
+            yield Row(f"{title}, {moment}, {door}, p50 ms", _medians(rounds, door, moment))
+        later = spread(
+            each["agent"][moment]["p50"] - each["kubelet"][moment]["p50"] for each in rounds
+        )
+        yield Row(f"{title}, {moment}, p50 later by the agent, ms", later, goal)
+        if "added" in rounds[0]:
+            pairs = _medians(rounds, "added", moment)
+            yield Row(f"{title}, {moment}, p50 of what a pair differs by, ms", pairs, goal)
 
 
 def _log_rows(title: str, streams: str, rounds: Sequence[Mapping[str, float]]) -> Iterator[Row]:
@@ -148,7 +153,7 @@ def _line(row: Row) -> str:
 
 def unsteady(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield each round in which the machine was not as quick at its end as at its begin."""
-    kinds = {"exec": results.get("exec", ())} | {
+    kinds = {f"exec {kind}": rounds for kind, rounds in results.get("exec", {}).items()} | {
         f"logs, {name}, {streams}": rounds
         for name, each in results.get("logs", {}).items()
         for streams, rounds in each.items()
@@ -166,7 +171,11 @@ def unsteady(results: Mapping[str, Any]) -> Iterator[str]:
 async def _calls(stage: agent_stage.Stage, asked: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if "exec" in asked.only:
-        found["exec"] = [await execs(stage, asked.commands) for _ in range(asked.turns)]
+        turns = range(asked.turns)
+        found["exec"] = {
+            "alone": [await execs(stage, asked.commands // 2) for _ in turns],
+            "in a row": [await execs_in_a_row(stage, asked.commands) for _ in turns],
+        }
     if "memory" in asked.only:
         found["memory"] = await memory(
             stage, follows=asked.follows, commands=asked.held, stalled=asked.stalled
@@ -207,7 +216,12 @@ def main() -> int:
         help="of commands: a runtime takes 30 ms for one, more or less",
     )
     parser.add_argument("--streams", type=int, default=10, help="logs at once, beside one alone")
-    parser.add_argument("--commands", type=int, default=200, help="at each door in a round")
+    parser.add_argument(
+        "--commands",
+        type=int,
+        default=200,
+        help="at each door in a round; of those alone half as many",
+    )
     parser.add_argument("--follows", type=int, default=200, help="logs to hold open")
     parser.add_argument("--held", type=int, default=200, help="commands to hold open")
     parser.add_argument("--stalled", type=int, default=100, help="logs that are not read on")

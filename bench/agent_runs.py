@@ -36,6 +36,8 @@ PAUSE_SECONDS = (0.1, 0.16)
 """Before a command, at random. What an agent does behind one, the next warm connections above all,
 is over by then: of two that follow sooner the second has it beside itself, which in turns of the
 two doors is always the agent's own."""
+IN_A_ROW = 20
+"""Commands at one door, each begun when the one before has ended, before the other door's turn."""
 NEIGHBOURS = 2000
 """Streams of other tenants that are open at once."""
 BEYOND = 32
@@ -128,6 +130,22 @@ async def execs(stage: Stage, count: int) -> dict[str, Any]:
         "exited": summary(1e3 * (b.exited - a.exited) for a, b in pairs).as_dict(),
     }
     return found
+
+
+async def execs_in_a_row(stage: Stage, count: int) -> dict[str, Any]:
+    """Return how long commands take, in ms, of which each follows the one before without a pause.
+
+    The next warm connections of an agent are made beside them, then.
+    """
+    contexts = {door.name: door.context() for door in stage.doors}
+    times: dict[str, list[Times]] = {door.name: [] for door in stage.doors}
+    steady = [_loop_ms()]
+    for turn in range(count // IN_A_ROW):
+        for door in stage.doors if turn % 2 else reversed(stage.doors):
+            await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
+            row = [await run(door, contexts[door.name], _echo(door)) for _ in range(IN_A_ROW)]
+            times[door.name] += row
+    return {**{name: in_ms(each) for name, each in times.items()}, "loop_ms": [*steady, _loop_ms()]}
 
 
 def _echo(door: Door) -> str:

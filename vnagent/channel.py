@@ -14,10 +14,12 @@ import os
 import ssl
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol, cast
 
+from kubeio.resumption import Context
 from vnagent.engine import Engine, TlsProblemError
 from vnagent.intake import Intake
 from vnagent.keepalive import is_forsaken, keep_alive
@@ -95,6 +97,7 @@ class Channel(asyncio.BufferedProtocol):
         self._accepted = accepted
         self._transport: asyncio.Transport | None = None
         self._is_open = False
+        self._opened_at = 0.0
         self._has_ended = False  # the peer closed its direction
         self._is_finished = False  # we closed ours
         self._error: ChannelLostError | None = None
@@ -226,6 +229,13 @@ class Channel(asyncio.BufferedProtocol):
         if self._error is not None:  # what came with the last of the handshake broke it
             raise self._error
 
+    def leave_session(self, context: Context) -> None:
+        """Have the next connections of our context go on with our session.
+
+        Once an answer has begun: what a server sends for it comes before.
+        """
+        context.remember(self._engine.connection, self._server_name, self._opened_at)
+
     async def read_until(self, mark: bytes, limit: int) -> bytes | None:
         """Return what arrived up to and with `mark`; None when `limit` bytes hold no mark.
 
@@ -343,6 +353,7 @@ class Channel(asyncio.BufferedProtocol):
     def _shake_hands(self) -> None:
         try:
             self._is_open = self._engine.shake_hands()
+            self._opened_at = time.monotonic()
         except TlsProblemError as problem:
             self._flush()  # the alert that tells the peer why
             lost = ChannelLostError(str(problem))

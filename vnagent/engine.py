@@ -53,6 +53,11 @@ class Engine:
         )
 
     @property
+    def connection(self) -> ssl.SSLObject:
+        """What OpenSSL knows of the connection: how it was made, and its session."""
+        return self._tls
+
+    @property
     def peer_certificate(self) -> bytes:
         """The peer's verified certificate in DER, empty when it gave none."""
         return self._tls.getpeercert(binary_form=True) or b""

@@ -2,7 +2,8 @@
 
 Owns dialling, the credential, and small requests whose answer fits into memory. Must not know what
 is asked. Hazard: the credential reaches every pod of the node, so it is written into a request only
-after the server's certificate was verified, and never logged.
+after the server's certificate was verified, on that connection or on one of the last minutes whose
+session it goes on with (docs/adr/0021), and never logged.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kubeio.resumption import Context
 from vnagent import heads
 from vnagent.channel import Channel, ReceiveBuffer
 from vnagent.reload import WatchedFile
@@ -96,10 +98,15 @@ class Origin:
         self._token = token
         self._buffer = buffer
         self._trusted = b""
-        self._context: ssl.SSLContext | None = None
+        self._context: Context | None = None
 
-    async def dial(self) -> Channel:
-        """Return an open channel; raises OSError, TrustProblemError."""
+    async def dial(self, *, is_look: bool = False) -> Channel:
+        """Return an open channel; raises OSError, TrustProblemError.
+
+        To look at the server's certificate, its handshake is a whole one.
+        """
+        if is_look:
+            self._forget_session()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 channel = await connect(
@@ -110,10 +117,16 @@ class Origin:
                     server_name=self.address.server_name,
                 )
         except (OSError, TrustProblemError) as error:
+            self._forget_session()  # a server may hang over a session of before
             self.dialled(error)
             raise
         self.dialled(None)
         return channel
+
+    def remember(self, channel: Channel) -> None:
+        """Have the next connections go on with the session of one whose answer has begun."""
+        if self._context is not None:
+            channel.leave_session(self._context)
 
     def write_request(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Write a request head with the current credential; raises NoTokenError."""
@@ -185,11 +198,16 @@ class Origin:
                 channel.write(self.write_request(method, target, headers) + body)
                 while (found := reader.feed(await channel.read())) is None:
                     pass
+            self.remember(channel)
         finally:
             channel.close()
         return Answer(*found)
 
-    def _current_context(self) -> ssl.SSLContext:
+    def _forget_session(self) -> None:
+        if self._context is not None:
+            self._context.forget()
+
+    def _current_context(self) -> Context:
         if self._context is None or self._trusted != self._authorities.content:
             self._context = client_context(self._authorities.content)
             self._trusted = self._authorities.content

@@ -18,7 +18,8 @@ from vnagent.origin import MAX_ANSWER_BYTES, NoTokenError, Origin
 from vnagent.refusals import Reason, RefusedError
 from vnagent.tls import TrustProblemError
 
-WARM_CHANNELS = 2
+WARM_CHANNELS = 4
+"""As many as commands of a script that are begun, one after the other, until the next are made."""
 WARM_PAUSE_SECONDS = 0.1
 """Before connections are made for the next uses: what has just begun needs the processor."""
 WARM_SECONDS = 60.0
@@ -170,6 +171,7 @@ class Peer:
         block = await channel.read_until(heads.END, heads.MAX_RESPONSE_HEAD_BYTES)
         if block is None:
             raise ResponseProblemError("the response head is too long")
+        self._origin.remember(channel)
         return Opened(channel, heads.parse_response(block), block, self)
 
     def _trouble(self, error: Exception) -> RefusedError:

@@ -86,7 +86,7 @@ class Upstream:
         """Look at the kubelet's certificate every now and then, for ever; ends if all is fixed."""
         while self._choice.is_free:
             with contextlib.suppress(OSError, TrustProblemError):
-                (await self._origin.dial()).close()
+                (await self._origin.dial(is_look=True)).close()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS[self.mode]):
                     await self._look.wait()

@@ -241,7 +241,10 @@ def results(**changed) -> dict:
         "python": "Python 3.11",
         "noise": {"before": noise, "after": noise},
         "logs": {name: {"1": [log], "10": [log]} for name in ("long", "short")},
-        "exec": [{"kubelet": moments, "agent": later, "added": added}],
+        "exec": {
+            "alone": [{"kubelet": moments, "agent": later, "added": added}],
+            "in a row": [{"kubelet": moments, "agent": later}],
+        },
         "memory": {"a log": {"kib_each": 200.0}},
         "floods": {"from one address": flood},
     } | changed
@@ -276,7 +279,7 @@ def test_a_goal_is_not_kept_when_calls_were_not_answered():
 def test_the_table_says_what_was_seen_and_what_was_wanted():
     text = agent.table(json.loads(json.dumps(results())))
     assert "a fixed loop took 50 ms, spread 10%" in text
-    line = next(each for each in text.splitlines() if "first, p50 later" in each)
+    line = next(each for each in text.splitlines() if "alone, first, p50 later" in each)
     assert line.split()[-3:] == ["1.50", "2", "kept"]
     line = next(each for each in text.splitlines() if "first, p50 of what a pair" in each)
     assert line.split()[-3:] == ["1.60", "2", "kept"]
@@ -303,12 +306,12 @@ def test_a_growth_that_cannot_be_told_from_nothing_is_not_called_nothing():
 
 def test_a_round_in_which_the_machine_changed_is_marked():
     """Its figures stay: what they are worth is the reader's to judge."""
-    log, command = results()["logs"]["long"]["1"][0], results()["exec"][0]
+    log, command = results()["logs"]["long"]["1"][0], results()["exec"]["alone"][0]
     rounds = [log | {"loop_ms": [30.0, 31.0]}, log | {"loop_ms": [30.0, 60.0]}]
     commands = [command | {"loop_ms": [60.0, 30.0]}, command]
-    found = results(exec=commands, logs={"long": {"1": rounds}, "short": {"1": [log]}})
+    found = results(exec={"alone": commands}, logs={"long": {"1": rounds}, "short": {"1": [log]}})
     assert [each.partition(":")[0] for each in agent.unsteady(found)] == [
-        "exec, round 1 of 2",
+        "exec alone, round 1 of 2",
         "logs, long, 1, round 2 of 2",
     ]
-    assert "not steady: exec, round 1 of 2: a fixed loop took 60 ms" in agent.table(found)
+    assert "not steady: exec alone, round 1 of 2: a fixed loop took 60 ms" in agent.table(found)

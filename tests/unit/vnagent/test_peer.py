@@ -55,7 +55,9 @@ async def test_a_refused_connection_is_let_go_before_another_credential_is_looke
         await asyncio.sleep(60)
         return False
 
-    origin = SimpleNamespace(dial=dial, renew_credential=renew, write_request=lambda *_: b"")
+    origin = SimpleNamespace(
+        dial=dial, renew_credential=renew, remember=id, write_request=lambda *_: b""
+    )
     opening = asyncio.ensure_future(Peer(origin, None).open("GET", "/", []))
     await looking.wait()
     opening.cancel()
