@@ -7,7 +7,9 @@ import trustme
 
 from tests.unit.vnagent import wires
 from vnagent.channel import ChannelLostError, ReceiveBuffer
+from vnagent.kubelet import WORDS
 from vnagent.origin import Address, Origin
+from vnagent.peer import Peer
 from vnagent.reload import WatchedFile
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -60,6 +62,14 @@ async def test_what_was_verified_once_is_gone_on_with(origin, resumed):
     for _ in range(3):
         assert (await origin.ask("GET", "/")).body == b"ok"
     assert await settled(resumed, 3) == [False, True, True]
+
+
+async def test_so_it_is_with_streams(origin, resumed):
+    """What a stream's connection has shown serves the next ones that are made for others."""
+    for _ in range(2):
+        opened = await Peer(origin, WORDS).open("GET", "/", [])
+        opened.channel.abort()
+    assert await settled(resumed, 2) == [False, True]
 
 
 async def test_who_looks_at_a_certificate_sees_it(origin, resumed):
