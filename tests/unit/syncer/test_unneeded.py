@@ -69,7 +69,7 @@ async def test_who_comes_while_its_end_is_proved_keeps_it(world, monkeypatch):
     woken: list[Key] = []
     monkeypatch.setattr(world.session.queue, "add", lambda key, **_: woken.append(key))
     key = world.key("Secret", "web", "registry")
-    with pytest.raises(Wait, match="^it is needed again$"):
+    with pytest.raises(Wait, match=r"^it is needed again$"):
         await downward.reconcile(SECRET, key, world.session)
     assert not world.below.writes()
     assert woken[-1] == world.key("Pod", "web", "p")
@@ -127,7 +127,7 @@ async def test_so_it_is_with_a_token(world, monkeypatch):
         return await get(resource, name, **options)
 
     monkeypatch.setattr(world.below, "get", get_slowly)
-    with pytest.raises(Wait, match="^it is needed again$"):
+    with pytest.raises(Wait, match=r"^it is needed again$"):
         await tokens.reconcile(key, session)
     assert seen == [key]
     assert not world.below.writes()

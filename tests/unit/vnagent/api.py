@@ -71,7 +71,9 @@ class FakeApi:
         if not head:  # gone before it asked
             return
         target = head.split(b" ")[1].decode()
-        self.asked.append(target)
+        with self._changed:  # who sees that it was asked may say something at once
+            told, cut, first = len(self._lines), self._cut, self._there()
+            self.asked.append(target)
         if self.otherwise is not None and "/configmaps" not in target:
             self.otherwise(peer, head)
         elif "watch=true" not in target:
@@ -81,17 +83,17 @@ class FakeApi:
         elif self.watch_status != b"200 OK":
             peer.sendall(ANSWER % (self.watch_status, 0))
         else:
-            self._tell(peer, is_from_now="resourceVersion=" in target)
+            self._tell(peer, told, cut, [] if "resourceVersion=" in target else first)
         wires.half_close(peer)
 
-    def _tell(self, peer: ssl.SSLSocket, *, is_from_now: bool) -> None:
-        """Tell of what changes; first of what is there, as a watch from no version is told."""
+    def _there(self) -> list[bytes]:
+        """Return what a watch from no version is told first."""
+        there = {"type": "ADDED", "object": self._object()}
+        return [json.dumps(there).encode()] if self.data is not None else []
+
+    def _tell(self, peer: ssl.SSLSocket, told: int, cut: int, first: list[bytes]) -> None:
+        """Tell of what is there, and of what changes since so many lines and cuts."""
         peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        with self._changed:
-            told, cut = len(self._lines), self._cut
-            there = {"type": "ADDED", "object": self._object()}
-            first = [json.dumps(there).encode()] if self.data is not None else []
-        first = [] if is_from_now else first
         while True:
             with self._changed:
                 while not first and len(self._lines) == told and self._cut == cut:
