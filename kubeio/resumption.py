@@ -6,6 +6,7 @@ name were verified, not that they still would be; and it knows us by what we sho
 session serves only the context that made it, which has one set of authorities and one client
 certificate; only under the name that was verified; only for minutes, where a watch lives longer on
 one handshake; and none that was itself resumed is kept, so that every chain of trust has one link.
+What was shown before somebody had reason to forget serves nobody after it.
 Before TLS 1.3 a resumed connection has no fresh keys; such sessions are not kept.
 """
 
@@ -27,6 +28,7 @@ class Context(ssl.SSLContext):
     """A client context; it verifies like any other, until a session of its own is remembered."""
 
     _kept: _Kept | None = None
+    _forgotten_at = float("-inf")
 
     def remember(self, connection: ssl.SSLObject | None, name: str | None, proved: float) -> None:
         """Keep the session of a connection whose first answer has come, as its ticket has then.
@@ -37,13 +39,17 @@ class Context(ssl.SSLContext):
             return
         if connection.session_reused or connection.version() != "TLSv1.3":
             return
+        if proved <= self._forgotten_at:
+            return  # its answer came late, and would bring back what is no longer believed
+        if self._kept is not None and proved + KEPT_SECONDS <= self._kept.until:
+            return
         session = connection.session
         if session is not None and session.has_ticket:
             self._kept = _Kept(name, proved + KEPT_SECONDS, session)
 
     def forget(self) -> None:
         """Have the next handshake be a whole one: a server may not get on with what we kept."""
-        self._kept = None
+        self._kept, self._forgotten_at = None, time.monotonic()
 
     def wrap_bio(
         self,

@@ -200,6 +200,11 @@ class Channel(asyncio.BufferedProtocol):
         return self._engine.peer_certificate
 
     @property
+    def has_resumed(self) -> bool:
+        """Whether it went on with the session of another, and saw no certificate."""
+        return bool(self._engine.connection.session_reused)
+
+    @property
     def unsent_bytes(self) -> int:
         """How much waits for a peer that does not read."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0

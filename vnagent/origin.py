@@ -93,7 +93,7 @@ class Origin:
     ) -> None:
         self.address = address
         self.dialled: Callable[[Exception | None], None] = lambda _: None
-        """Hears how each attempt to connect has ended; None: well."""
+        """Hears how attempts to connect have ended; None: well, by a certificate that was shown."""
         self._authorities = authorities
         self._token = token
         self._buffer = buffer
@@ -103,24 +103,25 @@ class Origin:
     async def dial(self, *, is_look: bool = False) -> Channel:
         """Return an open channel; raises OSError, TrustProblemError.
 
-        To look at the server's certificate, its handshake is a whole one.
+        To look at the server's certificate, its handshake is a whole one; none but such tells
+        `dialled` that all is well.
         """
-        if is_look:
-            self._forget_session()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 channel = await connect(
                     self.address.host,
                     self.address.port,
-                    context=self._current_context(),
+                    context=self._own_context() if is_look else self._current_context(),
                     buffer=self._buffer,
                     server_name=self.address.server_name,
                 )
-        except (OSError, TrustProblemError) as error:
+        except BaseException as error:
             self._forget_session()  # a server may hang over a session of before
-            self.dialled(error)
+            if isinstance(error, OSError | TrustProblemError):
+                self.dialled(error)
             raise
-        self.dialled(None)
+        if not channel.has_resumed:
+            self.dialled(None)
         return channel
 
     def remember(self, channel: Channel) -> None:
@@ -209,6 +210,10 @@ class Origin:
 
     def _current_context(self) -> Context:
         if self._context is None or self._trusted != self._authorities.content:
-            self._context = client_context(self._authorities.content)
+            self._context = self._own_context()
             self._trusted = self._authorities.content
         return self._context
+
+    def _own_context(self) -> Context:
+        """Return a context that has no session of anybody."""
+        return client_context(self._authorities.content)

@@ -6,7 +6,7 @@ import pytest
 import trustme
 
 from tests.unit.vnagent import wires
-from vnagent.channel import ChannelLostError, ReceiveBuffer
+from vnagent.channel import Channel, ChannelLostError, ReceiveBuffer
 from vnagent.kubelet import WORDS
 from vnagent.origin import Address, Origin
 from vnagent.peer import Peer
@@ -49,6 +49,12 @@ async def looked(origin: Origin) -> None:
     (await origin.dial(is_look=True)).close()
 
 
+def late(origin: Origin, channel: Channel) -> bool:
+    """Have an answer begin only now, and tell whether that leaves a session."""
+    origin.remember(channel)
+    return origin._context._kept is not None
+
+
 async def settled(resumed: list[bool], count: int) -> list[bool]:
     """Return how so many connections were made, once the server has noted the last."""
     async with asyncio.timeout(10):
@@ -73,11 +79,55 @@ async def test_so_it_is_with_streams(origin, resumed):
 
 
 async def test_who_looks_at_a_certificate_sees_it(origin, resumed):
-    """SEC-11: nor does the look leave a session of before to those that follow."""
+    """SEC-11: whatever becomes of sessions meanwhile; and nobody else tells of a good one."""
+    told: list[Exception | None] = []
+    origin.dialled = told.append
     await origin.ask("GET", "/")
     await looked(origin)
     await origin.ask("GET", "/")
-    assert await settled(resumed, 3) == [False, False, False]
+    assert await settled(resumed, 3) == [False, False, True]
+    assert told == [None, None]
+
+
+async def answered(origin: Origin) -> Channel:
+    channel = await origin.dial()
+    channel.write(b"GET / HTTP/1.1\r\n\r\n")
+    await channel.read()
+    return channel
+
+
+async def test_what_was_shown_before_a_failure_serves_nobody_after_it(origin):
+    """SEC-11: a log whose first line comes late has a connection from before."""
+    early = await answered(origin)
+    good = origin._authorities.content
+    origin._authorities.content = trustme.CA().cert_pem.bytes()
+    with pytest.raises(ChannelLostError):
+        await origin.dial(is_look=True)
+    origin._authorities.content = good
+    assert not late(origin, early)
+    early.abort()
+
+
+async def test_the_latest_proof_is_kept(origin):
+    """Not that of a log that was opened before, and has said nothing until now."""
+    older, newer = await answered(origin), await answered(origin)
+    assert late(origin, newer)
+    kept = origin._context._kept
+    assert late(origin, older)
+    assert origin._context._kept is kept
+    older.abort()
+    newer.abort()
+
+
+async def test_who_hangs_over_a_session_is_offered_none_again(origin, resumed):
+    """Though its caller has given up sooner than the agent would."""
+    await origin.ask("GET", "/")
+    dialling = asyncio.ensure_future(origin.dial())
+    await asyncio.sleep(0)
+    dialling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dialling
+    assert origin._context._kept is None
 
 
 async def test_other_authorities_verify_anew(origin, resumed):
