@@ -117,7 +117,7 @@ async def execs(stage: Stage, count: int) -> dict[str, Any]:
     for number in range(-1, count):
         # In turn, so that neither door is always the one after the other.
         for door in stage.doors if number % 2 else reversed(stage.doors):
-            await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
+            await _pause()
             took = await run(door, contexts[door.name], _echo(door))
             if number >= 0:  # the first pair warms up
                 times[door.name].append(took)
@@ -142,10 +142,14 @@ async def execs_in_a_row(stage: Stage, count: int) -> dict[str, Any]:
     steady = [_loop_ms()]
     for turn in range(count // IN_A_ROW):
         for door in stage.doors if turn % 2 else reversed(stage.doors):
-            await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
+            await _pause()
             row = [await run(door, contexts[door.name], _echo(door)) for _ in range(IN_A_ROW)]
             times[door.name] += row
     return {**{name: in_ms(each) for name, each in times.items()}, "loop_ms": [*steady, _loop_ms()]}
+
+
+async def _pause() -> None:
+    await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
 
 
 def _echo(door: Door) -> str:

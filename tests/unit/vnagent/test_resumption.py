@@ -5,6 +5,7 @@ import asyncio
 import pytest
 import trustme
 
+from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
 from vnagent.channel import Channel, ChannelLostError, ReceiveBuffer
 from vnagent.kubelet import WORDS
@@ -57,9 +58,7 @@ def late(origin: Origin, channel: Channel) -> bool:
 
 async def settled(resumed: list[bool], count: int) -> list[bool]:
     """Return how so many connections were made, once the server has noted the last."""
-    async with asyncio.timeout(10):
-        while len(resumed) < count:  # noqa: ASYNC110 - a thread notes it
-            await asyncio.sleep(0.01)
+    await eventually(lambda: len(resumed) >= count)
     return resumed
 
 
