@@ -23,7 +23,7 @@ import uvloop
 
 from bench import agent_stage, rig, shipped
 from bench.agent_memory import memory
-from bench.agent_runs import SHAPES, execs, execs_in_a_row, floods, logs, prepare
+from bench.agent_runs import ECHO, SHAPES, execs, execs_in_a_row, floods, logs, prepare
 from bench.figures import Spread, ratios, spread
 from bench.report import cell
 from tests.testbed.cluster import Cluster
@@ -86,7 +86,7 @@ def rows(results: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _exec_rows(title: str, rounds: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-    for moment in ("switched", "first", "exited"):
+    for moment in rounds[0]["agent"]:
         goal = math.nan if moment == "switched" else GOAL_ADDED_MS
         for door in ("kubelet", "agent"):
             yield Row(f"{title}, {moment}, {door}, p50 ms", _medians(rounds, door, moment))
@@ -173,8 +173,9 @@ async def _calls(stage: agent_stage.Stage, asked: argparse.Namespace) -> dict[st
     if "exec" in asked.only:
         turns = range(asked.turns)
         found["exec"] = {
-            "alone": [await execs(stage, asked.commands // 2) for _ in turns],
-            "in a row": [await execs_in_a_row(stage, asked.commands) for _ in turns],
+            "echo, alone": [await execs(stage, asked.commands // 2, *ECHO) for _ in turns],
+            "true, alone": [await execs(stage, asked.commands // 2, "true") for _ in turns],
+            "true, in a row": [await execs_in_a_row(stage, asked.commands, "true") for _ in turns],
         }
     if "memory" in asked.only:
         found["memory"] = await memory(

@@ -14,7 +14,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +36,7 @@ PAUSE_SECONDS = (0.1, 0.16)
 """Before a command, at random. What an agent does behind one, the next warm connections above all,
 is over by then: of two that follow sooner the second has it beside itself, which in turns of the
 two doors is always the agent's own."""
+ECHO = ("echo", "hello")
 IN_A_ROW = 20
 """Commands at one door, each begun when the one before has ended, before the other door's turn."""
 NEIGHBOURS = 2000
@@ -109,8 +110,8 @@ def _loop_ms() -> float:
     return rig.noise()["median_ms"]
 
 
-async def execs(stage: Stage, count: int) -> dict[str, Any]:
-    """Return how long commands take, in ms, at both doors; each pair follows the one before."""
+async def execs(stage: Stage, count: int, *words: str) -> dict[str, Any]:
+    """Return how long a command takes, in ms, at both doors; each pair follows the one before."""
     contexts = {door.name: door.context() for door in stage.doors}
     times: dict[str, list[Times]] = {door.name: [] for door in stage.doors}
     steady = [_loop_ms()]
@@ -118,22 +119,18 @@ async def execs(stage: Stage, count: int) -> dict[str, Any]:
         # In turn, so that neither door is always the one after the other.
         for door in stage.doors if number % 2 else reversed(stage.doors):
             await _pause()
-            took = await run(door, contexts[door.name], _echo(door))
+            took = await run(door, contexts[door.name], _command(door, words))
             if number >= 0:  # the first pair warms up
                 times[door.name].append(took)
     found: dict[str, Any] = {name: in_ms(each) for name, each in times.items()}
     found["loop_ms"] = [*steady, _loop_ms()]
-    pairs = list(zip(times["kubelet"], times["agent"], strict=True))
-    found["added"] = {
-        "switched": summary(1e3 * (b.switched - a.switched) for a, b in pairs).as_dict(),
-        "first": summary(1e3 * (b.first - a.first) for a, b in pairs).as_dict(),
-        "exited": summary(1e3 * (b.exited - a.exited) for a, b in pairs).as_dict(),
-    }
+    pairs = zip(times["kubelet"], times["agent"], strict=True)
+    found["added"] = in_ms([b.later_than(a) for a, b in pairs])
     return found
 
 
-async def execs_in_a_row(stage: Stage, count: int) -> dict[str, Any]:
-    """Return how long commands take, in ms, of which each follows the one before without a pause.
+async def execs_in_a_row(stage: Stage, count: int, *words: str) -> dict[str, Any]:
+    """Return how long a command takes, in ms, that follows the one before without a pause.
 
     The next warm connections of an agent are made beside them, then.
     """
@@ -143,8 +140,10 @@ async def execs_in_a_row(stage: Stage, count: int) -> dict[str, Any]:
     for turn in range(count // IN_A_ROW):
         for door in stage.doors if turn % 2 else reversed(stage.doors):
             await _pause()
-            row = [await run(door, contexts[door.name], _echo(door)) for _ in range(IN_A_ROW)]
-            times[door.name] += row
+            target = _command(door, words)
+            times[door.name] += [
+                await run(door, contexts[door.name], target) for _ in range(IN_A_ROW)
+            ]
     return {**{name: in_ms(each) for name, each in times.items()}, "loop_ms": [*steady, _loop_ms()]}
 
 
@@ -152,16 +151,17 @@ async def _pause() -> None:
     await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
 
 
-def _echo(door: Door) -> str:
-    return door.execs(POD, "echo", "hello", output=1)
+def _command(door: Door, words: Sequence[str]) -> str:
+    return door.execs(POD, *words, output=1)
 
 
-def in_ms(times: list[Times]) -> dict[str, dict[str, float]]:
-    """Sum up commands."""
+def in_ms(times: Sequence[Times]) -> dict[str, dict[str, float]]:
+    """Sum up commands, by moment; those that print nothing have no first byte."""
+    moments = [each._asdict() for each in times]
     return {
-        "switched": summary(1e3 * each.switched for each in times).as_dict(),
-        "first": summary(1e3 * each.first for each in times).as_dict(),
-        "exited": summary(1e3 * each.exited for each in times).as_dict(),
+        name: summary(1e3 * each[name] for each in moments).as_dict()
+        for name in Times._fields
+        if all(each[name] is not None for each in moments)
     }
 
 
@@ -196,7 +196,7 @@ async def floods(stage: Stage, count: int) -> dict[str, Any]:
             used, begun = use.cpu_seconds(stage.agent_pid), time.perf_counter()
             for _ in range(count):
                 try:
-                    times.append(await run(stage.agent, context, _echo(stage.agent)))
+                    times.append(await run(stage.agent, context, _command(stage.agent, ECHO)))
                 except (OSError, ExecError, asyncio.IncompleteReadError) as problem:
                     failures.append(f"{type(problem).__name__}: {problem}"[:200])
                     await asyncio.sleep(0.05)

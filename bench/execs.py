@@ -10,7 +10,7 @@ import json
 import os
 import ssl
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bench.doors import Door
 
@@ -24,16 +24,20 @@ class ExecError(Exception):
     """A command did not start, or did not end well; says how."""
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(NamedTuple):
     """Seconds from before the connection was made."""
 
     switched: float
     """The server has taken the call."""
-    first: float
-    """The command's first byte is here."""
+    first: float | None
+    """The command's first byte is here; None when it prints nothing."""
     exited: float
     """How the command has ended is here."""
+
+    def later_than(self, other: "Times") -> "Times":
+        """Return by how much each moment is later than that of another command."""
+        first = None if self.first is None or other.first is None else self.first - other.first
+        return Times(self.switched - other.switched, first, self.exited - other.exited)
 
 
 class Frames:
@@ -102,7 +106,7 @@ async def _switch(reader: asyncio.StreamReader) -> None:
 
 
 async def run(door: Door, context: ssl.SSLContext, target: str) -> Times:
-    """Run a command that prints something, to its end; raises ExecError, OSError, TimeoutError."""
+    """Run a command to its end; raises ExecError, OSError, TimeoutError."""
     begun = time.perf_counter()
     async with asyncio.timeout(_SECONDS):
         reader, writer = await opened(door, context, target)
@@ -114,8 +118,8 @@ async def run(door: Door, context: ssl.SSLContext, target: str) -> Times:
     return Times(switched, first, exited)
 
 
-async def _follow(reader: asyncio.StreamReader, begun: float) -> tuple[float, float]:
-    frames, first = Frames(), 0.0
+async def _follow(reader: asyncio.StreamReader, begun: float) -> tuple[float | None, float]:
+    frames, first = Frames(), None
     while data := await reader.read(64 * 1024):
         now = time.perf_counter() - begun
         for kind, content in frames.feed(data):

@@ -93,7 +93,7 @@ async def test_each_node_beats_in_its_turn(below):
     nodes = below.of(NODES)
     seen: list[str] = []
     nodes.listeners.append(lambda _, body: seen.append(body["metadata"]["name"]))
-    count = await heartbeats.beat(below, 0.1, 0.15)
+    count = await heartbeats.beat(below, 0.02, 0.5)
     assert count == len(seen) > len(NODE_NAMES)
     assert seen[: len(NODE_NAMES)] == list(NODE_NAMES)
     conditions = nodes.all()[0].decode()["status"]["conditions"]
