@@ -120,6 +120,8 @@ class Channel(asyncio.BufferedProtocol):
         self._intake = Intake(self._transport)
         if self._accepted is not None:
             self._accepted(self)
+            if not self._is_closing():
+                _ = self._engine  # now, while the peer is busy with its first words
             return
         endpoint = self._transport.get_extra_info("socket")
         if endpoint is not None:
