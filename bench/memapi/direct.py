@@ -48,7 +48,7 @@ class Fate:
     """Whether it is carried out although something else is answered, as with a 504."""
     retry_after: str = ""
     behind: int = 0
-    """How many revisions a list is behind that begins a watch, or comes alone."""
+    """How many revisions the list is behind that a watch begins with."""
 
 
 class Network(Protocol):

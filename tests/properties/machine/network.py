@@ -23,25 +23,41 @@ _AWAY = RefusedError(503, "ServiceUnavailable", "injected: not now")
 _LATE = RefusedError(504, "Timeout", "injected: request did not complete within the time")
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+CHANGES = WRITES - {"POST"}
 READS = frozenset({"GET"})
 ANY = WRITES | READS
 
-FAULTS: Mapping[str, tuple[frozenset[str], Callable[[float], Fate]]] = {
-    "lost": (ANY, lambda seconds: Fate(is_lost=True, after=seconds)),
-    "unanswered": (WRITES, lambda seconds: Fate(is_unanswered=True, after=seconds)),
-    "swallowed": (ANY, lambda _: Fate(is_swallowed=True)),
-    "late": (WRITES, lambda seconds: Fate(before=10 * seconds)),
-    "slow": (ANY, lambda seconds: Fate(before=seconds / 2, after=seconds / 2)),
-    "409": (frozenset({"PUT", "PATCH", "DELETE"}), lambda _: Fate(refusal=_CONFLICT)),
-    "410": (READS, lambda _: Fate(refusal=_EXPIRED)),
-    "429": (ANY, lambda _: Fate(refusal=_BUSY, retry_after="1")),
-    "500": (ANY, lambda _: Fate(refusal=_BROKEN)),
-    "503": (ANY, lambda _: Fate(refusal=_AWAY, retry_after="1")),
-    "504": (WRITES, lambda _: Fate(refusal=_LATE)),
-    "504 done": (WRITES, lambda _: Fate(refusal=_LATE, takes_effect=True)),
-    "stale": (READS, lambda seconds: Fate(behind=1 + int(10 * seconds))),
+Befalls = Callable[[Request], bool]
+
+
+def _by(methods: frozenset[str]) -> Befalls:
+    return lambda request: request.method in methods
+
+
+def _is_watch(request: Request) -> bool:
+    """Tell whether a list may be of the past: what a watch begins with comes of a server's cache.
+
+    All other reads name no version, which asks for the newest state.
+    """
+    return request.method == "GET" and "watch=" in request.target
+
+
+FAULTS: Mapping[str, tuple[Befalls, Callable[[float], Fate]]] = {
+    "lost": (_by(ANY), lambda seconds: Fate(is_lost=True, after=seconds)),
+    "unanswered": (_by(WRITES), lambda seconds: Fate(is_unanswered=True, after=seconds)),
+    "swallowed": (_by(ANY), lambda _: Fate(is_swallowed=True)),
+    "late": (_by(WRITES), lambda seconds: Fate(before=10 * seconds)),
+    "slow": (_by(ANY), lambda seconds: Fate(before=seconds / 2, after=seconds / 2)),
+    "409": (_by(CHANGES), lambda _: Fate(refusal=_CONFLICT)),
+    "410": (_by(READS), lambda _: Fate(refusal=_EXPIRED)),
+    "429": (_by(ANY), lambda _: Fate(refusal=_BUSY, retry_after="1")),
+    "500": (_by(ANY), lambda _: Fate(refusal=_BROKEN)),
+    "503": (_by(ANY), lambda _: Fate(refusal=_AWAY, retry_after="1")),
+    "504": (_by(WRITES), lambda _: Fate(refusal=_LATE)),
+    "504 done": (_by(WRITES), lambda _: Fate(refusal=_LATE, takes_effect=True)),
+    "stale": (_is_watch, lambda seconds: Fate(behind=1 + int(10 * seconds))),
 }
-"""Each fault: which methods it befalls, and what it does to one, given some seconds."""
+"""Each fault: which requests it befalls, and what it does to one, given some seconds."""
 
 
 @dataclass
@@ -80,8 +96,8 @@ class Faults:
         if sender.is_dead or side in sender.cut_off:
             return Fate(is_lost=True, after=there)
         for fault in self.armed:
-            methods, make = FAULTS[fault.kind]
-            if fault.side != side or request.method not in methods:
+            befalls, make = FAULTS[fault.kind]
+            if fault.side != side or not befalls(request):
                 continue
             if fault.skip:
                 fault.skip -= 1
