@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+from bench import shipped
 from tests.conformance import images, judge, known, page, run, sides, suite
 from tests.conformance.cases import Case, chosen
 from tests.conformance.results import PASSED, Result, Store
@@ -22,6 +23,8 @@ from tests.testbed.cluster import REPOSITORY
 from tests.testbed.errors import TestbedError
 from tests.testbed.progress import Progress
 
+_NEW = Result(case="", state=PASSED, seconds=0.0)
+"""Stands for a case without a result: it is tried for the first time."""
 PAGE = REPOSITORY / "docs" / "conformance.md"
 
 
@@ -73,12 +76,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _plan(side: Side, cases: Sequence[Case], options: argparse.Namespace) -> run.Plan:
     store = Store(side.folder / "results.jsonl")
-    before = store.read()
+    before, again = store.read(), set[str]()
     if options.fresh:
         store.forget(case.name for case in cases)
     elif options.again:
-        bad = {name for name, result in before.items() if result.state != PASSED}
-        store.forget(case.name for case in cases if case.name in bad)
+        again = {case.name for case in cases if before.get(case.name, _NEW).state != PASSED}
+        store.forget(again)
     times = {
         name: result.seconds for other in SIDES.values() for name, result in _read(other).items()
     }
@@ -88,6 +91,8 @@ def _plan(side: Side, cases: Sequence[Case], options: argparse.Namespace) -> run
         workers=options.workers,
         size=options.batch,
         seconds={**times, **{name: result.seconds for name, result in before.items()}},
+        commit=shipped.commit(),
+        again=frozenset(again),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.conformance.cases import Case
-from tests.conformance.judge import Known, Verdict, judge
+from tests.conformance.judge import Known, Verdict, judge, void
 from tests.conformance.results import PASSED, Result
 
 _HEAD = """\
@@ -78,9 +78,20 @@ def _summary(run: Run, verdicts: Mapping[str, Verdict]) -> str:
         lines.append(f"| {title} | {' | '.join(map(str, numbers))} |")
     seconds = {side: sum(r.seconds for r in found.values()) for side, found in run.results.items()}
     took = ", ".join(f"{side} {total / 60:.0f} min" for side, total in seconds.items() if total)
-    return "\n".join(
-        [*lines, "", f"Machine: {run.machine}. Time in the cases, added up: {took}.", ""]
-    )
+    lines += ["", f"Machine: {run.machine}. Time in the cases, added up: {took}."]
+    lines += [f"- {side}: {_origin(found)}." for side, found in run.results.items() if found]
+    lines += [f"- {said}." for said in [void(run.cases, run.results.get("control", {}))] if said]
+    return "\n".join([*lines, ""])
+
+
+def _origin(found: Mapping[str, Result]) -> str:
+    """Say of which commits results are, and how many came of a second try."""
+    commits = sorted({result.commit for result in found.values() if result.commit})
+    untold = sum(not result.commit for result in found.values())
+    told = [f"of {', '.join(commits)}"] if commits else []
+    told += [f"{untold} of a commit that was not noted"] if untold else []
+    again = sum(result.is_again for result in found.values())
+    return "; ".join([*told, f"{again} tried once more" if again else "each tried once"])
 
 
 def _groups(run: Run) -> str:

@@ -27,6 +27,10 @@ class Result:
     """The failure in the suite's words, its first 2,000 characters."""
     where: str = ""
     """File and line of Kubernetes where it failed."""
+    commit: str = ""
+    """Of ours, that was tried; empty where nobody noted it."""
+    is_again: bool = False
+    """Whether it was tried once more after it had not passed."""
 
 
 class Store:

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.conformance import suite
@@ -34,6 +34,14 @@ class Plan:
     size: int
     seconds: Mapping[str, float] = field(default_factory=dict)
     """What cases took at an earlier time, by name."""
+    commit: str = ""
+    """What is tried."""
+    again: frozenset[str] = frozenset()
+    """Names of cases that are tried once more."""
+
+    def stamped(self, result: Result) -> Result:
+        """Return a result with what it is a result of."""
+        return replace(result, commit=self.commit, is_again=result.case in self.again)
 
 
 def executor(kubeconfig: Path, environment: Mapping[str, str]) -> Execute:
@@ -103,7 +111,7 @@ def _keep(results: Sequence[Result], outcome: Outcome, plan: Plan, counter: _Cou
         else:
             log.parent.mkdir(parents=True, exist_ok=True)
             log.write_text(f"{result.case}\n{outcome.printed.get(result.case, result.message)}\n")
-    plan.store.add(results)
+    plan.store.add(map(plan.stamped, results))
     for result in results:
         counter.count(result)
 

@@ -1,5 +1,7 @@
 """The page says what was run and what was not."""
 
+from dataclasses import replace
+
 from tests.conformance.cases import Case
 from tests.conformance.judge import Known
 from tests.conformance.page import Run, render
@@ -58,3 +60,27 @@ def test_known_failures_stand_with_cause_and_line_and_others_as_not_explained():
     assert f"- {A}: failed, test/e2e/x.go:1" in text
     given_up = text.partition("What the policy `baseline` gives up")[2]
     assert given_up.partition("##")[0].strip().endswith("Nothing is listed.")
+
+
+def test_results_say_of_which_commit_they_are_and_whether_they_were_tried_again():
+    found = {
+        "control": {A: replace(result(A, PASSED), commit="abc"), B: result(B, PASSED)},
+        "tenant": {
+            A: replace(result(A, PASSED), commit="abc"),
+            B: replace(result(B, PASSED), commit="abd", is_again=True),
+        },
+    }
+
+    text = page(found)
+
+    assert "- control: of abc; 1 of a commit that was not noted; each tried once." in text
+    assert "- tenant: of abc, abd; 1 tried once more." in text
+
+
+def test_a_control_that_says_nothing_is_said_to():
+    cases = [Case(f"[sig-node] {number} [Conformance]", "") for number in range(7)]
+    failed = {case.name: result(case.name, FAILED) for case in cases}
+    run = Run(version="1", machine="", cases=cases, results={"control": failed}, known=())
+
+    assert "the run is void" in render(run)
+    assert "is void" not in render(replace(run, cases=cases[:6]))

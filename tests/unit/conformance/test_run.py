@@ -1,6 +1,7 @@
 """A run: what is open is run, side by side or alone; what took the program with it is run alone."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -84,3 +85,15 @@ def test_a_fault_of_the_harness_ends_the_run(plan):
 
     with pytest.raises(OSError, match="no space"):
         run([case("a"), case("b")], plan, execute, print)
+
+
+def test_results_say_what_they_are_of_and_which_are_of_a_second_try(plan):
+    plan = replace(plan, commit="abc", again=frozenset({"b"}))
+
+    run([case("a"), case("b")], plan, outcome, print)
+
+    kept = plan.store.read()
+    assert {name: (r.commit, r.is_again) for name, r in kept.items()} == {
+        "a": ("abc", False),
+        "b": ("abc", True),
+    }
