@@ -115,17 +115,21 @@ def _judge(options: argparse.Namespace) -> int:
         problems += [f"{name}: {problem}" for problem in verdict.problems]
     for problem in problems:
         print(problem)
+    print(f"machine: {_machine()}; commit {shipped.commit() or 'unknown'}")
     return 1 if problems else 0
 
 
-def _page(_options: argparse.Namespace) -> None:
+def _machine() -> str:
     processors, memory = os.cpu_count(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     kernel = platform.release().partition("-")[0]  # without its builder's name
-    machine = f"{processors} cores, {memory / 2**30:.0f} GiB, Linux {kernel}"
+    return f"{processors} cores, {memory / 2**30:.0f} GiB, Linux {kernel}"
+
+
+def _page(_options: argparse.Namespace) -> None:
     text = page.render(
         page.Run(
             version=versions.load().kubernetes[0].version,
-            machine=machine,
+            machine=_machine(),
             cases=suite.cases(),
             results={name: _read(side) for name, side in SIDES.items()},
             known=known.failures(),

@@ -25,9 +25,10 @@ _STATES: Mapping[int | None, str] = {
     0: SURVIVED,
     **dict.fromkeys((-24, 24, 36, 152, 255), TIMEOUT),
     **dict.fromkeys((5, 33), UNTESTED),
-    **dict.fromkeys((None, 2), UNCHECKED),
+    **dict.fromkeys((None, 2, -9, 137), UNCHECKED),
 }
-"""By exit code of its tests; every other one is of a process that fell over, which is noticed."""
+"""By exit code of its tests; who was killed from outside has said nothing, and every other one is of
+a process that fell over, which is noticed."""
 
 
 class Place(NamedTuple):

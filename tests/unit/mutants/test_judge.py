@@ -89,7 +89,15 @@ def test_the_tracked_list_can_be_read():
 
 @pytest.mark.parametrize(
     ("code", "state"),
-    [(0, SURVIVED), (1, KILLED), (3, KILLED), (-11, KILLED), (-24, TIMEOUT), (33, UNTESTED)],
+    [
+        (0, SURVIVED),
+        (1, KILLED),
+        (3, KILLED),
+        (-11, KILLED),
+        (-24, TIMEOUT),
+        (33, UNTESTED),
+        (-9, UNCHECKED),
+    ],
 )
 def test_exit_codes_are_states(code, state):
     assert results.state_of(code) == state
