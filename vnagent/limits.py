@@ -15,6 +15,11 @@ STREAMS = 1024
 FEW_STREAMS = 16
 """A tenant that has fewer gets one of the last quarter of all places, which others do not: those
 who have all that they may would shut it out. With fewer places in all, a quarter of them is few."""
+REQUESTS_AT_ONCE = 2 * STREAMS_PER_TENANT
+REQUEST_SECONDS = 0.02
+"""Between two requests of one tenant for long: others wait for the milliseconds of each."""
+BYTES_OF_A_REQUEST = 1024
+"""Of its target; a longer one counts for several."""
 RUNS_PER_TENANT = 2
 RUNS = 4
 """Of `run`, whose whole output a node keeps in its kubelet and its runtime until the end."""

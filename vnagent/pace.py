@@ -20,9 +20,9 @@ class Bucket:
         """Return the seconds until there is a turn, at least 0."""
         return max(0.0, self._due - self._slack - now)
 
-    def take(self, now: float) -> None:
-        """Use a turn that is there."""
-        self._due = max(self._due, now) + self._seconds
+    def take(self, now: float, turns: int = 1) -> None:
+        """Use a turn that is there, and more that have to come before the next one is."""
+        self._due = max(self._due, now) + turns * self._seconds
 
     def is_full(self, now: float) -> bool:
         """Tell whether all turns are there."""
@@ -39,12 +39,12 @@ class Buckets:
         """How many are remembered."""
         return len(self._found)
 
-    def take(self, key: str, now: float) -> bool:
-        """Use a turn of one tenant; tell whether it had one."""
+    def take(self, key: str, now: float, turns: int = 1) -> bool:
+        """Use turns of one tenant; tell whether it had one, the others it may owe."""
         for full in [key for key, bucket in self._found.items() if bucket.is_full(now)]:
             del self._found[full]
         bucket = self._found[key]
         if bucket.pause(now):
             return False
-        bucket.take(now)
+        bucket.take(now, turns)
         return True

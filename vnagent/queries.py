@@ -14,6 +14,8 @@ from vnagent.refusals import Reason, RefusedError
 
 MAX_QUERY_BYTES = 64 * 1024
 MAX_COMMAND_WORDS = 4096
+MAX_PARTS = MAX_COMMAND_WORDS + 64
+"""Of a query, known or not: each costs a microsecond, and everybody waits meanwhile."""
 MAX_PORTS = 256
 
 Pairs = tuple[tuple[str, str], ...]
@@ -165,6 +167,10 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
         )
     if _RAW.fullmatch(raw) is None:
         raise RefusedError(400, Reason.BAD_QUERY, "the query is not percent-encoded")
+    if raw.count(b"&") >= MAX_PARTS:
+        raise RefusedError(
+            400, Reason.BAD_QUERY, f"the query has more than {MAX_PARTS} parts; give fewer"
+        )
     return [_pair(piece) for piece in raw.split(b"&")] if raw else []
 
 
@@ -179,6 +185,8 @@ def _pair(piece: bytes) -> tuple[str, str]:
 
 
 def _decode(piece: bytes) -> str:
+    if b"%" not in piece and b"+" not in piece:
+        return piece.decode("ascii")  # nothing else passes the pattern
     text = unquote_to_bytes(piece.replace(b"+", b" ")).decode()
     if "\0" in text:
         raise RefusedError(400, Reason.BAD_QUERY, "the query holds a NUL byte")

@@ -20,8 +20,17 @@ from vnagent.ends import End
 from vnagent.gate import OwnedPod
 from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
-from vnagent.limits import RUN_SECONDS, RUNS, RUNS_PER_TENANT, Streams
+from vnagent.limits import (
+    BYTES_OF_A_REQUEST,
+    REQUEST_SECONDS,
+    REQUESTS_AT_ONCE,
+    RUN_SECONDS,
+    RUNS,
+    RUNS_PER_TENANT,
+    Streams,
+)
 from vnagent.metrics import Unheard
+from vnagent.pace import Buckets
 from vnagent.parting import part
 from vnagent.peer import Opened
 from vnagent.permits import Permits
@@ -38,6 +47,7 @@ SWITCH_SECONDS = 60.0
 HAND_OVER_SECONDS = 30.0
 """For a caller to read an answer that is held in memory."""
 PIECE_BYTES = 64 * 1024
+_FLOODS = frozenset({Reason.TENANT_FULL, Reason.TENANT_FAST})
 
 
 _log = structlog.get_logger(__name__)
@@ -83,7 +93,12 @@ class Requests:
         reads: Reader,
         streams: Streams,
         deadlines: Deadlines,
+        paces: Buckets | None = None,
     ) -> None:
+        """Begin; `paces` says how often a tenant may ask, the usual way if it is not given."""
+        if paces is None:
+            paces = Buckets(REQUESTS_AT_ONCE, REQUEST_SECONDS)
+        self._paces = paces
         self._permits = permits
         self._gate = gate
         self._reads = reads
@@ -114,7 +129,7 @@ class Requests:
             await self._answered(channel, session, places)
         except RefusedError as refusal:
             session.result = refusal.reason.value
-            is_flood = refusal.reason is Reason.TENANT_FULL and session.route is None
+            is_flood = refusal.reason in _FLOODS and session.route is None
             if is_flood and self._rebuffs.count(caller.vc_uid, loop.time()):
                 _log.warning("a tenant goes on past its limit, now unheard", tenant=caller.key)
             if session.status:  # its head is out: a sentence would be taken for the stream's
@@ -136,6 +151,7 @@ class Requests:
         self, channel: Channel, session: Session, places: contextlib.ExitStack
     ) -> None:
         head = await _read_head(channel)
+        self._pace(session.caller, len(head.target))
         route = session.route = routes.parse(head.method, head.target)
         if session.caller.has_figures_only and route.verb is not Verb.METRICS:
             raise RefusedError(
@@ -157,6 +173,16 @@ class Requests:
             with metrics.streaming(session.caller.vc_uid, route.verb):
                 opened = await self._open(channel, head, route, pod, upgrade)
                 await self._stream(channel, opened, session, pod, upgrade)
+
+    def _pace(self, caller: Caller, size: int) -> None:
+        """Count a request, and more for a long target, which takes as long to read."""
+        now = asyncio.get_running_loop().time()
+        if not self._paces.take(caller.vc_uid, now, 1 + size // BYTES_OF_A_REQUEST):
+            raise RefusedError(
+                429,
+                Reason.TENANT_FAST,
+                "this cluster asks more of the node than is its turn; try again",
+            )
 
     async def _read(self, channel: Channel, route: Route, session: Session) -> None:
         with (

@@ -27,8 +27,8 @@ _STATES: Mapping[int | None, str] = {
     **dict.fromkeys((5, 33), UNTESTED),
     **dict.fromkeys((None, 2, -9, 137), UNCHECKED),
 }
-"""By exit code of its tests; who was killed from outside has said nothing, and every other one is of
-a process that fell over, which is noticed."""
+"""By exit code of its tests; who was killed from outside has said nothing, every other one is of a
+process that fell over, which is noticed."""
 
 
 class Place(NamedTuple):

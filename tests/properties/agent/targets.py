@@ -27,7 +27,7 @@ from tests.properties.agent.tries import (
 )
 from tests.unit.vnagent.certificates import KEY, VC_UID
 from tests.unit.vnagent.series import agent_series
-from tests.unit.vnagent.stage import access
+from tests.unit.vnagent.stage import access, unhurried
 from vnagent import answers, gate, heads
 from vnagent.channel import Sink
 from vnagent.choice import Mode
@@ -162,6 +162,7 @@ class Served:
             reads=Reads(entrance, self._upstream),  # type: ignore[arg-type]
             streams=Streams(),
             deadlines=Deadlines(),
+            paces=unhurried(),
         )
 
     async def one(self, tried: Try) -> str:

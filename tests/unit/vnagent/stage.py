@@ -27,6 +27,7 @@ from vnagent.gate import Gate
 from vnagent.kubelets import Kubelets
 from vnagent.limits import Streams
 from vnagent.origin import Address, Origin
+from vnagent.pace import Buckets
 from vnagent.permits import Permits
 from vnagent.pump import Deadlines
 from vnagent.reads import Reads
@@ -74,6 +75,11 @@ def access(*off: Call, vc_uid: str = VC_UID) -> dict[str, str]:
     policies = {"baseline": everything, "shops": everything - set(off)}
     found = Switches(policies, {OTHER: "baseline", VC_UID: "baseline"} | {vc_uid: "shops"})
     return {switches.DOCUMENT: switches.write(found)}
+
+
+def unhurried() -> Buckets:
+    """Return turns for whoever has to ask without end; each loop has a clock of its own."""
+    return Buckets(1, 0.0)
 
 
 def saying(answer: bytes) -> Answering:
@@ -187,6 +193,7 @@ async def staged(
     api: FakeKubelet | None = None,
     registration: str = "",
     is_straight: bool = False,
+    paces: Buckets | None = None,
 ) -> AsyncIterator[Stage]:
     """Run an agent before a kubelet, and a super API server.
 
@@ -235,6 +242,7 @@ async def staged(
             reads=ways[2],
             streams=places,
             deadlines=Deadlines(check_seconds=0.05),
+            paces=paces,
         )
         server = Server(requests, buffer)
         context = tls.server_context(

@@ -61,6 +61,7 @@ def test_switches_that_are_off_are_left_out():
         (queries.exec_options, b"command=a%00b"),
         (queries.exec_options, b"command=%ff"),
         (queries.exec_options, b"&".join([b"command=a"] * (queries.MAX_COMMAND_WORDS + 1))),
+        (queries.no_options, b"&".join([b"a=b"] * (queries.MAX_PARTS + 1))),
         (queries.port_forward_options, b"port=0"),
         (queries.port_forward_options, b"port=65536"),
         (queries.port_forward_options, b"port=80,,81"),
