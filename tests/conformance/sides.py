@@ -15,11 +15,14 @@ from tests.testbed import cache, chart, registry
 from tests.testbed.cluster import REPOSITORY, Cluster
 from tests.testbed.commands import run
 from tests.testbed.errors import TestbedError
+from tests.testbed.images import PAUSE
 from tests.testbed.oci import Image
 from tests.testbed.progress import Progress
 
 NAME = "conformance"
 """Of the super cluster."""
+NODES = 2
+"""Of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,9 @@ class Side:
 
     name: str
     policy: str
+    has_holders: bool = False
+    """Whether a pod of the tenant has to hold each node: the suite begins with no fewer than one,
+    and `nodes.expose: onDemand` shows those alone that a pod of the tenant runs on."""
 
     @property
     def folder(self) -> Path:
@@ -37,13 +43,17 @@ class Side:
 
 SIDES = {
     side.name: side
-    for side in (Side("control", ""), Side("tenant", "conformance"), Side("baseline", "baseline"))
+    for side in (
+        Side("control", ""),
+        Side("tenant", "conformance"),
+        Side("baseline", "baseline", has_holders=True),
+    )
 }
 
 
 def cluster(images: Iterable[Image], progress: Progress) -> Cluster:
     """The super cluster with two nodes, our chart and the suite's images; brought up if need be."""
-    found = Cluster(NAME, nodes=2)
+    found = Cluster(NAME, nodes=NODES)
     found.up(progress)
     chart.install(found, progress)
     registry.publish(images, found.places.registry)
@@ -74,7 +84,36 @@ def enter(side: Side, found: Cluster, progress: Progress) -> Path:
             _vc(environment, "create", "-f", str(manifest), "-o", str(kubeconfig))
         ready = ("--for=condition=DNSReady", "--timeout=120s")
         run(["kubectl", "wait", f"virtualcluster/{side.name}", *ready], env=environment)
+    if side.has_holders:
+        with progress.step("a pod of the tenant on each node"):
+            _hold_nodes(kubeconfig, side.folder / "holders.json", environment)
     return kubeconfig
+
+
+def _hold_nodes(kubeconfig: Path, manifest: Path, environment: Mapping[str, str]) -> None:
+    labels = {"app": "holder"}
+    apart = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    container = {"name": "pause", "image": PAUSE}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "holder", "namespace": "kube-system"},
+        "spec": {
+            "replicas": NODES,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"affinity": affinity, "containers": [container]},
+            },
+        },
+    }
+    cache.write_atomic(manifest, json.dumps(deployment))
+    kubectl = ["kubectl", f"--kubeconfig={kubeconfig}"]
+    run([*kubectl, "apply", "-f", str(manifest)], env=environment)
+    rollout = ["rollout", "status", "-n", "kube-system", "deployment/holder", "--timeout=120s"]
+    run([*kubectl, *rollout], env=environment)
+    run([*kubectl, "wait", "node", "--all", "--for=condition=Ready"], env=environment)
 
 
 def environment_of_suite(found: Cluster) -> dict[str, str]:
