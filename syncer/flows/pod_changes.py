@@ -26,16 +26,23 @@ from tenancy.resources import PODS
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
+Outcome = tuple[Object, errors.ApiError | Wait | None]
+"""The twin with its generation after what was written, and why a part did not go down."""
+
+
 async def carry_down(
     kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
-) -> errors.ApiError | Wait | None:
-    """Write what differs; returns why a part of it did not go down, for the caller to raise."""
+) -> Outcome:
+    """Write what differs; the caller has to raise what is wrong, and to go on with that twin.
+
+    By an older generation its status would say that the kubelet has observed what nobody told it.
+    """
     assert pair.tenant_x is not None  # noqa: S101 - both sides are there
     assert pair.super_x is not None  # noqa: S101 - both sides are there
     said, compared = (pair.tenant_x.said, pair.super_x.said), session.reminders.compared
     is_plain = not pod["spec"].get("readinessGates") and not pod["spec"].get(pod_ephemeral.FIELD)
     if is_plain and compared.get(pair.key) == said:
-        return None  # nothing but a status is another, as after most events
+        return twin, None  # nothing but a status is another, as after most events
     problem: errors.ApiError | Wait | None = None
     added: list[Object] = []
     try:
@@ -46,7 +53,7 @@ async def carry_down(
         parts = _parts(pod, twin, session, [item["name"] for item in added])
     except RejectedError as rejected:
         await denials.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
-        return None
+        return twin, None
     places = [Part(pair.key, parking.SUPER, subresource) for subresource, _ in parts]
     in_step = problem is None and not added and not any(body for _, body in parts)
     known = any(session.fuse.knows(place) for place in places)
@@ -60,18 +67,18 @@ async def carry_down(
         if not subresource:
             downward.stamp(body, pair.tenant_x)
         try:
-            await _patch(pair, twin, body, session, subresource=subresource)
+            twin = await _patch(pair, twin, body, session, subresource=subresource)
         except denials.REFUSALS as refusal:
             problem = refusal
             if not subresource:
-                return problem  # without the names a new container would be out of reach
+                return twin, problem  # without the names a new container would be out of reach
     if added:
         body = pod_ephemeral.patch(twin, added)
         try:
-            await _patch(pair, twin, body, session, subresource="ephemeralcontainers")
+            twin = await _patch(pair, twin, body, session, subresource="ephemeralcontainers")
         except denials.REFUSALS as refusal:
             problem = problem or refusal
-    return problem
+    return twin, problem
 
 
 def _parts(
@@ -119,11 +126,12 @@ async def _to_add(
 
 async def _patch(
     pair: Pair, twin: Object, body: Object, session: Session, *, subresource: str = ""
-) -> None:
+) -> Object:
+    """Write a patch, if it is not parked; return the twin with its generation after that."""
     assert pair.tenant_x is not None  # noqa: S101 - both sides are there
     part = Part(pair.key, parking.SUPER, subresource)
     if parking.is_parked(part, body, twin, session):
-        return
+        return twin
     written = await session.super_client.patch(
         PODS,
         twin["metadata"]["name"],
@@ -144,3 +152,7 @@ async def _patch(
         tenant_x=pair.tenant_x,
         session=session,
     )
+    generation = written["metadata"].get("generation")
+    if generation is None:
+        return twin  # a server that counts none
+    return {**twin, "metadata": {**twin["metadata"], "generation": generation}}

@@ -182,7 +182,7 @@ async def _follow(both: Both) -> Verdict:
         if is_bound_now:
             await _bind(both, node)
             both = both._replace(pod=_bound(both.pod, node))
-        problem = await pod_changes.carry_down(both.kind, both.pair, both.pod, twin, session)
+        twin, problem = await pod_changes.carry_down(both.kind, both.pair, both.pod, twin, session)
     if not (is_bound_now and pod_status.is_scheduled_only(twin)):
         await _carry_up(both, twin, session)
     await pod_creation.demand_tokens(both.pod, twin, session)

@@ -149,19 +149,22 @@ def sized(cpu: str) -> list[Object]:
 
 
 async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: World):
-    """SEC-20: within what the super cluster takes."""
+    """SEC-20: within what the super cluster takes; who waits for it is not told too early."""
     space = await running(synced, pod("web", containers=sized("100m")))
+    made = await synced.twin(PODS, space, "web")
     status = running_status("web")
     real = {"requests": {"cpu": "100m"}, "limits": {"cpu": "2"}}
     container = {**status["containerStatuses"][0], "resources": real}
     container["allocatedResources"] = {"cpu": "100m"}
     # An API server lets nobody resize a pod whose kubelet does not say what it has.
-    await synced.report(space, "web", containerStatuses=[container])
-    await eventually(
+    observed = {"observedGeneration": made["metadata"]["generation"]}
+    await synced.report(space, "web", containerStatuses=[container], **observed)
+    before = await eventually(
         lambda: synced.above.get(PODS, "web", namespace=space),
         until=lambda body: body["status"]["containerStatuses"][0].get("resources") == real,
     )
-    since = synced.mark("super")
+    assert before["status"]["observedGeneration"] == before["metadata"]["generation"]
+    since, told = synced.mark("super"), synced.mark("tenant")
     await synced.above.patch(
         PODS,
         "web",
@@ -170,13 +173,18 @@ async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: World):
         namespace=space,
         subresource="resize",
     )
-    await eventually(
+    twin = await eventually(
         lambda: synced.twin(PODS, space, "web"),
         until=lambda body: (
             body["spec"]["containers"][0]["resources"]
             == {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
         ),
     )
+    await synced.idle()
+    assert [w for w in synced.writes("tenant", told) if w.resource == "pods/status"] == []
+    unseen = await synced.above.get(PODS, "web", namespace=space)
+    assert unseen["status"]["observedGeneration"] == unseen["metadata"]["generation"] - 1
+    observed = {"observedGeneration": twin["metadata"]["generation"]}
     waiting = {
         "type": "PodResizePending",
         "status": "True",
@@ -189,6 +197,7 @@ async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: World):
         "web",
         conditions=[*status["conditions"], waiting],
         containerStatuses=[container],
+        **observed,
     )
     shown = await eventually(
         lambda: synced.above.get(PODS, "web", namespace=space),
@@ -197,6 +206,7 @@ async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: World):
         ),
     )
     assert shown["status"]["containerStatuses"][0]["allocatedResources"] == {"cpu": "100m"}
+    assert shown["status"]["observedGeneration"] == shown["metadata"]["generation"]
     await synced.report(space, "web", **status)
     await eventually(
         lambda: synced.above.get(PODS, "web", namespace=space),
