@@ -213,7 +213,7 @@ def main() -> int:
     parser.add_argument(
         "--turns",
         type=int,
-        default=6,
+        default=10,
         help="of commands: a runtime takes 30 ms for one, more or less",
     )
     parser.add_argument("--streams", type=int, default=10, help="logs at once, beside one alone")

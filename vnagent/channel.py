@@ -109,6 +109,7 @@ class Channel(asyncio.BufferedProtocol):
         self._sink: Sink | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._at_end: Callable[[], None] | None = None
+        self._is_gathering = False
         self._changed = asyncio.Event()
 
     # What the transport calls.
@@ -295,7 +296,19 @@ class Channel(asyncio.BufferedProtocol):
                 self._engine.encrypt(chunk)
         except TlsProblemError as problem:
             self._fail(ChannelLostError(str(problem)))
-        self._flush()
+        if not self._is_gathering:
+            self._flush()
+
+    @contextlib.contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Send what is written meanwhile at its end, together: each piece would wake the peer."""
+        self._is_gathering = True
+        try:
+            yield
+        finally:
+            self._is_gathering = False
+            if not self._is_closing():
+                self._flush()
 
     def finish(self) -> None:
         """Close our direction: the peer reads the end, and may go on sending."""

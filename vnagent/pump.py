@@ -145,8 +145,16 @@ class Pump:
     """One stream between a caller and the kubelet."""
 
     def __init__(
-        self, caller: Channel, kubelet: Channel, *, is_two_way: bool, deadlines: Deadlines
+        self,
+        caller: Channel,
+        kubelet: Channel,
+        *,
+        is_two_way: bool,
+        deadlines: Deadlines,
+        greeting: bytes = b"",
     ) -> None:
+        """Make one; `greeting` is what the caller is told before anything else."""
+        self._greeting = greeting
         self._caller = caller
         self._kubelet = kubelet
         self._deadlines = deadlines
@@ -180,8 +188,10 @@ class Pump:
         loop = asyncio.get_running_loop()
         started = moved_at = loop.time()
         seen = self._progress()
-        self._caller.pour_into(self._up)
-        self._kubelet.pour_into(self._down)
+        with self._caller.gathering():
+            self._caller.write(self._greeting)
+            self._caller.pour_into(self._up)
+            self._kubelet.pour_into(self._down)
         try:
             while not await self._has_stopped():
                 now = loop.time()

@@ -248,8 +248,13 @@ class Requests:
                 502, Reason.KUBELET_ODD, "the node's kubelet gave no usable answer"
             ) from error
         session.status = wanted
-        channel.write(written)
-        pump = Pump(channel, opened.channel, is_two_way=bool(upgrade), deadlines=self._deadlines)
+        pump = Pump(
+            channel,
+            opened.channel,
+            is_two_way=bool(upgrade),
+            deadlines=self._deadlines,
+            greeting=written,
+        )
         try:
             await pump.run()
         finally:

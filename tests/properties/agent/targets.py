@@ -77,6 +77,9 @@ class Wire:
     def write(self, *chunks: bytes) -> None:
         self.sent += b"".join(chunks)
 
+    def gathering(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
     def pour_into(self, sink: Sink) -> None:
         if self._arrived:
             sink.data(self._arrived)

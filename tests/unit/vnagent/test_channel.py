@@ -282,6 +282,16 @@ def opened_on(tls: Records) -> Channel:
     return found
 
 
+async def test_what_is_gathered_goes_out_together_and_in_order():
+    found = opened_on(Records(0))
+    with found.gathering():
+        found.write(b"switched")
+        found.write(b"first", b"second")
+        assert found.__dict__["_transport"].calls == []
+    found.write(b"third")
+    assert found.__dict__["_transport"].calls == [[b"switched", b"first", b"second"], [b"third"]]
+
+
 async def test_a_peer_that_sends_nothing_but_tls_is_let_go():
     """Each update of its keys is work, and no bound of what is read or sent meets them."""
     found = opened_on(Records(0))

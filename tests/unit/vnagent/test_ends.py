@@ -1,6 +1,7 @@
 """How streams end, in each order in which the two sides can."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable
 
@@ -28,6 +29,9 @@ class Side:
     def is_forsaken(self, seconds: float) -> bool:
         """Tell whether its machine has said nothing for long."""
         return seconds > 0 and self.is_silent
+
+    def gathering(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def pour_into(self, sink) -> None:
         """Hand the stream its sink."""
