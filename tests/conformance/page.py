@@ -28,6 +28,11 @@ _TITLES = {
     "baseline": "a tenant with the policy `baseline`",
 }
 
+_HELD = """\
+In that tenant a Deployment holds a pod on each node: `nodes.expose: onDemand` shows a node while a
+pod of the tenant runs on it, and the suite does not begin without nodes.
+"""
+
 _LISTS = {
     "control": "Fails on the super cluster itself, which is the testbed's matter and no tenant's",
     "tenant": "Fails in a tenant with the policy `conformance`",
@@ -91,7 +96,8 @@ def _origin(found: Mapping[str, Result]) -> str:
     told = [f"of {', '.join(commits)}"] if commits else []
     told += [f"{untold} of a commit that was not noted"] if untold else []
     again = sum(result.is_again for result in found.values())
-    return "; ".join([*told, f"{again} tried once more" if again else "each tried once"])
+    told += [f"{again} tried once more"] if again else [] if untold else ["each tried once"]
+    return "; ".join(told)
 
 
 def _groups(run: Run) -> str:
@@ -115,14 +121,15 @@ def _known(run: Run, side: str) -> str:
     rows = [row for row in run.known if side in row.sides]
     if side == "baseline":  # what the wider policy does not pass either stands above
         rows = [row for row in rows if "tenant" not in row.sides]
+    before = f"{_HELD}\n" if side == "baseline" else ""
     if not rows:
-        return "Nothing is listed.\n"
+        return f"{before}Nothing is listed.\n"
     lines = ["| case | cause | whose | line |", "|---|---|---|---|"]
     for row in rows:
         cause = " ".join(row.cause.split())
         line = f"`{row.line}`" if row.line else ""
         lines.append(f"| {_cell(row.case)} | {_cell(cause)} | {row.owner} | {line} |")
-    return "\n".join([*lines, ""])
+    return before + "\n".join([*lines, ""])
 
 
 def _open(side: str, verdict: Verdict, results: Mapping[str, Result]) -> str:

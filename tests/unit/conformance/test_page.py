@@ -73,7 +73,7 @@ def test_results_say_of_which_commit_they_are_and_whether_they_were_tried_again(
 
     text = page(found)
 
-    assert "- control: of abc; 1 of a commit that was not noted; each tried once." in text
+    assert "- control: of abc; 1 of a commit that was not noted." in text
     assert "- tenant: of abc, abd; 1 tried once more." in text
 
 
