@@ -18,7 +18,7 @@ who have all that they may would shut it out. With fewer places in all, a quarte
 REQUESTS_AT_ONCE = 2 * STREAMS_PER_TENANT
 REQUEST_SECONDS = 0.02
 """Between two requests of one tenant for long: others wait for the milliseconds of each."""
-BYTES_OF_A_REQUEST = 1024
+BYTES_OF_A_REQUEST = 8 * 1024
 """Of its target; a longer one counts for several."""
 RUNS_PER_TENANT = 2
 RUNS = 4

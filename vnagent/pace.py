@@ -21,7 +21,7 @@ class Bucket:
         return max(0.0, self._due - self._slack - now)
 
     def take(self, now: float, turns: int = 1) -> None:
-        """Use a turn that is there, and more that have to come before the next one is."""
+        """Use turns, which have to come again before there is a next one."""
         self._due = max(self._due, now) + turns * self._seconds
 
     def is_full(self, now: float) -> bool:
@@ -39,12 +39,16 @@ class Buckets:
         """How many are remembered."""
         return len(self._found)
 
-    def take(self, key: str, now: float, turns: int = 1) -> bool:
-        """Use turns of one tenant; tell whether it had one, the others it may owe."""
+    def take(self, key: str, now: float) -> bool:
+        """Use a turn of one tenant; tell whether it had one."""
         for full in [key for key, bucket in self._found.items() if bucket.is_full(now)]:
             del self._found[full]
         bucket = self._found[key]
         if bucket.pause(now):
             return False
-        bucket.take(now, turns)
+        bucket.take(now)
         return True
+
+    def owe(self, key: str, now: float, turns: int) -> None:
+        """Use turns of one tenant that have to come before its next one is."""
+        self._found[key].take(now, turns)

@@ -16,7 +16,7 @@ REFUSED_SECONDS = 1.0
 """Between two handshakes of an address that does nothing but fail."""
 TOLD_AT_ONCE = 64
 TOLD_SECONDS = 0.2
-"""Between two answers to a tenant that goes on past its limit of streams."""
+"""Between two answers to a tenant that goes on past its limit of streams, or its turn."""
 WELCOME_SECONDS = 600.0
 """For which a tenant that was let in keeps its address open."""
 

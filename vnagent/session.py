@@ -111,7 +111,7 @@ class Requests:
     async def serve(self, channel: Channel, caller: Caller) -> None:
         """Serve the one request of a connection, and leave the channel closing."""
         loop = asyncio.get_running_loop()
-        if self._rebuffs.is_shut(caller.vc_uid, loop.time()):
+        if self._rebuffs.is_shut(_who(caller), loop.time()):
             metrics.refused(Unheard.REPEATED, caller.vc_uid)
             channel.abort()
             return
@@ -126,11 +126,12 @@ class Requests:
         caller, loop = session.caller, asyncio.get_running_loop()
         try:
             places.enter_context(self._streams.one(caller.vc_uid))
+            self._pace(caller)
             await self._answered(channel, session, places)
         except RefusedError as refusal:
             session.result = refusal.reason.value
             is_flood = refusal.reason in _FLOODS and session.route is None
-            if is_flood and self._rebuffs.count(caller.vc_uid, loop.time()):
+            if is_flood and self._rebuffs.count(_who(caller), loop.time()):
                 _log.warning("a tenant goes on past its limit, now unheard", tenant=caller.key)
             if session.status:  # its head is out: a sentence would be taken for the stream's
                 channel.cut()
@@ -151,7 +152,9 @@ class Requests:
         self, channel: Channel, session: Session, places: contextlib.ExitStack
     ) -> None:
         head = await _read_head(channel)
-        self._pace(session.caller, len(head.target))
+        if longer := len(head.target) // BYTES_OF_A_REQUEST:
+            now = asyncio.get_running_loop().time()
+            self._paces.owe(_who(session.caller), now, longer)
         route = session.route = routes.parse(head.method, head.target)
         if session.caller.has_figures_only and route.verb is not Verb.METRICS:
             raise RefusedError(
@@ -174,10 +177,9 @@ class Requests:
                 opened = await self._open(channel, head, route, pod, upgrade)
                 await self._stream(channel, opened, session, pod, upgrade)
 
-    def _pace(self, caller: Caller, size: int) -> None:
-        """Count a request, and more for a long target, which takes as long to read."""
-        now = asyncio.get_running_loop().time()
-        if not self._paces.take(caller.vc_uid, now, 1 + size // BYTES_OF_A_REQUEST):
+    def _pace(self, caller: Caller) -> None:
+        """Take a turn before anything is read: a head that never comes, or is none, costs too."""
+        if not self._paces.take(_who(caller), asyncio.get_running_loop().time()):
             raise RefusedError(
                 429,
                 Reason.TENANT_FAST,
@@ -275,6 +277,11 @@ class Requests:
         told = text.replace(pod.super_namespace, pod.tenant_namespace)
         told = told.replace(pod.super_uid, pod.tenant_uid)
         await _answer(channel, status, told.rstrip("\n"))
+
+
+def _who(caller: Caller) -> str:
+    """Return whose turn it is: its figures are not to end with what else a tenant asks for."""
+    return f"{caller.vc_uid}, figures" if caller.has_figures_only else caller.vc_uid
 
 
 async def _read_head(channel: Channel) -> RequestHead:

@@ -105,12 +105,19 @@ def gates_of(tenant_pod: Mapping[str, Any]) -> frozenset[str]:
 def _generation(
     tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any], observed: Any
 ) -> int | None:
-    """Return an observed generation in the tenant's own count."""
+    """Return an observed generation in the tenant's own count.
+
+    One patch may have carried several of the tenant's changes down: until its kubelet has seen the
+    last of them, no more is observed than was said before.
+    """
     if not isinstance(observed, int):
         return None
     here = tenant_pod["metadata"].get("generation", 0)
     there = super_pod["metadata"].get("generation", 0)
     found = here - max(there - observed, 0)
+    said = mapping(tenant_pod.get("status")).get("observedGeneration")
+    if there > observed and isinstance(said, int):
+        found = min(found, said)
     return found if found > 0 else None
 
 

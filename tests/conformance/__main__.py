@@ -81,7 +81,6 @@ def _plan(side: Side, cases: Sequence[Case], options: argparse.Namespace) -> run
         store.forget(case.name for case in cases)
     elif options.again:
         again = {case.name for case in cases if before.get(case.name, _NEW).state != PASSED}
-        store.forget(again)
     times = {
         name: result.seconds for other in SIDES.values() for name, result in _read(other).items()
     }

@@ -85,7 +85,9 @@ def _summary(run: Run, verdicts: Mapping[str, Verdict]) -> str:
     took = ", ".join(f"{side} {total / 60:.0f} min" for side, total in seconds.items() if total)
     lines += ["", f"Machine: {run.machine}. Time in the cases, added up: {took}."]
     lines += [f"- {side}: {_origin(found)}." for side, found in run.results.items() if found]
-    lines += [f"- {said}." for said in [void(run.cases, run.results.get("control", {}))] if said]
+    control = run.results.get("control", {})
+    if all(case.name in control for case in run.cases) and (said := void(run.cases, control)):
+        lines.append(f"- {said}.")
     return "\n".join([*lines, ""])
 
 

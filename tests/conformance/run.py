@@ -52,7 +52,8 @@ def executor(kubeconfig: Path, environment: Mapping[str, str]) -> Execute:
 def run(cases: Sequence[Case], plan: Plan, execute: Execute, say: Say) -> None:
     """Run the cases that have no result yet."""
     before = plan.store.read()
-    open_cases = [case for case in cases if case.name not in before]
+    known = before.keys() - plan.again
+    open_cases = [case for case in cases if case.name not in known]
     if len(open_cases) < len(cases):
         say(f"{len(cases) - len(open_cases)} of {len(cases)} cases have a result already")
     counter = _Counter(len(open_cases), say)

@@ -24,7 +24,7 @@ async def restore(turn: Turn) -> None:
     """A backup is restored, nothing is deleted, and then somebody decides which store stays."""
     stage, chance = turn.stage, turn.chance
     tenant = chance.choice(stage.tenants)
-    bump = turn.number % 2 == 0  # any two turns have one of each
+    bump = turn.number % 2 == 0  # of two that follow each other one
     is_away, is_confirmed = (chance.random() < 0.5 for _ in range(2))
     turn.told = (
         f"{tenant.side}: {'bumped' if bump else 'not bumped'},"

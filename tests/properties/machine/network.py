@@ -34,12 +34,12 @@ def _by(methods: frozenset[str]) -> Befalls:
     return lambda request: request.method in methods
 
 
-def _is_watch(request: Request) -> bool:
+def _begins_with_list(request: Request) -> bool:
     """Tell whether a list may be of the past: what a watch begins with comes of a server's cache.
 
-    All other reads name no version, which asks for the newest state.
+    One that goes on names its version, and all other reads name none, which asks for the newest.
     """
-    return request.method == "GET" and "watch=" in request.target
+    return request.method == "GET" and "sendInitialEvents=true" in request.target
 
 
 FAULTS: Mapping[str, tuple[Befalls, Callable[[float], Fate]]] = {
@@ -55,7 +55,7 @@ FAULTS: Mapping[str, tuple[Befalls, Callable[[float], Fate]]] = {
     "503": (_by(ANY), lambda _: Fate(refusal=_AWAY, retry_after="1")),
     "504": (_by(WRITES), lambda _: Fate(refusal=_LATE)),
     "504 done": (_by(WRITES), lambda _: Fate(refusal=_LATE, takes_effect=True)),
-    "stale": (_is_watch, lambda seconds: Fate(behind=1 + int(10 * seconds))),
+    "stale": (_begins_with_list, lambda seconds: Fate(behind=1 + int(10 * seconds))),
 }
 """Each fault: which requests it befalls, and what it does to one, given some seconds."""
 

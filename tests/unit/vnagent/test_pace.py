@@ -57,6 +57,7 @@ def test_tenants_have_turns_of_their_own_and_are_forgotten():
 
 def test_who_takes_more_than_there_is_owes_it():
     buckets = Buckets(3, 1.0)
-    assert buckets.take("a", 0.0, turns=5)
+    assert buckets.take("a", 0.0)
+    buckets.owe("a", 0.0, 4)
     assert [buckets.take("a", now) for now in (0.0, 2.9, 3.0)] == [False, False, True]
     assert buckets.take("b", 0.0)

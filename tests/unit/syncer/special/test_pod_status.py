@@ -78,6 +78,12 @@ def test_observed_generations_count_as_the_tenants():
     found = up(pod, twin)
     assert found["observedGeneration"] == 3
     assert found["conditions"][0]["observedGeneration"] == 2
+    # Two changes went down at once, and the kubelet has seen neither.
+    pod["status"] = {"observedGeneration": 1}
+    twin["status"]["observedGeneration"] = 1
+    assert up(pod, twin)["observedGeneration"] == 1
+    twin["status"]["observedGeneration"] = 2
+    assert up(pod, twin)["observedGeneration"] == 3
 
 
 def test_no_patch_when_nothing_differs_and_nulls_for_what_went():
