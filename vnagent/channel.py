@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Protocol, cast
 
 from kubeio.resumption import Context
+from vnagent.chunked_end import END, end_in
 from vnagent.engine import Engine, TlsProblemError
 from vnagent.intake import Intake
 from vnagent.keepalive import is_forsaken, keep_alive
@@ -34,10 +35,6 @@ PER_BYTE = 32
 """Of what is read, for each byte of plain text: one typed by itself takes 23."""
 PLAIN_BYTES = READ_BYTES + 32 * 1024
 """Of one read, and of a record that had come in part before it."""
-END = b"0\r\n\r\n"
-"""Ends an answer in chunks. It is sent in a record of its own, and so is what may be its begin: an
-API server that relays a log over a WebSocket drops what it reads together with the end. A kubelet
-keeps them apart, the super API server does not, and what has come at once is together, too."""
 HIGH_WATER_BYTES = 32 * 1024
 """Of what waits for a peer in our memory, after which its writer is held back. The kernel's buffers
 are many times as large, so nobody who reads waits for us; one more read may come on top."""
@@ -349,7 +346,7 @@ class Channel(asyncio.BufferedProtocol):
         """Give what has arrived and will arrive to a sink, at once and until the end."""
         self._sink = sink
         sink.writable(self._is_writable)
-        tail = _end_in(self._inbox)
+        tail = end_in(self._inbox)
         chunks = [self._take(len(self._inbox) - tail), self._take(tail)]
         if any(chunks):
             sink.data(*filter(None, chunks))
@@ -406,7 +403,7 @@ class Channel(asyncio.BufferedProtocol):
             self._pass_on(plain)
         size = received.size
         if size:
-            cut = size - _end_in(plain[max(0, size - len(END)) : size].tobytes())
+            cut = size - end_in(plain[max(0, size - len(END)) : size].tobytes())
             self._pass_on(*filter(None, (plain[:cut], plain[cut:size])))
         if received.has_ended:
             self._end()
@@ -500,8 +497,3 @@ class Channel(asyncio.BufferedProtocol):
                 raise self._error
             self._changed.clear()
             await self._changed.wait()
-
-
-def _end_in(tail: bytes | bytearray) -> int:
-    """Return how many of the last bytes are the end of an answer, or begin it."""
-    return next((size for size in range(len(END), 0, -1) if tail.endswith(END[:size])), 0)
