@@ -17,7 +17,7 @@ from tenancy import marks
 from vnagent import ways
 from vnagent.bulletin import Bulletin
 from vnagent.channel import ReceiveBuffer
-from vnagent.limits import REQUEST_SECONDS, Streams
+from vnagent.limits import REQUEST_SECONDS, REQUESTS_AT_ONCE, Streams
 from vnagent.metrics_port import MetricsPort
 from vnagent.origin import Origin
 from vnagent.pace import Buckets
@@ -58,7 +58,7 @@ class Agent:
             reads=self._way.reads,
             streams=self._streams,
             deadlines=settings.deadlines,
-            paces=Buckets(2 * settings.streams_per_tenant, REQUEST_SECONDS),
+            paces=Buckets(REQUESTS_AT_ONCE * settings.streams_per_tenant, REQUEST_SECONDS),
         )
         self._bulletin = Bulletin(
             self._api,

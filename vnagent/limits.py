@@ -15,7 +15,8 @@ STREAMS = 1024
 FEW_STREAMS = 16
 """A tenant that has fewer gets one of the last quarter of all places, which others do not: those
 who have all that they may would shut it out. With fewer places in all, a quarter of them is few."""
-REQUESTS_AT_ONCE = 2 * STREAMS_PER_TENANT
+REQUESTS_AT_ONCE = 2
+"""Of one tenant, for each stream that it may have."""
 REQUEST_SECONDS = 0.02
 """Between two requests of one tenant for long: others wait for the milliseconds of each."""
 BYTES_OF_A_REQUEST = 8 * 1024

@@ -20,15 +20,7 @@ from vnagent.ends import End
 from vnagent.gate import OwnedPod
 from vnagent.heads import RequestHead, ResponseProblemError
 from vnagent.identity import Caller
-from vnagent.limits import (
-    BYTES_OF_A_REQUEST,
-    REQUEST_SECONDS,
-    REQUESTS_AT_ONCE,
-    RUN_SECONDS,
-    RUNS,
-    RUNS_PER_TENANT,
-    Streams,
-)
+from vnagent.limits import BYTES_OF_A_REQUEST, RUN_SECONDS, RUNS, RUNS_PER_TENANT, Streams
 from vnagent.metrics import Unheard
 from vnagent.pace import Buckets
 from vnagent.parting import part
@@ -93,11 +85,9 @@ class Requests:
         reads: Reader,
         streams: Streams,
         deadlines: Deadlines,
-        paces: Buckets | None = None,
+        paces: Buckets,
     ) -> None:
-        """Begin; `paces` says how often a tenant may ask, the usual way if it is not given."""
-        if paces is None:
-            paces = Buckets(REQUESTS_AT_ONCE, REQUEST_SECONDS)
+        """Begin; `paces` says how often a tenant may ask."""
         self._paces = paces
         self._permits = permits
         self._gate = gate

@@ -206,9 +206,7 @@ async def run(count: int, seed: int) -> str:
         # One that may have authorities below it: the handshake alone would let theirs in.
         ours = make_authority(path_length=None)
         kubelet = stage.FakeKubelet()
-        async with stage.staged(
-            folder, kubelet, client_authority=ours, paces=stage.unhurried()
-        ) as set_up:
+        async with stage.staged(folder, kubelet, client_authority=ours) as set_up:
             maker = Maker(chance, ours)
             for number in range(count):
                 shown = maker.valid() if number % ONE_IN == 0 else maker.invalid()

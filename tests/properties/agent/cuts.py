@@ -116,9 +116,7 @@ async def run(count: int, seed: int) -> str:
     kubelet = Cutter(seed)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(audit, "record", lambda session: ends.update([session.result]))
-        async with stage.staged(
-            Path(name), stage.FakeKubelet(answer=kubelet.answer), paces=stage.unhurried()
-        ) as set_up:
+        async with stage.staged(Path(name), stage.FakeKubelet(answer=kubelet.answer)) as set_up:
             contexts = {LOGS: set_up.context(), EXEC: set_up.context()}
             tasks, before = len(asyncio.all_tasks()), sockets()
             at_once = asyncio.Semaphore(AT_ONCE)

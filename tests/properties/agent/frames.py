@@ -112,9 +112,7 @@ def echo(peer: ssl.SSLSocket, head: bytes) -> None:
 async def through_pipes(chance: random.Random, count: int, folder: Path) -> int:
     """Send frames by way of a whole agent to a kubelet that sends them back."""
     sent = 0
-    async with stage.staged(
-        folder, stage.FakeKubelet(answer=echo), paces=stage.unhurried()
-    ) as set_up:
+    async with stage.staged(folder, stage.FakeKubelet(answer=echo)) as set_up:
         context = set_up.context()
         while sent < count:
             number = min(FRAMES_IN_A_STREAM, count - sent)

@@ -242,7 +242,7 @@ async def staged(
             reads=ways[2],
             streams=places,
             deadlines=Deadlines(check_seconds=0.05),
-            paces=paces,
+            paces=unhurried() if paces is None else paces,
         )
         server = Server(requests, buffer)
         context = tls.server_context(

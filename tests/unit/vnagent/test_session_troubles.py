@@ -28,6 +28,7 @@ from vnagent import metrics, session
 from vnagent.channel import Channel
 from vnagent.heads import RequestHead
 from vnagent.limits import Streams
+from vnagent.pace import Buckets
 
 
 async def test_a_kubelet_that_cannot_be_trusted_gets_no_token(tmp_path):
@@ -252,13 +253,11 @@ async def test_one_stream_too_many_is_told_why(tmp_path):
         assert status_of(await set_up.send(LOGS)) == 200
 
 
-async def test_a_tenant_that_asks_without_end_waits_its_turn(tmp_path, monkeypatch):
+async def test_a_tenant_that_asks_without_end_waits_its_turn(tmp_path):
     """SEC-15: each request takes time of everybody's, a long one more; the other tenant has its."""
-    monkeypatch.setattr(session, "REQUESTS_AT_ONCE", 5)
-    monkeypatch.setattr(session, "REQUEST_SECONDS", 60.0)
     long = b"GET /healthz?a=%b HTTP/1.1\r\nHost: a\r\n\r\n" % (b"a" * 17_000)
     short = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
-    async with stage.staged(tmp_path, FakeKubelet()) as set_up:
+    async with stage.staged(tmp_path, FakeKubelet(), paces=Buckets(5, 60.0)) as set_up:
         asked = [await set_up.send(raw) for raw in (b"no head\r\n\r\n", long, short, short)]
         assert [status_of(got) for got in asked] == [400, 200, 200, 429]
         assert b"more of the node than is its turn" in asked[-1]
