@@ -23,8 +23,6 @@ from tests.testbed.cluster import REPOSITORY
 from tests.testbed.errors import TestbedError
 from tests.testbed.progress import Progress
 
-_NEW = Result(case="", state=PASSED, seconds=0.0)
-"""Stands for a case without a result: it is tried for the first time."""
 PAGE = REPOSITORY / "docs" / "conformance.md"
 
 
@@ -80,7 +78,7 @@ def _plan(side: Side, cases: Sequence[Case], options: argparse.Namespace) -> run
     if options.fresh:
         store.forget(case.name for case in cases)
     elif options.again:
-        again = {case.name for case in cases if before.get(case.name, _NEW).state != PASSED}
+        again = {name for name, result in before.items() if result.state != PASSED}
     times = {
         name: result.seconds for other in SIDES.values() for name, result in _read(other).items()
     }

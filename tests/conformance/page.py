@@ -28,10 +28,14 @@ _TITLES = {
     "baseline": "a tenant with the policy `baseline`",
 }
 
-_HELD = """\
+_NOTES = {
+    "baseline": """\
 In that tenant a Deployment holds a pod on each node: `nodes.expose: onDemand` shows a node while a
 pod of the tenant runs on it, and the suite does not begin without nodes.
+
 """
+}
+"""What stands before the list of a side."""
 
 _LISTS = {
     "control": "Fails on the super cluster itself, which is the testbed's matter and no tenant's",
@@ -62,7 +66,7 @@ def render(run: Run) -> str:
     }
     parts = [_HEAD.format(version=run.version), _summary(run, verdicts), _groups(run)]
     for side, title in _LISTS.items():
-        parts.append(f"## {title}\n\n{_known(run, side)}")
+        parts.append(f"## {title}\n\n{_NOTES.get(side, '')}{_known(run, side)}")
     for side, verdict in verdicts.items():
         parts.append(_open(side, verdict, run.results[side]))
     return "\n".join(filter(None, parts))
@@ -123,15 +127,14 @@ def _known(run: Run, side: str) -> str:
     rows = [row for row in run.known if side in row.sides]
     if side == "baseline":  # what the wider policy does not pass either stands above
         rows = [row for row in rows if "tenant" not in row.sides]
-    before = f"{_HELD}\n" if side == "baseline" else ""
     if not rows:
-        return f"{before}Nothing is listed.\n"
+        return "Nothing is listed.\n"
     lines = ["| case | cause | whose | line |", "|---|---|---|---|"]
     for row in rows:
         cause = " ".join(row.cause.split())
         line = f"`{row.line}`" if row.line else ""
         lines.append(f"| {_cell(row.case)} | {_cell(cause)} | {row.owner} | {line} |")
-    return before + "\n".join([*lines, ""])
+    return "\n".join([*lines, ""])
 
 
 def _open(side: str, verdict: Verdict, results: Mapping[str, Result]) -> str:
