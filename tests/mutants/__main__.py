@@ -56,18 +56,12 @@ def main(arguments: Sequence[str]) -> int:
 def _run(asked: argparse.Namespace) -> int:
     """Have mutmut run; its exit code."""
     names: list[str] = []
-    folder = ROOT / results.FOLDER
     if asked.survivors:
         names = [each.name for each in _survivors()]
         if not names:
             return 0
-    elif asked.go_on:
-        # By name: mutmut tries no mutant again of which it has noted anything.
-        names = [each.name for each in results.read(folder) if each.state == results.UNCHECKED]
-        if folder.exists() and not names:
-            return 0
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
+    elif not asked.go_on:
+        shutil.rmtree(ROOT / results.FOLDER, ignore_errors=True)
     mutmut = Path(sys.executable).with_name("mutmut")
     command = [str(mutmut), "run", "--max-children", str(asked.children), *names]
     environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
