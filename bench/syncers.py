@@ -12,9 +12,10 @@ import json
 import os
 import shlex
 import signal
+import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -99,6 +100,8 @@ class Syncer:
 
     command: str = OURS
     pid_file: Path | None = None
+    pod_uid: str = field(default_factory=lambda: str(uuid.uuid4()))
+    """One that is started again is the container of the same pod."""
 
     @asynccontextmanager
     async def running(self, stage: Grounds) -> AsyncIterator[Running]:
@@ -122,7 +125,8 @@ class Syncer:
             )
         )
         # A path of another checkout, which an editable installation may name, must not win.
-        process = Process(["env", f"PYTHONPATH={ROOT}", *words], stage.folder / "syncer.log")
+        env = [f"PYTHONPATH={ROOT}", f"POD_UID={self.pod_uid}"]
+        process = Process(["env", *env, *words], stage.folder / "syncer.log")
         pid = await self._pid(process)
         devices = stage.folder / "inside.json" if self.command == INSIDE else None
         return Running(process=process, pid=pid, port=port, devices=devices)

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import random
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -40,6 +41,16 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 class LeaseLost(Exception):  # noqa: N818 - says what is so
     """The scope was cancelled because the lease could not be renewed, or somebody took it."""
+
+
+def identity(pod: str, uid: str) -> str:
+    """Return who a process is: its pod when it knows that by its UID, else one of its own.
+
+    A pod's container is started again when its process is certainly gone, so the next one is the
+    same holder, and need not wait until what the one before it left has run out. Without that
+    certainty two that believe they are one would both write.
+    """
+    return f"{pod}_{uid or uuid.uuid4()}"
 
 
 def awake() -> float:
@@ -93,7 +104,7 @@ class Lease:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Make nothing happen yet; `identity` must be unique, such as the pod's name and UID."""
+        """Make nothing happen yet; of one `identity` only one process may live at a time."""
         if not renew_deadline < duration:
             raise ValueError("renew_deadline must be shorter than duration, or nothing is fenced")
         self.identity = identity

@@ -32,6 +32,7 @@ async def _run(options: argparse.Namespace) -> int:
             namespace=options.namespace,
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
+            pod_uid=os.environ.get("POD_UID", ""),
             version=_version(),
             patrol_seconds=options.patrol_seconds,
             cluster_domain=options.cluster_domain,

@@ -8,7 +8,6 @@ the Lease.
 import asyncio
 import contextlib
 import signal
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ import structlog
 
 from kubeio.client import Client
 from kubeio.endpoint import Endpoint
-from kubeio.lease import Lease, LeaseLost
+from kubeio.lease import Lease, LeaseLost, identity
 from kubeio.queue import FairQueue
 from kubeio.turns import Turns
 from kubeio.worker import Worker
@@ -48,6 +47,8 @@ class Options:
     port: int
     identity: str
     """Name of the pod, or of the machine."""
+    pod_uid: str = ""
+    """Empty outside of a pod."""
     version: str
     patrol_seconds: float = PERIOD_SECONDS
     cluster_domain: str = DOMAIN
@@ -133,7 +134,7 @@ async def serve(options: Options, endpoint: Endpoint) -> int:
             await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
             namespace=options.namespace,
             name=marks.SYNCER,
-            identity=f"{options.identity}_{uuid.uuid4()}",
+            identity=identity(options.identity, options.pod_uid),
         )
         super_client = Client(endpoint, user_agent=agent, fence=lease.fence)
         syncer = Syncer(

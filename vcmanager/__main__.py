@@ -38,6 +38,7 @@ async def _run(options: argparse.Namespace) -> int:
             ),
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
+            pod_uid=os.environ.get("POD_UID", ""),
             version=_version(),
             agent_pods=options.agent_pods,
         ),

@@ -7,7 +7,6 @@ begin while what is in hand ends; the watches go first, then the workers, then t
 import asyncio
 import contextlib
 import signal
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from kubeio import errors
 from kubeio.client import Client
 from kubeio.endpoint import Endpoint
 from kubeio.events import EventRecorder
-from kubeio.lease import Lease, LeaseLost
+from kubeio.lease import Lease, LeaseLost, identity
 from kubeio.queue import FairQueue
 from kubeio.worker import Verdict, Worker
 from telemetry.probes import Probes
@@ -72,6 +71,8 @@ class Options:
     port: int
     identity: str
     """Name of the pod, or of the machine."""
+    pod_uid: str = ""
+    """Empty outside of a pod."""
     agent_pods: AgentPods | None = None
     version: str
 
@@ -87,7 +88,7 @@ async def serve(options: Options, endpoint: Endpoint) -> int:
             await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
             namespace=options.namespace,
             name=marks.MANAGER,
-            identity=f"{options.identity}_{uuid.uuid4()}",
+            identity=identity(options.identity, options.pod_uid),
         )
         super_client = await stack.enter_async_context(
             Client(endpoint, user_agent=agent, fence=lease.fence)

@@ -63,7 +63,7 @@ class Control:
         return await storms.blow(self._below, **more)
 
     async def _drift(self, **more: Any) -> dict[str, Any]:
-        return {"late_ms": await drifts.make(self._below, **more)}
+        return {"late_ms": await drifts.make(self._below, self._tenants, **more)}
 
     async def _beat(self, **more: Any) -> dict[str, Any]:
         return {"beats": await heartbeats.beat(self._below, **more)}

@@ -212,6 +212,13 @@ def test_control_planes_come_from_the_components_registry_unless_told(usual):
     assert manager["CONTROL_PLANE_REGISTRY"] == "registry.example/x"
 
 
+def test_who_holds_a_lease_is_told_by_its_pod(usual):
+    for name in (marks.MANAGER, marks.SYNCER):
+        env = environment(named(usual, "Deployment", name))
+        assert env["POD_NAME"] == {"fieldPath": "metadata.name"}
+        assert env["POD_UID"] == {"fieldPath": "metadata.uid"}
+
+
 def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
     agent = named(usual, "DaemonSet", marks.AGENT)
     pod = pod_of(agent)

@@ -71,6 +71,10 @@ capabilities:
   valueFrom:
     fieldRef:
       fieldPath: metadata.name
+- name: POD_UID
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.uid
 - name: POD_NAMESPACE
   valueFrom:
     fieldRef:

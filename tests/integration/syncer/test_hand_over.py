@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ class Stage:
 
     world: World
     pair: Pair
+    start: Callable[[str], Replica]
 
     async def burst(self, space: str, prefix: str) -> list[str]:
         """Create pods in the tenant faster than they can be carried down."""
@@ -66,7 +68,7 @@ async def stage(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stag
     async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world:
         await grant_lease(world)
         kubeconfig = super_plane.kubeconfig(SYNCER, group="")
-        one, two = (Replica("syncer", name, tmp_path, kubeconfig) for name in ("one", "two"))
+        one, two = (started(name, tmp_path, kubeconfig) for name in ("one", "two"))
         pair = Pair(
             (one, two),
             client=world.below,
@@ -75,9 +77,14 @@ async def stage(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stag
             planes=(super_plane, world.tenant_plane),
         )
         try:
-            yield Stage(world, pair)
+            yield Stage(world, pair, partial(started, folder=tmp_path, kubeconfig=kubeconfig))
         finally:
             await pair.stop()
+
+
+def started(name: str, folder: Path, kubeconfig: bytes) -> Replica:
+    """Start a syncer in a pod of that name; a second time, it is that pod's container again."""
+    return Replica("syncer", name, folder, kubeconfig, env={"POD_UID": f"uid-{name}"})
 
 
 def touched(writes: Sequence[Attempt]) -> set[tuple[str, str, str]]:
@@ -115,6 +122,35 @@ async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(
     assert touched(second)
     assert touched(first) & touched(second) == set()
     assert DOWN not in firing(await standby.scrape())
+
+
+async def test_a_container_that_is_started_again_goes_on_with_its_lease(stage: Stage):
+    """REL-01: it need not wait for what its dead process left, and nothing is written twice."""
+    world, pair = stage.world, stage.pair
+    holder, standby = await pair.settled()
+    await standby.process.stop()
+    space = await world.namespace()
+    before, marked = await pair.lease(), pair.mark()
+    async with asyncio.TaskGroup() as group:
+        creating = group.create_task(stage.burst(space, "crashed"))
+        await stage.some_are_below(space)
+        holder.process.kill()
+    assert len(await stage.below(space)) < BURST, "the holder was too fast to be killed"
+    again = stage.start(holder.name)
+    try:
+        await stage.all_are_below(space, creating.result())
+        after = await pair.lease()
+    finally:
+        await again.process.stop()
+    for field in ("holderIdentity", "leaseTransitions", "acquireTime"):
+        assert after[field] == before[field]
+    made = Counter(
+        write.place
+        for write in pair.writes(again, marked)
+        if write.verb == "create" and write.was_accepted
+    )
+    assert len(made) >= BURST
+    assert set(made.values()) == {1}
 
 
 async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wakes(stage: Stage):

@@ -10,7 +10,15 @@ import pytest
 
 from kubeio import errors
 from kubeio.client import Client
-from kubeio.lease import DURATION, HAND_OVER, RENEW_DEADLINE, Lease, LeaseLost, Observer
+from kubeio.lease import (
+    DURATION,
+    HAND_OVER,
+    RENEW_DEADLINE,
+    Lease,
+    LeaseLost,
+    Observer,
+    identity,
+)
 from tests.support.eventually import eventually
 from tests.support.faketime import FakeTime
 from tests.support.faults import misbehaving
@@ -232,6 +240,26 @@ async def test_the_second_waits_for_as_long_as_the_first_renews_and_takes_over_w
 def _writer(request):
     """Who is to hold the lease after this request; None for a read."""
     return orjson.loads(request.body)["spec"]["holderIdentity"] if request.body else None
+
+
+async def test_the_next_process_of_a_pod_takes_back_what_the_one_before_it_left():
+    """Another pod, or a process outside of one, waits until that has run out."""
+    store, time = LeaseServer(), FakeTime()
+    async with misbehaving(store) as server:
+        for who, is_had in (
+            (("pod", "uid"), True),
+            (("pod", "other"), False),
+            (("pod", ""), False),
+        ):
+            dead, scope = identity("pod", "uid"), Scope()
+            async with _candidate(server, time, Scope(), dead):
+                await eventually(lambda: store.holder == "pod_uid" and time.asleep == 1)
+                left = store.lease
+            store.lease = left
+            async with _candidate(server, time, scope, identity(*who)):
+                await eventually(lambda: time.asleep == 1)
+                assert scope.running == is_had
+            store.lease = None
 
 
 async def test_a_released_lease_is_taken_at_the_next_look():

@@ -1,0 +1,74 @@
+"""What is done by hand to objects, and when it counts as repaired."""
+
+import json
+
+from bench.memapi import drifts, verbs
+from bench.memapi.cluster import Cluster
+from bench.memapi.clusters import super_cluster, tenant
+from bench.memapi.watches import Object
+from bench.shapes import BARE, SHAPES
+from tenancy.resources import CONFIG_MAPS, PODS
+
+SPACE, COUNT, PATIENCE = "default", 2, 0.05
+KINDS = {
+    *("changed pods", "lost statuses", "deleted pods"),
+    *("changed configmaps", "deleted configmaps"),
+}
+
+
+def stage() -> tuple[Cluster, Cluster]:
+    """Return a super cluster and a tenant, with pods of the same names and ConfigMaps below."""
+    below, above = super_cluster(), tenant(0, SHAPES["bare"])
+    for cluster in (below, above):
+        for number in range(COUNT):
+            body = json.loads(BARE.pod(f"drift-{number}"))
+            verbs.create(cluster, cluster.of(PODS), SPACE, body, "test")
+            pods = cluster.of(PODS)
+            there = pods.get(SPACE, f"drift-{number}")
+            assert there is not None
+            pods.put({**there.decode(), "status": {"phase": "Running"}})
+    for number in range(COUNT):
+        body = {"metadata": {"name": f"map-{number}"}, "data": {"a": "b"}}
+        verbs.create(below, below.of(CONFIG_MAPS), SPACE, body, "test")
+    return below, above
+
+
+async def made(below: Cluster, above: Cluster) -> dict[str, list[float]]:
+    found = await drifts.make(
+        below, [above], prefix="drift-", count=COUNT, per_second=1000.0, patience=PATIENCE
+    )
+    return {what: late for what, late in found.items() if what in KINDS}
+
+
+async def test_what_nobody_repairs_has_been_waited_for_in_vain():
+    found = await made(*stage())
+    assert found.keys() == KINDS
+    assert all(each >= 1e3 * PATIENCE for late in found.values() for each in late)
+
+
+async def test_what_is_put_back_or_told_is_repaired():
+    below, above = stage()
+    pods, maps = above.of(PODS), below.of(CONFIG_MAPS)
+
+    def status_again(kind: str, body: Object) -> None:
+        if kind != "DELETED" and body["status"]["phase"] == "Pending":
+            pods.put({**body, "status": {"phase": "Running"}})
+
+    def map_again(kind: str, body: Object) -> None:
+        if kind == "DELETED" or not body["data"]:
+            maps.put({**body, "data": {"a": "b"}})
+
+    def tell(kind: str, body: Object) -> None:
+        name = body["metadata"]["name"]
+        there = pods.get(SPACE, name)
+        if kind == "DELETED" and there is not None:
+            pods.put({**there.decode(), "status": {"phase": "Failed"}})
+
+    pods.listeners.append(status_again)
+    maps.listeners.append(map_again)
+    below.of(PODS).listeners.append(tell)
+    found = await made(below, above)
+    late = {what: max(each) for what, each in found.items()}
+    assert late.pop("changed pods") >= 1e3 * PATIENCE
+    assert len(late) == len(KINDS) - 1
+    assert max(late.values()) < 1e3 * PATIENCE
