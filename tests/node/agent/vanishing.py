@@ -2,23 +2,20 @@
 
 One connection is written to all the time and read; the other's reader has paused, so that its
 window is full. Prints as JSON what each is said to be: while the machine is there, and after it has
-gone. The machine is a second namespace, which this program makes and which ends with it.
+gone.
 """
 
 import asyncio
 import json
-import subprocess
 import sys
-import time
-from pathlib import Path
 from typing import cast
 
 import uvloop
 
 from tests.support.eventually import eventually
+from tests.support.two_machines import HERE, on, other_machine, vanish
 from vnagent.keepalive import is_forsaken, keep_alive
 
-HERE, THERE = "10.99.0.1", "10.99.0.2"
 SILENCE_SECONDS = 1.5
 PATIENCE_SECONDS = 120.0
 PIECE = bytes(4096)
@@ -28,16 +25,6 @@ read, paused = (socket.create_connection(("{HERE}", int(port))) for port in sys.
 while read.recv(65536):
     pass
 """
-
-
-def ip(*words: str) -> None:
-    """Change a network."""
-    subprocess.run(["ip", *words], check=True)
-
-
-def inside(pid: int, *words: str) -> None:
-    """Change the other machine's network."""
-    subprocess.run(["nsenter", "-t", str(pid), "-n", "ip", *words], check=True)
 
 
 class Writer(asyncio.Protocol):
@@ -75,8 +62,7 @@ async def served(there: int) -> dict[str, bool]:
     for server in servers:
         keep_alive(server.sockets[0])  # as the agent does
     ports = [str(server.sockets[0].getsockname()[1]) for server in servers]
-    words = ["nsenter", "-t", str(there), "-n", sys.executable, "-c", READER, *ports]
-    reader = await asyncio.create_subprocess_exec(*words)
+    reader = await asyncio.create_subprocess_exec(*on(there, sys.executable, "-c", READER, *ports))
     try:
         await eventually(lambda: len(writers) == 2)
         read, paused = writers  # in the order in which the reader connects
@@ -96,7 +82,7 @@ async def served(there: int) -> dict[str, bool]:
             await asyncio.sleep(0.1)
             is_said = is_said or read.is_forsaken or paused.is_forsaken
         found["while it is there"] = is_said
-        await asyncio.to_thread(inside, there, "link", "set", "there", "down")
+        await asyncio.to_thread(vanish, there)
         await eventually(lambda: read.is_forsaken, within=PATIENCE_SECONDS)
         found["read, after"] = True
         await eventually(lambda: paused.is_forsaken, within=PATIENCE_SECONDS)
@@ -110,21 +96,8 @@ async def served(there: int) -> dict[str, bool]:
 
 def main() -> None:
     """Make the other machine, and look."""
-    ip("link", "set", "lo", "up")
-    other = subprocess.Popen(["unshare", "--net", "sleep", "300"])
-    try:
-        own = Path("/proc/self/ns/net").readlink()
-        while Path(f"/proc/{other.pid}/ns/net").readlink() == own:  # it has none of its own yet
-            time.sleep(0.01)
-        ip("link", "add", "here", "type", "veth", "peer", "name", "there", "netns", str(other.pid))
-        ip("addr", "add", f"{HERE}/24", "dev", "here")
-        ip("link", "set", "here", "up")
-        inside(other.pid, "addr", "add", f"{THERE}/24", "dev", "there")
-        inside(other.pid, "link", "set", "there", "up")
-        print(json.dumps(uvloop.run(served(other.pid))))
-    finally:
-        other.kill()
-        other.wait()
+    with other_machine() as there:
+        print(json.dumps(uvloop.run(served(there))))
 
 
 if __name__ == "__main__":

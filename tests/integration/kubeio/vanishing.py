@@ -1,0 +1,71 @@
+"""Run in a network namespace of its own: the server of a stream that says nothing vanishes.
+
+Prints as JSON whether the stream stood while the server was there, and what was said of it after.
+The kernel's patience is cut to a few seconds, and nobody but the kernel has any.
+"""
+
+import asyncio
+import json
+import socket
+import sys
+
+import uvloop
+
+from kubeio import errors, pool
+from kubeio.wire import Request
+from tests.support.two_machines import THERE, on, other_machine, vanish
+
+PATIENCE_SECONDS = 600.0
+PORT = 8001
+SERVER = f"""
+import socket
+listener = socket.create_server(("{THERE}", {PORT}))
+print("listens", flush=True)
+connection, _ = listener.accept()
+connection.recv(65536)
+connection.sendall(b"HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n2\\r\\nhi\\r\\n")
+connection.recv(1)
+"""
+QUIET_SECONDS = 6.0
+"""Longer than the kernel's patience."""
+SHORT = ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3))
+
+
+async def watched(there: int) -> dict[str, object]:
+    """Watch over the stream, before and after."""
+    words = on(there, sys.executable, "-c", SERVER)
+    server = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    assert server.stdout is not None
+    await server.stdout.readline()
+    made = pool.Pool(f"http://{THERE}:{PORT}", context=None, server_name=None, connections=1)
+    try:
+        stream = await made.stream(
+            Request("GET", "/", (), None, "GET /"),
+            connect=PATIENCE_SECONDS,
+            silence=PATIENCE_SECONDS,
+        )
+        assert await stream.read() == b"hi"
+        reading = asyncio.ensure_future(stream.read())
+        await asyncio.wait((reading,), timeout=QUIET_SECONDS)
+        found: dict[str, object] = {"stands while it is there": not reading.done()}
+        await asyncio.to_thread(vanish, there)
+        try:
+            await reading
+        except errors.Unavailable as problem:
+            found["after"] = str(problem)
+        return found
+    finally:
+        await made.close()
+        server.kill()
+        await server.wait()
+
+
+def main() -> None:
+    """Make the other machine, and look."""
+    setattr(pool, "_KEEPALIVE", SHORT)  # noqa: B010 - a constant of another module
+    with other_machine() as there:
+        print(json.dumps(uvloop.run(watched(there))))
+
+
+if __name__ == "__main__":
+    main()

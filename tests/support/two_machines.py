@@ -1,0 +1,50 @@
+"""A second machine for a program that runs in a network namespace of its own, and a wire to it.
+
+Run the program by `unshare --net`. The machine is a second namespace, which ends with the block.
+"""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE, THERE = "10.99.0.1", "10.99.0.2"
+
+
+@contextmanager
+def other_machine() -> Iterator[int]:
+    """Make the machine; its namespace is that of the process whose number this yields."""
+    _ip("link", "set", "lo", "up")
+    other = subprocess.Popen(["unshare", "--net", "sleep", "300"])
+    try:
+        own = Path("/proc/self/ns/net").readlink()
+        while Path(f"/proc/{other.pid}/ns/net").readlink() == own:  # it has none of its own yet
+            time.sleep(0.01)
+        _ip("link", "add", "here", "type", "veth", "peer", "name", "there", "netns", str(other.pid))
+        _ip("addr", "add", f"{HERE}/24", "dev", "here")
+        _ip("link", "set", "here", "up")
+        _there(other.pid, "addr", "add", f"{THERE}/24", "dev", "there")
+        _there(other.pid, "link", "set", "there", "up")
+        yield other.pid
+    finally:
+        other.kill()
+        other.wait()
+
+
+def on(machine: int, *words: str) -> list[str]:
+    """Return the words that run a program on the other machine."""
+    return ["nsenter", "-t", str(machine), "-n", *words]
+
+
+def vanish(machine: int) -> None:
+    """Cut the other machine off, without a word to anybody."""
+    _there(machine, "link", "set", "there", "down")
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+def _there(machine: int, *words: str) -> None:
+    subprocess.run(on(machine, "ip", *words), check=True)
