@@ -122,6 +122,7 @@ class Reflector:
         self._in_doubt = False
         self._is_stale = False
         self._limit: asyncio.Timeout | None = None
+        self._pausing: asyncio.Future[object] | None = None
         self._synced = asyncio.Event()
         self._restarts_metric = metrics.WATCH_RESTARTS.labels(side, resource.plural)
         self._events_metric = metrics.WATCH_EVENTS.labels(side, resource.plural)
@@ -149,6 +150,11 @@ class Reflector:
         self._is_stale = True
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time())
+
+    def hurry(self) -> None:
+        """Try again now, if the next try is waited for: the server is there again."""
+        if self._pausing is not None:
+            self._pausing.cancel()
 
     async def run(self) -> None:
         """Follow the collection until cancelled."""
@@ -201,7 +207,12 @@ class Reflector:
             problem=problem,
             retry_seconds=round(delay, 2),
         )
-        await self._sleep(delay)
+        self._pausing = asyncio.ensure_future(self._sleep(delay))
+        try:
+            await asyncio.wait((self._pausing,))  # also when somebody hurries
+        finally:
+            self._pausing.cancel()
+            self._pausing = None
 
     async def _round(self) -> None:
         if self._is_stale:

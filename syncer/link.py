@@ -325,7 +325,7 @@ class Link:
         """Notice a tenant that cannot be followed any more, and its return."""
         silent_since: float | None = None
         silent: set[str] = set()
-        breaks = 0
+        breaks = broken = 0
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             breaks, before = sum(r.restarts for r in self._reflectors), breaks
@@ -333,8 +333,11 @@ class Link:
                 self.doubt_store()  # behind the same address there may be another store now
                 if self.holds_deletes:
                     self._list_anew()  # and then another one again
+            broken = self._wake_watches(broken)
             problem = self._silence()
             if not problem:
+                if silent_since is not None:
+                    self.client.breaker.answered()
                 silent_since = None
             elif silent_since is None:
                 silent_since = _now()
@@ -344,6 +347,17 @@ class Link:
                 self.look_at_store()
             silent = self._try_what_failed(silent, is_silent=bool(problem))
             self._notice_refusals()
+
+    def _wake_watches(self, before: int) -> int:
+        """Have broken watches tried when one stands again; returns how many are broken.
+
+        Each has a delay of its own, of half a minute after a while.
+        """
+        broken = [each for each in self._reflectors if each.problem]
+        if len(broken) < before:
+            for each in broken:
+                each.hurry()
+        return len(broken)
 
     def _try_what_failed(self, silent: set[str], *, is_silent: bool) -> set[str]:
         """Have keys tried whose tenant or target answers again; returns where one does not.

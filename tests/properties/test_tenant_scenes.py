@@ -45,7 +45,7 @@ def synced(world: World, tenant: int = 0) -> str:
 
 @pytest.mark.parametrize(
     ("fate", "seconds"),
-    [(Fate(is_lost=True), 40.0), (Fate(is_swallowed=True), 60.0)],
+    [(Fate(is_lost=True), 15.0), (Fate(is_swallowed=True), 15.0)],
     ids=["stopped", "swallowed"],
 )
 def test_a_tenant_is_away_for_ten_minutes(fate: Fate, seconds: float):

@@ -108,11 +108,11 @@ class Run:
 
 
 @contextlib.asynccontextmanager
-async def running(script, *, silence=5.0, delays=None, **options):
+async def running(script, *, silence=5.0, delays=None, rests=False, **options):
     async def sleep(seconds):
         if delays is not None:
             delays.append(seconds)
-        await asyncio.sleep(0)
+        await asyncio.sleep(3600 if rests else 0)
 
     store = Store()
     async with misbehaving(script) as server, Client(server.endpoint) as client:

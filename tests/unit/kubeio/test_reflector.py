@@ -107,6 +107,24 @@ async def test_a_list_that_nobody_could_hold_is_given_up(is_streamed):
         assert (run.names, run.reflector.synced) == ([], False)
 
 
+async def test_who_hurries_it_has_it_try_before_its_delay_is_over():
+    """REL-15: its server is known to be there again. One that follows is not disturbed."""
+
+    async def broken(answer):
+        await answer.status(500, "InternalError")
+
+    script = Script(broken, scene(pod("a", 5), version=10))
+    async with running(script, rests=True) as run:
+        await eventually(lambda: run.reflector.problem)
+        await asyncio.sleep(0.05)
+        assert len(script.watched) == 1
+        run.reflector.hurry()
+        await eventually(lambda: run.reflector.synced)
+        run.reflector.hurry()
+        await asyncio.sleep(0.05)
+        assert (run.names, len(script.watched)) == (["a"], 2)
+
+
 async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
     """REL-31: an ERROR event of a running watch."""
 

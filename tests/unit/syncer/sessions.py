@@ -13,7 +13,7 @@ from kubeio.endpoint import Endpoint
 from kubeio.queue import FairQueue
 from kubeio.store import Entry, Store, parse
 from syncer.brake import Sight
-from syncer.breaker import Refusals
+from syncer.breaker import Breaker, Refusals
 from syncer.fuse import WRITES
 from syncer.home import Home
 from syncer.keys import Key, group_of
@@ -55,6 +55,7 @@ class Api:
         """What a method raises, by its name or its name and kind."""
         self.revision = 1000
         self.refused_writes = Refusals()
+        self.breaker = Breaker()
 
     def _ask(self, verb: str, kind: str, name: str, body: Any = None) -> None:
         self.asked.append((verb, kind, name))

@@ -14,13 +14,16 @@ import pytest
 
 from kubeio import errors
 from kubeio.queue import FairQueue
+from kubeio.reflector import Reflector
 from syncer import link as links
 from syncer import tenants
 from syncer.app import Options, Syncer
+from syncer.breaker import FAILURES
 from syncer.keys import HOME, Key, group_of
 from syncer.tenants import Plan, Tenants
 from tenancy import marks
 from tenancy.policies import BASELINE
+from tests.support.eventually import eventually
 from tests.unit.syncer.sessions import BODY, CLUSTER, TENANT, World, put
 from tests.unit.syncer.splits import Split, key_of
 
@@ -363,6 +366,34 @@ async def test_what_failed_in_an_outage_is_tried_as_soon_as_it_is_over(monkeypat
     await asyncio.sleep(0.05)
     assert str(key) not in link.queue.snapshot()["delayed"]
     assert link.queue.failures(key) == 0
+    task.cancel()
+
+
+async def test_a_watch_that_stands_again_wakes_the_others_and_the_breaker(monkeypatch):
+    """REL-15: each waits for half a minute of its own meanwhile."""
+    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.01)
+    link = World().link
+    hurried = []
+
+    def hurry(watch: Reflector) -> None:
+        hurried.append(watch)
+
+    monkeypatch.setattr(Reflector, "hurry", hurry)
+    task = asyncio.ensure_future(link._watch_health())
+    first, second, third = link._reflectors[:3]
+    for watch in (first, second, third):
+        watch.problem = "Connection refused"
+    for _ in range(FAILURES):
+        link.client.breaker.failed()
+    await asyncio.sleep(0.05)
+    assert hurried == []
+    first.problem = ""
+    await eventually(lambda: hurried)
+    assert hurried == [second, third]
+    assert link.client.breaker.is_open
+    second.problem = third.problem = ""
+    await eventually(lambda: not link.client.breaker.is_open)
+    assert hurried == [second, third]
     task.cancel()
 
 
