@@ -101,6 +101,12 @@ def _repaired(figures: Figures) -> float:
     return max(float(each["longest"]) for each in figures["repaired_ms"].values()) / 1e3
 
 
+_BURST = (
+    _CPU,
+    Line("pods/s", at("pods_per_s")),
+    Line("Ready p50 ms", at("ready_ms", "p50")),
+    Line("Ready p99 ms", at("ready_ms", "p99")),
+)
 _IDLE = (
     Line("% of a core at rest", at("idle_percent_of_core"), 1),
     Line("tokens renewed meanwhile", at("tokens_renewed")),
@@ -140,7 +146,10 @@ def _late(*kinds: str) -> Sequence[Line]:
 
 
 _OF: Mapping[str, tuple[str, Sequence[Line]]] = {
-    "memory-burst-bare-4x1000": ("burst", (_CPU, Line("pods/s", at("pods_per_s")))),
+    "memory-burst-bare-4x1000": ("burst", _BURST),
+    "memory-burst-bare-1x1000": ("burst", _BURST),
+    "memory-burst-bare-100x1250": ("burst", _BURST),
+    "memory-burst-bare-100x10000": ("burst", _BURST),
     "memory-held-bare-100x10000": ("held", _HELD),
     "memory-held-real-100x10000": ("held", _HELD),
     "memory-idle-real-30x200": ("idle", _IDLE),

@@ -91,6 +91,9 @@ _NOTHING: Mapping[str, str] = {}
 _SHARED: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 _MOST_SHARED, _MOST_SHARED_LABELS = 1_000, 20
 """Mappings, and labels of each: both ends are what tenants can fill."""
+_VALUES: dict[str, str] = {}
+_MOST_VALUES, _LONGEST_VALUE = 4_096, 64
+"""Names, UIDs and values of annotations, and the characters of each."""
 _HEAD = b'"metadata":{'
 _MANAGED = b',"managedFields":'
 _VERSION = b'"resourceVersion":'
@@ -125,13 +128,17 @@ def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") ->
     version = f'"{metadata.resource_version}"'.encode()
     return Entry(
         namespace=sys.intern(metadata.namespace),
-        name=metadata.name,
-        uid=metadata.uid,
+        name=_one(metadata.name),
+        uid=_one(metadata.uid),
         resource_version=metadata.resource_version,
         generation=metadata.generation,
         deleting=metadata.deletion_timestamp is not None,
         labels=_shared(metadata.labels) if metadata.labels else _NOTHING,
-        annotations={k: v for k, v in annotations.items() if len(v) <= MAX_PARSED_ANNOTATION},
+        annotations={
+            key: _one(value)
+            for key, value in annotations.items()
+            if len(value) <= MAX_PARSED_ANNOTATION
+        },
         body=body,
         said=hash(_cut(text, _VERSION, version) or text),
     )
@@ -147,6 +154,21 @@ def _shared(labels: Mapping[str, str]) -> Mapping[str, str]:
         if len(_SHARED) >= _MOST_SHARED:
             _SHARED.clear()  # what is in use stays where it is, and is shared no further
         found = _SHARED[key] = labels
+    return found
+
+
+def _one(value: str) -> str:
+    """Return one string for all that are equal.
+
+    Most marks say the same of all of a tenant's objects, and both sides of a pair the same name.
+    """
+    if len(value) > _LONGEST_VALUE:
+        return value
+    found = _VALUES.get(value)
+    if found is None:
+        if len(_VALUES) >= _MOST_VALUES:
+            _VALUES.clear()
+        found = _VALUES[value] = value
     return found
 
 

@@ -21,6 +21,7 @@ HEAD = frozenset({"apiVersion", "kind", "metadata"})
 """What stands before the parts in which an object says something."""
 _OF_EACH_VERSION = frozenset({"managedFields", "resourceVersion"})
 """Not the generation: a status tells of which one it is, and neither it nor a binding counts it."""
+_DIGEST_BYTES = 16
 _SHOWN = 3
 _NONE = object()
 
@@ -150,7 +151,8 @@ def digest(body: Mapping[str, Any], before: Mapping[str, Any]) -> bytes:
     there = {key: before.get(key) for key in body if key not in HEAD}
     there["metadata"] = {key: metadata.get(key) for key in _KEYS}
     plain = [_without_bookkeeping(side, "") for side in (body, there)]
-    return hashlib.blake2b(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)).digest()
+    text = orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
 
 
 def _without_bookkeeping(value: Any, path: str) -> Any:

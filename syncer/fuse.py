@@ -8,7 +8,7 @@ all of it runs for each write of each tenant, so nothing here goes through every
 """
 
 import time
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -74,7 +74,7 @@ class Fuse:
         self._windows: OrderedDict[Key, tuple[float, int]] = OrderedDict()
         self._paused: OrderedDict[Key, float] = OrderedDict()
         self._repeats: OrderedDict[Part, _Repeat] = OrderedDict()
-        self._parts: defaultdict[Key, set[Part]] = defaultdict(set)
+        self._parts: dict[Key, tuple[Part, ...]] = {}
 
     def wrote(self, key: Key) -> None:
         """Count a write."""
@@ -157,15 +157,16 @@ class Fuse:
     def _remember(self, part: Part, repeat: _Repeat) -> None:
         self._repeats[part] = repeat
         self._repeats.move_to_end(part)
-        self._parts[part.key].add(part)
+        known = self._parts.get(part.key, ())
+        if part not in known:
+            self._parts[part.key] = (*known, part)
         for gone in _end(self._repeats, lambda found: repeat.at - found.at >= PARK_SECONDS):
             self._unlist(gone)
 
     def _unlist(self, part: Part) -> None:
-        parts = self._parts[part.key]
-        parts.discard(part)
-        if not parts:
-            del self._parts[part.key]
+        left = tuple(each for each in self._parts.pop(part.key) if each != part)
+        if left:
+            self._parts[part.key] = left
 
 
 def _end(memory: OrderedDict[_K, _V], is_over: Callable[[_V], bool]) -> list[_K]:

@@ -129,6 +129,22 @@ def test_equal_labels_are_one_mapping_within_bounds(monkeypatch):
     assert _entry(labels={"l": "1"}).labels == one.labels
 
 
+def test_equal_annotations_are_one_string_as_far_as_that_is_bounded(monkeypatch):
+    monkeypatch.setattr(stores, "_VALUES", {})
+    monkeypatch.setattr(stores, "_MOST_VALUES", 2)
+    long = "x" * (stores._LONGEST_VALUE + 1)
+
+    def value(text: str) -> str:
+        body = {"metadata": {"name": "a", "annotations": {"a": text}}}
+        return parse(orjson.dumps(body)).annotations["a"]
+
+    assert value("same") is value("same")
+    for text in (long, "one", "two", "three"):
+        assert value(text) == text
+        assert len(stores._VALUES) <= 2
+    assert long not in stores._VALUES
+
+
 def test_long_annotations_stay_in_the_body_only():
     long = "x" * (MAX_PARSED_ANNOTATION + 1)
     entry = _entry(annotations={"long": long, "short": "s"})
