@@ -12,6 +12,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 from bench.tenants import HOME
@@ -42,26 +44,31 @@ _JUMPS = (600.0, -600.0, 3600.0, -3600.0, _DAY, -_DAY, 100 * _DAY, -100 * _DAY, 
 
 
 async def kill(turn: Turn) -> None:
-    """kill -9 of the syncer, thrice; one time of four its Lease is left to run out."""
+    """kill -9 of the syncer, thrice: its Lease is freed, left to run out, or its pod's again."""
     stage, chance, told = turn.stage, turn.chance, []
     slot, turn.faults = stage.slots[0], KILLS_OF_A_TURN
     async with turn.churning():
         for _ in range(turn.faults):
-            is_freed = chance.random() < 0.75
+            (fate,) = chance.choices(("freed", "its pod's", "left"), (2, 1, 1))
             await asyncio.sleep(chance.uniform(0.0, 1.2))
             slot.kill()
-            if is_freed:
+            if fate == "freed":
                 with suppress(NotFound):
                     await stage.below.delete(LEASES, marks.SYNCER, namespace=HOME)
             await asyncio.sleep(chance.uniform(0.0, 0.3))
-            slot.start()
-            await turn.until(lambda: _has_lease(turn, slot), "the next process has the Lease")
-            told.append("freed" if is_freed else "left")
+            began = datetime.now(UTC)
+            slot.start(is_same_pod=fate == "its pod's")
+            await turn.until(
+                partial(_has_lease, turn, slot, began), "the next process has the Lease"
+            )
+            told.append(fate)
     turn.told = f"killed {turn.faults} times, its Lease {', '.join(told)}"
 
 
-async def _has_lease(turn: Turn, slot: Slot) -> bool:
-    return slot.replica is not None and await turn.stage.holder() == slot.replica.name
+async def _has_lease(turn: Turn, slot: Slot, since: datetime) -> bool:
+    """Tell whether the slot's process has it, and not one before it in the same pod."""
+    is_held = slot.replica is not None and await turn.stage.holder() == slot.replica.name
+    return is_held and await turn.stage.renewed_at() >= since
 
 
 async def restart(turn: Turn) -> None:

@@ -38,10 +38,10 @@ class Slot:
         self.replica: Replica | None = None
         self.is_wanted = False
 
-    def start(self) -> None:
-        """Start a process and see to it that one runs."""
+    def start(self, *, is_same_pod: bool = False) -> None:
+        """Start a process and see to it that one runs; in the pod of the one before, or another."""
         self.is_wanted = True
-        self.starts += 1
+        self.starts += not is_same_pod
         module: Sequence[str] = (
             ("tests.drills.broken", self._mutant) if self._mutant else ("syncer",)
         )
@@ -51,7 +51,7 @@ class Slot:
             self._folder,
             self._kubeconfig,
             ("--log-level", "info"),
-            env=self._env,
+            env={"POD_UID": self.name, **(self._env or {})},
         )
 
     def kill(self) -> None:

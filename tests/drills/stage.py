@@ -12,7 +12,9 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from bench import nodes
 from bench.memapi.clusters import service_range
@@ -101,11 +103,18 @@ class Stage:
 
     async def holder(self) -> str:
         """Return the name of the process that has the Lease; empty when that is not known."""
+        return str((await self._lease()).get("holderIdentity") or "").split("_")[0]
+
+    async def renewed_at(self) -> datetime:
+        """Return when the Lease was renewed; long ago when that is not known."""
+        told = (await self._lease()).get("renewTime")
+        return datetime.fromisoformat(told) if told else datetime.min.replace(tzinfo=UTC)
+
+    async def _lease(self) -> Mapping[str, Any]:
         try:
-            lease = await self.below.get(LEASES, marks.SYNCER, namespace=HOME)
+            return dict((await self.below.get(LEASES, marks.SYNCER, namespace=HOME))["spec"])
         except KubeError:
-            return ""
-        return str(lease["spec"].get("holderIdentity") or "").split("_")[0]
+            return {}
 
     async def says(self, tenant: TenantSide, kind: str, status: str) -> bool:
         """Tell whether a condition of a VirtualCluster is like that; False when nobody knows."""
