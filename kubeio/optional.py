@@ -99,6 +99,12 @@ class OptionalReflector:
         if self._inner is not None:
             self._inner.list_anew()
 
+    def hurry(self) -> None:
+        """Try again now what waits for its next try."""
+        self._definition.hurry()
+        if self._inner is not None:
+            self._inner.hurry()
+
     async def run(self) -> None:
         """Follow the CRD, and the collection while there is one, until cancelled."""
         async with asyncio.TaskGroup() as group:

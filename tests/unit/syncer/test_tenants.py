@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from kubeio import errors
+from kubeio.optional import OptionalReflector
 from kubeio.queue import FairQueue
 from kubeio.reflector import Reflector
 from syncer import link as links
@@ -380,7 +381,10 @@ async def test_a_watch_that_stands_again_wakes_the_others_and_the_breaker(monkey
 
     monkeypatch.setattr(Reflector, "hurry", hurry)
     task = asyncio.ensure_future(link._watch_health())
-    first, second, third = link._reflectors[:3]
+    first, second = link._reflectors[:2]
+    optional = next(each for each in link._reflectors if isinstance(each, OptionalReflector))
+    third = inner = optional._definition
+    optional._inner = inner  # its kind is served
     for watch in (first, second, third):
         watch.problem = "Connection refused"
     for _ in range(FAILURES):
@@ -389,11 +393,11 @@ async def test_a_watch_that_stands_again_wakes_the_others_and_the_breaker(monkey
     assert hurried == []
     first.problem = ""
     await eventually(lambda: hurried)
-    assert hurried == [second, third]
+    assert hurried == [second, third, inner]
     assert link.client.breaker.is_open
     second.problem = third.problem = ""
     await eventually(lambda: not link.client.breaker.is_open)
-    assert hurried == [second, third]
+    assert hurried == [second, third, inner]
     task.cancel()
 
 
