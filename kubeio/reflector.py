@@ -152,9 +152,14 @@ class Reflector:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     def hurry(self) -> None:
-        """Try again now, if the next try is waited for: the server is there again."""
+        """Try again now, if all is not well: the server is there again.
+
+        A try that is under way began when it was not, and may wait for an answer in vain.
+        """
         if self._pausing is not None:
             self._pausing.cancel()
+        elif self.problem and self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
         """Follow the collection until cancelled."""

@@ -10,9 +10,9 @@ all of it runs for each write of each tenant, so nothing here goes through every
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import structlog
 
 from syncer.keys import Key
@@ -57,8 +57,7 @@ class Outcome(NamedTuple):
     """
 
 
-@dataclass(slots=True)
-class _Repeat:
+class _Repeat(msgspec.Struct, gc=False):
     digest: bytes
     count: int
     at: float

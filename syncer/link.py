@@ -8,7 +8,7 @@ judged; `is_ready` says so.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Protocol
@@ -52,6 +52,7 @@ TURN_SECONDS = 5.0
 UNREACHABLE_SECONDS = 15.0
 """How long a watch may be broken before the condition says so."""
 _LOOK_SECONDS = 5.0
+_SOON_SECONDS = 1.0
 _CANARIES = 2
 """Keys that find out whether a tenant that refused writes takes them again."""
 
@@ -265,6 +266,7 @@ class Link:
                 session.start()
             _log.info("tenant.engaged", tenant=self.tenant.root, pods=len(self.stores["Pod"]))
             tasks.append(group.create_task(self._watch_health(), name="health"))
+            tasks.append(group.create_task(self._watch_returns(), name="returns"))
             await self._restart.wait()
             await self.drained()
             for task in tasks:
@@ -325,7 +327,7 @@ class Link:
         """Notice a tenant that cannot be followed any more, and its return."""
         silent_since: float | None = None
         silent: set[str] = set()
-        breaks = broken = 0
+        breaks = 0
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             breaks, before = sum(r.restarts for r in self._reflectors), breaks
@@ -333,11 +335,8 @@ class Link:
                 self.doubt_store()  # behind the same address there may be another store now
                 if self.holds_deletes:
                     self._list_anew()  # and then another one again
-            broken = self._wake_watches(broken)
             problem = self._silence()
             if not problem:
-                if silent_since is not None:
-                    self.client.breaker.answered()
                 silent_since = None
             elif silent_since is None:
                 silent_since = _now()
@@ -348,16 +347,20 @@ class Link:
             silent = self._try_what_failed(silent, is_silent=bool(problem))
             self._notice_refusals()
 
-    def _wake_watches(self, before: int) -> int:
-        """Have broken watches tried when one stands again; returns how many are broken.
+    async def _watch_returns(self) -> None:
+        """Have broken watches tried when one of them stands again, and requests when all do.
 
-        Each has a delay of its own, of half a minute after a while.
+        Each watch has a delay of its own, of half a minute after a while, and so has the breaker.
         """
-        broken = [each for each in self._reflectors if each.problem]
-        if len(broken) < before:
-            for each in broken:
-                each.hurry()
-        return len(broken)
+        broken: Sequence[Reflector | OptionalReflector] = ()
+        while True:
+            await asyncio.sleep(_SOON_SECONDS if broken else _LOOK_SECONDS)
+            before, broken = broken, [each for each in self._reflectors if each.problem]
+            if len(broken) < len(before):
+                for each in broken:
+                    each.hurry()
+                if not broken:
+                    self.client.breaker.answered()
 
     def _try_what_failed(self, silent: set[str], *, is_silent: bool) -> set[str]:
         """Have keys tried whose tenant or target answers again; returns where one does not.

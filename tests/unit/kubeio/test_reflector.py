@@ -125,6 +125,25 @@ async def test_who_hurries_it_has_it_try_before_its_delay_is_over():
         assert (run.names, len(script.watched)) == (["a"], 2)
 
 
+async def test_who_hurries_it_ends_a_try_that_waits_in_vain():
+    """It began when the server was not there."""
+
+    async def broken(answer):
+        await answer.status(500, "InternalError")
+
+    async def swallowed(answer):
+        await answer.hang()
+
+    script = Script(broken, swallowed, scene(pod("a", 5), version=10))
+    async with running(script) as run:
+        await eventually(lambda: len(script.watched) == 2)
+        await asyncio.sleep(0.05)
+        assert not run.reflector.synced
+        run.reflector.hurry()
+        await eventually(lambda: run.reflector.synced)
+        assert (run.names, run.reflector.restarts) == (["a"], 1)
+
+
 async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
     """REL-31: an ERROR event of a running watch."""
 

@@ -372,7 +372,8 @@ async def test_what_failed_in_an_outage_is_tried_as_soon_as_it_is_over(monkeypat
 
 async def test_a_watch_that_stands_again_wakes_the_others_and_the_breaker(monkeypatch):
     """REL-15: each waits for half a minute of its own meanwhile."""
-    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.01)
+    for name in ("_LOOK_SECONDS", "_SOON_SECONDS"):
+        monkeypatch.setattr(links, name, 0.01)
     link = World().link
     hurried = []
 
@@ -380,7 +381,7 @@ async def test_a_watch_that_stands_again_wakes_the_others_and_the_breaker(monkey
         hurried.append(watch)
 
     monkeypatch.setattr(Reflector, "hurry", hurry)
-    task = asyncio.ensure_future(link._watch_health())
+    task = asyncio.ensure_future(link._watch_returns())
     first, second = link._reflectors[:2]
     optional = next(each for each in link._reflectors if isinstance(each, OptionalReflector))
     third = inner = optional._definition
