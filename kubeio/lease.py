@@ -47,8 +47,7 @@ def identity(pod: str, uid: str) -> str:
     """Return who a process is: its pod when it knows that by its UID, else one of its own.
 
     A pod's container is started again when its process is certainly gone, so the next one is the
-    same holder, and need not wait until what the one before it left has run out. Without that
-    certainty two that believe they are one would both write.
+    same holder, and need not wait until what the one before it left has run out.
     """
     return f"{pod}_{uid or uuid.uuid4()}"
 
@@ -117,6 +116,7 @@ class Lease:
         self._observer = Observer(clock)
         self._lease: Object | None = None
         self._renewed_at = 0.0
+        self._acquired = ""
         self._logger = _log.bind(lease=f"{namespace}/{name}", identity=identity)
 
     async def run(self, scope: Callable[[], Awaitable[T]]) -> T:
@@ -185,10 +185,11 @@ class Lease:
             return False
         started = self._clock()
         try:
-            self._lease = await self._write()
+            self._lease = await self._write(_micro_time(self._now()))
         except (errors.Conflict, errors.AlreadyExists):
             return False  # another candidate was faster
         self._renewed_at = started
+        self._acquired = str(self._lease["spec"]["acquireTime"])
         return True
 
     async def _read(self) -> Object | None:
@@ -199,15 +200,19 @@ class Lease:
         except errors.NotFound:
             return None
 
-    async def _write(self) -> Object:
-        """Create the Lease or put our record over the one that was read."""
+    async def _write(self, acquired: str) -> Object:
+        """Create the Lease or put our record over the one that was read.
+
+        `acquired` tells the processes of one identity apart: should two live against all that is
+        promised, the one that took the lease later is its holder.
+        """
         stamp = _micro_time(self._now())
         before = self._lease or {}
         spec = dict(before.get("spec") or {})
         if spec.get("holderIdentity") != self.identity:
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + bool(self._lease)
-            spec["acquireTime"] = stamp
         spec |= {
+            "acquireTime": acquired,
             "holderIdentity": self.identity,
             "leaseDurationSeconds": round(self._duration),
             "renewTime": stamp,
@@ -243,7 +248,7 @@ class Lease:
         left = max(self._renewed_at + self._renew_deadline - started, 0.001)
         try:
             async with asyncio.timeout(left):
-                self._lease = await self._write()
+                self._lease = await self._write(self._acquired)
         except (errors.Conflict, errors.NotFound):
             return await self._look_who()
         except TimeoutError:
@@ -266,7 +271,9 @@ class Lease:
         return f"the lease is held by {holder}"
 
     def _is_ours(self, lease: Object) -> bool:
-        return bool((lease.get("spec") or {}).get("holderIdentity") == self.identity)
+        spec = lease.get("spec") or {}
+        found = spec.get("holderIdentity"), spec.get("acquireTime")
+        return found == (self.identity, self._acquired)
 
     async def _release(self) -> None:
         """Say that nobody holds it, so that the next one need not wait; best effort.

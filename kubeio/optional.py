@@ -99,11 +99,11 @@ class OptionalReflector:
         if self._inner is not None:
             self._inner.list_anew()
 
-    def hurry(self) -> None:
-        """Try again now what waits for its next try."""
-        self._definition.hurry()
+    def hurry(self, returned: float) -> None:
+        """Try again now what is not well: the CRD's watch, and the kind's own."""
+        self._definition.hurry(returned)
         if self._inner is not None:
-            self._inner.hurry()
+            self._inner.hurry(returned)
 
     async def run(self) -> None:
         """Follow the CRD, and the collection while there is one, until cancelled."""

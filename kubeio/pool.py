@@ -20,7 +20,11 @@ from kubeio.secured import Secured
 from kubeio.wire import Answer, Fence, Request
 
 _PORTS = MappingProxyType({"http": 80, "https": 443})
-_KEEPALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
+_KEEPALIVE = tuple(
+    (getattr(socket, option), seconds)
+    for option, seconds in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+    if hasattr(socket, option)  # Linux has them all
+)
 """The kernel asks after a silent server: one that vanished is noticed after 15 + 3 * 10 seconds,
 before its missing bookmarks tell. A proxy on the way answers for itself."""
 

@@ -122,6 +122,7 @@ class Reflector:
         self._in_doubt = False
         self._is_stale = False
         self._limit: asyncio.Timeout | None = None
+        self._began = 0.0
         self._pausing: asyncio.Future[object] | None = None
         self._synced = asyncio.Event()
         self._restarts_metric = metrics.WATCH_RESTARTS.labels(side, resource.plural)
@@ -151,14 +152,14 @@ class Reflector:
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
-    def hurry(self) -> None:
-        """Try again now, if all is not well: the server is there again.
+    def hurry(self, returned: float) -> None:
+        """Try again now, if all is not well: the server is there again since a time of the loop's.
 
-        A try that is under way began when it was not, and may wait for an answer in vain.
+        A try that began before may wait for an answer in vain, and is ended.
         """
         if self._pausing is not None:
             self._pausing.cancel()
-        elif self.problem and self._limit is not None:
+        elif self.problem and self._limit is not None and self._began < returned:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
@@ -190,6 +191,7 @@ class Reflector:
     async def _until_stale(self) -> None:
         """One list or one watch; it ends as well when somebody asks for a new list."""
         self._limit = limit = asyncio.timeout(None)
+        self._began = asyncio.get_running_loop().time()
         try:
             async with limit:
                 await self._round()

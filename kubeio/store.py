@@ -93,7 +93,7 @@ _MOST_SHARED, _MOST_SHARED_LABELS = 1_000, 20
 """Mappings, and labels of each: both ends are what tenants can fill."""
 _VALUES: dict[str, str] = {}
 _MOST_VALUES, _LONGEST_VALUE = 4_096, 64
-"""Names, UIDs and values of annotations, and the characters of each."""
+"""Values of annotations, and the characters of each: a UID's and more."""
 _HEAD = b'"metadata":{'
 _MANAGED = b',"managedFields":'
 _VERSION = b'"resourceVersion":'
@@ -128,8 +128,8 @@ def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") ->
     version = f'"{metadata.resource_version}"'.encode()
     return Entry(
         namespace=sys.intern(metadata.namespace),
-        name=_one(metadata.name),
-        uid=_one(metadata.uid),
+        name=metadata.name,
+        uid=metadata.uid,
         resource_version=metadata.resource_version,
         generation=metadata.generation,
         deleting=metadata.deletion_timestamp is not None,
@@ -158,10 +158,7 @@ def _shared(labels: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _one(value: str) -> str:
-    """Return one string for all that are equal.
-
-    Most marks say the same of all of a tenant's objects, and both sides of a pair the same name.
-    """
+    """Return one string for all that are equal: most marks say the same of all of a tenant's."""
     if len(value) > _LONGEST_VALUE:
         return value
     found = _VALUES.get(value)

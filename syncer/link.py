@@ -8,7 +8,7 @@ judged; `is_ready` says so.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
 from typing import Protocol
@@ -352,13 +352,16 @@ class Link:
 
         Each watch has a delay of its own, of half a minute after a while, and so has the breaker.
         """
-        broken: Sequence[Reflector | OptionalReflector] = ()
+        broken, returned = 0, 0.0
         while True:
             await asyncio.sleep(_SOON_SECONDS if broken else _LOOK_SECONDS)
-            before, broken = broken, [each for each in self._reflectors if each.problem]
-            if len(broken) < len(before):
-                for each in broken:
-                    each.hurry()
+            before, broken = broken, sum(bool(each.problem) for each in self._reflectors)
+            if broken > before:
+                returned = 0.0
+            elif broken < before:
+                returned = returned or _now()
+                for each in self._reflectors:
+                    each.hurry(returned)  # also one that a kind of its own has, and does not count
                 if not broken:
                     self.client.breaker.answered()
 

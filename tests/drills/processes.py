@@ -1,7 +1,7 @@
 """The syncer's processes, each started again when it ends, as a kubelet does.
 
-Owns which of them runs, and why those ended that nobody killed. Each process is a replica with a
-name of its own, so that audit logs tell them apart.
+Owns which of them runs, and why those ended that nobody killed. Each process is a replica with the
+name of its pod, so that audit logs tell pods apart.
 """
 
 from __future__ import annotations

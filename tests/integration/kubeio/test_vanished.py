@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from kubeio import pool
-from kubeio.transport import SILENCE
 from tests.testbed.cluster import REPOSITORY
 
 pytestmark = pytest.mark.thorough
@@ -22,8 +20,3 @@ def test_the_kernel_notices_that_a_watchs_server_has_vanished() -> None:
     told = json.loads(found.stdout)
     assert told["stands while it is there"]
     assert "the connection broke" in told["after"]
-
-
-def test_it_is_noticed_before_the_bookmarks_tell() -> None:
-    idle, interval, count = (seconds for _, seconds in pool._KEEPALIVE)
-    assert idle + interval * count == 45 < SILENCE

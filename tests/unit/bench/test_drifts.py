@@ -9,7 +9,7 @@ from bench.memapi.watches import Object
 from bench.shapes import BARE, SHAPES
 from tenancy.resources import CONFIG_MAPS, PODS
 
-SPACE, COUNT, PATIENCE = "default", 2, 0.05
+SPACE, COUNT, PATIENCE = "default", 2, 30.0
 KINDS = {
     *("changed pods", "lost statuses", "deleted pods"),
     *("changed configmaps", "deleted configmaps"),
@@ -33,17 +33,17 @@ def stage() -> tuple[Cluster, Cluster]:
     return below, above
 
 
-async def made(below: Cluster, above: Cluster) -> dict[str, list[float]]:
+async def made(below: Cluster, above: Cluster, patience: float) -> dict[str, list[float]]:
     found = await drifts.make(
-        below, [above], prefix="drift-", count=COUNT, per_second=1000.0, patience=PATIENCE
+        below, [above], prefix="drift-", count=COUNT, per_second=1000.0, patience=patience
     )
     return {what: late for what, late in found.items() if what in KINDS}
 
 
 async def test_what_nobody_repairs_has_been_waited_for_in_vain():
-    found = await made(*stage())
+    found = await made(*stage(), 0.05)
     assert found.keys() == KINDS
-    assert all(each >= 1e3 * PATIENCE for late in found.values() for each in late)
+    assert all(each >= 50.0 for late in found.values() for each in late)
 
 
 async def test_what_is_put_back_or_told_is_repaired():
@@ -64,11 +64,16 @@ async def test_what_is_put_back_or_told_is_repaired():
         if kind == "DELETED" and there is not None:
             pods.put({**there.decode(), "status": {"phase": "Failed"}})
 
+    def pod_again(kind: str, body: Object) -> None:
+        if kind != "DELETED" and body["spec"]["containers"][0]["image"] != image:
+            body["spec"]["containers"][0]["image"] = image
+            below.of(PODS).put(body)
+
+    image = json.loads(BARE.pod("drift-0"))["spec"]["containers"][0]["image"]
+    below.of(PODS).listeners.append(pod_again)
     pods.listeners.append(status_again)
     maps.listeners.append(map_again)
     below.of(PODS).listeners.append(tell)
-    found = await made(below, above)
-    late = {what: max(each) for what, each in found.items()}
-    assert late.pop("changed pods") >= 1e3 * PATIENCE
-    assert len(late) == len(KINDS) - 1
-    assert max(late.values()) < 1e3 * PATIENCE
+    found = await made(below, above, PATIENCE)
+    assert found.keys() == KINDS
+    assert max(each for late in found.values() for each in late) < 1e3 * PATIENCE

@@ -262,6 +262,22 @@ async def test_the_next_process_of_a_pod_takes_back_what_the_one_before_it_left(
             store.lease = None
 
 
+async def test_of_two_processes_of_one_pod_the_earlier_ends_at_its_next_renewal():
+    """No kubelet has that; one that does must not have two writers, nor lose the later's lease."""
+    store, time = LeaseServer(), FakeTime()
+    first, second = Scope(), Scope()
+    async with misbehaving(store) as server, _candidate(server, time, first) as (_, earlier):
+        await eventually(lambda: first.running and time.asleep == 1)
+        time.pass_to_next()
+        await eventually(lambda: store.writes == 2 and time.asleep == 1)
+        async with _candidate(server, time, second) as (lease, _task):
+            await eventually(lambda: second.running and time.asleep == 2)
+            time.pass_to_next()
+            await eventually(earlier.done)
+            assert not first.running
+            assert (lease.is_held, store.holder) == (True, "one")
+
+
 async def test_a_released_lease_is_taken_at_the_next_look():
     store, time = LeaseServer(), FakeTime()
     first, second = Scope(), Scope()

@@ -118,9 +118,9 @@ async def test_who_hurries_it_has_it_try_before_its_delay_is_over():
         await eventually(lambda: run.reflector.problem)
         await asyncio.sleep(0.05)
         assert len(script.watched) == 1
-        run.reflector.hurry()
+        run.reflector.hurry(asyncio.get_running_loop().time())
         await eventually(lambda: run.reflector.synced)
-        run.reflector.hurry()
+        run.reflector.hurry(asyncio.get_running_loop().time())
         await asyncio.sleep(0.05)
         assert (run.names, len(script.watched)) == (["a"], 2)
 
@@ -138,8 +138,10 @@ async def test_who_hurries_it_ends_a_try_that_waits_in_vain():
     async with running(script) as run:
         await eventually(lambda: len(script.watched) == 2)
         await asyncio.sleep(0.05)
-        assert not run.reflector.synced
-        run.reflector.hurry()
+        run.reflector.hurry(asyncio.get_running_loop().time() - 60)  # it began since
+        await asyncio.sleep(0.05)
+        assert (len(script.watched), run.reflector.synced) == (2, False)
+        run.reflector.hurry(asyncio.get_running_loop().time())
         await eventually(lambda: run.reflector.synced)
         assert (run.names, run.reflector.restarts) == (["a"], 1)
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kubeio import errors, wire
+from kubeio import errors, pool, wire
 from kubeio.pool import Pool
 from kubeio.proxied import ProxiedWire
+from kubeio.transport import SILENCE
 from kubeio.wire import Request
 
 ASKED = Request("GET", "/x?y=1", [("Accept", "a/b")], None, "server: GET /x")
@@ -374,3 +375,8 @@ async def test_a_line_break_never_goes_out(bad):
             await made.exchange(ASKED._replace(target=bad), left=5)
         with pytest.raises(ValueError, match="line break"):
             await made.exchange(ASKED._replace(headers=[("A", bad)]), left=5)
+
+
+def test_a_server_that_vanished_is_noticed_before_its_bookmarks_tell():
+    idle, interval, count = (seconds for _, seconds in pool._KEEPALIVE)
+    assert idle + interval * count == 45 < SILENCE
