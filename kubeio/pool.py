@@ -15,16 +15,13 @@ from urllib.parse import urlsplit
 
 from kubeio import errors, wire
 from kubeio.http1 import BrokenError, Connection
+from kubeio.keepalive import ask_after
 from kubeio.resumption import Context
 from kubeio.secured import Secured
 from kubeio.wire import Answer, Fence, Request
 
 _PORTS = MappingProxyType({"http": 80, "https": 443})
-_KEEPALIVE = tuple(
-    (getattr(socket, option), seconds)
-    for option, seconds in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-    if hasattr(socket, option)  # Linux has them all
-)
+_KEEPALIVE = (15, 10, 3)
 """The kernel asks after a silent server: one that vanished is noticed after 15 + 3 * 10 seconds,
 before its missing bookmarks tell. A proxy on the way answers for itself."""
 
@@ -296,9 +293,7 @@ class Pool:
 def _keep_alive(connected: tuple[asyncio.Transport, object]) -> None:
     endpoint = connected[0].get_extra_info("socket")
     if endpoint is not None:
-        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, seconds in _KEEPALIVE:
-            endpoint.setsockopt(socket.IPPROTO_TCP, option, seconds)
+        ask_after(endpoint, *_KEEPALIVE)
 
 
 class _Stream:

@@ -53,6 +53,7 @@ UNREACHABLE_SECONDS = 15.0
 """How long a watch may be broken before the condition says so."""
 _LOOK_SECONDS = 5.0
 _SOON_SECONDS = 1.0
+"""The same while watches are broken: the others are woken so soon after the first that stands."""
 _CANARIES = 2
 """Keys that find out whether a tenant that refused writes takes them again."""
 

@@ -11,8 +11,10 @@ import asyncio
 import socket
 import struct
 
+from kubeio.keepalive import ask_after
+
 # A peer that vanished without a word is noticed within a minute: 20 + 4 * 10 seconds.
-_KEEPALIVE = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 4))
+_KEEPALIVE = (20, 10, 4)
 _TCP_INFO = struct.Struct("=8B13I")
 """The beginning of `struct tcp_info` of linux/tcp.h: eight bytes, of which the fourth counts probes
 without an answer; the fifth of the numbers counts packets without acknowledgement, and the
@@ -33,9 +35,7 @@ def keep_alive(endpoint: socket.socket) -> None:
     Of a socket that listens, those have it that come of it: so does Linux.
     """
     endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds in _KEEPALIVE:
-        endpoint.setsockopt(socket.IPPROTO_TCP, option, seconds)
+    ask_after(endpoint, *_KEEPALIVE)
 
 
 def is_forsaken(transport: asyncio.Transport, seconds: float) -> bool:

@@ -4,10 +4,8 @@ Run the program by `unshare --net`. The machine is a second namespace, which end
 """
 
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 HERE, THERE = "10.99.0.1", "10.99.0.2"
 
@@ -16,11 +14,11 @@ HERE, THERE = "10.99.0.1", "10.99.0.2"
 def other_machine() -> Iterator[int]:
     """Make the machine; its namespace is that of the process whose number this yields."""
     _ip("link", "set", "lo", "up")
-    other = subprocess.Popen(["unshare", "--net", "sleep", "300"])
+    words = ["unshare", "--net", "sh", "-c", "echo; exec sleep 300"]
+    other = subprocess.Popen(words, stdout=subprocess.PIPE)
     try:
-        own = Path("/proc/self/ns/net").readlink()
-        while Path(f"/proc/{other.pid}/ns/net").readlink() == own:  # it has none of its own yet
-            time.sleep(0.01)
+        assert other.stdout is not None
+        other.stdout.readline()  # before that it has no namespace of its own
         _ip("link", "add", "here", "type", "veth", "peer", "name", "there", "netns", str(other.pid))
         _ip("addr", "add", f"{HERE}/24", "dev", "here")
         _ip("link", "set", "here", "up")
@@ -29,7 +27,7 @@ def other_machine() -> Iterator[int]:
         yield other.pid
     finally:
         other.kill()
-        other.wait()
+        other.communicate()
 
 
 def on(machine: int, *words: str) -> list[str]:

@@ -378,5 +378,5 @@ async def test_a_line_break_never_goes_out(bad):
 
 
 def test_a_server_that_vanished_is_noticed_before_its_bookmarks_tell():
-    idle, interval, count = (seconds for _, seconds in pool._KEEPALIVE)
+    idle, interval, count = pool._KEEPALIVE
     assert idle + interval * count == 45 < SILENCE
