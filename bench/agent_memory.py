@@ -46,15 +46,12 @@ class Kind:
     reads_on: bool = True
 
 
-def prepare(stage: Stage) -> None:
-    """Have the pod whose log is followed."""
-    stage.place(objects.pod(_TICKER, TICKER))
-
-
 async def memory(
     stage: Stage, *, follows: int, commands: int, stalled: int
 ) -> dict[str, dict[str, float]]:
     """Return by how much an agent grows with each open stream, in KiB of resident memory."""
+    # Not before: what starts processes is beside all that is timed.
+    stage.place(objects.pod(_TICKER, TICKER))
     flood = stage.write_log("log-flood", _FLOOD, 16 * 1024)
     door = stage.agent
     waits = door.execs(POD, "sh", "-c", "echo ready; cat", input=1, output=1)

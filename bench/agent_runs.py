@@ -19,8 +19,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from bench import agent_memory, neighbours, rig, use
-from bench.agent_stage import SLEEPER, Stage
+from bench import neighbours, rig, use
+from bench.agent_stage import Stage
 from bench.doors import Door
 from bench.downloads import MEGABYTE, fetch
 from bench.execs import ExecError, Times, run
@@ -67,10 +67,9 @@ SHAPES = (
 
 
 def prepare(stage: Stage) -> None:
-    """Have the pods that all but the long logs are about."""
-    stage.place(objects.pod(POD, SLEEPER))
+    """Have the pods that commands run in, and nothing that starts processes beside them."""
+    stage.place(objects.sleeper(POD))
     stage.place_beside(objects.sleeper(POD))
-    agent_memory.prepare(stage)
 
 
 def logs(stage: Stage, *, rounds: int, streams: int) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from tests.support.processes import free_port
 from tests.testbed.cluster import Cluster
 from vnagent.kubelet import PORT
 
-SLEEPER = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.2; done"
 TICKER = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.2; done"
 NEIGHBOURS = 8
 """Tenants beside the one that is measured."""
