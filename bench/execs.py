@@ -86,16 +86,28 @@ async def opened(
     door: Door, context: ssl.SSLContext, target: str
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return a stream that has switched protocols; raises ExecError, OSError."""
-    reader, writer = await asyncio.open_connection(
-        door.host, door.port, ssl=context, server_hostname=door.host
-    )
+    reader, writer = await _connected(door, context)
     try:
-        writer.write(request(door, target))
-        await _switch(reader)
+        await _asked(door, target, reader, writer)
     except BaseException:
         writer.transport.abort()
         raise
     return reader, writer
+
+
+async def _connected(
+    door: Door, context: ssl.SSLContext
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(
+        door.host, door.port, ssl=context, server_hostname=door.host
+    )
+
+
+async def _asked(
+    door: Door, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    writer.write(request(door, target))
+    await _switch(reader)
 
 
 async def _switch(reader: asyncio.StreamReader) -> None:
@@ -105,13 +117,22 @@ async def _switch(reader: asyncio.StreamReader) -> None:
         raise ExecError(f"the command was not taken: {told.decode(errors='replace')}")
 
 
-async def run(door: Door, context: ssl.SSLContext, target: str) -> Times:
-    """Run a command to its end; raises ExecError, OSError, TimeoutError."""
+async def run(
+    door: Door, context: ssl.SSLContext, target: str, *, ahead_seconds: float = 0.0
+) -> Times:
+    """Run a command to its end; raises ExecError, OSError, TimeoutError.
+
+    With `ahead_seconds` on a connection that has stood for so long: it is not in the times then.
+    """
     begun = time.perf_counter()
     async with asyncio.timeout(_SECONDS):
-        reader, writer = await opened(door, context, target)
-        switched = time.perf_counter() - begun
+        reader, writer = await _connected(door, context)
         try:
+            if ahead_seconds:
+                await asyncio.sleep(ahead_seconds)
+                begun = time.perf_counter()
+            await _asked(door, target, reader, writer)
+            switched = time.perf_counter() - begun
             first, exited = await _follow(reader, begun)
         finally:
             writer.transport.abort()

@@ -1,0 +1,169 @@
+"""Where the time of a command goes, step by step, at the kubelet's door and at the node agent's.
+
+    python -m tests.testbed up --no-chart
+    python -m bench.agent_steps
+
+Runs `true` at both doors, and at the kubelet's on a connection that stands already, as those of the
+agent do; in random order, with pauses. Sets the client's clock beside the kernel's, which tells
+when the container runtime was begun and when the command had ended. In between neither kubelet nor
+agent has a part, and that is most of the time: it waits for ticks of the kernel and varies by
+milliseconds, so that a hundred commands do not tell half a millisecond. What comes before and after
+is steady, and is what a hop adds. Needs root. Prints a table, writes JSON to
+`bench/results/agent-steps.json`.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import uvloop
+
+from bench import agent_stage, rig, shipped
+from bench.agent_runs import PAUSE_SECONDS, POD, prepare
+from bench.execs import run
+from bench.figures import Spread, spread, summary
+from bench.report import cell
+from bench.tracing import Event, NoTracingError, traced
+from tests.testbed.cluster import Cluster
+
+WORDS = ("true",)
+RUNTIME = "runc"
+AHEAD_SECONDS = 0.06
+"""As long as a connection of the agent's stands before its use, at least."""
+STANDING = "kubelet, standing"
+DOORS = ("kubelet", STANDING, "agent")
+OWN = "before and after"
+"""What is not the runtime's."""
+
+
+class Steps(NamedTuple):
+    """Seconds of one command, one after the other."""
+
+    before: float
+    """From the client's first word until the runtime is begun."""
+    runtime: float
+    """Until the command has ended."""
+    after: float
+    """Until the client knows how."""
+
+
+class Ran(NamedTuple):
+    """One command, in seconds of the monotonic clock."""
+
+    begun: float
+    ended: float
+
+
+def steps(ran: Ran, events: Sequence[Event]) -> Steps | None:
+    """Return the steps of a command, of events in order; None when others came in between."""
+    within = events[
+        bisect_left(events, ran.begun, key=_at) : bisect_left(events, ran.ended, key=_at)
+    ]
+    begins = [event.at for event in within if event.name == RUNTIME and not event.has_ended]
+    starts = [event.at for event in within if event.name == WORDS[0] and not event.has_ended]
+    ends = [event.at for event in within if event.name == WORDS[0] and event.has_ended]
+    if not begins or len(starts) != 1 or len(ends) != 1 or not begins[0] < starts[0] < ends[0]:
+        return None
+    return Steps(begins[0] - ran.begun, ends[0] - begins[0], ran.ended - ends[0])
+
+
+def _at(event: Event) -> float:
+    return event.at
+
+
+async def commands(stage: agent_stage.Stage, pairs: int) -> dict[str, list[Ran]]:
+    """Run so many commands at each door; return those of each."""
+    doors = dict(zip(DOORS, (stage.direct, stage.direct, stage.agent), strict=True))
+    contexts = {name: door.context() for name, door in doors.items()}
+    found: dict[str, list[Ran]] = {name: [] for name in DOORS}
+    for number in range(-1, pairs):
+        for name in random.sample(DOORS, len(DOORS)):
+            await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
+            target = doors[name].execs(POD, *WORDS, output=1)
+            ahead = AHEAD_SECONDS if name == STANDING else 0.0
+            took = await run(doors[name], contexts[name], target, ahead_seconds=ahead)
+            ended = perf_counter()
+            if number >= 0:  # the first of each warms up
+                found[name].append(Ran(ended - took.exited, ended))
+    return found
+
+
+async def turn(stage: agent_stage.Stage, pairs: int) -> dict[str, Any]:
+    """Return the median of each step in ms, by door, and how many commands told theirs.
+
+    Raises NoTracingError.
+    """
+    with traced() as events:
+        ran = await commands(stage, pairs)
+    found: dict[str, Any] = {}
+    for name, each in ran.items():
+        told = [known for one in each if (known := steps(one, events)) is not None]
+        found[name] = {
+            "commands": len(told),
+            **{
+                step: summary(1e3 * getattr(one, step) for one in told).p50
+                for step in Steps._fields
+            },
+        }
+    return found
+
+
+def rows(turns: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Spread]]]:
+    """Yield each step with its ms at each door and how much `later` it is by the agent."""
+    steps_of = {**{name: (name,) for name in Steps._fields}, OWN: ("before", "after")}
+    for title, names in steps_of.items():
+        at = {door: [sum(each[door][name] for name in names) for each in turns] for door in DOORS}
+        later = [b - a for a, b in zip(at["kubelet"], at["agent"], strict=True)]
+        yield title, {name: spread(found) for name, found in {**at, "later": later}.items()}
+
+
+def lines(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a table for people."""
+    heads = "".join(f"{name:>24}" for name in (*DOORS, "later"))
+    yield f"{'ms, median of turns (lowest to highest)':40}{heads}"
+    for title, found in rows(turns):
+        yield f"{title:40}" + "".join(f"{cell(each):>24}" for each in found.values())
+
+
+def measure(cluster: str, *, turns: int, pairs: int) -> dict[str, Any]:
+    """Set everything up, measure, and take it down; raises NoTracingError."""
+    results: dict[str, Any] = {"noise": {"before": rig.noise()}, **shipped.machine(), "turns": []}
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        agent_stage.running(Cluster(cluster), Path(folder)) as stage,
+    ):
+        prepare(stage)
+        for number in range(1, turns + 1):
+            results["turns"].append(uvloop.run(turn(stage, pairs)))
+            print(f"turn {number} of {turns}", flush=True)
+    results["noise"]["after"] = rig.noise()
+    return results
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cluster", default="super", help="name of the embedded cluster")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=200, help="commands at each door in a turn")
+    asked = parser.parse_args()
+    try:
+        results = measure(asked.cluster, turns=asked.turns, pairs=asked.pairs)
+    except NoTracingError as error:
+        raise SystemExit(str(error)) from error
+    print("\n" + "\n".join(lines(results["turns"])))
+    rig.write("agent-steps", results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""Which programs began and which processes ended, when, as the kernel tells: all of the machine's.
+
+Owns one instance of the kernel's tracing, which wants root. Must not know what is measured. The
+times are those of `time.perf_counter`.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+INSTANCES = Path("/sys/kernel/tracing/instances")
+BUFFER_KIB = 8 * 1024
+"""Of each core: a command is some twenty lines."""
+_LINE = re.compile(
+    r" (?P<at>\d+\.\d+): sched_process_"
+    r"(?:exec: filename=(?P<path>\S+) |exit: comm=(?P<comm>.+?) pid=)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A program that a process has begun to be, or the end of a thread."""
+
+    at: float
+    """Seconds of the monotonic clock."""
+    name: str
+    """The program's, without folders; of a thread its own."""
+    has_ended: bool
+
+
+class NoTracingError(Exception):
+    """The kernel does not let us see it; says why."""
+
+
+@contextlib.contextmanager
+def traced() -> Iterator[list[Event]]:
+    """Have the events of a block in the list that is yielded, at its end; raises NoTracingError."""
+    instance = INSTANCES / f"bench-{os.getpid()}"
+    found: list[Event] = []
+    try:
+        instance.mkdir()
+    except OSError as error:
+        raise NoTracingError(f"{INSTANCES}: {error.strerror}; it takes root") from error
+    try:
+        (instance / "trace_clock").write_text("mono")
+        (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
+        for name in ("exec", "exit"):
+            (instance / f"events/sched/sched_process_{name}/enable").write_text("1")
+        yield found
+        (instance / "tracing_on").write_text("0")
+        with (instance / "trace").open() as lines:
+            found += sorted(read(lines), key=lambda event: event.at)
+    finally:
+        instance.rmdir()
+
+
+def read(lines: Iterable[str]) -> Iterator[Event]:
+    """Yield the events of a trace, as the kernel writes them."""
+    for line in lines:
+        if (told := _LINE.search(line)) is not None:
+            name = told["comm"] or Path(told["path"]).name
+            yield Event(float(told["at"]), name, has_ended=told["comm"] is not None)

@@ -1,0 +1,72 @@
+"""What `bench.agent_steps` makes of the kernel's trace, without a cluster."""
+
+import pytest
+
+from bench.agent_steps import OWN, STANDING, Ran, Steps, lines, rows, steps
+from bench.tracing import Event, read
+
+TRACE = """\
+# tracer: nop
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+           <...>-11      [000] ..... 100.007000: sched_process_exec: filename=/usr/bin/runc pid=11 old_pid=11
+       runc:[2:INIT]-12  [001] ..... 100.026000: sched_process_exec: filename=/bin/true pid=12 old_pid=12
+            true-12      [001] ..... 100.027500: sched_process_exit: comm=true pid=12 prio=120 group_dead=true
+         my: pid=1-13    [001] ..... 100.028000: sched_process_exit: comm=my: pid=1 pid=13 prio=120
+"""  # noqa: E501 - as the kernel writes it
+RAN = Ran(100.0, 100.031)
+
+
+def event(at: float, name: str, *, has_ended: bool = False) -> Event:
+    return Event(at, name, has_ended=has_ended)
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return list(read(TRACE.splitlines(keepends=True)))
+
+
+def test_a_trace_tells_what_began_and_what_ended(events: list[Event]):
+    assert events[:3] == [
+        event(100.007, "runc"),
+        event(100.026, "true"),
+        event(100.0275, "true", has_ended=True),
+    ]
+
+
+def test_a_command_has_three_steps(events: list[Event]):
+    found = steps(RAN, [event(99.9, "runc"), event(99.95, "true"), *events, event(100.2, "true")])
+    assert found == pytest.approx(Steps(0.007, 0.0205, 0.0035))
+    assert sum(found or ()) == pytest.approx(RAN.ended - RAN.begun)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param([event(100.03, "true")], id="somebody else's command too"),
+        pytest.param([event(100.03, "true", has_ended=True)], id="and its end"),
+    ],
+)
+def test_a_command_beside_another_tells_nothing(events: list[Event], more: list[Event]):
+    assert steps(RAN, sorted([*events, *more], key=lambda each: each.at)) is None
+
+
+def test_a_command_that_the_kernel_did_not_tell_of_tells_nothing():
+    assert steps(RAN, []) is None
+
+
+def test_what_is_not_the_runtimes_is_told_by_itself():
+    turns = [
+        {
+            "kubelet": {"before": 7.0, "runtime": 24.0, "after": 3.0},
+            STANDING: {"before": 5.0, "runtime": 25.0, "after": 3.0},
+            "agent": {"before": 8.0 + more, "runtime": 25.0, "after": 3.5},
+        }
+        for more in (0.0, 0.2, 0.4)
+    ]
+    found = dict(rows(turns))
+    assert list(found) == ["before", "runtime", "after", OWN]
+    assert found[OWN]["later"].median == pytest.approx(1.7)
+    assert found[OWN]["later"].high == pytest.approx(1.9)
+    assert found["runtime"]["later"].median == pytest.approx(1.0)
+    assert found["runtime"][STANDING].median == pytest.approx(25.0)
+    assert len(list(lines(turns))) == 5
