@@ -82,6 +82,11 @@ def _named(results: Mapping[str, Any]) -> Iterator[tuple[str, Spread]]:
         yield from ((row.title, row.figure) for row in agent.rows(results))
     elif "alone" in results:
         yield from _of_provision(results)
+    elif "turns" in results:
+        from bench import agent_steps  # noqa: PLC0415 - as above
+
+        for step, found in agent_steps.rows(results["turns"]):
+            yield from ((f"{name}, {step}, ms", figure) for name, figure in found.items())
     elif "sums" in results:
         for each in results["sums"]:
             title = f"{each['side']} {each['client']} {each['purpose']} requests"

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bench import agent, report
+from bench import agent, agent_steps, report
 from bench.figures import spread
 from bench.memory_fairness import ENOUGH
 from bench.report import Read, at
@@ -345,6 +345,14 @@ def _agent(results: Figures) -> Iterator[str]:
             yield f"| {row.title} | {row.shown} | {row.goal:g}: {row.verdict} |"
 
 
+def _agent_steps(results: Figures) -> Iterator[str]:
+    heads = (*agent_steps.DOORS, "later by the agent")
+    yield f"| `true`, ms | {' | '.join(heads)} |"
+    yield "|---|" + len(heads) * "---|"
+    for title, found in agent_steps.rows(results["turns"]):
+        yield f"| {title} | {' | '.join(map(report.cell, found.values()))} |"
+
+
 def _listed(profile: str, lines: Sequence[Line]) -> Callable[[Figures], Iterator[str]]:
     return lambda results: _lines(results["runs"][profile], lines)
 
@@ -369,6 +377,7 @@ _MAKERS: Mapping[str, Callable[[Figures], Iterator[str]]] = {
     **{name: _load(*rows) for name, rows in _LOADS.items()},
     "provision": _provision,
     "agent": _agent,
+    "agent-steps": _agent_steps,
 }
 
 
