@@ -177,12 +177,12 @@ async def _calls(stage: agent_stage.Stage, asked: argparse.Namespace) -> dict[st
             "true, alone": [await execs(stage, asked.commands // 2, "true") for _ in turns],
             "true, in a row": [await execs_in_a_row(stage, asked.commands, "true") for _ in turns],
         }
+    if "floods" in asked.only:
+        found["floods"] = await floods(stage, asked.commands)
     if "memory" in asked.only:
         found["memory"] = await memory(
             stage, follows=asked.follows, commands=asked.held, stalled=asked.stalled
         )
-    if "floods" in asked.only:
-        found["floods"] = await floods(stage, asked.commands)
     return found
 
 

@@ -39,6 +39,8 @@ AHEAD_SECONDS = 0.06
 """As long as a connection of the agent's stands before its use, at least."""
 STANDING = "kubelet, standing"
 DOORS = ("kubelet", STANDING, "agent")
+ENOUGH = 0.8
+"""Of the commands tell their steps; others began in the midst of the rest."""
 OWN = "before and after"
 """What is not the runtime's."""
 
@@ -69,7 +71,7 @@ def steps(ran: Ran, events: Sequence[Event]) -> Steps | None:
     begins = [event.at for event in within if event.name == RUNTIME and not event.has_ended]
     starts = [event.at for event in within if event.name == WORDS[0] and not event.has_ended]
     ends = [event.at for event in within if event.name == WORDS[0] and event.has_ended]
-    if not begins or len(starts) != 1 or len(ends) != 1 or not begins[0] < starts[0] < ends[0]:
+    if not len(begins) == len(starts) == len(ends) == 1 or not begins < starts < ends:
         return None
     return Steps(begins[0] - ran.begun, ends[0] - begins[0], ran.ended - ends[0])
 
@@ -105,6 +107,10 @@ async def turn(stage: agent_stage.Stage, pairs: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, each in ran.items():
         told = [known for one in each if (known := steps(one, events)) is not None]
+        if len(told) < ENOUGH * len(each):
+            raise NoTracingError(
+                f"{len(told)} of {len(each)} commands told their steps: what else runs {RUNTIME}?"
+            )
         found[name] = {
             "commands": len(told),
             **{
@@ -134,6 +140,8 @@ def lines(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def measure(cluster: str, *, turns: int, pairs: int) -> dict[str, Any]:
     """Set everything up, measure, and take it down; raises NoTracingError."""
+    with traced():
+        pass  # or it would be told after minutes that it cannot be
     results: dict[str, Any] = {"noise": {"before": rig.noise()}, **shipped.machine(), "turns": []}
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,

@@ -25,7 +25,7 @@ class ExecError(Exception):
 
 
 class Times(NamedTuple):
-    """Seconds from before the connection was made."""
+    """Seconds from before the connection was made, or from the request on one that stood."""
 
     switched: float
     """The server has taken the call."""

@@ -16,8 +16,9 @@ BUFFER_KIB = 8 * 1024
 """Of each core: a command is some twenty lines."""
 _LINE = re.compile(
     r" (?P<at>\d+\.\d+): sched_process_"
-    r"(?:exec: filename=(?P<path>\S+) |exit: comm=(?P<comm>.+?) pid=)"
+    r"(?:exec: filename=(?P<path>\S+) |exit: comm=(?P<comm>.+) pid=\d+ prio=)"
 )
+_COUNTS = re.compile(r"# entries-in-buffer/entries-written: (\d+)/(\d+) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +42,38 @@ def traced() -> Iterator[list[Event]]:
     instance = INSTANCES / f"bench-{os.getpid()}"
     found: list[Event] = []
     try:
-        instance.mkdir()
+        _begin(instance)
+        try:
+            yield found
+            (instance / "tracing_on").write_text("0")
+            with (instance / "trace").open() as lines:
+                found += sorted(read(lines), key=lambda event: event.at)
+        finally:
+            instance.rmdir()
     except OSError as error:
-        raise NoTracingError(f"{INSTANCES}: {error.strerror}; it takes root") from error
-    try:
-        (instance / "trace_clock").write_text("mono")
-        (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
-        for name in ("exec", "exit"):
-            (instance / f"events/sched/sched_process_{name}/enable").write_text("1")
-        yield found
-        (instance / "tracing_on").write_text("0")
-        with (instance / "trace").open() as lines:
-            found += sorted(read(lines), key=lambda event: event.at)
-    finally:
-        instance.rmdir()
+        raise NoTracingError(f"{error.filename}: {error.strerror}; it takes root") from error
+
+
+def _begin(instance: Path) -> None:
+    for old in INSTANCES.glob("bench-*"):  # of one that was killed
+        if not Path("/proc", old.name.partition("-")[2]).exists():
+            old.rmdir()
+    instance.mkdir()
+    (instance / "trace_clock").write_text("mono")
+    (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
+    for name in ("exec", "exit"):
+        (instance / f"events/sched/sched_process_{name}/enable").write_text("1")
 
 
 def read(lines: Iterable[str]) -> Iterator[Event]:
-    """Yield the events of a trace, as the kernel writes them."""
+    """Yield the events of a trace, as the kernel writes them.
+
+    Raises NoTracingError when it has dropped some.
+    """
     for line in lines:
+        counts = _COUNTS.match(line)
+        if counts is not None and counts[1] != counts[2]:
+            raise NoTracingError(f"{counts[1]} of {counts[2]} events are left: trace for less long")
         if (told := _LINE.search(line)) is not None:
             name = told["comm"] or Path(told["path"]).name
             yield Event(float(told["at"]), name, has_ended=told["comm"] is not None)

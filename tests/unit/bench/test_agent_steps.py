@@ -1,9 +1,15 @@
 """What `bench.agent_steps` makes of the kernel's trace, without a cluster."""
 
+import os
+import subprocess
+from pathlib import Path
+from time import perf_counter
+
 import pytest
 
+from bench import tracing
 from bench.agent_steps import OWN, STANDING, Ran, Steps, lines, rows, steps
-from bench.tracing import Event, read
+from bench.tracing import Event, NoTracingError, read, traced
 
 TRACE = """\
 # tracer: nop
@@ -26,11 +32,36 @@ def events() -> list[Event]:
 
 
 def test_a_trace_tells_what_began_and_what_ended(events: list[Event]):
-    assert events[:3] == [
+    assert events == [
         event(100.007, "runc"),
         event(100.026, "true"),
         event(100.0275, "true", has_ended=True),
+        event(100.028, "my: pid=1", has_ended=True),
     ]
+
+
+def test_a_trace_that_has_lost_events_is_none():
+    with pytest.raises(NoTracingError, match="2 of 3 events are left"):
+        list(read(["# entries-in-buffer/entries-written: 2/3   #P:2\n"]))
+
+
+@pytest.mark.skipif(not os.access(tracing.INSTANCES, os.W_OK), reason="it takes root")
+def test_the_kernel_tells_of_a_program_on_the_clock_of_ours():
+    with traced() as found:
+        begun = perf_counter()
+        subprocess.run(["true"], check=True)
+        ended = perf_counter()
+    mine = [each for each in found if each.name == "true" and begun < each.at < ended]
+    assert [each.has_ended for each in mine] == [False, True]
+    assert not (tracing.INSTANCES / f"bench-{os.getpid()}").exists()
+
+
+def test_where_the_kernel_cannot_be_seen_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(tracing, "INSTANCES", tmp_path / "nowhere")
+    with pytest.raises(NoTracingError, match=r"nowhere.*it takes root"), traced():
+        pass
 
 
 def test_a_command_has_three_steps(events: list[Event]):
@@ -44,6 +75,7 @@ def test_a_command_has_three_steps(events: list[Event]):
     [
         pytest.param([event(100.03, "true")], id="somebody else's command too"),
         pytest.param([event(100.03, "true", has_ended=True)], id="and its end"),
+        pytest.param([event(100.001, "runc")], id="somebody else's runtime"),
     ],
 )
 def test_a_command_beside_another_tells_nothing(events: list[Event], more: list[Event]):
