@@ -117,8 +117,8 @@ async def execs(stage: Stage, count: int, *words: str) -> dict[str, Any]:
     for number in range(-1, count):
         # In turn, so that neither door is always the one after the other.
         for door in stage.doors if number % 2 else reversed(stage.doors):
-            await _pause()
-            took = await run(door, contexts[door.name], _command(door, words))
+            await pause()
+            took = await run(door, contexts[door.name], command(door, words))
             if number >= 0:  # the first pair warms up
                 times[door.name].append(took)
     found: dict[str, Any] = {name: in_ms(each) for name, each in times.items()}
@@ -138,19 +138,21 @@ async def execs_in_a_row(stage: Stage, count: int, *words: str) -> dict[str, Any
     steady = [_loop_ms()]
     for turn in range(count // IN_A_ROW):
         for door in stage.doors if turn % 2 else reversed(stage.doors):
-            await _pause()
-            target = _command(door, words)
+            await pause()
+            target = command(door, words)
             times[door.name] += [
                 await run(door, contexts[door.name], target) for _ in range(IN_A_ROW)
             ]
     return {**{name: in_ms(each) for name, each in times.items()}, "loop_ms": [*steady, _loop_ms()]}
 
 
-async def _pause() -> None:
+async def pause() -> None:
+    """Let what an agent does behind a command be over before the next."""
     await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
 
 
-def _command(door: Door, words: Sequence[str]) -> str:
+def command(door: Door, words: Sequence[str]) -> str:
+    """Return the request target of a command in the pod that commands run in."""
     return door.execs(POD, *words, output=1)
 
 
@@ -195,7 +197,7 @@ async def floods(stage: Stage, count: int) -> dict[str, Any]:
             used, begun = use.cpu_seconds(stage.agent_pid), time.perf_counter()
             for _ in range(count):
                 try:
-                    times.append(await run(stage.agent, context, _command(stage.agent, ECHO)))
+                    times.append(await run(stage.agent, context, command(stage.agent, ECHO)))
                 except (OSError, ExecError, asyncio.IncompleteReadError) as problem:
                     failures.append(f"{type(problem).__name__}: {problem}"[:200])
                     await asyncio.sleep(0.05)

@@ -13,12 +13,12 @@ is steady, and is what a hop adds. Needs root. Prints a table, writes JSON to
 """
 
 import argparse
-import asyncio
 import random
 import sys
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from bench import agent_stage, rig, shipped
-from bench.agent_runs import PAUSE_SECONDS, POD, prepare
+from bench.agent_runs import command, pause, prepare
 from bench.execs import run
 from bench.figures import Spread, spread, summary
 from bench.report import cell
@@ -65,19 +65,14 @@ class Ran(NamedTuple):
 
 def steps(ran: Ran, events: Sequence[Event]) -> Steps | None:
     """Return the steps of a command, of events in order; None when others came in between."""
-    within = events[
-        bisect_left(events, ran.begun, key=_at) : bisect_left(events, ran.ended, key=_at)
-    ]
+    first, behind = (bisect_left(events, moment, key=attrgetter("at")) for moment in ran)
+    within = events[first:behind]
     begins = [event.at for event in within if event.name == RUNTIME and not event.has_ended]
     starts = [event.at for event in within if event.name == WORDS[0] and not event.has_ended]
     ends = [event.at for event in within if event.name == WORDS[0] and event.has_ended]
     if not len(begins) == len(starts) == len(ends) == 1 or not begins < starts < ends:
         return None
     return Steps(begins[0] - ran.begun, ends[0] - begins[0], ran.ended - ends[0])
-
-
-def _at(event: Event) -> float:
-    return event.at
 
 
 async def commands(stage: agent_stage.Stage, pairs: int) -> dict[str, list[Ran]]:
@@ -87,8 +82,8 @@ async def commands(stage: agent_stage.Stage, pairs: int) -> dict[str, list[Ran]]
     found: dict[str, list[Ran]] = {name: [] for name in DOORS}
     for number in range(-1, pairs):
         for name in random.sample(DOORS, len(DOORS)):
-            await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
-            target = doors[name].execs(POD, *WORDS, output=1)
+            await pause()
+            target = command(doors[name], WORDS)
             ahead = AHEAD_SECONDS if name == STANDING else 0.0
             took = await run(doors[name], contexts[name], target, ahead_seconds=ahead)
             ended = perf_counter()

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 INSTANCES = Path("/sys/kernel/tracing/instances")
@@ -41,24 +42,36 @@ def traced() -> Iterator[list[Event]]:
     """Have the events of a block in the list that is yielded, at its end; raises NoTracingError."""
     instance = INSTANCES / f"bench-{os.getpid()}"
     found: list[Event] = []
+    with _told():
+        _forget_the_killed()
+        instance.mkdir()
     try:
-        _begin(instance)
-        try:
-            yield found
+        with _told():
+            _set_up(instance)
+        yield found
+        with _told(), (instance / "trace").open() as lines:
             (instance / "tracing_on").write_text("0")
-            with (instance / "trace").open() as lines:
-                found += sorted(read(lines), key=lambda event: event.at)
-        finally:
-            instance.rmdir()
+            found += sorted(read(lines), key=attrgetter("at"))
+    finally:
+        instance.rmdir()
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Say what the kernel does not let us; what a traced block raises is its own."""
+    try:
+        yield
     except OSError as error:
         raise NoTracingError(f"{error.filename}: {error.strerror}; it takes root") from error
 
 
-def _begin(instance: Path) -> None:
-    for old in INSTANCES.glob("bench-*"):  # of one that was killed
+def _forget_the_killed() -> None:
+    for old in INSTANCES.glob("bench-*"):
         if not Path("/proc", old.name.partition("-")[2]).exists():
             old.rmdir()
-    instance.mkdir()
+
+
+def _set_up(instance: Path) -> None:
     (instance / "trace_clock").write_text("mono")
     (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
     for name in ("exec", "exit"):

@@ -46,13 +46,23 @@ def test_a_trace_that_has_lost_events_is_none():
 
 
 @pytest.mark.skipif(not os.access(tracing.INSTANCES, os.W_OK), reason="it takes root")
-def test_the_kernel_tells_of_a_program_on_the_clock_of_ours():
+def test_the_kernel_tells_of_a_program_on_the_clock_of_ours(tmp_path: Path):
+    program = tmp_path / "only-this-one"  # others of the machine are traced, too
+    program.symlink_to("/bin/true")
     with traced() as found:
         begun = perf_counter()
-        subprocess.run(["true"], check=True)
+        subprocess.run([program], check=True)
         ended = perf_counter()
-    mine = [each for each in found if each.name == "true" and begun < each.at < ended]
+    mine = [each for each in found if each.name == program.name]
     assert [each.has_ended for each in mine] == [False, True]
+    assert all(begun < each.at < ended for each in mine)
+    assert not (tracing.INSTANCES / f"bench-{os.getpid()}").exists()
+
+
+@pytest.mark.skipif(not os.access(tracing.INSTANCES, os.W_OK), reason="it takes root")
+def test_what_a_traced_block_raises_is_its_own():
+    with pytest.raises(ConnectionRefusedError), traced():
+        raise ConnectionRefusedError("by a kubelet")
     assert not (tracing.INSTANCES / f"bench-{os.getpid()}").exists()
 
 
