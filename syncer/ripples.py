@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeio.store import Entry
+from syncer.keys import NODE
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, user_of
 from syncer.session import Session
 from syncer.special import (
@@ -16,6 +17,7 @@ from syncer.special import (
     ingress_hosts,
     ingresses,
     network_policies,
+    target_nodes,
     token_specs,
 )
 from syncer.special.disruption_budgets import BUDGET
@@ -86,6 +88,16 @@ def super_node_changed(
     if old is None or new is None or (old.uid, old.labels) != (new.uid, new.labels):
         for session in sessions:
             node_changed(session, entry.name, low=low)
+
+
+def target_node_changed(
+    sessions: Iterable[Session], old: Entry | None, new: Entry | None, *, low: bool
+) -> None:
+    """Queue the node that stands for a target, when it is to say something else of its nodes."""
+    before, after = (e and target_nodes.told_of(e.decode()) for e in (old, new))
+    if before != after:
+        for session in sessions:
+            session.add(session.key(NODE, "", target_nodes.name_of(session.name)), low=low)
 
 
 def space_needed(session: Session, namespace: str, *, low: bool) -> None:

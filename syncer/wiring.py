@@ -321,6 +321,8 @@ class SuperWiring:
             store.subscribe(partial(self._changed, kind))
         below.events.subscribe(self._event_changed)
         below.ranges.subscribe(self._ranges_changed)
+        if below.registration:
+            below.nodes.subscribe(self._target_node_changed)
 
     def _changed(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
         before: Key | None = None
@@ -353,6 +355,9 @@ class SuperWiring:
                 session.add(key)
             elif news is not News.QUIET and not tidings.is_only_later(session, key, old, new):
                 tidings.wake(session, Side.SUPER, key, news, new)
+
+    def _target_node_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
+        ripples.target_node_changed(self.sessions.values(), old, new, low=not live)
 
     def _ranges_changed(self) -> None:
         for session in self.sessions.values():

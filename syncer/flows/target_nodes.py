@@ -14,8 +14,9 @@ from syncer.flows import nodes as node_flow
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes
+from syncer.special.shapes import mapping, mappings
 from syncer.target import AWAY_SECONDS
-from tenancy import marks
+from tenancy import conditions, marks
 
 
 async def present(key: Key, session: Session) -> None:
@@ -90,5 +91,7 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
         since=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     if virtual is None or not target_nodes.is_status_shown(virtual, status):
+        said = mappings(mapping((virtual or {}).get("status")).get("conditions"))
+        status["conditions"] = conditions.carry_times(said, status["conditions"])
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}}
         await node_flow.apply(key, {**body, "status": status}, shown, session, "status")

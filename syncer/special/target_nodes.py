@@ -16,13 +16,16 @@ from syncer.special.node_choice import PREFERRED, REQUIRED
 from syncer.special.placement import COUNTED, amount, expression_holds
 from syncer.special.shapes import mapping, mappings
 from tenancy import marks
+from tenancy.quantities import quantity
 from tenancy.super_clusters import Taint
 
 PROVIDER = "virtual-kubelet.io/provider"
 _PROVIDER_NAME = "virtual-cluster"
 _MOST_LABELS = 64
-_UNITS = {"cpu": (Decimal(1000), "m"), "pods": (Decimal(1), "")}
-_BYTES = (Decimal(1), "")
+_SUMMED = (*COUNTED, "pods")
+_UNITS = {"cpu": (Decimal(1000), "m")}
+_ONES = (Decimal(1), "")
+_AMOUNTS = ("allocatable", "capacity")
 _PLACES = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
@@ -155,6 +158,14 @@ def takes_pods(real: Mapping[str, Any]) -> bool:
     return is_ready and not mapping(real.get("spec")).get("unschedulable")
 
 
+def told_of(real: Mapping[str, Any]) -> object:
+    """Return what of a real node is part of what the one node says; the rest changes nothing."""
+    status = mapping(real.get("status"))
+    labels = mapping(mapping(real.get("metadata")).get("labels"))
+    given = [mapping(status.get(field)).get(name) for field in _AMOUNTS for name in _SUMMED]
+    return takes_pods(real), given, [labels.get(place) for place in _PLACES]
+
+
 def is_of_a_target(virtual_node: Mapping[str, Any]) -> bool:
     """Tell whether a tenant's node stands for a target: the home cluster's key leaves it alone."""
     annotations = mapping(mapping(virtual_node.get("metadata")).get("annotations"))
@@ -170,7 +181,11 @@ def is_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
 
 
 def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
-    """Tell whether the status is as wanted, but for when it began."""
+    """Tell whether the status is as wanted, but for when it began.
+
+    The API server writes amounts in its own way, "2" for "2000m"; and a tenant may have written
+    others beside ours.
+    """
     there = mapping(virtual_node.get("status"))
     conditions = {each.get("type"): each for each in mappings(there.get("conditions"))}
     for condition in wanted["conditions"]:
@@ -178,14 +193,18 @@ def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
         if any(found.get(key) != condition[key] for key in ("status", "reason", "message")):
             return False
     return (
-        all(
-            there.get(field) == wanted[field]
-            for field in ("allocatable", "capacity", "daemonEndpoints")
-        )
+        all(_amounts(there, field) == _amounts(wanted, field) for field in _AMOUNTS)
+        and there.get("daemonEndpoints") == wanted["daemonEndpoints"]
         and _agents_of(there) == _agents_of(wanted)
         and mapping(there.get("nodeInfo")).get("kubeletVersion")
         == (wanted["nodeInfo"]["kubeletVersion"])
     )
+
+
+def _amounts(status: Mapping[str, Any], field: str) -> dict[str, Decimal | None]:
+    """Return what a status says of the amounts that are ours, as numbers."""
+    given = mapping(status.get(field))
+    return {name: quantity(given[name]) for name in _SUMMED if name in given}
 
 
 def _agents_of(status: Mapping[str, Any]) -> list[Any]:
@@ -199,11 +218,11 @@ def _summed(below: Iterable[Mapping[str, Any]], field: str) -> dict[str, str]:
     for real in below:
         if takes_pods(real):
             given = mapping(mapping(real.get("status")).get(field))
-            for name in (*COUNTED, "pods"):
+            for name in _SUMMED:
                 sums[name] = sums.get(name, Decimal(0)) + amount(given.get(name))
     found = {}
     for name, total in sorted(sums.items()):
-        times, unit = _UNITS.get(name, _BYTES)
+        times, unit = _UNITS.get(name, _ONES)
         found[name] = f"{int(total * times)}{unit}"
     return found
 

@@ -170,6 +170,36 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
     assert far.name in {each["name"] for each in status["targets"]}
 
 
+async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_more(far: Far):
+    """Writes that change nothing slow the key down, and a taint of before keeps pods off longer."""
+    world = far.world
+    await far.granted()
+    before = await eventually(
+        lambda: world.above.get(NODES, far.node),
+        until=lambda found: found["status"].get("capacity"),
+    )
+    await world.idle()
+    mark = world.mark("tenant")
+    session = world.running[-1].tenants.sessions[far.name][world.tenant.uid]
+    for _ in range(3):
+        session.add(session.key("Node", "", far.node))
+        await world.idle()
+    assert [w for w in world.writes("tenant", mark) if w.resource.startswith("nodes")] == []
+
+    await asyncio.sleep(1.1)  # the time of a condition has whole seconds
+    await far.there.patch(
+        NODES, fars.NODE, {"status": {"capacity": {"pods": "120"}}}, subresource="status"
+    )
+    after = await eventually(
+        lambda: world.above.get(NODES, far.node),
+        until=lambda found: found["status"]["capacity"]["pods"] == "120",
+    )
+    assert after["status"]["conditions"] == before["status"]["conditions"]
+    await far.there.patch(
+        NODES, fars.NODE, {"status": {"capacity": {"pods": "110"}}}, subresource="status"
+    )
+
+
 async def test_a_node_that_its_tenant_cordons_takes_no_more_and_keeps_what_runs(far: Far):
     world = far.world
     await far.granted({"name": far.name})

@@ -10,6 +10,8 @@ from kubeio.worker import Done
 from syncer.engine import Engine
 from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, NODE, Key
+from syncer.special.target_nodes import name_of
+from syncer.wiring import SuperWiring
 from tenancy import marks
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.splits import Split
@@ -72,3 +74,46 @@ async def test_the_node_that_it_runs_on_has_no_agent_by_it(split: Split):
     agent(split, "10.2.0.9")
     assert split.link.home.agents.on("n") is None
     assert split.session.key(NODE, "", "n") not in split.taken()
+
+
+def real(*, version: int = 1, **status: Any) -> dict[str, Any]:
+    """Return a node of the target's."""
+    given = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": f"t{version}"}]
+    return {
+        "metadata": {"name": "there-1", "uid": "t", "resourceVersion": str(version), "labels": {}},
+        "spec": {},
+        "status": {"capacity": given, "allocatable": given, "conditions": conditions, **status},
+    }
+
+
+CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
+    "a sign of life": (real(version=2), False),
+    "its images": (real(version=2, images=[{"names": ["a"]}]), False),
+    "more to give": (real(version=2, allocatable={"cpu": "5"}), True),
+    "not ready": (real(version=2, conditions=[{"type": "Ready", "status": "False"}]), True),
+    "cordoned": ({**real(version=2), "spec": {"unschedulable": True}}, True),
+    "another zone": (
+        {
+            **real(version=2),
+            "metadata": {
+                **real(version=2)["metadata"],
+                "labels": {"topology.kubernetes.io/zone": "z"},
+            },
+        },
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(split: Split, what: str):
+    """Or a node that joins would be shown with the next look at everything, minutes later."""
+    below = split.far.super_cluster
+    SuperWiring(below, {TENANT.uid: split.far}).subscribe()
+    put(below.nodes, real())
+    assert key(split) in split.taken()
+    changed, counts = CHANGES[what]
+    put(below.nodes, changed)
+    assert (key(split) in split.taken()) == counts
+    assert split.session.key(NODE, "", name_of(HOME)) not in split.taken()

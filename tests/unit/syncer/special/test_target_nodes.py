@@ -121,6 +121,16 @@ def test_its_status_is_what_its_ready_nodes_have_together():
     assert target_nodes.status([], version="", problem="", since="t")["capacity"] == {}
 
 
+def test_amounts_are_compared_as_numbers_and_those_that_others_wrote_are_not():
+    """API servers write them in their own way, and a tenant may say that it has more to give."""
+    status = target_nodes.status([real("a", memory="8G")], version="v", problem="", since="t")
+    assert (status["capacity"]["cpu"], status["capacity"]["memory"]) == ("4000m", "8000000000")
+    shown = status["capacity"] | {"cpu": "4", "memory": "8G", "example.com/dongle": "3"}
+    assert target_nodes.is_status_shown({"status": {**status, "capacity": shown}}, status)
+    for other in ({**shown, "cpu": "3"}, {**shown, "cpu": ""}, {"example.com/dongle": "3"}, None):
+        assert not target_nodes.is_status_shown({"status": {**status, "capacity": other}}, status)
+
+
 def test_its_address_is_that_of_its_agent_and_of_nothing_else():
     """What a tenant has written beside it is its own, and nothing is written for it."""
     bare = target_nodes.status([], version="", problem="", since="t")
