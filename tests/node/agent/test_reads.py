@@ -40,7 +40,7 @@ def tenant_uid(rig: Rig, tenant: Tenant, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def busy(rig, pods) -> None:
-    """A pod of the same name at each tenant, which the kubelet has figures of."""
+    """A pod of the same name at each tenant, which the kubelet tells of in all that it is asked."""
     record = {marks.CONTAINERS: "main", marks.KEYS: '[["app"],[]]'}
     for tenant in (rig.tenant, rig.other):
         one = objects.pod("busy", BUSY)
@@ -49,10 +49,11 @@ def busy(rig, pods) -> None:
         rig.place(tenant, one, **record)
     for tenant in (rig.tenant, rig.other):
         rig.wait(tenant, "busy")
-        for path in ("/metrics/resource", "/stats/summary"):
+        # The kubelet takes its list of what runs from a cache of some seconds.
+        for path in ("/metrics/resource", "/stats/summary", "/runningpods/"):
             until(
                 lambda asked=(tenant, path): "busy" in ask(*asked),
-                f"the kubelet has figures of busy for {path}",
+                f"the kubelet tells of busy in {path}",
                 FIGURES_SECONDS,
             )
 
