@@ -5,16 +5,16 @@ pods of others are not seen, so what is left here may be taken; and what was jus
 as taken, or ten pods of one moment would all see the same free room.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from kubeio.store import Entry, Store
-from syncer.special import nodes
-from syncer.special.placement import COUNTED, Amounts, Room, amount, requests_of
+from syncer.special import nodes, target_nodes
+from syncer.special.placement import COUNTED, Amounts, Room, requests_of
 from syncer.special.pod_status import TERMINAL
 from syncer.special.shapes import mapping, mappings
-from syncer.special.target_nodes import takes_pods
+from syncer.special.target_nodes import Part, Whole
 from tenancy import marks
 from tenancy.policies import NodeView
 
@@ -35,6 +35,9 @@ class Inventory:
         self._promised: dict[str, Amounts] = {}
         """By the UID of the tenant pod, until its twin is seen."""
         self._rooms: dict[NodeView, list[Room]] = {}
+        self._parts: dict[str, Part] = {}
+        self._whole: Whole | None = None
+        self._heard: list[Callable[[], None]] = []
         nodes_below.subscribe(self._node_changed, replay=True)
         pods_below.subscribe(self._pod_changed, replay=True)
 
@@ -73,9 +76,16 @@ class Inventory:
         """Forget a promise: the pod is not coming."""
         self._promised.pop(uid, None)
 
-    def bodies(self) -> list[Mapping[str, Any]]:
-        """Return the nodes as they are."""
-        return [entry.decode() for entry in self._nodes.list()]
+    @property
+    def whole(self) -> Whole:
+        """All nodes together; summed once for all tenants, after each change of a node's part."""
+        if self._whole is None:
+            self._whole = target_nodes.whole_of(self._parts.values())
+        return self._whole
+
+    def subscribe(self, heard: Callable[[], None]) -> None:
+        """Call `heard` whenever the nodes together may be something else than before."""
+        self._heard.append(heard)
 
     def _left(self, name: str) -> Amounts:
         left = dict(self._gives[name])
@@ -93,13 +103,20 @@ class Inventory:
 
     def _node_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         self._rooms.clear()
-        if old is not None:
-            self._gives.pop(old.name, None)
-        if new is not None:
-            node = new.decode()
-            if takes_pods(node):
-                given = mapping(mapping(node.get("status")).get("allocatable"))
-                self._gives[new.name] = {name: amount(given.get(name)) for name in _NOTHING}
+        entry = new or old
+        if entry is None:
+            return
+        before = self._parts.pop(entry.name, None)
+        self._gives.pop(entry.name, None)
+        part = target_nodes.part_of(new.decode()) if new is not None else None
+        if part is not None:
+            self._parts[entry.name] = part
+            if part.allocatable:
+                self._gives[entry.name] = part.allocatable
+        if part != before:
+            self._whole = None
+            for heard in self._heard:
+                heard()
 
     def _pod_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         entry = new or old

@@ -22,6 +22,10 @@ from syncer.special import (
 )
 from syncer.special.disruption_budgets import BUDGET
 
+GATHER_SECONDS = 5.0
+"""For how long changes of a target's nodes are gathered: one write in each tenant for each of a
+hundred nodes that are upgraded would be slowed down, and with it what a person changes."""
+
 
 def tenant_changed(
     session: Session, kind: str, old: Entry | None, new: Entry | None, *, low: bool
@@ -90,14 +94,12 @@ def super_node_changed(
             node_changed(session, entry.name, low=low)
 
 
-def target_node_changed(
-    sessions: Iterable[Session], old: Entry | None, new: Entry | None, *, low: bool
-) -> None:
-    """Queue the node that stands for a target, when it is to say something else of its nodes."""
-    before, after = (e and target_nodes.told_of(e.decode()) for e in (old, new))
-    if before != after:
-        for session in sessions:
-            session.add(session.key(NODE, "", target_nodes.name_of(session.name)), low=low)
+def target_nodes_changed(sessions: Iterable[Session]) -> None:
+    """Queue the node that stands for a target, once for all that its nodes do meanwhile."""
+    for session in sessions:
+        if session.is_ready:
+            key = session.key(NODE, "", target_nodes.name_of(session.name))
+            session.queue.add_after(key, GATHER_SECONDS, low=True)
 
 
 def space_needed(session: Session, namespace: str, *, low: bool) -> None:

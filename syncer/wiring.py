@@ -322,7 +322,7 @@ class SuperWiring:
         below.events.subscribe(self._event_changed)
         below.ranges.subscribe(self._ranges_changed)
         if below.registration:
-            below.nodes.subscribe(self._target_node_changed)
+            below.inventory.subscribe(self._target_nodes_changed)
 
     def _changed(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
         before: Key | None = None
@@ -356,8 +356,8 @@ class SuperWiring:
             elif news is not News.QUIET and not tidings.is_only_later(session, key, old, new):
                 tidings.wake(session, Side.SUPER, key, news, new)
 
-    def _target_node_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
-        ripples.target_node_changed(self.sessions.values(), old, new, low=not live)
+    def _target_nodes_changed(self) -> None:
+        ripples.target_nodes_changed(self.sessions.values())
 
     def _ranges_changed(self) -> None:
         for session in self.sessions.values():

@@ -15,6 +15,21 @@ _DECIMAL = {
     **{letter: Decimal(10) ** (3 * (n + 1)) for n, letter in enumerate("kMGTPE")},
     **{letter: Decimal(10) ** (-3 * (n + 1)) for n, letter in enumerate("mun")},
 }
+_WRITTEN = ("m", "", "k", "M", "G", "T", "P", "E")
+_MOST = Decimal(2**63 - 1)
+
+
+def written(number: Decimal) -> str:
+    """Return an amount, 0 or more, as API servers write it: 4 for 4000m, and 8G for 8000000000.
+
+    What is smaller than a thousandth is left out, and more than they can hold is what they can.
+    What is written otherwise comes back as something else, and is written again.
+    """
+    thousandths, suffixes = int(min(number, _MOST) * 1000), list(_WRITTEN)
+    while thousandths and thousandths % 1000 == 0 and len(suffixes) > 1:
+        thousandths //= 1000
+        suffixes.pop(0)
+    return f"{thousandths}{suffixes[0]}" if thousandths else "0"
 
 
 def quantity(text: Any) -> Decimal | None:

@@ -79,8 +79,8 @@ def labels_there(session: Session) -> dict[str, str]:
     assert session.target is not None  # noqa: S101 - asked only then
     shown = session.stores["Node"].get("", target_nodes.name_of(session.name))
     own = dict(shown.labels) if shown is not None else {}
-    below = (node.labels for node in session.super_cluster.nodes.list())
-    return {**own, **target_nodes.labels_of(session.name, session.target.spec.labels, below)}
+    places = session.super_cluster.inventory.whole.places
+    return {**own, **target_nodes.labels_of(session.name, session.target.spec.labels, places)}
 
 
 def ask_of(tenant_x: Entry, pod: Object, session: Session) -> Ask:

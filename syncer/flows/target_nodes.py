@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 
 from kubeio.store import Entry
 from kubeio.worker import Again, Done, Verdict, Wait
+from syncer import parking
 from syncer.expectations import BEHIND_SECONDS
 from syncer.flows import draining, target_leases
 from syncer.flows import nodes as node_flow
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes
-from syncer.special.shapes import mapping, mappings
 from syncer.target import AWAY_SECONDS
-from tenancy import conditions, marks
+from tenancy import marks
 
 
 async def present(key: Key, session: Session) -> None:
@@ -57,11 +57,8 @@ async def reconcile(key: Key, session: Session) -> Verdict:
 async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: bool) -> None:
     target = session.target
     assert target is not None  # noqa: S101 - such keys are of targets
-    own = target.spec.labels
-    below = session.super_cluster.inventory.bodies()
-    labels = target_nodes.labels_of(
-        session.name, own, [node["metadata"].get("labels") or {} for node in below]
-    )
+    whole = session.super_cluster.inventory.whole
+    labels = target_nodes.labels_of(session.name, target.spec.labels, whole.places)
     wanted = target_nodes.node(
         session.name,
         target.registration,
@@ -83,15 +80,18 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
             # Or a taint that the tenant adds in this moment would be written over.
             wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
         await node_flow.apply(key, wanted, shown, session)
+    else:
+        parking.settled(key, parking.TENANT, session)
     status = target_nodes.status(
-        below,
+        whole,
         version=target.version,
         problem=target.problem if is_away else "",
         agent=session.link.home.agents.of_target(target.registration),
-        since=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        now=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        virtual_node=virtual,
     )
     if virtual is None or not target_nodes.is_status_shown(virtual, status):
-        said = mappings(mapping((virtual or {}).get("status")).get("conditions"))
-        status["conditions"] = conditions.carry_times(said, status["conditions"])
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}}
         await node_flow.apply(key, {**body, "status": status}, shown, session, "status")
+    else:
+        parking.settled(key, parking.TENANT, session, "status")

@@ -6,27 +6,74 @@ know how a pod is placed. Hazard: a term of affinity that is dropped where it sh
 send a pod to any node; one that is emptied holds for every node, and then there is none at all.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeio import Object
 from syncer.special import nodes
 from syncer.special.node_choice import PREFERRED, REQUIRED
-from syncer.special.placement import COUNTED, amount, expression_holds
+from syncer.special.placement import COUNTED, Amounts, amount, expression_holds
 from syncer.special.shapes import mapping, mappings
-from tenancy import marks
-from tenancy.quantities import quantity
+from tenancy import conditions, marks
+from tenancy.quantities import written
 from tenancy.super_clusters import Taint
 
 PROVIDER = "virtual-kubelet.io/provider"
 _PROVIDER_NAME = "virtual-cluster"
 _MOST_LABELS = 64
 _SUMMED = (*COUNTED, "pods")
-_UNITS = {"cpu": (Decimal(1000), "m")}
-_ONES = (Decimal(1), "")
-_AMOUNTS = ("allocatable", "capacity")
 _PLACES = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+
+
+class Part(NamedTuple):
+    """What one real node adds to the one that stands for all of them."""
+
+    capacity: Amounts
+    allocatable: Amounts
+    """Both are empty while it takes no pods."""
+    places: tuple[str, ...]
+    """Its region and zone; empty where it does not say."""
+
+
+class Whole(NamedTuple):
+    """What the real nodes of a target are together."""
+
+    capacity: Mapping[str, str]
+    allocatable: Mapping[str, str]
+    places: Mapping[str, str]
+    """Region and zone where all nodes agree, by their labels."""
+
+
+def part_of(real: Mapping[str, Any]) -> Part:
+    """Return what of a real node is told; a change of anything else changes nothing above."""
+    status = mapping(real.get("status"))
+    labels = mapping(mapping(real.get("metadata")).get("labels"))
+    names = _SUMMED if takes_pods(real) else ()
+    capacity, allocatable = (
+        {name: amount(mapping(status.get(field)).get(name)) for name in names}
+        for field in ("capacity", "allocatable")
+    )
+    return Part(capacity, allocatable, tuple(str(labels.get(key) or "") for key in _PLACES))
+
+
+def whole_of(parts: Collection[Part]) -> Whole:
+    """Return all nodes together."""
+    said = [{part.places[at] for part in parts} for at in range(len(_PLACES))]
+    agreed = [min(values) if len(values) == 1 else "" for values in said]
+    return Whole(
+        _summed(part.capacity for part in parts),
+        _summed(part.allocatable for part in parts),
+        {key: place for key, place in zip(_PLACES, agreed, strict=True) if place},
+    )
+
+
+def _summed(amounts: Iterable[Amounts]) -> dict[str, str]:
+    sums = dict.fromkeys(_SUMMED, Decimal(0))
+    for given in amounts:
+        for name, value in given.items():
+            sums[name] += value
+    return {name: written(total) for name, total in sorted(sums.items())}
 
 
 def name_of(target: str) -> str:
@@ -40,22 +87,11 @@ def target_of(node: str) -> str:
     return target if found and not before else ""
 
 
-def labels_of(
-    target: str, own: Mapping[str, str], below: Iterable[Mapping[str, str]]
-) -> dict[str, str]:
-    """Return its labels: ours, the SuperCluster's, and region and zone where all nodes agree.
-
-    `below` are the labels of its real nodes.
-    """
-    found = list(below)
-    agreed = {
-        key: next(iter(values))
-        for key in _PLACES
-        if len(values := {labels.get(key, "") for labels in found}) == 1 and values != {""}
-    }
+def labels_of(target: str, own: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
+    """Return its labels: ours, the SuperCluster's own, and where all its nodes are."""
     given = dict(list(own.items())[:_MOST_LABELS])
     return {
-        **agreed,
+        **places,
         **{key: value for key, value in given.items() if not marks.is_reserved(key)},
         "type": "virtual-kubelet",
         PROVIDER: given.get(PROVIDER, _PROVIDER_NAME),
@@ -111,14 +147,21 @@ def node(
 
 
 def status(
-    below: Iterable[Mapping[str, Any]], *, version: str, problem: str, since: str, agent: str = ""
+    whole: Whole,
+    *,
+    version: str,
+    problem: str,
+    now: str,
+    agent: str = "",
+    virtual_node: Mapping[str, Any] | None = None,
 ) -> Object:
-    """Return its status: all that its ready nodes have together; `since` is when that began.
+    """Return its status: all that its ready nodes have together.
 
     `problem` says why the target is away; empty while it answers. `agent` is the address of its
-    agent, empty while there is none.
+    agent, empty while there is none. `virtual_node` is what is shown now, which may have been in
+    this condition for long.
     """
-    capacity = _summed(below, "capacity")
+    shown = mapping(mapping(virtual_node).get("status")).get("conditions")
     ready = {
         "type": "Ready",
         "status": "Unknown" if problem else "True",
@@ -126,7 +169,7 @@ def status(
         "message": "The cluster behind this node does not answer."
         if problem
         else "The cluster behind this node answers.",
-        "lastTransitionTime": since,
+        "lastTransitionTime": now,
     }
     addresses = [{"type": marks.AGENT_ADDRESS, "address": agent}]
     info = {
@@ -143,9 +186,9 @@ def status(
     }
     return {
         **({"addresses": addresses} if agent else {}),
-        "allocatable": _summed(below, "allocatable"),
-        "capacity": capacity,
-        "conditions": [ready],
+        "allocatable": dict(whole.allocatable),
+        "capacity": dict(whole.capacity),
+        "conditions": conditions.carry_times(mappings(shown), [ready]),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": marks.AGENT_PORT}},
         "nodeInfo": info,
     }
@@ -156,14 +199,6 @@ def takes_pods(real: Mapping[str, Any]) -> bool:
     conditions = mappings(mapping(real.get("status")).get("conditions"))
     is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
     return is_ready and not mapping(real.get("spec")).get("unschedulable")
-
-
-def told_of(real: Mapping[str, Any]) -> object:
-    """Return what of a real node is part of what the one node says; the rest changes nothing."""
-    status = mapping(real.get("status"))
-    labels = mapping(mapping(real.get("metadata")).get("labels"))
-    given = [mapping(status.get(field)).get(name) for field in _AMOUNTS for name in _SUMMED]
-    return takes_pods(real), given, [labels.get(place) for place in _PLACES]
 
 
 def is_of_a_target(virtual_node: Mapping[str, Any]) -> bool:
@@ -183,17 +218,19 @@ def is_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
 def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
     """Tell whether the status is as wanted, but for when it began.
 
-    The API server writes amounts in its own way, "2" for "2000m"; and a tenant may have written
-    others beside ours.
+    A tenant may have said of more that there is some; that is its own.
     """
     there = mapping(virtual_node.get("status"))
-    conditions = {each.get("type"): each for each in mappings(there.get("conditions"))}
     for condition in wanted["conditions"]:
-        found = conditions.get(condition["type"]) or {}
+        found = conditions.find(mappings(there.get("conditions")), condition["type"]) or {}
         if any(found.get(key) != condition[key] for key in ("status", "reason", "message")):
             return False
     return (
-        all(_amounts(there, field) == _amounts(wanted, field) for field in _AMOUNTS)
+        all(
+            mapping(there.get(field)).get(name) == value
+            for field in ("allocatable", "capacity")
+            for name, value in wanted[field].items()
+        )
         and there.get("daemonEndpoints") == wanted["daemonEndpoints"]
         and _agents_of(there) == _agents_of(wanted)
         and mapping(there.get("nodeInfo")).get("kubeletVersion")
@@ -201,30 +238,10 @@ def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
     )
 
 
-def _amounts(status: Mapping[str, Any], field: str) -> dict[str, Decimal | None]:
-    """Return what a status says of the amounts that are ours, as numbers."""
-    given = mapping(status.get(field))
-    return {name: quantity(given[name]) for name in _SUMMED if name in given}
-
-
 def _agents_of(status: Mapping[str, Any]) -> list[Any]:
     """Return where the agent is, as a status says; a tenant may have written others beside."""
     listed = mappings(status.get("addresses"))
     return [each.get("address") for each in listed if each.get("type") == marks.AGENT_ADDRESS]
-
-
-def _summed(below: Iterable[Mapping[str, Any]], field: str) -> dict[str, str]:
-    sums: dict[str, Decimal] = {}
-    for real in below:
-        if takes_pods(real):
-            given = mapping(mapping(real.get("status")).get(field))
-            for name in _SUMMED:
-                sums[name] = sums.get(name, Decimal(0)) + amount(given.get(name))
-    found = {}
-    for name, total in sorted(sums.items()):
-        times, unit = _UNITS.get(name, _ONES)
-        found[name] = f"{int(total * times)}{unit}"
-    return found
 
 
 # --- what pods say about it -----------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from kubeio.client import Client
 from tenancy import marks
 from tenancy.ownership import Tenant
+from tenancy.quantities import written
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer import far as fars
 from tests.integration.syncer.far import Far, far_of
@@ -19,6 +21,7 @@ from tests.integration.syncer.planes import begin_tenant, declare, tenant_plane
 from tests.integration.syncer.world import SYNCER, World, names_of_others
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
+from tests.support.names import fresh_name
 from tests.support.own_address import needs_address
 
 pytestmark = needs_address
@@ -186,18 +189,38 @@ async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_mor
         await world.idle()
     assert [w for w in world.writes("tenant", mark) if w.resource.startswith("nodes")] == []
 
-    await asyncio.sleep(1.1)  # the time of a condition has whole seconds
-    await far.there.patch(
-        NODES, fars.NODE, {"status": {"capacity": {"pods": "120"}}}, subresource="status"
-    )
-    after = await eventually(
-        lambda: world.above.get(NODES, far.node),
-        until=lambda found: found["status"]["capacity"]["pods"] == "120",
-    )
-    assert after["status"]["conditions"] == before["status"]["conditions"]
-    await far.there.patch(
-        NODES, fars.NODE, {"status": {"capacity": {"pods": "110"}}}, subresource="status"
-    )
+    long_ago = [{**before["status"]["conditions"][0], "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    aged = {"status": {"conditions": long_ago}}
+    await world.above.patch(NODES, far.node, aged, subresource="status")
+    await has_room(far, pods="120")
+    try:
+        after = await eventually(
+            lambda: world.above.get(NODES, far.node),
+            until=lambda found: found["status"]["capacity"]["pods"] == "120",
+        )
+    finally:
+        await has_room(far, pods="110")
+    (ready,) = after["status"]["conditions"]
+    assert ready["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+
+
+async def has_room(far: Far, **room: str) -> None:
+    """Have the node there say what it has."""
+    await far.there.patch(NODES, fars.NODE, {"status": {"capacity": room}}, subresource="status")
+
+
+@pytest.mark.parametrize(
+    "number", ["0", "0.25", "5.5", "4", "1000", "1500", "8000000000", "8589934592", "1e18", "1e21"]
+)
+async def test_amounts_are_written_as_an_api_server_writes_them(far: Far, number: str):
+    """What comes back as something else would be written again and again."""
+    text = written(Decimal(number))
+    name = fresh_name("n")
+    made = await far.there.create(NODES, {"metadata": {"name": name}})
+    status = {"status": {"capacity": {"memory": text}}}
+    found = await far.there.patch(NODES, name, status, subresource="status")
+    await far.there.delete(NODES, name, uid=made["metadata"]["uid"])
+    assert found["status"]["capacity"]["memory"] == text
 
 
 async def test_a_node_that_its_tenant_cordons_takes_no_more_and_keeps_what_runs(far: Far):

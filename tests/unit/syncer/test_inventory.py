@@ -49,11 +49,13 @@ def test_nodes_that_take_pods_count_with_the_labels_that_are_shown():
     assert inventory.rooms("Full")[0].labels["hidden.example/rack"] == "7"
     assert inventory.rooms("Standard", "target-c2")[0].name == "target-c2"
     assert cpu(inventory) == 4
+    assert inventory.whole.allocatable["cpu"] == "4"
     nodes.put(node("more"), live=True)
     assert len(inventory.rooms("Standard")) == 2
+    assert inventory.whole.allocatable["cpu"] == "8"
     nodes.discard(nodes.get("", "n"), live=True)  # type: ignore[arg-type]
     assert [each.name for each in inventory.rooms("Standard")] == ["more"]
-    assert len(inventory.bodies()) == 3
+    assert inventory.whole.allocatable["cpu"] == "4"
 
 
 def test_our_pods_take_what_they_ask_until_they_end():

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio.worker import Done
+from syncer import ripples
 from syncer.engine import Engine
 from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, NODE, Key
@@ -76,44 +77,67 @@ async def test_the_node_that_it_runs_on_has_no_agent_by_it(split: Split):
     assert split.session.key(NODE, "", "n") not in split.taken()
 
 
-def real(*, version: int = 1, **status: Any) -> dict[str, Any]:
+def real(**status: Any) -> dict[str, Any]:
     """Return a node of the target's."""
     given = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": f"t{version}"}]
+    conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": f"t{len(status)}"}]
+    version = {"resourceVersion": str(len(status))}
     return {
-        "metadata": {"name": "there-1", "uid": "t", "resourceVersion": str(version), "labels": {}},
+        "metadata": {"name": "there-1", "uid": "t", "labels": {}, **version},
         "spec": {},
         "status": {"capacity": given, "allocatable": given, "conditions": conditions, **status},
     }
 
 
-CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
-    "a sign of life": (real(version=2), False),
-    "its images": (real(version=2, images=[{"names": ["a"]}]), False),
-    "more to give": (real(version=2, allocatable={"cpu": "5"}), True),
-    "not ready": (real(version=2, conditions=[{"type": "Ready", "status": "False"}]), True),
-    "cordoned": ({**real(version=2), "spec": {"unschedulable": True}}, True),
-    "another zone": (
-        {
-            **real(version=2),
-            "metadata": {
-                **real(version=2)["metadata"],
-                "labels": {"topology.kubernetes.io/zone": "z"},
-            },
-        },
-        True,
-    ),
+def placed(**labels: str) -> dict[str, Any]:
+    """Return it with labels."""
+    made = real(a=1)
+    return {**made, "metadata": {**made["metadata"], "labels": labels}}
+
+
+LESS = {"cpu": "4", "memory": "7Gi", "pods": "110"}
+CHANGES: dict[str, tuple[dict[str, Any] | None, bool]] = {
+    "a sign of life": (real(a=1), False),
+    "its images": (real(images=[{"names": ["a"]}]), False),
+    "a label of its own": (placed(disk="fast"), False),
+    "less to give": (real(allocatable=LESS), True),
+    "less in all": (real(capacity=LESS), True),
+    "not ready": (real(conditions=[{"type": "Ready", "status": "False"}]), True),
+    "cordoned": ({**real(a=1), "spec": {"unschedulable": True}}, True),
+    "another zone": (placed(**{"topology.kubernetes.io/zone": "z"}), True),
+    "another region": (placed(**{"topology.kubernetes.io/region": "r"}), True),
+    "gone": (None, True),
 }
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(split: Split, what: str):
+def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(
+    split: Split, monkeypatch: pytest.MonkeyPatch, what: str
+):
     """Or a node that joins would be shown with the next look at everything, minutes later."""
+    monkeypatch.setattr(ripples, "GATHER_SECONDS", 0.0)
     below = split.far.super_cluster
     SuperWiring(below, {TENANT.uid: split.far}).subscribe()
-    put(below.nodes, real())
+    before = put(below.nodes, real())
     assert key(split) in split.taken()
     changed, counts = CHANGES[what]
-    put(below.nodes, changed)
-    assert (key(split) in split.taken()) == counts
+    if changed is None:
+        below.nodes.discard(before, live=True)
+    else:
+        put(below.nodes, changed)
+    assert split.taken() == ({key(split)} if counts else set())
+
+
+async def test_what_its_nodes_do_in_a_moment_is_one_look(split: Split):
+    below = split.far.super_cluster
+    SuperWiring(below, {TENANT.uid: split.far}).subscribe()
+    for number in range(50):
+        put(below.nodes, real(allocatable={"cpu": str(number)}))
+    assert split.taken() == set()
+    assert list(split.link.queue.snapshot()["delayed"]) == [str(key(split))]
+
+
+async def test_the_home_cluster_has_no_such_node(split: Split, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ripples, "GATHER_SECONDS", 0.0)
+    put(split.super_cluster.nodes, real())
     assert split.session.key(NODE, "", name_of(HOME)) not in split.taken()

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tenancy.quantities import quantity
+from tenancy.quantities import quantity, written
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,25 @@ from tenancy.quantities import quantity
 )
 def test_quantities(text, number):
     assert quantity(text) == number
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (Decimal(0), "0"),
+        (Decimal("0.0001"), "0"),
+        (Decimal("0.25"), "250m"),
+        (Decimal("5.5"), "5500m"),
+        (Decimal(4), "4"),
+        (Decimal(110), "110"),
+        (Decimal(1000), "1k"),
+        (Decimal(1500), "1500"),
+        (Decimal(8 * 10**9), "8G"),
+        (Decimal(8 * 2**30), "8589934592"),
+        (Decimal(2 * 10**18), "2E"),
+        (Decimal(10**21), "9223372036854775807"),
+    ],
+)
+def test_amounts_are_written_as_api_servers_write_them(number, text):
+    """`tests/integration/syncer/test_seats.py` asks one."""
+    assert written(number) == text

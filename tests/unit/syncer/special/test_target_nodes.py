@@ -11,8 +11,9 @@ from syncer.special.target_nodes import consumed
 from tenancy import marks
 from tenancy.super_clusters import Taint
 
+BEGAN = "2026-01-01T00:00:00Z"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-LABELS = target_nodes.labels_of("c2", {"tier": "gold"}, [{ZONE: "z1", "disk": "fast"}])
+LABELS = target_nodes.labels_of("c2", {"tier": "gold"}, {ZONE: "z1"})
 ECI = Taint(key="eci", effect="NoSchedule", value="yes")
 NAME = "target-c2"
 
@@ -53,10 +54,9 @@ def item(key: str, operator: str = "In", *values: str) -> Any:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
-def test_its_labels_are_ours_the_super_clusters_and_what_all_nodes_agree_on():
+def test_its_labels_are_ours_the_super_clusters_and_where_it_is():
     assert LABELS["tier"] == "gold"
     assert LABELS[ZONE] == "z1"
-    assert "disk" not in LABELS
     assert (LABELS["type"], LABELS[marks.TARGET]) == ("virtual-kubelet", "c2")
     assert LABELS["kubernetes.io/hostname"] == NAME
     assert LABELS["virtual-kubelet.io/provider"] == "virtual-cluster"
@@ -64,12 +64,11 @@ def test_its_labels_are_ours_the_super_clusters_and_what_all_nodes_agree_on():
     assert LABELS["node-role.kubernetes.io/agent"] == "", "what `kubectl get nodes` shows"
     assert LABELS["node.kubernetes.io/exclude-from-external-load-balancers"] == "true"
     given = {"virtual-kubelet.io/provider": "eci", f"{marks.DOMAIN}/target": "c9", REGION: "own"}
-    mixed = target_nodes.labels_of("c2", given, [{ZONE: "z1", REGION: "r"}, {ZONE: "z2"}])
-    assert ZONE not in mixed
+    mixed = target_nodes.labels_of("c2", given, {REGION: "r"})
     assert mixed["virtual-kubelet.io/provider"] == "eci"
     assert mixed[marks.TARGET] == "c2", "what is ours is not to be given"
     assert mixed[REGION] == "own"
-    assert ZONE not in target_nodes.labels_of("c2", {}, [])
+    assert ZONE not in target_nodes.labels_of("c2", {}, {})
 
 
 def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
@@ -96,50 +95,94 @@ def test_a_taint_that_is_declared_stands_once_also_when_the_target_is_away():
     assert [taint["key"] for taint in shut["spec"]["taints"]] == [declared.key]
 
 
+def whole(*nodes: Any) -> target_nodes.Whole:
+    """Return nodes together."""
+    return target_nodes.whole_of([target_nodes.part_of(each) for each in nodes])
+
+
+def status_of(*nodes: Any, version: str = "v1.36.4", problem: str = "", **more: Any) -> Any:
+    """Return what is said of these nodes."""
+    return target_nodes.status(
+        whole(*nodes), version=version, problem=problem, **{"now": BEGAN, **more}
+    )
+
+
+def placed(name: str, **labels: str) -> Any:
+    """Return a node with labels."""
+    made = real(name)
+    return {**made, "metadata": {**made["metadata"], "labels": labels}}
+
+
+def test_it_is_where_all_its_nodes_are():
+    both = {REGION: "r", ZONE: "z1"}
+    assert whole(placed("a", **both), placed("b", **{REGION: "r", ZONE: "z2"})).places == {
+        REGION: "r"
+    }
+    assert whole(placed("a", **both), placed("b", **both)).places == both
+    assert whole(placed("a", **both), real("b")).places == {}, "one that says nothing is elsewhere"
+    assert whole().places == {}
+
+
 def test_its_status_is_what_its_ready_nodes_have_together():
     """A2-02."""
     nodes = [real("a"), real("b", cpu="1500m"), real("c", ready=False), real("d", shut=True)]
-    status = target_nodes.status(nodes, version="v1.36.4", problem="", since="t")
+    status = status_of(*nodes)
     assert status["allocatable"] == {
         "cpu": "5500m", "ephemeral-storage": "0", "memory": "17179869184", "pods": "220",
     }  # fmt: skip
     (ready,) = status["conditions"]
     assert (ready["status"], ready["reason"]) == ("True", "TargetReady")
     assert status["nodeInfo"]["kubeletVersion"] == "v1.36.4"
-    away = target_nodes.status(nodes, version="v", problem="dial 10.0.0.7: no route", since="t")
+    away = status_of(*nodes, problem="dial 10.0.0.7: no route")
     (condition,) = away["conditions"]
     assert (condition["status"], condition["reason"]) == ("Unknown", "TargetUnreachable")
     assert "10.0.0.7" not in condition["message"], "addresses stay below"
     shown = {"metadata": {}, "status": status}
-    later = target_nodes.status(nodes, version="v1.36.4", problem="", since="later")
-    assert target_nodes.is_status_shown(shown, later)
+    assert target_nodes.is_status_shown(shown, status_of(*nodes, now="2026-01-02T00:00:00Z"))
     assert not target_nodes.is_status_shown(shown, away)
-    newer = target_nodes.status(nodes, version="v1.36.5", problem="", since="t")
-    assert not target_nodes.is_status_shown(shown, newer)
-    more = target_nodes.status([*nodes, real("e")], version="v1.36.4", problem="", since="t")
-    assert not target_nodes.is_status_shown(shown, more)
-    assert target_nodes.status([], version="", problem="", since="t")["capacity"] == {}
+    assert not target_nodes.is_status_shown(shown, status_of(*nodes, version="v1.36.5"))
+    assert not target_nodes.is_status_shown(shown, status_of(*nodes, real("e")))
+    assert set(status_of()["capacity"].values()) == {"0"}
 
 
-def test_amounts_are_compared_as_numbers_and_those_that_others_wrote_are_not():
-    """API servers write them in their own way, and a tenant may say that it has more to give."""
-    status = target_nodes.status([real("a", memory="8G")], version="v", problem="", since="t")
-    assert (status["capacity"]["cpu"], status["capacity"]["memory"]) == ("4000m", "8000000000")
-    shown = status["capacity"] | {"cpu": "4", "memory": "8G", "example.com/dongle": "3"}
+def test_what_others_say_that_there_is_is_left_alone():
+    """A tenant may offer more by the node, as it may by one of its own."""
+    status = status_of(real("a", memory="8G"))
+    assert (status["capacity"]["cpu"], status["capacity"]["memory"]) == ("4", "8G")
+    shown = {**status["capacity"], "example.com/dongle": "3"}
     assert target_nodes.is_status_shown({"status": {**status, "capacity": shown}}, status)
-    for other in ({**shown, "cpu": "3"}, {**shown, "cpu": ""}, {"example.com/dongle": "3"}, None):
+    for other in ({**shown, "cpu": "3"}, {"example.com/dongle": "3"}, None):
         assert not target_nodes.is_status_shown({"status": {**status, "capacity": other}}, status)
+
+
+def test_a_condition_keeps_its_time_until_it_is_another():
+    later = "2026-01-02T00:00:00Z"
+    shown = {"status": status_of(real("a"))}
+    for more, time in (({}, BEGAN), ({"problem": "no route"}, later)):
+        (ready,) = status_of(real("a"), real("b"), now=later, virtual_node=shown, **more)[
+            "conditions"
+        ]
+        assert ready["lastTransitionTime"] == time
+
+
+def test_what_a_target_says_of_its_nodes_may_be_anything():
+    odd = {"metadata": {"labels": {ZONE: ["z"]}}, "status": {"capacity": 7, "allocatable": [1]}}
+    ready = [{"type": "Ready", "status": "True"}]
+    odd["status"]["conditions"] = ready
+    huge = [real(str(number), memory="1E") for number in range(10)]
+    assert whole(odd, {}, real("a")).capacity["cpu"] == "4"
+    assert whole(*huge).capacity["memory"] == str(2**63 - 1), "all that an API server can hold"
 
 
 def test_its_address_is_that_of_its_agent_and_of_nothing_else():
     """What a tenant has written beside it is its own, and nothing is written for it."""
-    bare = target_nodes.status([], version="", problem="", since="t")
+    bare = status_of()
     assert "addresses" not in bare
-    status = target_nodes.status([], version="", problem="", since="t", agent="10.2.0.9")
+    status = status_of(agent="10.2.0.9")
     assert status["addresses"] == [{"type": marks.AGENT_ADDRESS, "address": "10.2.0.9"}]
     assert not target_nodes.is_status_shown({"status": bare}, status)
     assert not target_nodes.is_status_shown({"status": status}, bare)
-    other = target_nodes.status([], version="", problem="", since="t", agent="10.2.0.8")
+    other = status_of(agent="10.2.0.8")
     assert not target_nodes.is_status_shown({"status": status}, other)
     own = {"type": "InternalIP", "address": "192.0.2.1"}
     more = {**status, "addresses": [own, *status["addresses"]]}
