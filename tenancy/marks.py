@@ -89,6 +89,9 @@ VIRTUAL_NODE = f"{DOMAIN}/virtualnode"
 TAINTS = f"{DOMAIN}/taints"
 """Annotation of a virtual node: `key:effect` of each taint that we show, comma-separated; the
 others are the tenant's own."""
+LABELS = f"{DOMAIN}/labels"
+"""Annotation of a node that stands for a target: keys of the labels that we show, comma-separated;
+the others are the tenant's own."""
 CORDONED = f"{DOMAIN}/cordoned"
 """Annotation of the node that stands for a target: `true` while we keep it unschedulable, as the
 target is granted no more."""

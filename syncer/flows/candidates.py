@@ -78,7 +78,7 @@ def labels_there(session: Session) -> dict[str, str]:
     """Return the labels of the node that stands for a target, its tenant's own among them."""
     assert session.target is not None  # noqa: S101 - asked only then
     shown = session.stores["Node"].get("", target_nodes.name_of(session.name))
-    own = dict(shown.labels) if shown is not None else {}
+    own = target_nodes.own_labels(shown.labels, shown.annotations) if shown is not None else {}
     places = session.super_cluster.inventory.whole.places
     return {**own, **target_nodes.labels_of(session.name, session.target.spec.labels, places)}
 

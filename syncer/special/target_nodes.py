@@ -1,11 +1,13 @@
 """The one node that stands for a whole target in a tenant, and what pods say about it.
 
-Pure. Owns what a tenant sees of a target, and which part of a PodSpec is meant for this node: that
-was heeded when the pod was placed and goes no further down, as no node there knows of it. Must not
-know how a pod is placed. Hazard: a term of affinity that is dropped where it should be kept would
-send a pod to any node; one that is emptied holds for every node, and then there is none at all.
+Pure. Owns what a tenant sees of a target, what its real nodes are together, and which part of a
+PodSpec is meant for this node: that was heeded when the pod was placed and goes no further down, as
+no node there knows of it. Must not know how a pod is placed. Hazards: a label that is over, and a
+term of affinity that is dropped where it should be kept, would send a pod to any node; one that is
+emptied holds for every node, and then there is none at all.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -22,7 +24,10 @@ from tenancy.super_clusters import Taint
 PROVIDER = "virtual-kubelet.io/provider"
 _PROVIDER_NAME = "virtual-cluster"
 _MOST_LABELS = 64
-_SUMMED = (*COUNTED, "pods")
+_NAMES = (*COUNTED, "pods")
+_MOST_PODS = Decimal(10**6)
+"""Of one node; API servers refuse a status in which pods are too many, or no whole number."""
+_LABEL = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PLACES = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
@@ -49,12 +54,25 @@ def part_of(real: Mapping[str, Any]) -> Part:
     """Return what of a real node is told; a change of anything else changes nothing above."""
     status = mapping(real.get("status"))
     labels = mapping(mapping(real.get("metadata")).get("labels"))
-    names = _SUMMED if takes_pods(real) else ()
+    names = _NAMES if takes_pods(real) else ()
     capacity, allocatable = (
-        {name: amount(mapping(status.get(field)).get(name)) for name in names}
+        {name: _whole(name, mapping(status.get(field)).get(name)) for name in names}
         for field in ("capacity", "allocatable")
     )
-    return Part(capacity, allocatable, tuple(str(labels.get(key) or "") for key in _PLACES))
+    return Part(capacity, allocatable, tuple(_label(labels.get(key)) for key in _PLACES))
+
+
+def _whole(name: str, given: Any) -> Decimal:
+    """Return an amount as the API takes it of a node: of processors alone there are parts."""
+    found = amount(given)
+    if name == "cpu":
+        return found
+    return Decimal(int(min(found, _MOST_PODS) if name == "pods" else found))
+
+
+def _label(given: Any) -> str:
+    """Return the value of a label; what is none would have all that is applied refused."""
+    return given if isinstance(given, str) and _LABEL.fullmatch(given) else ""
 
 
 def whole_of(parts: Collection[Part]) -> Whole:
@@ -69,7 +87,7 @@ def whole_of(parts: Collection[Part]) -> Whole:
 
 
 def _summed(amounts: Iterable[Amounts]) -> dict[str, str]:
-    sums = dict.fromkeys(_SUMMED, Decimal(0))
+    sums = dict.fromkeys(_NAMES, Decimal(0))
     for given in amounts:
         for name, value in given.items():
             sums[name] += value
@@ -103,6 +121,15 @@ def labels_of(target: str, own: Mapping[str, str], places: Mapping[str, str]) ->
     }
 
 
+def own_labels(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of a node that stands for a target that its tenant put there.
+
+    One of ours that is over would count as the tenant's, and lead pods to where it led before.
+    """
+    ours = set(annotations.get(marks.LABELS, "").split(","))
+    return {key: value for key, value in labels.items() if key not in ours}
+
+
 def node(
     target: str,
     registration: str,
@@ -127,13 +154,15 @@ def node(
         }
         for taint in taints
     ]
+    shown = {**labels, marks.VIRTUAL_NODE: "true"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": name_of(target),
-            "labels": {**labels, marks.VIRTUAL_NODE: "true"},
+            "labels": shown,
             "annotations": {
+                marks.LABELS: ",".join(sorted(shown)),
                 marks.UID: registration,
                 marks.SUPER_CLUSTER: registration,
                 marks.CORDONED: "true" if is_cordoned else "false",
@@ -196,8 +225,8 @@ def status(
 
 def takes_pods(real: Mapping[str, Any]) -> bool:
     """Tell whether a real node is ready and open."""
-    conditions = mappings(mapping(real.get("status")).get("conditions"))
-    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    said = mappings(mapping(real.get("status")).get("conditions"))
+    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in said)
     return is_ready and not mapping(real.get("spec")).get("unschedulable")
 
 

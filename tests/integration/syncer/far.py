@@ -148,6 +148,13 @@ class Far:
         await self.grant(*(targets or ({"name": "home"}, {"name": self.name})))
         await eventually(lambda: self.world.above.get(NODES, self.node))
 
+    async def above_label(self, key: str, value: str | None) -> None:
+        """Wait until its node in the tenant has a label with this value; None: has it not."""
+        await eventually(
+            lambda: self.world.above.get(NODES, self.node),
+            until=lambda found: found["metadata"]["labels"].get(key) == value,
+        )
+
     async def twin(self, namespace: str, name: str, kind: Resource = PODS) -> Object:
         """Return the twin there; raises NotFound."""
         return await self.there.get(kind, name, namespace=self.world.super_namespace(namespace))

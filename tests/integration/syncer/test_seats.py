@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from kubeio.client import Client
+from kubeio.errors import NotFound
 from tenancy import marks
 from tenancy.ownership import Tenant
 from tenancy.quantities import written
@@ -202,6 +204,25 @@ async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_mor
         await has_room(far, pods="110")
     (ready,) = after["status"]["conditions"]
     assert ready["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+
+
+async def test_a_zone_that_is_not_all_of_it_any_more_is_taken_off_its_node(far: Far):
+    """Or pods that ask for it would run in another one."""
+    zone = "topology.kubernetes.io/zone"
+    world, other = far.world, fresh_name("n")
+    await far.there.patch(NODES, fars.NODE, {"metadata": {"labels": {zone: "z1"}}})
+    try:
+        await far.granted({"name": far.name})
+        await far.above_label(zone, "z1")
+        own = {"metadata": {"labels": {"disk": "fast"}}}
+        await world.above.patch(NODES, far.node, own)
+        await fars.has_node(far.there, other)
+        await far.above_label(zone, None)
+        assert (await world.above.get(NODES, far.node))["metadata"]["labels"]["disk"] == "fast"
+    finally:
+        await far.there.patch(NODES, fars.NODE, {"metadata": {"labels": {zone: None}}})
+        with contextlib.suppress(NotFound):
+            await far.there.delete(NODES, other)
 
 
 async def has_room(far: Far, **room: str) -> None:

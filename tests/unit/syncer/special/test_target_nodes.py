@@ -76,6 +76,7 @@ def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
     assert made["metadata"]["name"] == NAME
     assert made["metadata"]["annotations"] == {
         marks.UID: "r1", marks.SUPER_CLUSTER: "r1", marks.CORDONED: "false",
+        marks.LABELS: ",".join(sorted([*LABELS, marks.VIRTUAL_NODE])),
     }  # fmt: skip
     assert "unschedulable" not in made["spec"]
     assert made["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
@@ -87,6 +88,18 @@ def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
     assert shut["spec"]["taints"] == [
         {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
     ]
+
+
+def test_a_label_of_ours_that_is_over_is_taken_off_and_counts_no_more():
+    """Or a pod that asks for the zone of before would run in another one."""
+    shown = target_nodes.node("c2", "r1", LABELS, [])
+    fewer = target_nodes.labels_of("c2", {"tier": "gold"}, {})
+    assert target_nodes.is_shown(shown, target_nodes.node("c2", "r1", LABELS, []))
+    assert not target_nodes.is_shown(shown, target_nodes.node("c2", "r1", fewer, []))
+    metadata = shown["metadata"]
+    labels = {**metadata["labels"], "disk": "fast"}
+    assert target_nodes.own_labels(labels, metadata["annotations"]) == {"disk": "fast"}
+    assert target_nodes.own_labels(labels, {}) == labels, "of before they were recorded"
 
 
 def test_a_taint_that_is_declared_stands_once_also_when_the_target_is_away():
@@ -107,7 +120,7 @@ def status_of(*nodes: Any, version: str = "v1.36.4", problem: str = "", **more: 
     )
 
 
-def placed(name: str, **labels: str) -> Any:
+def placed(name: str, **labels: Any) -> Any:
     """Return a node with labels."""
     made = real(name)
     return {**made, "metadata": {**made["metadata"], "labels": labels}}
@@ -166,11 +179,15 @@ def test_a_condition_keeps_its_time_until_it_is_another():
 
 
 def test_what_a_target_says_of_its_nodes_may_be_anything():
-    odd = {"metadata": {"labels": {ZONE: ["z"]}}, "status": {"capacity": 7, "allocatable": [1]}}
-    ready = [{"type": "Ready", "status": "True"}]
-    odd["status"]["conditions"] = ready
+    odd = real("odd")
+    odd["status"] |= {"capacity": 7, "allocatable": [1]}
     huge = [real(str(number), memory="1E") for number in range(10)]
     assert whole(odd, {}, real("a")).capacity["cpu"] == "4"
+    assert whole(real("a", pods="1500m", memory="1500m")).capacity["pods"] == "1"
+    assert whole(real("a", pods="1500m", memory="1500m")).capacity["memory"] == "1"
+    assert whole(real("a", pods="1E")).capacity["pods"] == "1M"
+    for value in (["z"], 7, "no place", "", "z" * 64, "z\n"):
+        assert whole(placed("a", **{ZONE: value})).places == {}
     assert whole(*huge).capacity["memory"] == str(2**63 - 1), "all that an API server can hold"
 
 
