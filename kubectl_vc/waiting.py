@@ -68,7 +68,7 @@ async def gone(
     """Return once this VirtualCluster is no more. Raises CliProblem when it takes too long."""
     metadata = body["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
-    left = "what it left in the super cluster"
+    left = "what it has in the super cluster is being removed"
     try:
         async with (
             _limit(seconds),
@@ -83,7 +83,7 @@ async def gone(
     except TimeoutError as problem:
         raise CliProblem(
             f"{problems.described(VIRTUAL_CLUSTERS, name, namespace)} is not gone after"
-            f" {durations.elapsed(seconds)}; it waits for {left}, and goes on by itself: see"
+            f" {durations.elapsed(seconds)}: {left}; it goes on by itself, see"
             f" `kubectl vc get {name} -n {namespace}`"
         ) from problem
 
