@@ -9,6 +9,7 @@ import pytest
 from kubeio.worker import Done
 from syncer import ripples
 from syncer.engine import Engine
+from syncer.flows import candidates
 from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, NODE, Key
 from syncer.special.target_nodes import name_of
@@ -141,3 +142,17 @@ async def test_the_home_cluster_has_no_such_node(split: Split, monkeypatch: pyte
     monkeypatch.setattr(ripples, "GATHER_SECONDS", 0.0)
     put(split.super_cluster.nodes, real())
     assert split.session.key(NODE, "", name_of(HOME)) not in split.taken()
+
+
+def test_a_label_that_is_over_counts_no_more_before_it_is_taken_off(split: Split):
+    zone = "topology.kubernetes.io/zone"
+    metadata = {
+        "name": name_of("c2"),
+        "uid": "v",
+        "resourceVersion": "1",
+        "labels": {zone: "z1", "disk": "fast"},
+        "annotations": {marks.LABELS: f"type,{zone}"},
+    }
+    put(split.link.stores[NODE], {"metadata": metadata})
+    found = candidates.labels_there(split.far)
+    assert (zone in found, found["disk"], found["type"]) == (False, "fast", "virtual-kubelet")
