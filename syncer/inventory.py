@@ -11,14 +11,14 @@ from typing import Any
 
 from kubeio.store import Entry, Store
 from syncer.special import nodes, target_nodes
-from syncer.special.placement import COUNTED, Amounts, Room, requests_of
+from syncer.special.placement import Amounts, Room, requests_of
 from syncer.special.pod_status import TERMINAL
 from syncer.special.shapes import mapping, mappings
 from syncer.special.target_nodes import Part, Whole
 from tenancy import marks
 from tenancy.policies import NodeView
 
-_NOTHING = {name: Decimal(0) for name in (*COUNTED, "pods")}
+_NOTHING = dict.fromkeys(target_nodes.NAMES, Decimal(0))
 
 
 class Inventory:
@@ -27,8 +27,6 @@ class Inventory:
     def __init__(self, nodes_below: Store, pods_below: Store) -> None:
         """Take in what the caches hold, and follow them from now on."""
         self._nodes = nodes_below
-        self._gives: dict[str, Amounts] = {}
-        """What each node that takes pods has to give."""
         self._used: dict[str, dict[str, Decimal]] = {}
         """What our pods take of each node; those that wait for one stand under an empty name."""
         self._pods: dict[tuple[str, str], tuple[str, Amounts]] = {}
@@ -36,6 +34,7 @@ class Inventory:
         """By the UID of the tenant pod, until its twin is seen."""
         self._rooms: dict[NodeView, list[Room]] = {}
         self._parts: dict[str, Part] = {}
+        """What there is of each node."""
         self._whole: Whole | None = None
         self._heard: list[Callable[[], None]] = []
         nodes_below.subscribe(self._node_changed, replay=True)
@@ -51,7 +50,7 @@ class Inventory:
             known = self._rooms[view] = [
                 self._room(entry.decode(), view)
                 for entry in self._nodes.list()
-                if entry.name in self._gives
+                if self._gives(entry.name)
             ]
         free = [room._replace(free=self._left(room.name)) for room in known]
         return [room._replace(name=name) for room in free] if name else free
@@ -59,10 +58,10 @@ class Inventory:
     def free(self) -> Amounts:
         """Return what is left in all of them together, less what is promised."""
         total = dict(_NOTHING)
-        for gives in self._gives.values():
-            _add(total, gives)
+        for part in self._parts.values():
+            _add(total, part.allocatable)
         for name, used in self._used.items():
-            if not name or name in self._gives:  # one that is shut gives nothing, nor is it owed
+            if not name or self._gives(name):  # one that is shut gives nothing, nor is it owed
                 _add(total, used, -1)
         for promised in self._promised.values():
             _add(total, promised, -1)
@@ -87,8 +86,13 @@ class Inventory:
         """Call `heard` whenever the nodes together may be something else than before."""
         self._heard.append(heard)
 
+    def _gives(self, name: str) -> Amounts:
+        """Return what a node has to give; nothing when it takes no pods."""
+        part = self._parts.get(name)
+        return part.allocatable if part is not None else {}
+
     def _left(self, name: str) -> Amounts:
-        left = dict(self._gives[name])
+        left = dict(self._gives(name))
         _add(left, self._used.get(name, _NOTHING), -1)
         return left
 
@@ -107,13 +111,9 @@ class Inventory:
         if entry is None:
             return
         before = self._parts.pop(entry.name, None)
-        self._gives.pop(entry.name, None)
-        part = target_nodes.part_of(new.decode()) if new is not None else None
-        if part is not None:
-            self._parts[entry.name] = part
-            if part.allocatable:
-                self._gives[entry.name] = part.allocatable
-        if part != before:
+        if new is not None:
+            self._parts[new.name] = target_nodes.part_of(new.decode())
+        if self._parts.get(entry.name) != before:
             self._whole = None
             for heard in self._heard:
                 heard()

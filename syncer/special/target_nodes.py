@@ -24,7 +24,8 @@ from tenancy.super_clusters import Taint
 PROVIDER = "virtual-kubelet.io/provider"
 _PROVIDER_NAME = "virtual-cluster"
 _MOST_LABELS = 64
-_NAMES = (*COUNTED, "pods")
+NAMES = (*COUNTED, "pods")
+"""What is told, and summed, of what nodes have."""
 _MOST_PODS = Decimal(10**6)
 """Of one node; API servers refuse a status in which pods are too many, or no whole number."""
 _LABEL = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -54,7 +55,7 @@ def part_of(real: Mapping[str, Any]) -> Part:
     """Return what of a real node is told; a change of anything else changes nothing above."""
     status = mapping(real.get("status"))
     labels = mapping(mapping(real.get("metadata")).get("labels"))
-    names = _NAMES if takes_pods(real) else ()
+    names = NAMES if takes_pods(real) else ()
     capacity, allocatable = (
         {name: _whole(name, mapping(status.get(field)).get(name)) for name in names}
         for field in ("capacity", "allocatable")
@@ -87,7 +88,7 @@ def whole_of(parts: Collection[Part]) -> Whole:
 
 
 def _summed(amounts: Iterable[Amounts]) -> dict[str, str]:
-    sums = dict.fromkeys(_NAMES, Decimal(0))
+    sums = dict.fromkeys(NAMES, Decimal(0))
     for given in amounts:
         for name, value in given.items():
             sums[name] += value

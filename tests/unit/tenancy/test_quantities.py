@@ -51,5 +51,5 @@ def test_quantities(text, number):
     ],
 )
 def test_amounts_are_written_as_api_servers_write_them(number, text):
-    """`tests/integration/syncer/test_seats.py` asks one."""
+    """`tests/integration/syncer/test_target_nodes.py` asks one."""
     assert written(number) == text
