@@ -17,6 +17,7 @@ import structlog
 from kubeio import errors, stream
 from kubeio.backoff import Backoff
 from kubeio.client import Client
+from kubeio.resource_version import revision_of
 from kubeio.store import Entry, Key, Store, parse
 from kubeio.transport import SILENCE
 from kubeio.turns import Turns
@@ -33,7 +34,6 @@ _UNMARKED_SECONDS = (120, 180)
 _UNMARKED_SILENCE = 210.0
 """Where a server has no bookmarks to send, only the end of the watch tells that it lives."""
 _LIST_DEADLINE = 60.0
-_MAX_DIGITS = 19  # of 64 bits; Python refuses to read endless ones
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -235,7 +235,7 @@ class Reflector:
 
     async def _check_history(self) -> None:
         """After a break: a store that lost its end would never send what we wait for."""
-        newest = _number((await self._page("", limit=1)).metadata.resource_version)
+        newest = revision_of((await self._page("", limit=1)).metadata.resource_version)
         if newest < self.position:
             self._logger.warning("watch.store_went_back", seen=self.position, now=newest)
             self._resume = ""
@@ -381,7 +381,7 @@ class Reflector:
     def _advance(self, resource_version: str, *, restart: bool = False) -> None:
         if not resource_version:
             return
-        number = _number(resource_version)
+        number = revision_of(resource_version)
         if number < self.position and not restart:
             raise errors.Gone(f"the server's revision went back from {self.position} to {number}")
         self._resume = resource_version
@@ -393,10 +393,3 @@ class Reflector:
         if size != self._counted:
             self._objects_metric.inc(size - self._counted)
             self._counted = size
-
-
-def _number(resource_version: str) -> int:
-    """Return a resourceVersion as the number it is; 0 for servers that use something else."""
-    text = resource_version
-    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
-    return int(text) if is_number else 0

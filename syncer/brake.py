@@ -27,8 +27,8 @@ import structlog
 
 from kubeio import Object, errors
 from kubeio.client import Client
+from kubeio.resource_version import revision_of
 from kubeio.worker import Wait
-from syncer.expectations import revision_of
 from tenancy import marks
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES

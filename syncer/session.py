@@ -12,12 +12,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
+from kubeio.resource_version import revision_of
 from kubeio.store import Entry, Store
 from kubeio.worker import Wait
 from syncer import decide, muster, seats
 from syncer.decide import SuperSide
 from syncer.deletion import Deletions
-from syncer.expectations import Expectations, Side, revision_of
+from syncer.expectations import Expectations, Side
 from syncer.figures import Figures
 from syncer.fuse import Fuse
 from syncer.keys import EVENT, PLACEMENT, Key, group_of

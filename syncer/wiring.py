@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 from kubeio import Object
+from kubeio.resource_version import revision_of
 from kubeio.store import Entry, Handler, Store
 from syncer import downward, kinds, mirrors, ripples, tidings
-from syncer.expectations import News, Side, revision_of
+from syncer.expectations import News, Side
 from syncer.flows import seat_trials
 from syncer.keys import ADDRESS, EVENT, NODE, PLACEMENT, TOKEN, VOLUME, Key
 from syncer.link import Link

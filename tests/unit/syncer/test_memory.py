@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeio.resource_version import revision_of
 from kubeio.store import Entry, parse
 from kubeio.worker import Wait
 from syncer import reminders
 from syncer.breaker import FAILURES, Breaker
-from syncer.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side, revision_of
+from syncer.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side
 from syncer.fuse import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
 from syncer.keys import HOME, Key, group_of
 from syncer.pod_index import PodIndex
