@@ -13,7 +13,6 @@ from typing import Any
 
 from kubeio import Object, errors
 from kubeio.store import Entry
-from syncer.deletion import never as never_hidden
 from syncer.special import (
     claim_status,
     claims,
@@ -95,6 +94,11 @@ def same_name(name: str) -> str:
 
 def never(_: errors.ApiError) -> bool:
     """No refusal is expected."""
+    return False
+
+
+def never_hidden(_: Mapping[str, Any]) -> bool:
+    """Return False: the watch of the kind leaves no object out."""
     return False
 
 
