@@ -18,8 +18,9 @@ import orjson
 import structlog
 
 from tenancy import marks
-from vnagent.choice import Choice, Mode, Why
+from vnagent.choice import Choice
 from vnagent.heads import ResponseProblemError
+from vnagent.metrics import Mode, Why
 from vnagent.origin import Origin
 from vnagent.tls import TrustProblemError
 

@@ -17,11 +17,11 @@ import structlog
 
 from vnagent import pod_lists, resource_metrics, routes, summary
 from vnagent.answers import Answers, Question
-from vnagent.choice import Mode
 from vnagent.gate import Gate, OwnedPod
 from vnagent.heads import ResponseProblemError
 from vnagent.identity import Caller
 from vnagent.limits import counted
+from vnagent.metrics import Mode
 from vnagent.pod_items import PodListError
 from vnagent.refusals import Reason, RefusedError
 from vnagent.routes import Route, Verb

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from tenancy import marks
 from vnagent import kubelet
-from vnagent.choice import Mode, Wish
+from vnagent.choice import Wish
 from vnagent.limits import STREAMS, STREAMS_PER_TENANT
+from vnagent.metrics import Mode
 from vnagent.origin import Address
 from vnagent.pump import Deadlines
 

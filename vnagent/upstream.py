@@ -15,9 +15,10 @@ import structlog
 from vnagent import choice as choices
 from vnagent import metrics, routes, subresources
 from vnagent.apiserver import ApiServer
-from vnagent.choice import Choice, Mode, Sight, Wish
+from vnagent.choice import Choice, Sight, Wish
 from vnagent.gate import OwnedPod
 from vnagent.kubelet import Kubelet
+from vnagent.metrics import Mode
 from vnagent.origin import Origin
 from vnagent.peer import Opened
 from vnagent.refusals import Reason, RefusedError

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from vnagent.apiserver import ApiServer
 from vnagent.channel import ReceiveBuffer
-from vnagent.choice import Mode, Why, Wish
+from vnagent.choice import Wish
 from vnagent.gate import Gate
 from vnagent.kubelets import Kubelets
-from vnagent.metrics import show_upstream
+from vnagent.metrics import Mode, Why, show_upstream
 from vnagent.notices import Notices, Subject
 from vnagent.origin import Origin
 from vnagent.reads import Reads

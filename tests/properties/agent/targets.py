@@ -30,10 +30,10 @@ from tests.unit.vnagent.series import agent_series
 from tests.unit.vnagent.stage import access, unhurried
 from vnagent import answers, gate, heads
 from vnagent.channel import Sink
-from vnagent.choice import Mode
 from vnagent.gate import Gate, OwnedPod
 from vnagent.identity import Caller
 from vnagent.limits import Streams
+from vnagent.metrics import Mode
 from vnagent.peer import Opened
 from vnagent.permits import Permits
 from vnagent.pump import Deadlines

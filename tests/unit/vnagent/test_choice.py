@@ -7,13 +7,12 @@ from vnagent.choice import (
     LONGEST_HOLD_SECONDS,
     RELAPSE_SECONDS,
     Choice,
-    Mode,
     Sight,
-    Why,
     Wish,
     after,
     at_start,
 )
+from vnagent.metrics import Mode, Why
 
 V, U, D = Sight.VERIFIED, Sight.UNTRUSTED, Sight.DOWN
 A, K = Mode.APISERVER, Mode.KUBELET

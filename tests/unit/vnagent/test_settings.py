@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from vnagent import settings
-from vnagent.choice import Mode, Wish
+from vnagent.choice import Wish
+from vnagent.metrics import Mode
 from vnagent.origin import Address
 
 CHART = {

@@ -32,7 +32,8 @@ from tests.unit.vnagent.stage import (
     shop,
 )
 from vnagent import apiserver, gate, metrics, upstream
-from vnagent.choice import Mode, Wish
+from vnagent.choice import Wish
+from vnagent.metrics import Mode
 
 POD = f"/api/v1/namespaces/{SPACE}/pods/shop".encode()
 FORWARD = (

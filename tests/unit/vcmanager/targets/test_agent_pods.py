@@ -18,7 +18,7 @@ from tests.unit.vcmanager.targets.agent_yard import (
 from vcmanager import __main__
 from vcmanager.targets import agent_objects
 from vcmanager.targets.agent_objects import AgentPods, Post, Servers
-from vnagent import choice, settings
+from vnagent import metrics, settings
 
 
 async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(yard):
@@ -66,7 +66,7 @@ def test_the_agent_reads_what_it_is_given():
     assert str(given.target.token_file) == f"{mounts['target']}/token"
     assert str(given.target.authorities_file) == f"{mounts['target']}/ca.crt"
     assert str(given.target.kubelet_authorities_file) == f"{mounts['target']}/kubelet-ca.crt"
-    assert given.target.mode is choice.Mode.KUBELET
+    assert given.target.mode is metrics.Mode.KUBELET
     data = agent_objects.secret(post, servers, "t")["data"]
     volumes = {each["name"]: each for each in made["spec"]["template"]["spec"]["volumes"]}
     paths = {each["key"]: each["path"] for each in volumes["target"]["secret"]["items"]}
