@@ -13,8 +13,7 @@ import uvloop
 from kubeio import config, errors
 from telemetry import logs
 from vcmanager import app
-from vcmanager.controlplane import Settings
-from vcmanager.targets.agent_objects import AgentPods
+from vcmanager.options import AgentPods, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -33,12 +33,11 @@ from vcmanager import (
     protection,
     signer,
 )
-from vcmanager.controlplane import Settings
 from vcmanager.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
 from vcmanager.means import Means, TenantClients
+from vcmanager.options import AgentPods, Settings
 from vcmanager.reconcile import reconcile
 from vcmanager.targets import reconcile as target
-from vcmanager.targets.agent_objects import AgentPods
 from vcmanager.targets.watch import Targets
 
 USER_AGENT = "vc-manager"

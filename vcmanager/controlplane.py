@@ -13,6 +13,7 @@ from tenancy import marks
 from tenancy.ownership import Tenant
 from tenancy.specs import Bundle, ClusterVersionSpec, VirtualClusterSpec
 from vcmanager import admission, dns, render, slices, upstream, versions
+from vcmanager.options import Settings
 from vcmanager.pki.inventory import Facts
 from vcmanager.slices import Slice
 
@@ -47,16 +48,6 @@ _SHAPES: Mapping[str, render.Shape] = {
     DNS: render.shape_of(("ConfigMap", "coredns"), ("Deployment", "coredns")),
     METRICS: render.shape_of(("Deployment", "metrics-server")),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What the super cluster's operator decides for all tenants."""
-
-    registry: str
-    """Prefix of the control plane images."""
-    node_ports: str = "30000-32767"
-    """The super cluster's range of node ports; tenants offer the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

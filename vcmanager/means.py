@@ -11,21 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
 from kubeio import Object, config
 from kubeio.client import Client
+from kubeio.endpoint import Endpoint
 from kubeio.events import EventRecorder
 from kubeio.lease import Observer
 from kubeio.wire import Fence
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
-from vcmanager.controlplane import Settings
 from vcmanager.expiries import Expiries
 from vcmanager.keys import Key
 from vcmanager.lookout import Lookout
-from vcmanager.targets.agent_objects import AgentPods
-from vcmanager.targets.watch import Targets
+from vcmanager.options import AgentPods, Settings
 
 RESYNC_SECONDS = 36_000.0
 """Until what needs nothing is looked at again: what matters is watched, and a look is some thirty
@@ -97,6 +96,41 @@ class TenantClients:
             await client.__aexit__(None, None, None)
 
 
+class TargetClients(Protocol):
+    """One client per target, and what was seen with it: `vcmanager.targets.watch.Targets`.
+
+    `looks`, `agents` and `losses_told` are by the name of the SuperCluster. The modules of
+    `vcmanager.targets` alone know what is in the first two.
+    """
+
+    looks: dict[str, Any]
+    agents: dict[str, Any]
+    losses_told: dict[str, str]
+
+    async def client(self, name: str, endpoint: Endpoint) -> Client:
+        """Return the client of a SuperCluster."""
+
+    def opened(self, endpoint: Endpoint) -> Client:
+        """Return a client that is not kept, for `async with`."""
+
+    async def forget(self, name: str) -> None:
+        """Forget a SuperCluster that was deleted."""
+
+    async def drop(self, name: str) -> None:
+        """Close the client of a SuperCluster, and forget what was seen with it."""
+
+    def follow(
+        self,
+        super_client: Client,
+        *,
+        namespace: str,
+        secret: str,
+        name: str,
+        wake: Callable[[str], None],
+    ) -> None:
+        """Call `wake` with the name of a SuperCluster when its Secret changes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Departure:
     """A tenant that has ended."""
@@ -121,7 +155,7 @@ class Means:
     later: Callable[[Key, float], None]
     """Have a key looked at in so many seconds."""
     tenants: TenantClients = field(default_factory=TenantClients)
-    targets: Targets = field(default_factory=Targets)
+    targets: TargetClients
     """Other super clusters."""
     agent_pods: AgentPods | None = None
     """How their agents run here; None: nobody has said."""

@@ -9,7 +9,7 @@ import yaml
 from tenancy import marks
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
 from vcmanager import agent_trust
-from vcmanager.targets.agent_objects import AgentPods
+from vcmanager.options import AgentPods
 from vnagent import limits, reviews
 
 WORKLOADS = (

@@ -26,10 +26,11 @@ from tests.support.controlplane import ControlPlane
 from tests.support.processes import free_port
 from vcmanager import keys
 from vcmanager.access import ACCESS
-from vcmanager.controlplane import Settings
 from vcmanager.keys import Key
 from vcmanager.means import Means
+from vcmanager.options import Settings
 from vcmanager.reconcile import reconcile
+from vcmanager.targets.watch import Targets
 
 CRDS = Path(__file__).parents[3] / "charts" / "virtual-cluster" / "files" / "crds"
 NAMESPACE = "vc-manager"
@@ -325,6 +326,7 @@ async def stage(plane: ControlPlane, inside: ControlPlane) -> AsyncIterator[Stag
             wake=woken.append,
             later=lambda key, _: woken.append(key),
             tenants=tenants,  # type: ignore[arg-type]
+            targets=Targets(),
         )
         yield Stage(
             plane=plane,

@@ -39,7 +39,7 @@ from tests.unit.vnagent.stage import (
     FakeKubelet,
     access,
 )
-from vcmanager.targets.agent_objects import AgentPods
+from vcmanager.options import AgentPods
 from vnagent.access import TARGET_HOME_ACCESS
 
 pytestmark = needs_address

@@ -14,8 +14,8 @@ import trustme
 from kubeio.endpoint import Endpoint
 from tests.unit.vcmanager.factories import NOW, Recorder, fake_means
 from vcmanager.means import Means
+from vcmanager.options import AgentPods
 from vcmanager.targets import agents, probe
-from vcmanager.targets.agent_objects import AgentPods
 from vcmanager.targets.agents import Ground
 from vcmanager.targets.judgement import Said
 from vcmanager.targets.rights import Right

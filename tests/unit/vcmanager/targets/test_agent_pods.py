@@ -16,8 +16,9 @@ from tests.unit.vcmanager.targets.agent_yard import (
     container_of,
 )
 from vcmanager import __main__
+from vcmanager.options import AgentPods
 from vcmanager.targets import agent_objects
-from vcmanager.targets.agent_objects import AgentPods, Post, Servers
+from vcmanager.targets.agent_objects import Post, Servers
 from vnagent import metrics, settings
 
 
