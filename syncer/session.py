@@ -15,7 +15,7 @@ from itertools import chain
 from kubeio.resource_version import revision_of
 from kubeio.store import Entry, Store
 from kubeio.worker import Wait
-from syncer import decide, muster, seats
+from syncer import decide, muster, seats, target_scope
 from syncer.decide import SuperSide
 from syncer.deletion import Deletions
 from syncer.expectations import Expectations, Side
@@ -129,7 +129,9 @@ class Session:
 
     def concerns(self, kind: str, entry: Entry) -> bool:
         """Tell whether an object of the tenant is needed in this super cluster."""
-        return self.target is None or seats.concerns(kind, entry, self)
+        return self.target is None or target_scope.needs(
+            kind, entry, self.view, self.pods, self.super_store("Pod")
+        )
 
     def concerns_here(self, kind: str, entry: Entry) -> bool:
         """As `concerns`, of pods as well."""
@@ -233,11 +235,21 @@ class Session:
 
     def start(self) -> None:
         """Work from now on, and on everything once."""
-        if self.target is not None:
-            muster.call(self)  # before anything is concluded
+        self.report_missing_pods()  # before anything is concluded
         self.is_ready = True
         for key in self.all_keys():
             self.queue.add(key, low=True)
+
+    def report_missing_pods(self) -> None:
+        """Report to its target which pods should run there and do not; the caches are complete.
+
+        What was there when somebody else looked last, nobody remembers.
+        """
+        if self.target is not None:
+            missing = muster.missing_uids(
+                self.stores["Pod"].list(), shown_node=self.shown_node(""), has_twin=self.has_twin
+            )
+            self.target.muster.called(self.tenant.uid, missing)
 
     def began(self) -> None:
         """Count one key in hand, so that disengaging can wait for it; `ended` has to follow."""

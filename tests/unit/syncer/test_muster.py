@@ -10,7 +10,7 @@ import pytest
 from kubeio import errors
 from kubeio.store import Entry, parse
 from kubeio.worker import Wait
-from syncer import losses, muster, wiring
+from syncer import losses, wiring
 from syncer.flows import away
 from syncer.muster import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
 from tenancy import conditions, marks
@@ -290,7 +290,7 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
         times = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
         body["metadata"] |= {**times, "resourceVersion": "52"}
         split.link.stores["Pod"].put(parse(orjson.dumps(body)), live=True)
-    muster.call(split.far)
+    split.far.report_missing_pods()
     target: Any = split.far.target
 
     async def prove(_: float, tenant: str) -> None:
