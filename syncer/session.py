@@ -31,6 +31,7 @@ from syncer.scrubber import Scrubber
 from syncer.special import target_nodes
 from syncer.special.events import Budget
 from syncer.special.namespaces import is_at_level
+from syncer.special.pod_env import Linked
 from syncer.supercluster import SuperCluster
 from syncer.target import Target
 from syncer.view import Away, Slice, TenantView
@@ -95,6 +96,7 @@ class Session:
         self.event_budget = Budget()
         self.scrubber = Scrubber(self.tenant, super_cluster, link.home, self.stores["Node"])
         self.reminders = Reminders(self.now)
+        self.linked = Linked()
         self._leaving: set[Key] = set()
         self.is_ready = False
         self._in_flight = 0

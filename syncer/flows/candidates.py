@@ -10,7 +10,7 @@ from kubeio import Object
 from kubeio.store import Entry
 from syncer.keys import HOME, PLACEMENT, Key
 from syncer.session import Session
-from syncer.special import placement, target_nodes
+from syncer.special import placement, pod_dns, target_nodes
 from syncer.special.placement import Ask, Candidate
 from syncer.special.shapes import mapping, mappings
 from tenancy.resources import PODS
@@ -50,7 +50,7 @@ def _candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> Candida
         return made._replace(rooms=inventory.rooms(view), free=inventory.free())
     shown = session.stores["Node"].get("", target_nodes.name_of(grant.name))
     node = shown.decode() if shown is not None else {}
-    resolver = there.view.resolver()
+    resolver = pod_dns.resolver_of(there.view)
     return made._replace(
         rooms=inventory.rooms(view, target_nodes.name_of(grant.name)),
         free=inventory.free(),

@@ -40,6 +40,8 @@ from syncer.special import (
     configuration,
     placement,
     pod_build,
+    pod_dns,
+    pod_env,
     pod_scheduling,
     pod_size,
     token_specs,
@@ -216,7 +218,7 @@ def facts(
         tenant=session.tenant,
         super_namespace=super_namespace.name,
         super_namespace_uid=super_namespace.uid,
-        resolver=view.resolver(),
+        resolver=pod_dns.resolver_of(view),
         placement=Placement(
             vc_uid=session.tenant.uid,
             namespace=namespace,
@@ -227,9 +229,11 @@ def facts(
             additions=session.nodes.additions,
             shows=view.shows,
         ),
-        variables=view.service_variables(namespace, links=links),
+        variables=pod_env.tenant_variables(view, namespace, links=links, linked=session.linked),
         account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
-        provided=lambda container: view.provided_variables(namespace, container, left.take),
+        provided=lambda container: pod_env.provided_variables(
+            view, namespace, container, left.take
+        ),
         policy=view.policy,
         take=left.take,
     )

@@ -13,7 +13,7 @@ from syncer.agents import Agent
 from syncer.flows import nodes as node_flow
 from syncer.flows import pods
 from syncer.keys import NODE
-from syncer.special import namespaces, nodes, pod_status
+from syncer.special import namespaces, nodes, pod_dns, pod_status
 from syncer.special import pods as pod_sides
 from syncer.special.namespaces import POD_SECURITY
 from tenancy import marks
@@ -117,7 +117,7 @@ def test_other_refusals_are_none_of_pod_security():
 @pytest.mark.parametrize("verdict", ["Allow", "Refuse"])
 def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
     world = World(policy(network={"nodeDns": verdict}))
-    assert world.session.view.resolver().allows_node_dns is (verdict == "Allow")
+    assert pod_dns.resolver_of(world.session.view).allows_node_dns is (verdict == "Allow")
 
 
 # Nodes.
