@@ -17,7 +17,8 @@ from syncer.session import Session
 from syncer.special import claims, volumes
 from syncer.special.addresses import parsed
 from syncer.special.target_nodes import name_of
-from syncer.wiring import SuperWiring, suspect
+from syncer.super_events import SuperWiring
+from syncer.tenant_events import suspect
 from tenancy import marks, ownership
 
 

@@ -1,6 +1,6 @@
 """What a change of one object means for others of the same tenant.
 
-Owns these few rules; `syncer.wiring` calls them. Must not decide or
+Owns these few rules; `syncer.tenant_events` and `syncer.super_events` call them. Must not decide or
 write: it queues keys. Hazard: a rule that is missing leaves a policy that names yesterday's
 namespaces.
 """

@@ -23,7 +23,7 @@ from kubeio.backoff import Backoff
 from kubeio.queue import FairQueue
 from kubeio.store import Entry
 from kubeio.worker import Wait
-from syncer import binding, conditions, wiring
+from syncer import binding, conditions, super_events, tenant_events
 from syncer.binding import Unbound
 from syncer.figures import TenantCounts
 from syncer.home import Home
@@ -100,7 +100,7 @@ class Tenants:
 
     def _wire(self, target: SuperCluster) -> None:
         """Have what happens in a target reach the sessions that there are in it."""
-        wiring.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
+        super_events.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
 
     async def run(self) -> None:
         """Keep tenants until cancelled; the super cluster's caches are complete."""
@@ -230,7 +230,7 @@ class Tenants:
             )
         except (errors.CredentialsProblem, ValueError) as problem:
             return str(problem)
-        wiring.wire_tenant(session)
+        tenant_events.wire_tenant(session)
         link.sessions.append(session)
         tasks = (
             [asyncio.ensure_future(self._run_outposts(uid, link, plan))] if plan.is_split else []

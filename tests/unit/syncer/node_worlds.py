@@ -7,7 +7,7 @@ from typing import Any
 from syncer import kinds
 from syncer.flows import pods as flow
 from syncer.home_wiring import HomeWiring
-from syncer.wiring import wire_tenant
+from syncer.tenant_events import wire_tenant
 from tenancy import marks
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kubeio.store import Entry
-from syncer import kinds, wiring
+from syncer import kinds, tenant_events
 from syncer.flows import placement
 from syncer.keys import HOME, PLACEMENT, Key
 from syncer.muster import Muster
@@ -56,7 +56,7 @@ class Split(World):
         self.far.deletions._tenant_client = self.above  # type: ignore[assignment]
         self.far.is_ready = True
         for session in (self.session, self.far):
-            wiring.wire_tenant(session)
+            tenant_events.wire_tenant(session)
             put(session.super_cluster.nodes, READY)
 
     def pod(self, name: str = "p", *, record: str = "", version: int = 50, **spec: Any) -> Entry:

@@ -9,7 +9,7 @@ import pytest
 from kubeio import errors
 from kubeio.store import Entry
 from kubeio.worker import Again, Done
-from syncer import wiring
+from syncer import tenant_events
 from syncer.flows import draining, target_nodes
 from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, NODE
@@ -133,7 +133,7 @@ async def test_the_pods_own_key_does_it_and_is_queued_when_the_grant_goes(split:
     split.ready()
     bound(split)
     split.taken()
-    wiring.look_again(split.link)
+    tenant_events.look_again(split.link)
     assert key_of(split.far) in split.taken()
     assert key_of(split.session) not in split.taken(), "nothing is to be done at home"
     await pod_flow.reconcile(POD, key_of(split.far), split.far)

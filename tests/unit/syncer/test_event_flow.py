@@ -9,7 +9,7 @@ import pytest
 from kubeio import errors
 from syncer.flows import events
 from syncer.keys import EVENT, Key
-from syncer.wiring import SuperWiring
+from syncer.super_events import SuperWiring
 from tests.unit.syncer.sessions import World, put
 
 SPEC = {"containers": [{"name": "main", "image": "i"}]}

@@ -9,7 +9,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.worker import Again
-from syncer import denials, downward, kinds, upward, wiring
+from syncer import denials, downward, kinds, tenant_events, upward
 from syncer.flows import addresses, namespaces, services, tokens
 from syncer.fuse import WRITES
 from syncer.keys import Key
@@ -191,7 +191,7 @@ async def test_an_account_that_was_given_something_is_put_back(given):
 
 async def test_the_end_of_what_has_no_twin_is_not_remembered():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     world.super_has("ConfigMap", "twin")
     for name in ("twin", "other"):
         entry = world.tenant_has("ConfigMap", name)
@@ -255,7 +255,7 @@ async def test_writes_upward_are_counted():
 
 async def test_a_key_is_tried_from_the_start_when_its_object_changes_and_not_at_its_status():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     key, queue = world.key("Pod", "web", "p"), world.session.queue
 
     def seen(revision: int, generation: int, **fields: Any) -> int:

@@ -10,7 +10,7 @@ import pytest
 from kubeio import errors
 from kubeio.store import Entry, parse
 from kubeio.worker import Wait
-from syncer import losses, wiring
+from syncer import losses, super_events
 from syncer.flows import away
 from syncer.muster import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
 from tenancy import conditions, marks
@@ -215,7 +215,7 @@ def test_a_session_that_begins_anew_says_all_that_is_missing():
 def split() -> Split:
     made = Split()
     made.far.target.muster = Field().muster  # type: ignore[union-attr]
-    wiring.SuperWiring(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
+    super_events.SuperWiring(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
     return made
 
 

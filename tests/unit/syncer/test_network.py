@@ -20,7 +20,7 @@ from syncer.ranges import SuperRanges, networks
 from syncer.references import Ref, References, user_of
 from syncer.reminders import LINGER_SECONDS
 from syncer.special.endpoint_slices import MANAGED_BY, SELECTOR_CONTROLLER, SERVICE_NAME
-from syncer.wiring import wire_tenant
+from syncer.tenant_events import wire_tenant
 from tests.unit.syncer.sessions import TENANT, World, put
 from tests.unit.syncer.special.views import policy
 

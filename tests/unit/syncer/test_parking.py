@@ -31,8 +31,8 @@ from syncer.fuse import (
     Part,
 )
 from syncer.keys import HOME, Key
+from syncer.tenant_events import wire_tenant
 from syncer.upward import Seen
-from syncer.wiring import wire_tenant
 from tenancy import marks
 from tests.unit.syncer.sessions import World
 from tests.unit.syncer.test_memory import Clock

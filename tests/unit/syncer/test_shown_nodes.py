@@ -13,7 +13,7 @@ from syncer import kinds, parking
 from syncer.flows import nodes
 from syncer.flows import pods as flow
 from syncer.fuse import WRITES
-from syncer.wiring import wire_tenant
+from syncer.tenant_events import wire_tenant
 from tenancy import marks
 from tenancy.policies import parse_tenant_policy
 from tests.unit.syncer.node_worlds import ON_NODE, SUPER_NODE

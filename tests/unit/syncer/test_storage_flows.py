@@ -10,7 +10,7 @@ import pytest
 from kubeio import errors
 from kubeio.store import Entry
 from kubeio.worker import Wait
-from syncer import downward, kinds, parking, wiring
+from syncer import downward, kinds, parking, tenant_events
 from syncer.flows import claims, mirrors, pods, volumes
 from syncer.fuse import REPEATS
 from syncer.home_wiring import HomeWiring
@@ -176,7 +176,7 @@ def made_for(pod: str) -> dict[str, Any]:
 )
 async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volumes(owners):
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     world.ready()
     containers = [{"name": "main", "image": "i"}]
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]
@@ -421,7 +421,7 @@ def test_a_super_volume_wakes_the_tenant_of_its_claim():
 
 def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     world.tenant_has(CLAIM, "c", spec={"volumeName": "mine"})
     assert queued(world) == {(CLAIM, "web", "c"), (VOLUME, "", "mine")}
     world.tenant_has(CLAIM, "d", spec="odd")
@@ -430,7 +430,7 @@ def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
 
 def test_a_tenants_volume_wakes_the_claim_that_it_names():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     reference = {"claimRef": {"namespace": "web", "name": "c"}}
     world.tenant_has(VOLUME, "mine", namespace="", spec=reference)
     assert queued(world) == {(VOLUME, "", "mine"), (CLAIM, "web", "c")}

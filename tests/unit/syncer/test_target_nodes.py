@@ -13,7 +13,7 @@ from syncer.flows import candidates
 from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, NODE, Key
 from syncer.special.target_nodes import name_of
-from syncer.wiring import SuperWiring
+from syncer.super_events import SuperWiring
 from tenancy import marks
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.splits import Split
