@@ -11,8 +11,8 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import NamedTuple
 
 from kubeio.store import Entry, Store
-from syncer import mirrors, ranges
-from syncer.ranges import Ranges
+from syncer import mirrors
+from syncer.ranges import Ranges, unknown
 from syncer.references import Ref, References
 from tenancy import marks, names
 from tenancy.ownership import Tenant
@@ -56,7 +56,7 @@ class TenantView:
     """Caches of the super cluster that builders read: classes, claims, nodes, pods and volumes."""
     super_domain: str = DOMAIN
     """The super cluster's cluster domain."""
-    ranges: Callable[[], Ranges] = ranges.unknown
+    ranges: Callable[[], Ranges] = unknown
     """The addresses of the super cluster itself, as they are now."""
     away: Callable[[], Away] | None = None
     """What is different in a target; None at home."""
