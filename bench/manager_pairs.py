@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks, names
 from tenancy.resources import STATEFUL_SETS, VIRTUAL_CLUSTERS
 from tests.integration.vcmanager.conftest import NAMESPACE, USER, installed

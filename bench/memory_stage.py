@@ -18,8 +18,8 @@ import trustme
 from bench.memapi.clusters import service_range
 from bench.rig import ROOT
 from bench.tenants import HOME, enlist
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
 from tenancy.resources import NAMESPACES
 from tests.support.controlplane import client_pair, kubeconfig
 from tests.support.processes import Process

@@ -17,7 +17,7 @@ from bench import nodes
 from bench.rig import ROOT
 from bench.shapes import Shape
 from bench.tenants import Place, declare, grant, install
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import AlreadyExists
 from syncer.access import TENANT_ACCESS
 from tenancy import marks

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import yaml
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from syncer.access import SUPER_ACCESS
 from tenancy import marks, names, ownership
 from tenancy.access import Access

@@ -216,7 +216,7 @@ async def _looked_up(place: Place) -> list[tuple[str, str]]:
 
 async def _names(wanted: Wanted, access: Access) -> list[str]:
     from kubectl_vc.connection import connected  # noqa: PLC0415
-    from kubeio import config  # noqa: PLC0415
+    from kubeio.config import loading  # noqa: PLC0415
     from tenancy.resources import (  # noqa: PLC0415
         CLUSTER_VERSIONS,
         NAMESPACES,
@@ -225,7 +225,7 @@ async def _names(wanted: Wanted, access: Access) -> list[str]:
     )
 
     if wanted is Wanted.CONTEXT:
-        return config.contexts(access.kubeconfig)
+        return loading.contexts(access.kubeconfig)
     resources = {
         Wanted.NAME: VIRTUAL_CLUSTERS,
         Wanted.NAMESPACE: NAMESPACES,

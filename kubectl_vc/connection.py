@@ -12,9 +12,9 @@ from pathlib import Path
 
 from kubectl_vc.access import Access
 from kubectl_vc.problems import CliProblem, UsageProblem
-from kubeio import config
-from kubeio.client import Client
-from kubeio.transport import DEADLINE
+from kubeio.api.client import Client
+from kubeio.config import loading
+from kubeio.http.rest import DEADLINE
 from tenancy import names
 
 DEFAULT_NAMESPACE = "default"
@@ -42,9 +42,9 @@ async def connected(access: Access, user_agent: str = "kubectl-vc") -> AsyncIter
         raise UsageProblem("--as-group needs --as; say who the member of the group is")
     is_in_pod = _is_in_pod(access)
     if is_in_pod:
-        endpoint = config.in_cluster()
+        endpoint = loading.in_cluster()
     else:
-        endpoint = await config.user_kubeconfig(access.kubeconfig, access.context)
+        endpoint = await loading.user_kubeconfig(access.kubeconfig, access.context)
     if access.as_user:
         endpoint = dataclasses.replace(
             endpoint, impersonate=access.as_user, impersonate_groups=access.as_groups
@@ -64,9 +64,9 @@ def _is_in_pod(access: Access) -> bool:
 
 def _usual_namespace(access: Access, *, is_in_pod: bool) -> str:
     if not is_in_pod:
-        found = config.context_namespace(access.kubeconfig, access.context)
+        found = loading.context_namespace(access.kubeconfig, access.context)
         return found or DEFAULT_NAMESPACE
     try:
-        return (config.ACCOUNT_DIRECTORY / "namespace").read_text().strip() or DEFAULT_NAMESPACE
+        return (loading.ACCOUNT_DIRECTORY / "namespace").read_text().strip() or DEFAULT_NAMESPACE
     except OSError:
         return DEFAULT_NAMESPACE

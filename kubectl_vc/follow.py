@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 _PAUSE = 1.0  # seconds before a broken watch is renewed, or the next look without one

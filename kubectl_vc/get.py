@@ -15,7 +15,7 @@ from kubectl_vc.connection import connected
 from kubectl_vc.output import Format
 from kubectl_vc.terminal import Terminal
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks, specs
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS

@@ -14,7 +14,8 @@ from kubectl_vc.access import Access
 from kubectl_vc.connection import Connection, connected
 from kubectl_vc.problems import CliProblem
 from kubectl_vc.terminal import Terminal
-from kubeio import config, errors
+from kubeio import errors
+from kubeio.config import loading
 from tenancy import specs
 from tenancy.resources import SECRETS, SELF_SUBJECT_ACCESS_REVIEWS, VIRTUAL_CLUSTERS
 
@@ -58,7 +59,7 @@ async def fetch(connection: Connection, body: Mapping[str, Any]) -> bytes:
         ) from problem
     content = _value(secret, tenant.root)
     try:
-        config.tenant_kubeconfig(content)
+        loading.tenant_kubeconfig(content)
     except errors.CredentialsProblem as problem:
         raise CliProblem(
             f"the kubeconfig of {shown} cannot be used safely: {problem}; vc-manager writes the"

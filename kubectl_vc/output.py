@@ -44,7 +44,7 @@ def document(value: Mapping[str, Any], form: Format) -> str:
     plain = _without_managed_fields(value)
     if form is Format.JSON:
         return json.dumps(plain, indent=4, ensure_ascii=False) + "\n"
-    from kubeio.documents import to_yaml  # noqa: PLC0415 - 40 ms that only this format needs
+    from kubeio.api.yaml_writer import to_yaml  # noqa: PLC0415 - 40 ms that only this format needs
 
     return to_yaml(plain, sort_keys=True)
 

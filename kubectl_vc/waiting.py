@@ -13,7 +13,7 @@ from kubectl_vc import durations, follow, problems, readiness
 from kubectl_vc.problems import CliProblem
 from kubectl_vc.terminal import Progress
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import conditions, marks
 from tenancy.resources import VIRTUAL_CLUSTERS
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import uvloop
 
-from kubeio import config, errors
+from kubeio import errors
+from kubeio.config import loading
 from syncer import app, patrol, view
 from telemetry import logs
 
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(options: argparse.Namespace) -> int:
-    endpoint = await config.super_endpoint(options.kubeconfig, options.context)
+    endpoint = await loading.super_endpoint(options.kubeconfig, options.context)
     return await app.serve(
         app.Options(
             namespace=options.namespace,

@@ -8,7 +8,7 @@ hole.
 
 from collections.abc import Iterator
 
-from kubeio.optional import definition_of
+from kubeio.cache.crd_reflector import definition_of
 from syncer.brake import CONFIG_MAP
 from syncer.kinds import KINDS, Flow, Kind, Method
 from syncer.mirrors import MIRRORS

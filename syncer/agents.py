@@ -11,8 +11,8 @@ node's condition is all that hangs on them.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kubeio.cache.store import Entry, Store
 from kubeio.resource_version import revision_of
-from kubeio.store import Entry, Store
 from tenancy import conditions, marks
 
 BY_NODE = "node"

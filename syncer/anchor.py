@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.worker import Wait
+from kubeio.api.client import Client
+from kubeio.controller.worker import Wait
 from syncer.brake import SYSTEM_NAMESPACE
 from tenancy.resources import NAMESPACES
 

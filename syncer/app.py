@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.lease import Lease, LeaseLost, identity
-from kubeio.queue import FairQueue
-from kubeio.turns import Turns
-from kubeio.worker import Worker
+from kubeio.api.client import Client
+from kubeio.api.leader_election import Lease, LeaseLost, identity
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import Worker
+from kubeio.loop_budget import Turns
 from syncer.engine import Engine, log_fields
 from syncer.home import Home
 from syncer.home_wiring import HomeWiring

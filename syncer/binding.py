@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from kubeio.store import Store
+from kubeio.cache.store import Store
 from syncer import conditions
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy, policy_name
 from tenancy.specs import SpecProblemError, VirtualClusterSpec

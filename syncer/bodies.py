@@ -8,9 +8,9 @@ on its way out is left to its event.
 import orjson
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.store import Entry, parse
-from kubeio.worker import Wait
+from kubeio.api.client import Client
+from kubeio.cache.store import Entry, parse
+from kubeio.controller.worker import Wait
 from syncer.session import Session
 from syncer.special import outlines
 from tenancy.resources import Resource

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 import structlog
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
+from kubeio.controller.worker import Wait
 from kubeio.resource_version import revision_of
-from kubeio.worker import Wait
 from tenancy import marks
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES

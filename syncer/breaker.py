@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kubeio import Object, errors
+from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.wire import Fence
-from kubeio.worker import Wait
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.worker import Wait
+from kubeio.http.transport_protocol import Fence
 
 DEADLINE_SECONDS = 5.0
 """Longest answer of such an API that is waited for."""

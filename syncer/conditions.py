@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.store import Entry
+from kubeio.api.client import Client
+from kubeio.cache.store import Entry
 from tenancy import conditions, marks
 from tenancy.conditions import Condition
 from tenancy.resources import VIRTUAL_CLUSTERS

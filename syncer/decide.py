@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from tenancy import ownership
 from tenancy.ownership import Tenant
 

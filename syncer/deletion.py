@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import structlog
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.store import Entry
-from kubeio.worker import Wait
+from kubeio.api.client import Client
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
 from syncer.brake import Brake
 from syncer.decide import Grounds
 from syncer.expectations import Expectations, Side

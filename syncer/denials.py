@@ -8,7 +8,7 @@ through here may reach a tenant.
 import structlog
 
 from kubeio import Object, errors
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import differences, translate
 from syncer.kinds import Kind
 from syncer.rejections import REASON, Problem

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import structlog
 
 from kubeio import Object, errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
 from syncer import bodies, decide, denials, differences, parking, rejections, strays, upward
 from syncer.decide import Grounds
 from syncer.decide import Verdict as Decided

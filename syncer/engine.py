@@ -6,7 +6,7 @@ dropped: engaging queues every key anew.
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from kubeio.worker import Again, Done, Verdict
+from kubeio.controller.worker import Again, Done, Verdict
 from syncer import downward, kinds
 from syncer.flows import (
     addresses,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
+from kubeio.cache.store import Entry
 from kubeio.resource_version import revision_of
-from kubeio.store import Entry
 from syncer.keys import Key
 
 PATIENCE_SECONDS = 5.0

@@ -7,10 +7,10 @@ what is offered them as a whole (addresses, classes, volumes, hosts). Must not k
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from kubeio.client import Client
-from kubeio.optional import OptionalReflector
-from kubeio.store import Entry, Store
-from kubeio.turns import Turns
+from kubeio.api.client import Client
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.store import Entry, Store
+from kubeio.loop_budget import Turns
 from syncer.agents import (
     BY_NODE,
     BY_POD,

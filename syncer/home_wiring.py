@@ -7,7 +7,7 @@ queues keys.
 from collections.abc import Mapping
 from functools import partial
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import ripples
 from syncer.agents import registration_of as served
 from syncer.expectations import News, Side

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from kubeio.store import Entry, Store
+from kubeio.cache.store import Entry, Store
 from syncer.special import nodes, target_nodes
 from syncer.special.placement import Amounts, Room, requests_of
 from syncer.special.pod_status import TERMINAL

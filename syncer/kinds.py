@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from kubeio import Object, errors
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.special import (
     claim_status,
     claims,

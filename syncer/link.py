@@ -17,11 +17,11 @@ import structlog
 
 from kubeio import errors
 from kubeio.backoff import Backoff
-from kubeio.endpoint import Endpoint
-from kubeio.optional import OptionalReflector
-from kubeio.queue import FairQueue
-from kubeio.reflector import Reflector
-from kubeio.store import Entry, IndexFunction, Store
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, IndexFunction, Store
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.fair_queue import FairQueue
 from syncer.brake import SETTLE_SECONDS, SYSTEM_NAMESPACE, Brake
 from syncer.breaker import DEADLINE_SECONDS, TenantClient
 from syncer.fuse import Fuse, Part

@@ -11,8 +11,8 @@ import contextlib
 from datetime import UTC, datetime
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.store import Entry
+from kubeio.api.client import Client
+from kubeio.cache.store import Entry
 from syncer import words
 from syncer.muster import Muster
 from tenancy import conditions, marks

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from tenancy import marks
 from tenancy.policies import Classes, Sync
 from tenancy.resources import (

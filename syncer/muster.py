@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import structlog
 
-from kubeio.store import Entry
-from kubeio.worker import Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
 from syncer.pod_index import node_of
 from syncer.rejections import STUMBLES
 from syncer.special import pod_life, pods

@@ -4,7 +4,7 @@ Owns the index and when it is brought up to date. Must not wake anybody. Hazard:
 made asks it, so it reads a node when that changes and never when it is asked.
 """
 
-from kubeio.store import Store
+from kubeio.cache.store import Store
 from syncer.special import node_additions
 from syncer.special.node_additions import NONE, Added, Additions
 from tenancy import marks

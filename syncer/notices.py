@@ -14,8 +14,8 @@ from typing import Literal
 import structlog
 
 from kubeio import Object, errors
-from kubeio.client import Client
-from kubeio.store import Entry
+from kubeio.api.client import Client
+from kubeio.cache.store import Entry
 from tenancy import marks
 from tenancy.resources import EVENTS, Resource
 

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from kubeio import errors
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import conditions, tenant_events
 from syncer.home import Home
 from syncer.keys import NODE

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import differences
 from syncer.fuse import Outcome, Part
 from syncer.keys import Key

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.references import Ref, References, needs_of
 
 

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import msgspec
 
-from kubeio.store import Entry, Store
+from kubeio.cache.store import Entry, Store
 from syncer.special.shapes import mapping, texts
 
 Network = IPv4Network | IPv6Network

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
 from kubeio import Object
-from kubeio.store import Key as Place
+from kubeio.cache.store import Key as Place
 from syncer.keys import Key
 from syncer.special.token_specs import TokenSpec
 

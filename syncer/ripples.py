@@ -8,7 +8,7 @@ namespaces.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.keys import NODE
 from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref, user_of
 from syncer.session import Session

@@ -7,7 +7,7 @@ patrol, and what was left of it below stays for good.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.home import Home
 from syncer.keys import ADDRESS, NODE, STORE, VOLUME, Key
 from syncer.kinds import BY_NAME

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from kubeio import Object
-from kubeio.store import Store
+from kubeio.cache.store import Store
 from syncer.home import Home
 from syncer.special import target_nodes
 from syncer.supercluster import SuperCluster

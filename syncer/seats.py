@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.inventory import Inventory
 from syncer.keys import HOME
 from syncer.pod_index import controller_of, node_of

@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
+from kubeio.cache.store import Entry, Store
+from kubeio.controller.worker import Wait
 from kubeio.resource_version import revision_of
-from kubeio.store import Entry, Store
-from kubeio.worker import Wait
 from syncer import decide, muster, seats, target_scope
 from syncer.decide import SuperSide
 from syncer.deletion import Deletions

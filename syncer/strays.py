@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from kubeio import errors
-from kubeio.worker import Wait
+from kubeio.controller.worker import Wait
 from syncer.expectations import BEHIND_SECONDS
 from syncer.keys import Key
 from syncer.kinds import Kind, Method

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import kinds, ripples, tidings
 from syncer.expectations import News, Side
 from syncer.flows import seat_trials

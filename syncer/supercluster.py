@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubeio import wire
-from kubeio.client import Client
-from kubeio.optional import OptionalReflector
-from kubeio.reflector import Reflector
-from kubeio.store import Entry, Store
-from kubeio.turns import Turns
+from kubeio.api.client import Client
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, Store
+from kubeio.http import transport_protocol
+from kubeio.loop_budget import Turns
 from syncer.inventory import Inventory
 from syncer.keys import TOKEN, Key
 from syncer.kinds import BY_NAME, KINDS, reduction_of
@@ -54,7 +54,7 @@ AT_TARGETS: tuple[Resource, ...] = (
 """And in every other super cluster."""
 
 
-MOST_LIST_BYTES = wire.MAX_ANSWER_BYTES
+MOST_LIST_BYTES = transport_protocol.MAX_ANSWER_BYTES
 """What may be kept of one list of a target, which may be anybody's: as much as one answer of any
 server may have. More than that is not followed, and its SuperCluster says so."""
 MOST_SIDES = 32

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import structlog
 
 from kubeio import errors
-from kubeio.endpoint import Endpoint, digest_of
-from kubeio.worker import Wait
+from kubeio.config.endpoint import Endpoint, digest_of
+from kubeio.controller.worker import Wait
 from syncer import losses
 from syncer.anchor import Anchor
 from syncer.breaker import DEADLINE_SECONDS, GuardedClient

@@ -4,7 +4,7 @@ Owns the rule for each kind. In the home cluster every object takes part. Must n
 are. Hazard: the caches must be complete. Otherwise an object that pods need counts as not needed.
 """
 
-from kubeio.store import Entry, Store
+from kubeio.cache.store import Entry, Store
 from syncer.pod_index import PodIndex
 from syncer.special import disruption_budgets, label_selectors
 from syncer.special.disruption_budgets import BUDGET

@@ -16,11 +16,12 @@ from typing import Any
 
 import structlog
 
-from kubeio import errors, secret_config
+from kubeio import errors
 from kubeio.backoff import Backoff
-from kubeio.reflector import Reflector
-from kubeio.store import Entry, Store
-from kubeio.worker import Wait
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, Store
+from kubeio.config import secret_kubeconfig
+from kubeio.controller.worker import Wait
 from syncer import losses
 from syncer.figures import TargetCounts
 from syncer.home import Home
@@ -174,7 +175,7 @@ class Targets:
         if spec.secret_ref is None or not status.identity:
             return None  # its status wakes this keeper
         data = await self._data(spec.secret_ref)
-        endpoint = secret_config.endpoint(
+        endpoint = secret_kubeconfig.endpoint(
             data,
             name=f"SuperCluster {name}",
             key=spec.secret_ref.key,

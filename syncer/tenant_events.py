@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kubeio.cache.store import Entry, Handler, Store
 from kubeio.resource_version import revision_of
-from kubeio.store import Entry, Handler, Store
 from syncer import downward, kinds, mirrors, ripples, tidings
 from syncer.expectations import News, Side
 from syncer.keys import ADDRESS, NODE, PLACEMENT, TOKEN, VOLUME, Key

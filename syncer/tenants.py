@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from kubeio import config, errors
+from kubeio import errors
 from kubeio.backoff import Backoff
-from kubeio.queue import FairQueue
-from kubeio.store import Entry
-from kubeio.worker import Wait
+from kubeio.cache.store import Entry
+from kubeio.config import loading
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import Wait
 from syncer import binding, conditions, super_events, tenant_events
 from syncer.binding import Unbound
 from syncer.figures import TenantCounts
@@ -216,7 +217,7 @@ class Tenants:
         try:
             link = Link(
                 plan.cluster,
-                config.tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
+                loading.tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
                 home=self._home,
                 queue=self._queue,
                 turns=self._turns,

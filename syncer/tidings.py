@@ -5,7 +5,7 @@ last moments of a pod. Must not write. Hazard: what is left out here is looked a
 the patrol comes round; so each rule names the event that comes after.
 """
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import downward, kinds
 from syncer.expectations import News, Side
 from syncer.keys import Key

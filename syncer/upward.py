@@ -10,7 +10,7 @@ from typing import NamedTuple
 import structlog
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import differences, parking
 from syncer.expectations import Side
 from syncer.fuse import Part

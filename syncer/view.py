@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from typing import NamedTuple
 
-from kubeio.store import Entry, Store
+from kubeio.cache.store import Entry, Store
 from syncer import mirrors
 from syncer.ranges import Ranges, unknown
 from syncer.references import Ref, References

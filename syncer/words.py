@@ -7,8 +7,8 @@ was changed meanwhile is another word.
 import structlog
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.store import Entry
+from kubeio.api.client import Client
+from kubeio.cache.store import Entry
 from tenancy import marks
 from tenancy.resources import Resource
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kubeio import Object, errors
-from kubeio.worker import Again, Verdict
+from kubeio.controller.worker import Again, Verdict
 from tenancy import marks, switches
 from tenancy.names import NameProblemError
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy, policy_name

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubeio import Object, errors
-from kubeio.client import Client
-from kubeio.worker import Again, Verdict, Wait
+from kubeio.api.client import Client
+from kubeio.controller.worker import Again, Verdict, Wait
 from tenancy import marks
 from tenancy.resources import CONFIG_MAPS, SECRETS, VIRTUAL_CLUSTERS
 from vcmanager.expiries import Span

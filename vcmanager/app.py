@@ -15,12 +15,12 @@ from typing import Any
 import structlog
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.events import EventRecorder
-from kubeio.lease import Lease, LeaseLost, identity
-from kubeio.queue import FairQueue
-from kubeio.worker import Verdict, Worker
+from kubeio.api.client import Client
+from kubeio.api.event_recorder import EventRecorder
+from kubeio.api.leader_election import Lease, LeaseLost, identity
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import Verdict, Worker
 from telemetry.probes import Probes
 from tenancy import marks
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS

@@ -10,7 +10,7 @@ whom it would have looked for.
 import structlog
 
 from kubeio import Object, errors
-from kubeio.worker import Again, Done, Verdict
+from kubeio.controller.worker import Again, Done, Verdict
 from tenancy.ownership import Tenant
 from tenancy.resources import VIRTUAL_CLUSTERS
 from vcmanager import keys, teardown

@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 
+from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.client import Client
-from kubeio.reflector import Reflector
-from kubeio.store import Entry, Store
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, Store
 from tenancy import marks
 from tenancy.resources import Resource
 

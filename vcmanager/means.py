@@ -13,12 +13,13 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from kubeio import Object, config
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.events import EventRecorder
-from kubeio.lease import Observer
-from kubeio.wire import Fence
+from kubeio import Object
+from kubeio.api.client import Client
+from kubeio.api.event_recorder import EventRecorder
+from kubeio.api.leader_election import Observer
+from kubeio.config import loading
+from kubeio.config.endpoint import Endpoint
+from kubeio.http.transport_protocol import Fence
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
 from vcmanager.expiries import Expiries
@@ -75,7 +76,7 @@ class TenantClients:
         if known is not None and known[0] == digest:
             return known[1]
         await self.drop(uid)
-        endpoint = config.tenant_kubeconfig(kubeconfig, name=name)
+        endpoint = loading.tenant_kubeconfig(kubeconfig, name=name)
         client = Client(
             endpoint,
             user_agent=self._user_agent,

@@ -16,7 +16,7 @@ import yaml
 
 from clusterversions import catalog
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import conditions, marks, resources
 from tenancy.resources import Resource
 from vcmanager.pki import bundles

@@ -6,7 +6,7 @@ tenant's address, so that kubeconfigs stay as they are.
 
 from urllib.parse import urlsplit
 
-from kubeio.worker import Done, Verdict
+from kubeio.controller.worker import Done, Verdict
 from tenancy.resources import VIRTUAL_CLUSTERS
 from vcmanager.keys import Key, of_listed
 from vcmanager.means import Means

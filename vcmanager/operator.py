@@ -19,8 +19,8 @@ from typing import Any
 import aiohttp
 import kopf
 
-from kubeio import tls
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import tls_contexts
 from tenancy import marks, resources
 from tenancy.resources import Resource
 from vcmanager import endpoint as endpoint_of
@@ -221,7 +221,7 @@ def _session(endpoint: Endpoint) -> kopf.AiohttpSession:
     if token:
         headers["Authorization"] = f"Bearer {token}"
     connector = aiohttp.TCPConnector(
-        limit=0, ssl=tls.context(endpoint) if endpoint.is_encrypted else False
+        limit=0, ssl=tls_contexts.context(endpoint) if endpoint.is_encrypted else False
     )
     return kopf.AiohttpSession(
         server=endpoint.server,

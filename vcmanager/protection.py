@@ -4,7 +4,7 @@ Hazard: without its ClusterVersion a running tenant can be neither repaired nor 
 """
 
 from kubeio import Object, errors
-from kubeio.worker import Again, Done, Verdict
+from kubeio.controller.worker import Again, Done, Verdict
 from tenancy import marks
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 from vcmanager.keys import Key, of_listed

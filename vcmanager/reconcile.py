@@ -12,8 +12,8 @@ from datetime import datetime
 import structlog
 
 from kubeio import Object, errors
-from kubeio.client import Client
-from kubeio.worker import Again, Done, Verdict
+from kubeio.api.client import Client
+from kubeio.controller.worker import Again, Done, Verdict
 from tenancy import marks
 from tenancy.names import NameProblemError
 from tenancy.ownership import Tenant

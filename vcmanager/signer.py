@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from kubeio import Object, errors
-from kubeio.worker import Again, Done, Verdict
+from kubeio.controller.worker import Again, Done, Verdict
 from tenancy import marks
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS, PODS
 from vcmanager import agent_trust

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol, cast
 
-from kubeio.resumption import Context
+from kubeio.http.tls_sessions import Context
 from vnagent.chunked_end import END, end_in
 from vnagent.engine import Engine, TlsProblemError
 from vnagent.intake import Intake

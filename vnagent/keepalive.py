@@ -11,7 +11,7 @@ import asyncio
 import socket
 import struct
 
-from kubeio.keepalive import ask_after
+from kubeio.http.keepalive import ask_after
 
 # A peer that vanished without a word is noticed within a minute: 20 + 4 * 10 seconds.
 _KEEPALIVE = (20, 10, 4)

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kubeio.resumption import Context
+from kubeio.http.tls_sessions import Context
 from vnagent import heads
 from vnagent.channel import Channel, ReceiveBuffer
 from vnagent.reload import WatchedFile

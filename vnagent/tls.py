@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kubeio import resumption
+from kubeio.http import tls_sessions
 
 _PROTOCOL = "http/1.1"
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -49,12 +49,12 @@ def open_context(*, certificate: bytes, key: bytes) -> ssl.SSLContext:
     return context
 
 
-def client_context(authorities: bytes) -> resumption.Context:
+def client_context(authorities: bytes) -> tls_sessions.Context:
     """Return the context for a server that one of the authorities vouches for, by address.
 
     For some minutes its connections go on with the session of one that showed a certificate.
     """
-    context = resumption.Context(ssl.PROTOCOL_TLS_CLIENT)
+    context = tls_sessions.Context(ssl.PROTOCOL_TLS_CLIENT)
     _harden(context)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     # As Go and our other components do: a signing authority that is named need not be a root.

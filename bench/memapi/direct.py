@@ -1,10 +1,10 @@
 """A client's wire that ends in a cluster of this process: no socket, and a hand on every request.
 
-Owns the form that `kubeio.wire` asks for, and what a network does to a request when it is told to:
-lose it on its way there or back, hold it up, have something else answered. Must not know why; a
-`Network` says for each request what becomes of it, and for each watch what becomes of its lines.
-Hazard: a request that is held up longer than its client waits still takes effect when it arrives,
-as it does in earnest; but not at a server that was stopped meanwhile.
+Owns the form that `kubeio.http.transport_protocol` asks for, and what a network does to a request
+when it is told to: lose it on its way there or back, hold it up, have something else answered. Must
+not know why; a `Network` says for each request what becomes of it, and for each watch what becomes
+of its lines. Hazard: a request that is held up longer than its client waits still takes effect when
+it arrives, as it does in earnest; but not at a server that was stopped meanwhile.
 """
 
 import asyncio
@@ -20,8 +20,9 @@ from bench.memapi.api import Request as Asked
 from bench.memapi.lists import Following
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Watch
-from kubeio import errors, wire
-from kubeio.wire import Answer, Fence, Request
+from kubeio import errors
+from kubeio.http import transport_protocol
+from kubeio.http.transport_protocol import Answer, Fence, Request
 
 BOOKMARK_SECONDS = 60.0
 _SERVER = contextvars.Context()
@@ -139,7 +140,7 @@ class Tap:
                 async with asyncio.timeout(self._silence):
                     await self._moved
             except TimeoutError as problem:
-                raise wire.too_late(self._where, self._silence) from problem
+                raise transport_protocol.too_late(self._where, self._silence) from problem
             finally:
                 self._moved = None
         found = b"".join(self._pieces)
@@ -171,7 +172,7 @@ class Tap:
 
 
 class DirectWire:
-    """Connections of one client to one cluster; see `kubeio.wire.Wire`."""
+    """Connections of one client to one cluster; see `kubeio.http.transport_protocol.Wire`."""
 
     def __init__(self, api: Api, network: Network, fence: Fence | None = None) -> None:
         self._api = api
@@ -196,7 +197,7 @@ class DirectWire:
             async with asyncio.timeout(left):
                 return await answered
         except TimeoutError as problem:
-            raise wire.too_late(request.where, left) from problem
+            raise transport_protocol.too_late(request.where, left) from problem
 
     @property
     def _process(self) -> int:
@@ -244,7 +245,7 @@ class DirectWire:
         fate, process = self._network.fate(request), self._process
         if fate.is_swallowed or fate.before > connect:
             await asyncio.sleep(connect)
-            raise wire.no_connection(request.where)
+            raise transport_protocol.no_connection(request.where)
         await asyncio.sleep(fate.before)
         if fate.is_lost or fate.is_unanswered or process != self._process:
             raise errors.Unavailable(f"{request.where}: the connection broke")

@@ -49,7 +49,7 @@ async def run(access: Access, terminal: Terminal, *, name: str, form: Format) ->
     if form is Format.JSON:
         terminal.say(json.dumps([asdict(each) for each in found], indent=4) + "\n")
     elif form is Format.YAML:
-        from kubeio.documents import to_yaml  # noqa: PLC0415 - 40 ms that only this format needs
+        from kubeio.api.yaml_writer import to_yaml  # noqa: PLC0415 - 40 ms that only this format needs
 
         terminal.say(to_yaml([asdict(each) for each in found]))
     else:

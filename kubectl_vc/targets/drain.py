@@ -12,7 +12,7 @@ from kubectl_vc import durations, output
 from kubectl_vc.problems import CliProblem
 from kubectl_vc.terminal import Terminal
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import conditions, super_clusters
 from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 

@@ -20,10 +20,11 @@ from kubectl_vc.problems import CliProblem
 from kubectl_vc.targets import doctor, manifests
 from kubectl_vc.targets.manifests import ACCOUNT, TOKEN_SECRET, There
 from kubectl_vc.terminal import Terminal
-from kubeio import Object, config, errors, secret_config
-from kubeio.client import Client
-from kubeio.documents import to_yaml
-from kubeio.endpoint import Endpoint
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.api.yaml_writer import to_yaml
+from kubeio.config import loading, secret_kubeconfig
+from kubeio.config.endpoint import Endpoint
 from tenancy import conditions, super_clusters
 from tenancy.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SUPER_CLUSTERS
 from tenancy.super_clusters import Mode, SuperClusterSpec
@@ -69,7 +70,7 @@ async def run(
 ) -> None:
     """Join, and wait until vc-manager finds the cluster usable."""
     manifests.checked_name(wish.name)
-    endpoint = await config.user_kubeconfig(
+    endpoint = await loading.user_kubeconfig(
         wish.kubeconfig, wish.context, context_flag=CONTEXT_FLAG
     )
     shown = _as_seen_from_here(endpoint, wish)
@@ -158,14 +159,14 @@ def _as_seen_from_here(endpoint: Endpoint, wish: Wish) -> Endpoint:
     server = wish.server or endpoint.server
     name = wish.tls_server_name or endpoint.tls_server_name
     shown = Endpoint(server=server, ca=endpoint.ca, tls_server_name=name)
-    problem = secret_config.local_problem(urlsplit(server).hostname or "")
+    problem = secret_kubeconfig.local_problem(urlsplit(server).hostname or "")
     if problem:
         raise CliProblem(
             f"the other cluster's server {server} {problem}; say where the components reach it with"
             " --server, for example https://10.0.0.5:6443, or on kind"
             " https://NAME-control-plane:6443"
         )
-    secret_config.check_server(shown)
+    secret_kubeconfig.check_server(shown)
     if not endpoint.ca:
         raise CliProblem(
             "the other cluster's kubeconfig names no certificate authority; put it into"
@@ -230,7 +231,7 @@ def _described(plan: There, wish: Wish, shown: Endpoint) -> str:
     secret["stringData"] = {manifests.KEY: content.decode()}
     if wish.kubelet_authorities:
         authorities = wish.kubelet_authorities.decode()
-        secret["stringData"][secret_config.KUBELET_AUTHORITIES] = authorities
+        secret["stringData"][secret_kubeconfig.KUBELET_AUTHORITIES] = authorities
     del secret["data"]
     here = [secret, _super_cluster(plan, wish)]
     parts = [("# In the other cluster:\n", there), ("# In this cluster:\n", here)]

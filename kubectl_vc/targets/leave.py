@@ -16,8 +16,9 @@ from kubectl_vc.targets import drain, join, manifests
 from kubectl_vc.targets.drain import Left
 from kubectl_vc.targets.manifests import MANAGED_BY, There
 from kubectl_vc.terminal import Terminal
-from kubeio import Object, config, errors
-from kubeio.client import Client
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import loading
 from tenancy.resources import SECRETS, SUPER_CLUSTERS, Resource
 
 
@@ -64,7 +65,7 @@ async def run(
             await _delete(here, SECRETS, secret, dry_run=dry_run)
             terminal.say(f"secret/{secret['metadata']['name']} {done}")
         if wish.kubeconfig or wish.context:
-            endpoint = await config.user_kubeconfig(
+            endpoint = await loading.user_kubeconfig(
                 wish.kubeconfig, wish.context, context_flag=join.CONTEXT_FLAG
             )
             async with Client(endpoint, user_agent=join.AGENT) as there:

@@ -13,7 +13,7 @@ from kubectl_vc.connection import connected
 from kubectl_vc.output import Format
 from kubectl_vc.terminal import Terminal
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import conditions, super_clusters
 from tenancy.resources import SUPER_CLUSTERS
 

@@ -16,8 +16,9 @@ import yaml
 
 from clusterversions import catalog
 from kubectl_vc.problems import CliProblem
-from kubeio import Object, secret_config
-from kubeio.documents import to_yaml
+from kubeio import Object
+from kubeio.api.yaml_writer import to_yaml
+from kubeio.config import secret_kubeconfig
 from tenancy import marks, names
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -151,7 +152,7 @@ def kubelet_secret(name: str, namespace: str, pem: bytes) -> Object:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": secret_name(name), "namespace": namespace},
-        "data": {secret_config.KUBELET_AUTHORITIES: base64.b64encode(pem).decode()},
+        "data": {secret_kubeconfig.KUBELET_AUTHORITIES: base64.b64encode(pem).decode()},
     }
 
 
@@ -246,7 +247,7 @@ def kubelet_authorities(path: Path) -> bytes:
         pem = path.read_bytes()
     except OSError as problem:
         raise CliProblem(f"--kubelet-ca {path} cannot be read: {problem.strerror}") from problem
-    if trouble := secret_config.authorities_problem(pem):
+    if trouble := secret_kubeconfig.authorities_problem(pem):
         raise CliProblem(f"--kubelet-ca {path} {trouble}")
     return pem
 

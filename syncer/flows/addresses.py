@@ -7,7 +7,7 @@ tenant's own Service meets the refusal, and nothing is taken from it.
 import structlog
 
 from kubeio import errors
-from kubeio.worker import Again, Done, Verdict
+from kubeio.controller.worker import Again, Done, Verdict
 from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.keys import ADDRESS, Key
 from syncer.session import Session

@@ -5,8 +5,8 @@ it. Must not know when it is away. Hazard: nobody else says of these pods that t
 as no controller of the tenant watches over nodes; left out, Services would lead to them.
 """
 
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict
 from syncer import kinds, upward
 from syncer.expectations import BEHIND_SECONDS
 from syncer.keys import Key

@@ -7,7 +7,7 @@ Hazard: what a tenant added to the node that stands for a target counts, as with
 from collections.abc import Iterable
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.keys import HOME, PLACEMENT, Key
 from syncer.session import Session
 from syncer.special import placement, pod_dns, target_nodes

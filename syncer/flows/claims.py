@@ -6,8 +6,8 @@ twin of the tenant's own source is looked for, and nothing goes down without it.
 """
 
 from kubeio import Object
-from kubeio.store import Entry
-from kubeio.worker import Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Verdict, Wait
 from syncer import downward, strays, upward
 from syncer.downward import Pair
 from syncer.keys import VOLUME, Key

@@ -5,7 +5,7 @@ missing for a moment; lowered at once, the budget would let the next one go too 
 starts is not healthy for longer, and one that never will be must not hold up a drain.
 """
 
-from kubeio.worker import Again, Verdict
+from kubeio.controller.worker import Again, Verdict
 from syncer import downward
 from syncer.downward import Pair
 from syncer.keys import Key

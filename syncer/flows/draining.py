@@ -9,8 +9,8 @@ pod that nobody controls would be gone for good, so it is left to whoever made i
 import structlog
 
 from kubeio import errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict
 from syncer.session import Session
 from syncer.special.pod_life import PodSide
 from tenancy import marks

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from kubeio import Object, errors
-from kubeio.worker import Done, Verdict
+from kubeio.controller.worker import Done, Verdict
 from syncer.keys import Key
 from syncer.kinds import BY_NAME
 from syncer.scrubber import A_NODE

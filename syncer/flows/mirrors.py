@@ -8,8 +8,8 @@ is the tenant's and never touched, so only what carries our mark is changed or r
 import structlog
 
 from kubeio import Object, errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
 from syncer import mirrors, parking
 from syncer.downward import NAME_TAKEN
 from syncer.expectations import BEHIND_SECONDS, Side

@@ -5,7 +5,7 @@ or a mounted token is put back, as it would reach every pod of the namespace.
 """
 
 from kubeio import errors
-from kubeio.worker import Done, Verdict
+from kubeio.controller.worker import Done, Verdict
 from syncer import downward
 from syncer.keys import Key
 from syncer.kinds import Kind

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 import structlog
 
 from kubeio import Object, errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
 from syncer import parking
 from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.fuse import Part

@@ -11,8 +11,8 @@ import secrets
 import structlog
 
 from kubeio import Object, errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
 from syncer import decide, downward, kinds
 from syncer.downward import Pair
 from syncer.expectations import BEHIND_SECONDS

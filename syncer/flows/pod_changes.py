@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import structlog
 
 from kubeio import Object, errors
-from kubeio.worker import Wait
+from kubeio.controller.worker import Wait
 from syncer import denials, downward, parking
 from syncer.downward import Pair
 from syncer.flows import pod_creation

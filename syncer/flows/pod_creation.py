@@ -10,8 +10,8 @@ the pod would then be given.
 from collections.abc import Iterator
 
 from kubeio import Object, errors
-from kubeio.store import Entry
-from kubeio.worker import Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Verdict, Wait
 from syncer import denials, downward, kinds, policy, strays
 from syncer.downward import Pair
 from syncer.expectations import Side

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import structlog
 
 from kubeio import Object, errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
 from syncer import decide, downward, kinds
 from syncer.expectations import BEHIND_SECONDS
 from syncer.flows import candidates

@@ -10,8 +10,8 @@ import contextlib
 import structlog
 
 from kubeio import Object, errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
 from syncer import denials, downward
 from syncer.decide import Grounds
 from syncer.downward import Pair

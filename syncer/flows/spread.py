@@ -7,7 +7,7 @@ is remembered.
 """
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.seats import NOWHERE, Served
 from syncer.session import Session
 from syncer.special import label_selectors

@@ -5,7 +5,7 @@ conditions on the VirtualCluster. Must not judge: `syncer.brake` does. Hazard: a
 used up by being taken, or it would release the next loss, too.
 """
 
-from kubeio.worker import Again, Done, Verdict
+from kubeio.controller.worker import Again, Done, Verdict
 from syncer import conditions, parking, words
 from syncer.brake import LOOK_AGAIN_SECONDS
 from syncer.keys import HOME, Key

@@ -10,8 +10,8 @@ the time in it is that of the answer.
 import time
 from datetime import UTC, datetime, timedelta
 
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict
 from syncer.keys import LEASE, NODE, Key
 from syncer.session import Session
 from syncer.special import target_nodes

@@ -6,8 +6,8 @@ takes their objects along, so it stays as long as any does.
 
 from datetime import UTC, datetime
 
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
 from syncer import parking
 from syncer.expectations import BEHIND_SECONDS
 from syncer.flows import draining, target_leases

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import structlog
 
 from kubeio import Object, errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict
 from syncer import strays
 from syncer.decide import Grounds
 from syncer.deletion import Target

@@ -8,8 +8,8 @@ stops being bound first; and a twin without a claim to be pinned to would be any
 import structlog
 
 from kubeio import Object
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Verdict, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
 from syncer import decide, denials, downward, mirrors, parking, upward
 from syncer.decide import Verdict as Decided
 from syncer.deletion import Target

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kubeio import Object
-from kubeio.store import Entry, Store
+from kubeio.cache.store import Entry, Store
 from syncer.view import Slice, TenantView
 from tenancy import marks
 

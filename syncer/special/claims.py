@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import mirrors, translate
 from syncer.leaves import ALLOW, FREE, Fields, Refuse, Verdict, Walk, Written
 from syncer.references import Ref

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import policy, translate
 from syncer.leaves import ALLOW, FREE, Drop, Verdict, Written
 from syncer.references import is_reserved_name

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import translate
 from syncer.leaves import ALLOW, Drop, Each, Fields, Only, Verdict, Walk, Written
 from syncer.rejections import Problem, RefusedError, RejectedError

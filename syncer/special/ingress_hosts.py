@@ -9,7 +9,7 @@ somebody else's, takes traffic that is not the tenant's.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kubeio.store import Entry, Store
+from kubeio.cache.store import Entry, Store
 from syncer.rejections import Problem
 from syncer.special.shapes import mapping, mappings, texts
 from syncer.view import TenantView

@@ -15,7 +15,7 @@ import orjson
 from msgspec import structs
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.special.shapes import mapping, texts
 from tenancy import marks
 

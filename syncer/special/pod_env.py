@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import translate
 from syncer.special import outlines
 from syncer.view import MASTER, TenantView

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kubeio import Object, errors
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import translate
 from syncer.leaves import ALLOW, FREE, Drop, Each, Fields, Refuse, Verdict, Walk, Written
 from syncer.rejections import Problem, RefusedError, RejectedError

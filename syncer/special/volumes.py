@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeio import Object
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import mirrors
 from syncer.leaves import ALLOW, FREE, Drop, Fields, Only, Refuse, Verdict, Walk, Written
 from syncer.rejections import Problem, RejectedError

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import Forbidden
 from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant

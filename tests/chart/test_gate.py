@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from syncer.access import SUPER_ACCESS
 from tenancy import names, resources
 from tenancy.resources import CONFIG_MAPS, LEASES, NAMESPACES, SERVICE_ACCOUNTS, Resource

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks, resources
 from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 from tests.chart.gate import Stage, refused, token

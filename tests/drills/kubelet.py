@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 
 from kubeio import errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import PODS
 from tests.drills.following import Following
 from tests.drills.sides import Object

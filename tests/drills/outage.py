@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bench.figures import summary
 from bench.tenants import grant
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import KubeError, NotFound
 from syncer.access import TARGET_ACCESS
 from tenancy import marks

@@ -11,7 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks, ownership
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
 from tests.drills.sides import SYNCED, Finding, Object, TenantSide

@@ -20,7 +20,7 @@ from bench import nodes
 from bench.memapi.clusters import service_range
 from bench.stage import SUPER_SYNCER, UNUSED
 from bench.tenants import HOME, enlist, grant, install
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import KubeError
 from syncer.access import TENANT_ACCESS
 from tenancy import conditions, marks

@@ -17,7 +17,7 @@ from unittest import mock
 import structlog
 
 from bench.memapi.direct import Fate
-from kubeio.wire import Request
+from kubeio.http.transport_protocol import Request
 from tests.properties.machine import judge, network, run, steps
 from tests.properties.machine.run import Outcome
 from tests.properties.machine.steps import Step

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bench.memapi.direct import Fate
-from kubeio.wire import Request
+from kubeio.http.transport_protocol import Request
 from tenancy.resources import EVENTS
 from tests.properties import scenes
 from tests.properties.machine import tenant_edits as edits

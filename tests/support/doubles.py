@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import KubeError
 from tenancy import marks
 from tenancy.resources import PODS

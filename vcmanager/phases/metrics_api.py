@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks
 from tenancy.resources import DEPLOYMENTS, SERVICES
 from vcmanager import controlplane, metrics_api, slices

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import conditions, marks
 from vcmanager import bootstrap, keys, metrics_api
 from vcmanager.controlplane import ControlPlane, Wish

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kubeio.documents import to_yaml
+from kubeio.api.yaml_writer import to_yaml
 from tenancy import marks
 from vcmanager.pki.authority import Pair
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kubeio import Object
-from kubeio.endpoint import Endpoint
-from kubeio.secret_config import KUBELET_AUTHORITIES
+from kubeio.config.endpoint import Endpoint
+from kubeio.config.secret_kubeconfig import KUBELET_AUTHORITIES
 from tenancy import marks
 from tenancy.resources import SUPER_CLUSTERS
 from tenancy.super_clusters import Mode

@@ -17,9 +17,10 @@ from typing import Any
 
 import structlog
 
-from kubeio import Object, errors, secret_config
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import secret_kubeconfig
+from kubeio.config.endpoint import Endpoint
 from tenancy import marks
 from tenancy.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS, Resource
 from tenancy.super_clusters import Mode, accounts_namespace
@@ -205,10 +206,10 @@ def _unknown(servers: Servers) -> Said | None:
             f" certificate-authority-data; {_REMEDY}"
         )
         return Said("False", "NoAuthority", text)
-    if servers.kubelets and (what := secret_config.authorities_problem(servers.kubelets)):
+    if servers.kubelets and (what := secret_kubeconfig.authorities_problem(servers.kubelets)):
         text = (
-            f"what vouches for kubelets ({secret_config.KUBELET_AUTHORITIES} in the Secret, or else"
-            f" the API server's authority) {what}; correct it; {_REMEDY}"
+            f"what vouches for kubelets ({secret_kubeconfig.KUBELET_AUTHORITIES} in the Secret, or"
+            f" else the API server's authority) {what}; correct it; {_REMEDY}"
         )
         return Said("False", "NoKubeletAuthority", text)
     return None
@@ -298,8 +299,8 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
         "False",
         "MissingRights",
         f"the agent's account may not do all that mode {ground.mode} needs; it lacks"
-        f" {rights.sentence(known.lacking)} (in all namespaces). Run `kubectl vc target join"
-        f" {ground.name}` again, or grant it",
+        f" {rights.sentence(known.lacking)} (in all namespaces). Run"
+        f" `kubectl vc target join {ground.name}` again, or grant it",
     )
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import structlog
 
-from kubeio import Object, errors, secret_config
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import secret_kubeconfig
+from kubeio.config.endpoint import Endpoint
 from tenancy import marks, super_clusters
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, SECRETS, SUPER_CLUSTERS
@@ -96,7 +97,7 @@ async def _endpoint(means: Means, cluster: Object) -> Endpoint:
     if ref is None:
         raise SpecProblemError("it has no Secret")
     secret = await means.super_client.get(SECRETS, ref.name, namespace=means.namespace)
-    return secret_config.endpoint(
+    return secret_kubeconfig.endpoint(
         decoded(secret.get("data") or {}),
         name=f"SuperCluster {cluster['metadata']['name']}",
         key=ref.key,

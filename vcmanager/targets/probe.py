@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import addresses
 from tenancy.resources import (
     NAMESPACES,

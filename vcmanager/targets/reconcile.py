@@ -16,11 +16,12 @@ from typing import Any
 
 import structlog
 
-from kubeio import Object, errors, secret_config
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint, digest_of
-from kubeio.worker import Again, Done
-from kubeio.worker import Verdict as Outcome
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import secret_kubeconfig
+from kubeio.config.endpoint import Endpoint, digest_of
+from kubeio.controller.worker import Again, Done
+from kubeio.controller.worker import Verdict as Outcome
 from tenancy import conditions, marks, super_clusters
 from tenancy.resources import SECRETS, SUPER_CLUSTERS
 from tenancy.specs import SpecProblemError
@@ -282,8 +283,8 @@ async def _endpoint(this: _Pass) -> Endpoint | None:
     try:
         secret = await means.super_client.get(SECRETS, ref.name, namespace=means.namespace)
         data = decoded(secret.get("data") or {})
-        this.kubelet_authorities = data.get(secret_config.KUBELET_AUTHORITIES, b"")
-        return secret_config.endpoint(
+        this.kubelet_authorities = data.get(secret_kubeconfig.KUBELET_AUTHORITIES, b"")
+        return secret_kubeconfig.endpoint(
             data,
             name=f"SuperCluster {this.name}",
             key=ref.key,
@@ -297,7 +298,7 @@ async def _endpoint(this: _Pass) -> Endpoint | None:
             f"there is no Secret {ref.name} in namespace {means.namespace}; make it with a"
             " kubeconfig under the key kubeconfig, or run `kubectl vc target join`",
         )
-    except secret_config.LocalAddressProblem as problem:
+    except secret_kubeconfig.LocalAddressProblem as problem:
         this.verdict.unreachable("LoopbackAddress", str(problem))
     except errors.CredentialsProblem as problem:
         text = f"Secret {ref.name}: {problem}; correct the Secret"

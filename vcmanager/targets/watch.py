@@ -13,11 +13,11 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint, digest_of
-from kubeio.reflector import Reflector
-from kubeio.store import Entry, Store
-from kubeio.wire import Fence
+from kubeio.api.client import Client
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, Store
+from kubeio.config.endpoint import Endpoint, digest_of
+from kubeio.http.transport_protocol import Fence
 from tenancy.resources import SECRETS
 from vcmanager.targets.probe import DEADLINE_SECONDS, Sight
 from vcmanager.targets.rights import Right

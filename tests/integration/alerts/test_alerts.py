@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.lease import Lease
-from kubeio.queue import FairQueue
-from kubeio.worker import Done, Worker
+from kubeio.api.client import Client
+from kubeio.api.leader_election import Lease
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import Done, Worker
 from syncer.figures import TargetCounts
 from tenancy import marks
 from tests.support.alerts import firing, rules, scraped

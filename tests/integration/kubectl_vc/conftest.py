@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from kubectl_vc.app import app
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import names
 from tenancy.resources import (
     CLUSTER_VERSIONS,

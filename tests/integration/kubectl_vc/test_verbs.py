@@ -6,7 +6,7 @@ import stat
 
 import yaml
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks, ownership
 from tenancy.resources import (
     NAMESPACES,

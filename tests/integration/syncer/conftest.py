@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.ownership import Tenant
 from tests.integration.syncer.planes import (
     begin_super,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import NotFound
 from syncer.access import TARGET_ACCESS
 from syncer.target import Target

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import NotFound
 from syncer.access import SUPER_ACCESS, TENANT_ACCESS
 from tenancy import marks, names, ownership

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from syncer.access import SUPER_ACCESS
 from tenancy import marks
 from tenancy.access import Access

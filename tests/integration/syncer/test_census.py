@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from syncer import verdicts
 from syncer.leaves import Allow, Drop, Each, Fields, Free, Only, Verdict
 from tests.support.controlplane import ControlPlane, running

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import NotFound
 from syncer.mirrors import MIRRORS
 from tenancy import marks

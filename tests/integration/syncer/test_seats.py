@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import Unauthorized
 from tenancy import marks, names
 from tenancy.resources import EVENTS, NODES, PODS, SECRETS

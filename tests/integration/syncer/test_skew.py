@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks
 from tenancy.ownership import Tenant
 from tenancy.resources import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from syncer import brake
 from tenancy import conditions, marks
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VIRTUAL_CLUSTERS

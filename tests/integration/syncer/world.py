@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import NotFound
 from syncer import keys
 from syncer.app import Options, Syncer

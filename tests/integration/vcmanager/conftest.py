@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from kubeio import Object, errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.events import EventRecorder
-from kubeio.worker import Verdict
+from kubeio.api.client import Client
+from kubeio.api.event_recorder import EventRecorder
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.worker import Verdict
 from tenancy import names, resources
 from tests.support.controlplane import ControlPlane
 from tests.support.processes import free_port

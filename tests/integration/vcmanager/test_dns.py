@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import ENDPOINT_SLICES, NAMESPACES, SERVICES
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually

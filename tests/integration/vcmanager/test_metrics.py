@@ -24,7 +24,7 @@ from cryptography import x509
 from kubernetes.utils.quantity import parse_quantity
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks, resources
 from tenancy.resources import API_SERVICES, DEPLOYMENTS, NODES, PODS, SECRETS, SERVICES
 from tests.integration.vcmanager.conftest import Stage

@@ -22,9 +22,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from clusterversions import catalog
-from kubeio import Object, config, errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import loading
+from kubeio.config.endpoint import Endpoint
 from tenancy import resources
 from tenancy.resources import Resource
 from tests.integration.vcmanager.conftest import Stage
@@ -67,7 +68,7 @@ class HostTenant:
         """Return the API as one of the kubeconfigs shows it, but for the address."""
         name = f"{credential}-kubeconfig"
         secret = await self.stage.secret(self.cluster, name)
-        found = config.tenant_kubeconfig(bundles.data_of(secret, name))
+        found = loading.tenant_kubeconfig(bundles.data_of(secret, name))
         assert found.strict
         return replace(found, server=self.server, tls_server_name="")
 

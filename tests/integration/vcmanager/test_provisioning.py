@@ -9,7 +9,7 @@ import yaml
 
 from clusterversions import catalog
 from kubeio import errors
-from kubeio.worker import Again
+from kubeio.controller.worker import Again
 from tenancy import marks, resources
 from tests.integration.vcmanager.conftest import Stage, cluster_version
 from tests.support.controlplane import ControlPlane

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubeio import Object
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
 from tenancy import marks, resources
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
 from tests.support.eventually import eventually

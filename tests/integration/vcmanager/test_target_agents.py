@@ -19,8 +19,9 @@ import pytest
 import trustme
 
 from kubectl_vc.targets.manifests import There
-from kubeio import Object, errors, secret_config
-from kubeio.client import Client
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import secret_kubeconfig
 from tenancy import marks, resources, switches
 from tenancy.super_clusters import Mode
 from tests.integration.vcmanager.conftest import NAMESPACE
@@ -124,7 +125,7 @@ class Scene:
     async def goes(self, mode: Mode, vouching: bytes) -> None:
         """Join again in a mode, with who vouches for kubelets."""
         await self.joined(There(self.plan.home, mode))
-        more = {secret_config.KUBELET_AUTHORITIES: vouching} if mode == "agent" else {}
+        more = {secret_kubeconfig.KUBELET_AUTHORITIES: vouching} if mode == "agent" else {}
         await self.yard.secret(**more)
         await self.declared(mode)
 

@@ -18,7 +18,7 @@ import yaml
 from clusterversions import catalog
 from kubectl_vc.targets import confirm
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import marks, ownership, resources, super_clusters
 from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from bench.memapi.watches import Stored
-from kubeio.wire import Request
+from kubeio.http.transport_protocol import Request
 from tenancy import marks, ownership
 from tenancy.resources import (
     CONFIG_MAPS,

@@ -14,10 +14,10 @@ from typing import Any
 from unittest import mock
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.lease import Lease
-from kubeio.store import Store
-from kubeio.worker import Done, Worker
+from kubeio.api.client import Client
+from kubeio.api.leader_election import Lease
+from kubeio.cache.store import Store
+from kubeio.controller.worker import Done, Worker
 from syncer import brake, decide, downward, kinds, strays, translate, upward
 from syncer.decide import Decision, Verdict
 from syncer.deletion import Deletions

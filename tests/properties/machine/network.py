@@ -13,7 +13,7 @@ from typing import Protocol
 
 from bench.memapi.direct import Fate, Tap
 from bench.memapi.refusals import RefusedError
-from kubeio.wire import Request
+from kubeio.http.transport_protocol import Request
 
 _CONFLICT = RefusedError(409, "Conflict", "injected: the object has been modified")
 _EXPIRED = RefusedError(410, "Expired", "injected: too old resource version")

@@ -12,10 +12,10 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from bench.memapi.direct import DirectWire, Fate, Tap
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.lease import Lease
-from kubeio.wire import Fence, Request, Wire
+from kubeio.api.client import Client
+from kubeio.api.leader_election import Lease
+from kubeio.config.endpoint import Endpoint
+from kubeio.http.transport_protocol import Fence, Request, Wire
 from syncer.app import Options, Syncer, _while_held
 from syncer.session import Session
 from tenancy import marks

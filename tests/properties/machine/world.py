@@ -19,7 +19,7 @@ from bench.memapi.cluster import Cluster, Collection, State
 from bench.memapi.kubelet import Kubelet
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object, Stored
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
 from syncer.tenants import KUBECONFIG
 from tenancy import marks, names, ownership
 from tenancy.ownership import Tenant

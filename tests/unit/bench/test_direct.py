@@ -14,7 +14,7 @@ from bench.memapi.clusters import fresh
 from bench.memapi.direct import DirectWire, Fate, Tap
 from bench.memapi.refusals import RefusedError
 from kubeio import errors
-from kubeio.wire import Answer, Request
+from kubeio.http.transport_protocol import Answer, Request
 from tenancy.resources import CONFIG_MAPS, NAMESPACES
 
 SPACE = "default"

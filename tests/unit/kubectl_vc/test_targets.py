@@ -11,8 +11,9 @@ from kubectl_vc.output import Format
 from kubectl_vc.problems import CliProblem
 from kubectl_vc.targets import confirm, doctor, drain, join, leave, listing, manifests
 from kubectl_vc.targets.manifests import There
-from kubeio import errors, secret_config
-from kubeio.endpoint import Endpoint
+from kubeio import errors
+from kubeio.config import secret_kubeconfig
+from kubeio.config.endpoint import Endpoint
 from tenancy import super_clusters
 from vcmanager.targets import rights
 
@@ -131,7 +132,7 @@ def test_the_secret_holds_a_kubeconfig_that_vc_manager_takes():
     content = manifests.kubeconfig(
         "c2", server="https://10.0.0.5:6443", ca=b"CA", token="tok", tls_server_name="kubernetes"
     )
-    endpoint = secret_config.endpoint({manifests.KEY: content}, name="c2", key=manifests.KEY)
+    endpoint = secret_kubeconfig.endpoint({manifests.KEY: content}, name="c2", key=manifests.KEY)
     assert (endpoint.server, endpoint.ca, endpoint.token, endpoint.tls_server_name) == (
         *("https://10.0.0.5:6443", b"CA", "tok", "kubernetes"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeio import errors
-from kubeio.store import Entry, parse
+from kubeio.cache.store import Entry, parse
 from syncer import brake
 from syncer.brake import Brake, Record, Sight
 from syncer.decide import Grounds

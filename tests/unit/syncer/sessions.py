@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 
 from kubeio import errors
-from kubeio.endpoint import Endpoint
-from kubeio.queue import FairQueue
-from kubeio.store import Entry, Store, parse
+from kubeio.cache.store import Entry, Store, parse
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.fair_queue import FairQueue
 from syncer.brake import Sight
 from syncer.breaker import Breaker, Refusals
 from syncer.fuse import WRITES

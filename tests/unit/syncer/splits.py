@@ -6,7 +6,7 @@ import ipaddress
 from types import SimpleNamespace
 from typing import Any
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer import kinds, tenant_events
 from syncer.flows import placement
 from syncer.keys import HOME, PLACEMENT, Key

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.store import Entry, Store, parse
+from kubeio.cache.store import Entry, Store, parse
 from syncer.agents import (
     BY_NODE,
     BY_POD,

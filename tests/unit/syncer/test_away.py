@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again, Done
+from kubeio.controller.worker import Again, Done
 from syncer.engine import Engine
 from syncer.flows.away import REASON
 from syncer.keys import HOME

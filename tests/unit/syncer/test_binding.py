@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from kubeio.store import Store, parse
+from kubeio.cache.store import Store, parse
 from syncer import binding
 from syncer.binding import Unbound
 from tenancy.policies import BASELINE

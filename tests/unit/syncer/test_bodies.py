@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubeio.store import Entry
-from kubeio.worker import Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
 from syncer import downward, kinds, parking
 from syncer.fuse import REPEATS
 from syncer.special import configuration, outlines

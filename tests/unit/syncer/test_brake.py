@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeio.worker import Wait
+from kubeio.controller.worker import Wait
 from syncer import brake
 from syncer.brake import Record, judge, record_of, sentence
 from tenancy import conditions, marks

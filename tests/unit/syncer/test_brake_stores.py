@@ -17,11 +17,11 @@ from bench.memapi.cluster import Cluster
 from bench.memapi.direct import DirectWire, Fate, Tap
 from bench.memapi.refusals import RefusedError
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.store import Entry, parse
-from kubeio.wire import Request
-from kubeio.worker import Wait
+from kubeio.api.client import Client
+from kubeio.cache.store import Entry, parse
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.worker import Wait
+from kubeio.http.transport_protocol import Request
 from syncer import brake
 from syncer.brake import Brake, Sight
 from syncer.decide import Grounds

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.store import parse
-from kubeio.worker import Wait
+from kubeio.cache.store import parse
+from kubeio.controller.worker import Wait
 from syncer.decide import Grounds
 from syncer.deletion import Deletions, Target
 from tenancy import ownership

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done
 from syncer import tenant_events
 from syncer.flows import draining, target_nodes
 from syncer.flows import pods as pod_flow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again
+from kubeio.controller.worker import Again
 from syncer import denials, downward, kinds, tenant_events, upward
 from syncer.flows import addresses, namespaces, services, tokens
 from syncer.fuse import WRITES

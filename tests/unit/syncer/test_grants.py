@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Done
+from kubeio.controller.worker import Done
 from syncer import outposts as outposts_module
 from syncer.flows import target_nodes
 from tenancy import marks

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from kubeio.store import Entry, Store, parse
+from kubeio.cache.store import Entry, Store, parse
 from syncer.inventory import Inventory
 from tenancy import marks
 

@@ -8,7 +8,7 @@ import ipaddress
 import pytest
 from structlog.testing import capture_logs
 
-from kubeio.worker import Done, Verdict
+from kubeio.controller.worker import Done, Verdict
 from syncer import engine
 from syncer.engine import Engine, log_fields
 from syncer.fuse import Outcome, Part

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeio.cache.store import Entry, parse
+from kubeio.controller.worker import Wait
 from kubeio.resource_version import revision_of
-from kubeio.store import Entry, parse
-from kubeio.worker import Wait
 from syncer import reminders
 from syncer.breaker import FAILURES, Breaker
 from syncer.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side

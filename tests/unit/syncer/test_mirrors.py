@@ -8,7 +8,7 @@ import orjson
 import pytest
 from hypothesis import given
 
-from kubeio.store import Entry, parse
+from kubeio.cache.store import Entry, parse
 from syncer import mirrors
 from syncer.access import SUPER_ACCESS, TENANT_ACCESS
 from syncer.mirrors import BY_KIND, MIRRORS

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry, parse
-from kubeio.worker import Wait
+from kubeio.cache.store import Entry, parse
+from kubeio.controller.worker import Wait
 from syncer import losses, super_events
 from syncer.flows import away
 from syncer.muster import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster

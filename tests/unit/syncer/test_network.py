@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Store
-from kubeio.worker import Again
+from kubeio.cache.store import Store
+from kubeio.controller.worker import Again
 from syncer import kinds, ripples
 from syncer.deletion import Target
 from syncer.engine import Engine

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.store import parse
+from kubeio.cache.store import parse
 from syncer import conditions
 from syncer import outposts as outposts_module
 from syncer.conditions import NO_SUCH_TARGET

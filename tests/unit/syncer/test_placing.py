@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again, Done, Wait
+from kubeio.controller.worker import Again, Done, Wait
 from syncer.flows import placement
 from syncer.keys import HOME, PLACEMENT
 from syncer.seats import NOWHERE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Wait
+from kubeio.controller.worker import Wait
 from syncer import denials, downward, home_wiring, kinds
 from syncer.flows import pods
 from tenancy import marks

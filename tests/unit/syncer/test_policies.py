@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again, Wait
+from kubeio.controller.worker import Again, Wait
 from syncer import home_wiring, kinds, rejections, translate
 from syncer.agents import Agent
 from syncer.flows import nodes as node_flow

@@ -12,8 +12,8 @@ import pytest
 
 import syncer
 from kubeio import errors
-from kubeio.store import parse
-from kubeio.worker import Wait
+from kubeio.cache.store import parse
+from kubeio.controller.worker import Wait
 from syncer import downward, kinds, strays
 from syncer.decide import Grounds
 from syncer.deletion import Target

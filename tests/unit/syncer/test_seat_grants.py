@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Wait
 from syncer import downward, kinds, patrol, super_events, tenant_events
 from syncer.flows import candidates, placement
 from syncer.flows import pods as pod_flow

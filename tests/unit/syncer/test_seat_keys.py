@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeio.worker import Done, Wait
+from kubeio.controller.worker import Done, Wait
 from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, PLACEMENT
 from syncer.special import pod_dns, pod_env

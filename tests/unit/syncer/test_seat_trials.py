@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Wait
 from syncer.flows import pods as pod_flow
 from syncer.flows import seat_trials
 from syncer.keys import HOME, PLACEMENT

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Wait
+from kubeio.controller.worker import Wait
 from syncer import kinds, parking
 from syncer.flows import nodes
 from syncer.flows import pods as flow

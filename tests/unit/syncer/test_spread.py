@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.flows import spread
 from syncer.keys import HOME
 from syncer.seats import Served

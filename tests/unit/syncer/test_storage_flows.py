@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
-from kubeio.worker import Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
 from syncer import downward, kinds, parking, tenant_events
 from syncer.flows import claims, mirrors, pods, volumes
 from syncer.fuse import REPEATS

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.optional import OptionalReflector
-from kubeio.reflector import Reflector
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.reflector import Reflector
 from syncer.brake import Record
 from syncer.flows import store
 from tenancy import marks

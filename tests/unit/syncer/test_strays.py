@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
-from kubeio.worker import Wait
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
 from syncer.engine import Engine
 from syncer.expectations import Side
 from syncer.flows import tokens

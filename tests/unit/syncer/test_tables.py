@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from kubeio.store import parse
+from kubeio.cache.store import parse
 from syncer import conditions, kinds
 from syncer.access import SUPER_ACCESS, TENANT_ACCESS
 from syncer.kinds import KINDS, Flow, Life

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.endpoint import Endpoint
-from kubeio.worker import Wait
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.worker import Wait
 from syncer import access, supercluster
 from syncer import target as target_module
 from syncer.anchor import Anchor

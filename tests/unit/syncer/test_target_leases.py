@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Again, Done
+from kubeio.controller.worker import Again, Done
 from syncer.engine import Engine
 from syncer.flows import target_leases
 from syncer.flows.target_leases import RENEW_SECONDS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Done
+from kubeio.controller.worker import Done
 from syncer import ripples
 from syncer.engine import Engine
 from syncer.flows import candidates

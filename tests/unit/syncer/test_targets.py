@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Wait
+from kubeio.controller.worker import Wait
 from syncer import supercluster, targets
 from syncer.home import Home
 from syncer.target import Plan

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from kubeio import errors
-from kubeio.optional import OptionalReflector
-from kubeio.queue import FairQueue
-from kubeio.reflector import Reflector
-from kubeio.store import Store
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Store
+from kubeio.controller.fair_queue import FairQueue
 from syncer import link as links
 from syncer import tenants
 from syncer.app import Options, Syncer

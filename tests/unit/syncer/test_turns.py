@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.optional import OptionalReflector
-from kubeio.queue import FairQueue
-from kubeio.turns import TURN_SECONDS, Turns
+from kubeio.api.client import Client
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.loop_budget import TURN_SECONDS, Turns
 from syncer import tenants
 from syncer.app import Options, Syncer
 from syncer.keys import Key, group_of

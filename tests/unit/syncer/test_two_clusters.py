@@ -22,8 +22,8 @@ from bench.memapi.cluster import Cluster
 from bench.memapi.direct import DirectWire, Fate
 from bench.memapi.kubelet import Kubelet
 from bench.memapi.refusals import RefusedError
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
 from syncer import muster, outposts, reminders, target
 from syncer.app import Options, Syncer
 from syncer.flows import draining, spread, target_leases

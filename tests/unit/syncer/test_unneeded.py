@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Done, Wait
+from kubeio.controller.worker import Done, Wait
 from syncer import downward, kinds
 from syncer.flows import namespaces, pods, tokens
 from syncer.keys import TOKEN, Key

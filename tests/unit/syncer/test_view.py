@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
 from syncer.special import pod_env
 from tests.unit.syncer.sessions import World
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Wait
+from kubeio.controller.worker import Wait
 from syncer import parking, patrol
 from syncer.fuse import REPEATS
 from tenancy import marks

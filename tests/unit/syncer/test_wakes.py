@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from kubeio.store import parse
-from kubeio.worker import Wait
+from kubeio.cache.store import parse
+from kubeio.controller.worker import Wait
 from syncer.expectations import Side
 from syncer.flows import pods
 from syncer.kinds import BY_NAME

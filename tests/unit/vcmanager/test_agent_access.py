@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Again
+from kubeio.controller.worker import Again
 from tenancy import marks, switches
 from tenancy.policies import Access
 from tenancy.switches import Call

@@ -1,6 +1,6 @@
 import pytest
 
-from kubeio.worker import Again, Wait
+from kubeio.controller.worker import Again, Wait
 from tenancy import marks
 from tests.unit.vcmanager.factories import Recorder, fake_means
 from vcmanager import agent_trust, keys

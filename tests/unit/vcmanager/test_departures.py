@@ -1,7 +1,7 @@
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again, Done
+from kubeio.controller.worker import Again, Done
 from tenancy import marks, ownership
 from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means
 from vcmanager import app, departures, keys, reconcile, teardown

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again
+from kubeio.controller.worker import Again
 from tenancy import marks
 from tests.unit.vcmanager.factories import (
     NOW,

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kubeio.worker import Again
+from kubeio.controller.worker import Again
 from tenancy import marks
 from tests.unit.vcmanager.factories import NOW, Recorder, fake_means
 from vcmanager import signer

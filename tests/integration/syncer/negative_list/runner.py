@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from kubeio import Object
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, Store
 from kubeio.errors import Invalid, NotFound
-from kubeio.reflector import Reflector
-from kubeio.store import Entry, Store
 from syncer.view import DNS_OFFSET
 from tenancy import marks, names
 from tenancy.policies import TenantPolicySpec

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from kubeio.store import Entry, Store, parse
+from kubeio.cache.store import Entry, Store, parse
 from syncer.view import TenantView
 from tenancy import ownership
 from tenancy.ownership import Tenant

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import parse
+from kubeio.cache.store import parse
 from syncer.rejections import RefusedError, RejectedError
 from syncer.special import disruption_budgets
 from syncer.view import TenantView

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import parse
+from kubeio.cache.store import parse
 from syncer.rejections import RefusedError, RejectedError
 from syncer.special import endpoint_slices, forbidden_addresses
 from syncer.special.endpoint_slices import MANAGED_BY, OURS, SELECTOR_CONTROLLER, SERVICE_NAME

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.store import Store, parse
+from kubeio.cache.store import Store, parse
 from syncer import ripples
 from syncer.home_wiring import HomeWiring
 from syncer.rejections import RefusedError, RejectedError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import parse
+from kubeio.cache.store import parse
 from syncer.special import configuration, outlines
 from tenancy import marks
 from tests.unit.syncer.special.views import network_view

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.store import Store, parse
+from kubeio.cache.store import Store, parse
 from syncer.rejections import RejectedError
 from syncer.special import addresses, events, services
 from syncer.view import TenantView

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import parse
+from kubeio.cache.store import parse
 from syncer import mirrors
 from syncer.rejections import RejectedError
 from syncer.special import volumes

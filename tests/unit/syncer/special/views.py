@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from kubeio.store import Store, parse
+from kubeio.cache.store import Store, parse
 from syncer.ranges import Ranges, networks
 from syncer.view import TenantView
 from tenancy import ownership

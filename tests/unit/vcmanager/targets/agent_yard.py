@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trustme
 
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
 from tests.unit.vcmanager.factories import NOW, Recorder, fake_means
 from vcmanager.means import Means
 from vcmanager.options import AgentPods

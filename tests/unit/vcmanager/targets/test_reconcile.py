@@ -10,8 +10,8 @@ import pytest
 import trustme
 
 from kubeio import errors
-from kubeio.endpoint import Endpoint, digest_of
-from kubeio.worker import Again, Done
+from kubeio.config.endpoint import Endpoint, digest_of
+from kubeio.controller.worker import Again, Done
 from tenancy import marks
 from tests.unit.vcmanager.factories import Recorder, fake_means
 from vcmanager.keys import Key

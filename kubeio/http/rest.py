@@ -14,11 +14,12 @@ from urllib.parse import quote, urlsplit
 
 import orjson
 
-from kubeio import errors, pool, retry, stream, tls
-from kubeio.credentials import Credentials
-from kubeio.endpoint import Endpoint
-from kubeio.resumption import Context
-from kubeio.wire import Answer, Fence, Request, Stream, Wire
+from kubeio import errors
+from kubeio.config.credentials import Credentials
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import connection_pool, retry, tls_contexts, watch_decoder
+from kubeio.http.tls_sessions import Context
+from kubeio.http.transport_protocol import Answer, Fence, Request, Stream, Wire
 from telemetry import metrics
 
 Body = Mapping[str, Any] | bytes
@@ -60,7 +61,7 @@ class Transport:
         self._headers = (("User-Agent", user_agent), *_impersonation(endpoint))
         self._base = urlsplit(endpoint.server).path.rstrip("/")
         self._credentials = Credentials(endpoint)
-        self._context = tls.context(endpoint) if endpoint.is_encrypted else None
+        self._context = tls_contexts.context(endpoint) if endpoint.is_encrypted else None
         self._wire: Wire | None = None
 
     async def __aenter__(self) -> Self:
@@ -108,7 +109,7 @@ class Transport:
     @contextlib.asynccontextmanager
     async def watch(
         self, path: str, *, params: Params, accept: str = JSON, silence: float = SILENCE
-    ) -> AsyncIterator[AsyncIterator[stream.Event]]:
+    ) -> AsyncIterator[AsyncIterator[watch_decoder.Event]]:
         """Open a watch; leaving the block closes its connection."""
         headers = [*self._headers, ("Accept", accept)]
         where, target = self.where("WATCH", path), self._target(path, params)
@@ -181,7 +182,7 @@ def _wire(
 ) -> Wire:
     name = endpoint.tls_server_name or None
     if not endpoint.proxy:
-        return pool.Pool(
+        return connection_pool.Pool(
             endpoint.server,
             context=context,
             server_name=name,
@@ -189,7 +190,7 @@ def _wire(
             fence=fence,
             most=most,
         )
-    from kubeio.proxied import ProxiedWire  # noqa: PLC0415 - ten MiB that few need
+    from kubeio.http.proxy_transport import ProxiedWire  # noqa: PLC0415 - ten MiB that few need
 
     return ProxiedWire(
         endpoint.server,
@@ -218,16 +219,16 @@ async def _rest(answer: Stream, where: str) -> bytes:
     content = b""
     while chunk := await answer.read():
         content += chunk
-        if len(content) > stream.MAX_LINE_BYTES:
+        if len(content) > watch_decoder.MAX_LINE_BYTES:
             raise errors.Unavailable(
-                f"{where}: an answer of more than {stream.MAX_LINE_BYTES} bytes"
+                f"{where}: an answer of more than {watch_decoder.MAX_LINE_BYTES} bytes"
             )
     return content
 
 
-async def _events(answer: Stream, where: str) -> AsyncGenerator[stream.Event, None]:
-    lines = stream.Lines()
+async def _events(answer: Stream, where: str) -> AsyncGenerator[watch_decoder.Event, None]:
+    lines = watch_decoder.Lines()
     while chunk := await answer.read():
         for line in lines.feed(chunk, where):
-            yield stream.event(line, where)
+            yield watch_decoder.event(line, where)
     lines.end(where)

@@ -17,8 +17,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from kubeio import backoff
-from kubeio.rounds import Group, Ring
-from kubeio.turns import Turns
+from kubeio.controller.round_robin import Group, Ring
+from kubeio.loop_budget import Turns
 from telemetry import metrics
 
 K = TypeVar("K", bound=Hashable)

@@ -11,9 +11,9 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
 from kubeio.errors import CredentialsProblem
-from kubeio.resumption import Context
+from kubeio.http.tls_sessions import Context
 
 
 def context(endpoint: Endpoint) -> Context:

@@ -18,8 +18,9 @@ from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
-from kubeio import errors, wire
-from kubeio.wire import Answer, Fence, Request
+from kubeio import errors
+from kubeio.http import transport_protocol
+from kubeio.http.transport_protocol import Answer, Fence, Request
 
 _LEAVES_TLS_OPEN = sys.version_info < (3, 12, 8)
 """Older Pythons wait half a minute for the other side's part in ending TLS; aiohttp can help it."""
@@ -65,7 +66,9 @@ class ProxiedWire:
                 request.method,
                 self._url(request.target),
                 # Each try needs a new stream.
-                data=io.BytesIO(body) if body is not None and len(body) > wire.WHOLE else body,
+                data=io.BytesIO(body)
+                if body is not None and len(body) > transport_protocol.WHOLE
+                else body,
                 headers=CIMultiDict(request.headers),
                 timeout=aiohttp.ClientTimeout(total=left),
                 server_hostname=self._server_name,
@@ -124,7 +127,7 @@ def _session(
         enable_cleanup_closed=_LEAVES_TLS_OPEN,
         limit=limit,
         ssl=context or True,
-        keepalive_timeout=wire.KEEP_IDLE,
+        keepalive_timeout=transport_protocol.KEEP_IDLE,
         ttl_dns_cache=30,
     )
     return aiohttp.ClientSession(
@@ -168,9 +171,9 @@ async def _content(answer: aiohttp.ClientResponse, where: str, most: int | None)
     size = 0
     while chunk := await answer.content.readany():
         size += len(chunk)
-        if size > (most or wire.MAX_ANSWER_BYTES):
+        if size > (most or transport_protocol.MAX_ANSWER_BYTES):
             answer.close()
-            raise errors.Unavailable(f"{where}: {wire.too_large(most)}")
+            raise errors.Unavailable(f"{where}: {transport_protocol.too_large(most)}")
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -185,15 +188,17 @@ def _translated(where: str, seconds: float) -> Iterator[None]:
     try:
         yield
     except aiohttp.ConnectionTimeoutError as problem:
-        raise wire.no_connection(where) from problem
+        raise transport_protocol.no_connection(where) from problem
     except TimeoutError as problem:
-        raise wire.too_late(where, seconds) from problem
+        raise transport_protocol.too_late(where, seconds) from problem
     except aiohttp.ClientConnectorCertificateError as problem:
-        raise wire.untrusted(where, problem.certificate_error) from problem
+        raise transport_protocol.untrusted(where, problem.certificate_error) from problem
     except aiohttp.ClientConnectorSSLError as problem:
-        raise wire.untrusted(where, problem.os_error) from problem
+        raise transport_protocol.untrusted(where, problem.os_error) from problem
     except aiohttp.ClientConnectorError as problem:
-        raise wire.not_connected(where, problem.host, problem.port, problem.os_error) from problem
+        raise transport_protocol.not_connected(
+            where, problem.host, problem.port, problem.os_error
+        ) from problem
     except (aiohttp.ClientError, OSError) as problem:
         detail = str(problem) or type(problem).__name__
         raise errors.Unavailable(f"{where}: the connection broke: {detail}") from problem

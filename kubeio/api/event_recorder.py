@@ -16,7 +16,7 @@ from typing import Any, Literal
 import structlog
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from telemetry import metrics
 from tenancy.resources import EVENTS
 

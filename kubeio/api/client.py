@@ -1,6 +1,6 @@
 """One API server's verbs: dicts (or encoded JSON) in, dicts out.
 
-Owns paths, parameters and the media types of patches; the wire is `kubeio.transport`. Knows no
+Owns paths, parameters and the media types of patches; the wire is `kubeio.http.rest`. Knows no
 kinds beyond their coordinates. Hazard: a create whose answer was lost is not repeated; the caller
 finds out by reading.
 """
@@ -14,10 +14,11 @@ from urllib.parse import quote
 
 import orjson
 
-from kubeio import Object, errors, stream
-from kubeio.endpoint import Endpoint
-from kubeio.transport import DEADLINE, JSON, SILENCE, Body, Operations, Params, Transport
-from kubeio.wire import Fence
+from kubeio import Object, errors
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import watch_decoder
+from kubeio.http.rest import DEADLINE, JSON, SILENCE, Body, Operations, Params, Transport
+from kubeio.http.transport_protocol import Fence
 from tenancy.resources import Resource
 
 PatchKind = Literal["merge", "strategic", "json"]
@@ -161,7 +162,7 @@ class Client:
         timeout_seconds: int = 0,
         silence: float = SILENCE,
         metadata_only: bool = False,
-    ) -> AsyncIterator[AsyncIterator[stream.Event]]:
+    ) -> AsyncIterator[AsyncIterator[watch_decoder.Event]]:
         """Open a watch with bookmarks; leaving the block closes it.
 
         `initial_events` streams the list first (WatchList) and marks its end by a bookmark with

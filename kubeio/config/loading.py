@@ -14,10 +14,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kubeio import kubeconfig
-from kubeio.endpoint import Endpoint
+from kubeio.config import kubeconfig
+from kubeio.config.endpoint import Endpoint
+from kubeio.config.kubeconfig import Kubeconfig, Section
 from kubeio.errors import CredentialsProblem
-from kubeio.kubeconfig import Kubeconfig, Section
 
 ACCOUNT_DIRECTORY = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kubeio.endpoint import Endpoint, is_token
+from kubeio.config.endpoint import Endpoint, is_token
 from kubeio.errors import CredentialsProblem
 
 _LOOK_EVERY = 1.0  # seconds

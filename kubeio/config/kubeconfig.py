@@ -1,8 +1,8 @@
 """The document of a kubeconfig: its lists, entries and fields, and where in which file each is.
 
-Owns the shape, and how files join. Must not know what the fields are for (`kubeio.config`). Pure.
-Hazard: the bytes may be hostile or hold keys, so a message tells the place of a fault, in the words
-of the format, and never what stands there.
+Owns the shape, and how files join. Must not know what the fields are for (`kubeio.config.loading`).
+Pure. Hazard: the bytes may be hostile or hold keys, so a message tells the place of a fault, in the
+words of the format, and never what stands there.
 """
 
 import base64

@@ -8,11 +8,11 @@ whoever reads it must ask `synced` before absence means anything.
 import asyncio
 from collections.abc import Callable
 
+from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.client import Client
-from kubeio.reflector import Reflector
-from kubeio.store import Entry, Store
-from kubeio.turns import Turns
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, Store
+from kubeio.loop_budget import Turns
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 _CEILING_SECONDS = 300.0

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from kubeio import errors
-from kubeio.queue import FairQueue, QueueClosed
+from kubeio.controller.fair_queue import FairQueue, QueueClosed
 from telemetry import logs, metrics
 
 K = TypeVar("K", bound=Hashable)

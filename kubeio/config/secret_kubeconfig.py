@@ -12,8 +12,8 @@ import ssl
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from kubeio import config
-from kubeio.endpoint import NO_SERVER, Endpoint
+from kubeio.config import loading
+from kubeio.config.endpoint import NO_SERVER, Endpoint
 from kubeio.errors import CredentialsProblem
 from tenancy import addresses
 from tenancy.addresses import Address
@@ -50,7 +50,7 @@ def endpoint(
     wanted = (key,) if key else KUBECONFIGS
     found = next((data[each] for each in wanted if each in data), None)
     if found is not None:
-        made = config.secret_kubeconfig(
+        made = loading.secret_kubeconfig(
             found,
             name=name,
             context=context,

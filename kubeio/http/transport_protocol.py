@@ -1,8 +1,9 @@
 """What a transport asks of the wire below it, whichever it is.
 
-Owns the shape of an answer and the limits on it. There are two wires: `kubeio.pool`, lean, for
-nearly everybody, and `kubeio.proxied` for those that a proxy stands before. Both raise NotSent,
-Timeout, Untrusted and Unavailable, with the same words.
+Owns the shape of an answer and the limits on it. There are two wires:
+`kubeio.http.connection_pool`, lean, for nearly everybody, and `kubeio.http.proxy_transport` for
+those that a proxy stands before. Both raise NotSent, Timeout, Untrusted and Unavailable, with the
+same words.
 """
 
 import os

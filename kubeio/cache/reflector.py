@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 
-from kubeio import errors, stream
+from kubeio import errors
+from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.client import Client
+from kubeio.cache.store import Entry, Key, Store, parse
+from kubeio.http import watch_decoder
+from kubeio.http.rest import SILENCE
+from kubeio.loop_budget import Turns
 from kubeio.resource_version import revision_of
-from kubeio.store import Entry, Key, Store, parse
-from kubeio.transport import SILENCE
-from kubeio.turns import Turns
 from telemetry import metrics
 from tenancy.resources import Resource
 
@@ -279,7 +280,7 @@ class Reflector:
                     self._check_size(size)
                 else:
                     mark = _BOOKMARK.decode(event.raw).metadata
-                    if stream.INITIAL_EVENTS_END in (mark.annotations or {}):
+                    if watch_decoder.INITIAL_EVENTS_END in (mark.annotations or {}):
                         await self._replace(found, mark.resource_version)
                         found = None
                 if self._is_turn_over():
@@ -341,7 +342,7 @@ class Reflector:
         self._synced.set()
         self._logger.debug("watch.listed", objects=len(found), revision=self.position)
 
-    def _take(self, event: stream.Event) -> None:
+    def _take(self, event: watch_decoder.Event) -> None:
         if event.type == "BOOKMARK":
             self._advance(_BOOKMARK.decode(event.raw).metadata.resource_version)
         else:
@@ -367,7 +368,7 @@ class Reflector:
         if self._most is not None and size > self._most:
             raise errors.Unavailable(f"the list has more than {self._most} bytes")
 
-    def _collect(self, found: dict[Key, Entry], event: stream.Event) -> int:
+    def _collect(self, found: dict[Key, Entry], event: watch_decoder.Event) -> int:
         """Take an event of a streamed list in; returns how many bytes of it are kept."""
         if not self.store.keeps:
             return 0  # what was there before is no news, and nobody would hold it

@@ -13,8 +13,8 @@ from typing import cast
 
 import httptools
 
-from kubeio import wire
-from kubeio.wire import Fence
+from kubeio.http import transport_protocol
+from kubeio.http.transport_protocol import Fence
 
 _HEAD_BYTES = 64 * 1024
 _AHEAD = 2**20
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
             if fence is not None:
                 fence()
             self._transport.write(message)
-            for at in range(0, len(more), wire.WHOLE):
+            for at in range(0, len(more), transport_protocol.WHOLE):
                 if self._writable is not None:
                     ready = (self._writable, done)
                     await asyncio.wait(ready, return_when=asyncio.FIRST_COMPLETED)
@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
                     break  # answered early; what was sent so far is no whole request
                 if fence is not None:
                     fence()
-                self._transport.write(more[at : at + wire.WHOLE])
+                self._transport.write(more[at : at + transport_protocol.WHOLE])
                 await asyncio.sleep(0)
             else:
                 self._is_sent = True
@@ -276,8 +276,8 @@ class Connection(asyncio.Protocol):
             if self._size > _AHEAD and not self._paused:
                 self._paused = True
                 self._transport.pause_reading()
-        elif self._size > (self._most or wire.MAX_ANSWER_BYTES):
-            raise BrokenError(wire.too_large(self._most))
+        elif self._size > (self._most or transport_protocol.MAX_ANSWER_BYTES):
+            raise BrokenError(transport_protocol.too_large(self._most))
 
     def on_message_complete(self) -> None:
         """Let whoever waits for the end go on."""

@@ -1,7 +1,7 @@
 """An `Endpoint`: everything needed to reach one API server, as values and not as files.
 
-Must not know where it came from (`kubeio.config`). Hazard: it holds keys and tokens; its repr shows
-the server only, and nothing may log its fields.
+Must not know where it came from (`kubeio.config.loading`). Hazard: it holds keys and tokens; its
+repr shows the server only, and nothing may log its fields.
 """
 
 import hashlib

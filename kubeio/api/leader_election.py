@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import structlog
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from telemetry import metrics
 from tenancy.resources import LEASES
 

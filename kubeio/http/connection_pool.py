@@ -13,12 +13,13 @@ from collections.abc import Callable
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from kubeio import errors, wire
-from kubeio.http1 import BrokenError, Connection
-from kubeio.keepalive import ask_after
-from kubeio.resumption import Context
-from kubeio.secured import Secured
-from kubeio.wire import Answer, Fence, Request
+from kubeio import errors
+from kubeio.http import transport_protocol
+from kubeio.http.http1_connection import BrokenError, Connection
+from kubeio.http.keepalive import ask_after
+from kubeio.http.tls_sessions import Context
+from kubeio.http.tls_stream import Secured
+from kubeio.http.transport_protocol import Answer, Fence, Request
 
 _PORTS = MappingProxyType({"http": 80, "https": 443})
 _KEEPALIVE = (15, 10, 3)
@@ -76,13 +77,13 @@ class Pool:
         loop = asyncio.get_running_loop()
         ends = loop.time() + left
         message, body = self._head(request), request.body or b""
-        if len(body) <= wire.WHOLE:
+        if len(body) <= transport_protocol.WHOLE:
             message, body = message + body, b""
         connection = await self._acquire(ends, request.where)
         seconds = ends - loop.time()
         if seconds <= 0:
             self._release(connection)
-            raise wire.no_connection(request.where)
+            raise transport_protocol.no_connection(request.where)
         try:
             await connection.ask(
                 message,
@@ -93,7 +94,7 @@ class Pool:
             )
             self._remember(connection)
         except TimeoutError as problem:
-            raise wire.too_late(request.where, left) from problem
+            raise transport_protocol.too_late(request.where, left) from problem
         except BrokenError as problem:
             raise errors.Unavailable(f"{request.where}: {problem}") from problem
         finally:
@@ -107,7 +108,7 @@ class Pool:
         try:
             await connection.ask(head, b"", seconds=silence, streams=True)
         except TimeoutError as problem:
-            raise wire.too_late(request.where, silence) from problem
+            raise transport_protocol.too_late(request.where, silence) from problem
         except BrokenError as problem:
             raise errors.Unavailable(f"{request.where}: {problem}") from problem
         self._remember(connection)
@@ -167,7 +168,7 @@ class Pool:
         try:
             return await waiter
         except TimeoutError as problem:
-            raise wire.no_connection(where) from problem
+            raise transport_protocol.no_connection(where) from problem
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 given = waiter.result()
@@ -192,7 +193,7 @@ class Pool:
         connection.idle_since = loop.time()
         self._idle.append(connection)
         if self._sweeper is None:
-            self._sweeper = loop.call_later(wire.KEEP_IDLE, self._sweep)
+            self._sweeper = loop.call_later(transport_protocol.KEEP_IDLE, self._sweep)
 
     def _give_place(self) -> None:
         waiter = self._next_waiter()
@@ -212,13 +213,15 @@ class Pool:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in tuple(self._idle):
-            if now - connection.idle_since >= wire.KEEP_IDLE:
+            if now - connection.idle_since >= transport_protocol.KEEP_IDLE:
                 connection.abort()
                 self._forget(connection)
         self._sweeper = None
         if self._idle:
             oldest = min(connection.idle_since for connection in self._idle)
-            self._sweeper = loop.call_later(oldest + wire.KEEP_IDLE - now, self._sweep)
+            self._sweeper = loop.call_later(
+                oldest + transport_protocol.KEEP_IDLE - now, self._sweep
+            )
 
     # Connecting.
 
@@ -244,13 +247,15 @@ class Pool:
                             raise
         except TimeoutError as problem:
             self._forget_session()
-            raise wire.no_connection(where) from problem
+            raise transport_protocol.no_connection(where) from problem
         except ssl.SSLError as problem:
             self._forget_session()
-            raise wire.untrusted(where, problem) from problem
+            raise transport_protocol.untrusted(where, problem) from problem
         except OSError as problem:
             self._forget_session()
-            raise wire.not_connected(where, self._host, self._port, problem) from problem
+            raise transport_protocol.not_connected(
+                where, self._host, self._port, problem
+            ) from problem
 
     def _remember(self, connection: Connection) -> None:
         """Have the next connections resume this one's session, which its first answer completed."""
@@ -311,7 +316,7 @@ class _Stream:
         try:
             return await self._connection.read(self._silence)
         except TimeoutError as problem:
-            raise wire.too_late(self._where, self._silence) from problem
+            raise transport_protocol.too_late(self._where, self._silence) from problem
         except BrokenError as problem:
             raise errors.Unavailable(f"{self._where}: {problem}") from problem
 
