@@ -16,7 +16,7 @@ from typing import Any
 from bench import shipped
 from bench.doors import Door
 from bench.downloads import fetch
-from tenancy.switches import Call, Switches
+from tenancy.agent_permissions import Call, Switches
 from tests.node import objects
 from tests.node.kubectl import Kubectl, until
 from tests.support import agents

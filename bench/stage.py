@@ -20,7 +20,7 @@ from bench.tenants import Place, declare, grant, install
 from kubeio.api.client import Client
 from kubeio.errors import AlreadyExists
 from syncer.access import TENANT_ACCESS
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import NAMESPACES, NODES
 from tests.support.controlplane import ControlPlane
 from tests.support.processes import Process
@@ -28,7 +28,7 @@ from tests.testbed import binaries
 
 DIRECT = "direct"
 """Namespace of the pods that no syncer carries."""
-SUPER_SYNCER = f"system:serviceaccount:vc-manager:{marks.SYNCER}"
+SUPER_SYNCER = f"system:serviceaccount:vc-manager:{wellknown.SYNCER}"
 _AT_ONCE = 3  # API servers that start together on two cores
 UNUSED = (
     "apps/v1",

@@ -12,9 +12,9 @@ import yaml
 from kubeio import Object
 from kubeio.api.client import Client
 from syncer.access import SUPER_ACCESS
-from tenancy import marks, names, ownership
-from tenancy.access import Access
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
+from tenancy.rbac import Access
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -139,7 +139,7 @@ async def enlist(
 def _secret(tenant: Tenant, user: str, kubeconfig: bytes) -> Object:
     labels = ownership.labels(tenant, "")
     if user == "syncer":
-        labels[marks.CREDENTIAL] = marks.CREDENTIAL_SYNCER
+        labels[wellknown.CREDENTIAL] = wellknown.CREDENTIAL_SYNCER
     name = f"{user}-kubeconfig"
     return {
         "apiVersion": "v1",

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from charts import kinds_page, readme
 from syncer.access import SUPER_ACCESS, TARGET_ACCESS, TENANT_ACCESS
-from tenancy import marks
-from tenancy.access import Access, AccessProblemError
+from tenancy import wellknown
+from tenancy.rbac import Access, AccessProblemError
 from vcmanager.access import ACCESS as MANAGER_ACCESS
 from vnagent.access import ACCESS as AGENT_ACCESS
 from vnagent.access import TARGET_ACCESS as TARGET_AGENT_ACCESS
@@ -45,10 +45,10 @@ class Component:
 
 
 COMPONENTS = (
-    Component(marks.MANAGER, "vcmanager/access.py", tuple(MANAGER_ACCESS)),
-    Component(marks.SYNCER, "syncer/access.py", tuple(SUPER_ACCESS)),
-    Component(marks.AGENT, "vnagent/access.py", tuple(AGENT_ACCESS)),
-    Component(marks.TARGET_AGENT, "vnagent/access.py", tuple(TARGET_HOME_ACCESS)),
+    Component(wellknown.MANAGER, "vcmanager/access.py", tuple(MANAGER_ACCESS)),
+    Component(wellknown.SYNCER, "syncer/access.py", tuple(SUPER_ACCESS)),
+    Component(wellknown.AGENT, "vnagent/access.py", tuple(AGENT_ACCESS)),
+    Component(wellknown.TARGET_AGENT, "vnagent/access.py", tuple(TARGET_HOME_ACCESS)),
 )
 
 
@@ -57,7 +57,7 @@ def files() -> dict[Path, str]:
     found = {TEMPLATES / f"{each.account}-rbac.yaml": _chart_file(each) for each in COMPONENTS}
     return {
         **found,
-        TENANT_ROLE: _cluster_role(marks.SYNCER_USER, tuple(TENANT_ACCESS)),
+        TENANT_ROLE: _cluster_role(wellknown.SYNCER_USER, tuple(TENANT_ACCESS)),
         TARGET_ROLE: _cluster_role("virtual-cluster:target", tuple(TARGET_ACCESS)),
         **{
             path: _cluster_role(

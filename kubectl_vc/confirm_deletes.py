@@ -9,7 +9,7 @@ from kubectl_vc.access import Access
 from kubectl_vc.connection import connected
 from kubectl_vc.problems import CliProblem
 from kubectl_vc.terminal import Terminal
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 
@@ -19,16 +19,19 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
         super_client, namespace = connection.super_client, connection.namespace
         body = await lookup.fetch(connection, name)
         shown = problems.described(VIRTUAL_CLUSTERS, name, namespace)
-        held = conditions.find((body.get("status") or {}).get("conditions"), marks.DELETES_HELD)
+        held = conditions.find((body.get("status") or {}).get("conditions"), wellknown.DELETES_HELD)
         if held is None or held.get("status") != "True":
             raise CliProblem(f"no deletes of {shown} are held, so there is nothing to confirm")
         store = conditions.named_store(str(held.get("message") or ""))
         if not store:
             raise CliProblem(
-                f"the condition {marks.DELETES_HELD} of {shown} names no store yet; wait until the"
+                f"the condition {wellknown.DELETES_HELD} of {shown} names no store yet; wait until the"
                 " syncer has reached the tenant's API"
             )
-        metadata = {"uid": body["metadata"]["uid"], "annotations": {marks.CONFIRM_DELETES: store}}
+        metadata = {
+            "uid": body["metadata"]["uid"],
+            "annotations": {wellknown.CONFIRM_DELETES: store},
+        }
         await super_client.patch(
             VIRTUAL_CLUSTERS,
             name,

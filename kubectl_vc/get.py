@@ -16,7 +16,7 @@ from kubectl_vc.output import Format
 from kubectl_vc.terminal import Terminal
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from tenancy import marks, specs
+from tenancy import specs, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
 
@@ -113,7 +113,7 @@ def super_tables(found: SuperSide, now: datetime) -> str:
 
 
 async def _super_side(super_client: Client, tenant: Tenant) -> SuperSide:
-    mine = f"{marks.VC_UID}={tenant.uid}"
+    mine = f"{wellknown.VC_UID}={tenant.uid}"
     namespaces = (await super_client.list(NAMESPACES, label_selector=mine)).get("items") or []
     pods: list[Object] = []
     for each in namespaces:
@@ -131,7 +131,7 @@ async def _super_side(super_client: Client, tenant: Tenant) -> SuperSide:
 
 def _tenant_namespace(namespace: Mapping[str, Any]) -> str:
     annotations = namespace["metadata"].get("annotations") or {}
-    return str(annotations.get(marks.NAMESPACE) or "")
+    return str(annotations.get(wellknown.NAMESPACE) or "")
 
 
 def _pod_row(pod: Mapping[str, Any], spaces: Mapping[str, str], now: datetime) -> tuple[str, ...]:

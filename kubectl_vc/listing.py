@@ -12,7 +12,7 @@ from kubectl_vc.access import Access
 from kubectl_vc.connection import connected
 from kubectl_vc.output import Format
 from kubectl_vc.terminal import Terminal
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 
@@ -52,7 +52,7 @@ def table(
 
 def _row(item: Mapping[str, Any], now: datetime) -> dict[str, str]:
     metadata, status = item["metadata"], item.get("status") or {}
-    ready = conditions.find(status.get("conditions"), marks.READY) or {}
+    ready = conditions.find(status.get("conditions"), wellknown.READY) or {}
     deleting = "deletionTimestamp" in metadata
     return {
         "namespace": metadata["namespace"],

@@ -9,21 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 
 STEPS: tuple[tuple[str, str], ...] = (
-    (marks.ETCD_READY, "etcd"),
-    (marks.API_SERVER_READY, "apiserver"),
-    (marks.CONTROLLER_MANAGER_READY, "controller-manager"),
+    (wellknown.ETCD_READY, "etcd"),
+    (wellknown.API_SERVER_READY, "apiserver"),
+    (wellknown.CONTROLLER_MANAGER_READY, "controller-manager"),
 )
 """Conditions whose becoming True is told, in this order, with the name of the component."""
 
 _PARTS: tuple[tuple[str, str], ...] = (
-    (marks.CERTIFICATES_READY, "certificates"),
+    (wellknown.CERTIFICATES_READY, "certificates"),
     *STEPS,
-    (marks.DNS_READY, "dns"),
-    (marks.SYNCED, "syncer"),
-    (marks.READY, "VirtualCluster"),
+    (wellknown.DNS_READY, "dns"),
+    (wellknown.SYNCED, "syncer"),
+    (wellknown.READY, "VirtualCluster"),
 )
 
 
@@ -60,11 +60,11 @@ def assess(body: Mapping[str, Any]) -> Readiness:
     found = (body.get("status") or {}).get("conditions") or []
     generation = (body.get("metadata") or {}).get("generation", 0)
     current = [each for each in found if each.get("observedGeneration", generation) >= generation]
-    is_ready = conditions.is_true(current, marks.READY)
+    is_ready = conditions.is_true(current, wellknown.READY)
     steps = itertools.takewhile(
         lambda step: is_ready or conditions.is_true(current, step[0]), STEPS
     )
-    is_stalled = not is_ready and conditions.is_true(current, marks.STALLED)
+    is_stalled = not is_ready and conditions.is_true(current, wellknown.STALLED)
     return Readiness(
         is_seen=bool(found),
         is_ready=is_ready,
@@ -76,7 +76,7 @@ def assess(body: Mapping[str, Any]) -> Readiness:
 
 def place(kind: str) -> tuple[int, str]:
     """Return where a condition stands in a list: the summary, the parts, then all others."""
-    order = [marks.READY, *(part for part, _ in _PARTS if part != marks.READY)]
+    order = [wellknown.READY, *(part for part, _ in _PARTS if part != wellknown.READY)]
     return (order.index(kind) if kind in order else len(order), kind)
 
 
@@ -88,7 +88,7 @@ def _blocker(found: list[Mapping[str, Any]], *, is_stalled: bool) -> Blocker | N
         if (each := conditions.find(found, kind)) is not None and each.get("status") != "True"
     )
     first = next(waiting, None)
-    stalled = conditions.find(found, marks.STALLED) if is_stalled else None
+    stalled = conditions.find(found, wellknown.STALLED) if is_stalled else None
     if stalled is None:
         return first
     whole = _from("", stalled)

@@ -14,7 +14,7 @@ from kubectl_vc.problems import CliProblem
 from kubectl_vc.terminal import Progress
 from kubeio import Object
 from kubeio.api.client import Client
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 _TICK = 1.0  # seconds
@@ -105,7 +105,7 @@ def _advice(metadata: Mapping[str, Any]) -> str:
 
 
 def _left(body: Mapping[str, Any]) -> str:
-    found = conditions.find((body.get("status") or {}).get("conditions"), marks.READY)
+    found = conditions.find((body.get("status") or {}).get("conditions"), wellknown.READY)
     return str(found.get("message") or "") if found is not None else ""
 
 

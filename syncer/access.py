@@ -12,7 +12,7 @@ from kubeio.cache.crd_reflector import definition_of
 from syncer.brake import CONFIG_MAP
 from syncer.kinds import KINDS, Flow, Kind, Method
 from syncer.mirrors import MIRRORS
-from tenancy.access import Access
+from tenancy.rbac import Access
 
 _FOLLOW = ("get", "list", "watch")
 _CHANGES = {Method.REPLACE: ("update",), Method.MERGE: ("patch",), Method.OWN: ("patch",)}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kubeio.cache.store import Entry, Store
 from kubeio.resource_version import revision_of
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 
 BY_NODE = "node"
 """Index of agent pods by their node."""
@@ -29,13 +29,13 @@ class Agent:
     """The agent of one node, or of one target."""
 
     address: str
-    way: str = marks.AGENT_STRAIGHT
+    way: str = wellknown.AGENT_STRAIGHT
     """Reason of the Event by which it told its way."""
 
 
 def node_of(pod: Entry) -> Iterable[str]:
     """Yield the node whose agent a pod is."""
-    if marks.SUPER_CLUSTER in pod.labels:
+    if wellknown.SUPER_CLUSTER in pod.labels:
         return ()
     node = (pod.decode().get("spec") or {}).get("nodeName")
     return (str(node),) if node else ()
@@ -43,7 +43,7 @@ def node_of(pod: Entry) -> Iterable[str]:
 
 def registration_of(pod: Entry) -> Iterable[str]:
     """Yield the registration that a pod serves, when it is the agent of a target."""
-    found = pod.labels.get(marks.SUPER_CLUSTER)
+    found = pod.labels.get(wellknown.SUPER_CLUSTER)
     return (found,) if found else ()
 
 
@@ -51,7 +51,7 @@ def pod_of(event: Entry) -> Iterable[str]:
     """Yield the UID of the pod whose way an Event tells."""
     found = event.decode()
     uid = (found.get("involvedObject") or {}).get("uid")
-    return (str(uid),) if uid and found.get("reason") in marks.AGENT_WAYS else ()
+    return (str(uid),) if uid and found.get("reason") in wellknown.AGENT_WAYS else ()
 
 
 class Agents:
@@ -88,7 +88,7 @@ class Agents:
     def _way(self, uid: str) -> str:
         told = self._events.index(BY_POD, uid)
         if not told:
-            return marks.AGENT_STRAIGHT
+            return wellknown.AGENT_STRAIGHT
         # The server's order: an agent's clock may be wrong.
         last = max(told, key=lambda event: revision_of(event.resource_version))
         return str(last.decode()["reason"])

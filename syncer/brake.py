@@ -29,7 +29,7 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.controller.worker import Wait
 from kubeio.resource_version import revision_of
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES
 
@@ -124,10 +124,10 @@ def record_of(root_namespace: Object, twin_uid: str) -> Record:
     Without annotations on the root namespace that namespace still remembers the store.
     """
     annotations = (root_namespace.get("metadata") or {}).get("annotations") or {}
-    epoch = annotations.get(marks.STORE_EPOCH, "")
+    epoch = annotations.get(wellknown.STORE_EPOCH, "")
     return Record(
-        uid=annotations.get(marks.STORE_UID) or twin_uid,
-        revision=revision_of(annotations.get(marks.STORE_REVISION, "")),
+        uid=annotations.get(wellknown.STORE_UID) or twin_uid,
+        revision=revision_of(annotations.get(wellknown.STORE_REVISION, "")),
         epoch=revision_of(epoch) if len(epoch) <= _MAX_DIGITS else 0,
     )
 
@@ -321,9 +321,9 @@ class Brake:
     async def _mirror(self) -> None:
         """Write the record on the root namespace; raises Conflict when others write there too."""
         annotations = {
-            marks.STORE_UID: self._record.uid,
-            marks.STORE_REVISION: str(self._record.revision),
-            marks.STORE_EPOCH: str(self._record.epoch),
+            wellknown.STORE_UID: self._record.uid,
+            wellknown.STORE_REVISION: str(self._record.revision),
+            wellknown.STORE_EPOCH: str(self._record.epoch),
         }
         root = self._tenant.root
         for left in reversed(range(_TRIES)):
@@ -332,7 +332,9 @@ class Brake:
             metadata = {"uid": self._root_uid, "resourceVersion": version}
             body = {"metadata": {**metadata, "annotations": annotations}}
             try:
-                await self._super_client.patch(NAMESPACES, root, body, field_manager=marks.SYNCER)
+                await self._super_client.patch(
+                    NAMESPACES, root, body, field_manager=wellknown.SYNCER
+                )
             except errors.Conflict:
                 if not left:
                     raise
@@ -353,11 +355,11 @@ class Brake:
                 CONFIG_MAP,
                 {"metadata": {"resourceVersion": str(revision)}, "data": body["data"]},
                 namespace=SYSTEM_NAMESPACE,
-                field_manager=marks.SYNCER,
+                field_manager=wellknown.SYNCER,
             )
         else:
             written = await self._tenant_client.create(
-                CONFIG_MAPS, body, field_manager=marks.SYNCER
+                CONFIG_MAPS, body, field_manager=wellknown.SYNCER
             )
         return revision_of(written["metadata"]["resourceVersion"])
 

@@ -13,7 +13,7 @@ from typing import Any
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.conditions import Condition
 from tenancy.resources import VIRTUAL_CLUSTERS
 
@@ -36,7 +36,7 @@ _MAX_MESSAGE = 1024
 def synced(*, reason: str, message: str, generation: int) -> Condition:
     """Return the condition Synced; it is true for one reason only."""
     return conditions.condition(
-        marks.SYNCED,
+        wellknown.SYNCED,
         "True" if reason == ENGAGED else "False",
         reason,
         message[:_MAX_MESSAGE],
@@ -48,7 +48,7 @@ def synced(*, reason: str, message: str, generation: int) -> Condition:
 def deletes_held(*, message: str, generation: int) -> Condition:
     """Return the condition DeletesHeld; an empty message means that they are not."""
     return conditions.condition(
-        marks.DELETES_HELD,
+        wellknown.DELETES_HELD,
         "True" if message else "False",
         STORE_CHANGED if message else STORE_INTACT,
         message[:_MAX_MESSAGE] or "The tenant's store is the one that was synced before.",
@@ -60,7 +60,7 @@ def deletes_held(*, message: str, generation: int) -> Condition:
 def targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
     """Return the condition TargetsGranted; `missing` are named and not declared."""
     return conditions.condition(
-        marks.TARGETS_GRANTED,
+        wellknown.TARGETS_GRANTED,
         "False" if missing else "True",
         NO_SUCH_TARGET if missing else GRANTED,
         (
@@ -77,7 +77,9 @@ def targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
 def held_before(entry: Entry) -> list[Condition]:
     """Return the others as they stand, for a write that has nothing new to say about them."""
     live = (entry.decode().get("status") or {}).get("conditions") or ()
-    found = (conditions.find(live, kind) for kind in (marks.DELETES_HELD, marks.TARGETS_GRANTED))
+    found = (
+        conditions.find(live, kind) for kind in (wellknown.DELETES_HELD, wellknown.TARGETS_GRANTED)
+    )
     return [dict(each) for each in found if each is not None]
 
 
@@ -88,7 +90,7 @@ def _now() -> str:
 def was_said(entry: Entry) -> bool:
     """Tell whether a VirtualCluster carries the condition Synced."""
     live = (entry.decode().get("status") or {}).get("conditions") or []
-    return conditions.find(live, marks.SYNCED) is not None
+    return conditions.find(live, wellknown.SYNCED) is not None
 
 
 def is_said(live: Sequence[Mapping[str, Any]], wanted: Sequence[Condition]) -> bool:
@@ -115,7 +117,7 @@ async def say_targets(
         "status": {"targets": [*listed]},
     }
     await super_client.apply(
-        VIRTUAL_CLUSTERS, body, field_manager=f"{marks.SYNCER}-targets", subresource="status"
+        VIRTUAL_CLUSTERS, body, field_manager=f"{wellknown.SYNCER}-targets", subresource="status"
     )
 
 
@@ -123,7 +125,9 @@ async def say(super_client: Client, entry: Entry, wanted: Sequence[Condition]) -
     """Write the conditions of a VirtualCluster, if they say something new."""
     live = (entry.decode().get("status") or {}).get("conditions") or []
     kinds = {condition["type"] for condition in wanted}
-    is_over = marks.TARGETS_GRANTED not in kinds and conditions.find(live, marks.TARGETS_GRANTED)
+    is_over = wellknown.TARGETS_GRANTED not in kinds and conditions.find(
+        live, wellknown.TARGETS_GRANTED
+    )
     if is_said(live, wanted) and not is_over:
         return
     body = {
@@ -134,5 +138,5 @@ async def say(super_client: Client, entry: Entry, wanted: Sequence[Condition]) -
     }
     with contextlib.suppress(errors.NotFound):  # gone meanwhile; nobody is left to tell
         await super_client.apply(
-            VIRTUAL_CLUSTERS, body, field_manager=marks.SYNCER, subresource="status"
+            VIRTUAL_CLUSTERS, body, field_manager=wellknown.SYNCER, subresource="status"
         )

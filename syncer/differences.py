@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from kubeio import Object
-from tenancy import marks
+from tenancy import wellknown
 
 _LIST_KEYS = ("name", "type", "ip", "containerPort", "key", "mountPath")
 """Fields by which items of a list are told apart, the first that an item has."""
@@ -110,7 +110,7 @@ def _is_bookkeeping(path: str) -> bool:
     section, _, key = path.partition(".")
     return path in ("apiVersion", "kind") or (
         section == "metadata"
-        and (key in _OF_ONE_WRITE or key == f"annotations.{marks.STORE_REVISION}")
+        and (key in _OF_ONE_WRITE or key == f"annotations.{wellknown.STORE_REVISION}")
     )
 
 

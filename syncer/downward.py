@@ -26,7 +26,7 @@ from syncer.references import Ref, is_reserved_name, refs_of
 from syncer.rejections import STUMBLES, RefusedError, RejectedError, malformed
 from syncer.session import Session
 from syncer.special import outlines
-from tenancy import marks
+from tenancy import wellknown
 
 LOOK_AGAIN_SECONDS = 60.0
 """A foreign object has no watch; this is how often its name is tried again."""
@@ -173,7 +173,9 @@ async def post(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdic
     assert tenant_x is not None  # noqa: S101 - decided on it
     stamp(twin, tenant_x)
     try:
-        written = await session.super_client.create(kind.resource, twin, field_manager=marks.SYNCER)
+        written = await session.super_client.create(
+            kind.resource, twin, field_manager=wellknown.SYNCER
+        )
     except errors.AlreadyExists:
         return await look_live(kind, pair, twin, session)
     except denials.REFUSALS as problem:
@@ -196,7 +198,9 @@ async def post(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdic
 
 def stamp(twin: Object, tenant_x: Entry) -> None:
     """Record the tenant revision that a write is made from, for the brake."""
-    twin["metadata"].setdefault("annotations", {})[marks.STORE_REVISION] = tenant_x.resource_version
+    twin["metadata"].setdefault("annotations", {})[wellknown.STORE_REVISION] = (
+        tenant_x.resource_version
+    )
 
 
 def noted(
@@ -370,7 +374,7 @@ async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Se
     stamp(body, pair.tenant_x)
     if kind.method is Method.REPLACE:
         written = await session.super_client.replace(
-            kind.resource, body, field_manager=marks.SYNCER
+            kind.resource, body, field_manager=wellknown.SYNCER
         )
     else:
         written = await session.super_client.patch(
@@ -378,7 +382,7 @@ async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Se
             live["metadata"]["name"],
             body,
             namespace=live["metadata"].get("namespace", ""),
-            field_manager=marks.SYNCER,
+            field_manager=wellknown.SYNCER,
         )
     noted(pair.key, written, pair.tenant_x, session)
     _log.debug("super.changed")

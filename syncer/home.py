@@ -25,7 +25,7 @@ from syncer.mirrors import MIRRORS, Mirror
 from syncer.special import ingress_hosts
 from syncer.supercluster import BY_TENANT, OWNED, SuperCluster, tenant_of
 from syncer.view import DOMAIN
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import (
     EVENTS,
     INGRESSES,
@@ -39,9 +39,9 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
 )
 
-_OTHERS = f"!{marks.CONTROLLED}"
-_CREDENTIALS = f"{marks.CREDENTIAL}={marks.CREDENTIAL_SYNCER}"
-_AGENTS = f"app.kubernetes.io/name in ({marks.AGENT},{marks.TARGET_AGENT})"
+_OTHERS = f"!{wellknown.CONTROLLED}"
+_CREDENTIALS = f"{wellknown.CREDENTIAL}={wellknown.CREDENTIAL_SYNCER}"
+_AGENTS = f"app.kubernetes.io/name in ({wellknown.AGENT},{wellknown.TARGET_AGENT})"
 
 
 class Home(SuperCluster):
@@ -79,7 +79,7 @@ class Home(SuperCluster):
                 EVENTS,
                 self.agent_events,
                 namespace=namespace,
-                field_selector=f"source={marks.AGENT}",
+                field_selector=f"source={wellknown.AGENT}",
                 has_bookmarks=False,
             ),
             follow(VIRTUAL_CLUSTERS, self.virtual_clusters),

@@ -19,7 +19,7 @@ from syncer.special.addresses import parsed
 from syncer.special.target_nodes import name_of
 from syncer.super_events import SuperWiring
 from syncer.tenant_events import suspect
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 
 
 class HomeWiring(SuperWiring):
@@ -116,9 +116,9 @@ class HomeWiring(SuperWiring):
         for entry in (old, new):
             if entry is None:
                 continue
-            writer = self.sessions.get(entry.labels.get(marks.VC_UID, ""))
+            writer = self.sessions.get(entry.labels.get(wellknown.VC_UID, ""))
             if writer is not None:
-                key = writer.key(VOLUME, "", entry.annotations.get(marks.VOLUME, ""))
+                key = writer.key(VOLUME, "", entry.annotations.get(wellknown.VOLUME, ""))
                 is_ours = writer.expectations.seen(Side.SUPER, key, new) is not News.FOREIGN
                 if entry is old and not is_ours:
                     suspect(writer, Side.SUPER, key, old, new)
@@ -133,13 +133,13 @@ class HomeWiring(SuperWiring):
             if session is None or space is None or place is None:
                 continue
             session.add(session.key(VOLUME, "", entry.name), low=not live)
-            above = space.labels.get(marks.NAMESPACE, "")
+            above = space.labels.get(wellknown.NAMESPACE, "")
             session.add(session.key(claims.CLAIM, above, place[1]), low=not live)
 
     def _super_claim_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         """A claim that is bound shows its volume, and takes it along when it goes."""
         for entry in (old, new):
-            session = self.sessions.get(entry.labels.get(marks.VC_UID, "")) if entry else None
+            session = self.sessions.get(entry.labels.get(wellknown.VC_UID, "")) if entry else None
             name = volumes.named_by(entry) if entry is not None else ""
             if session is not None and name:
                 session.add(session.key(VOLUME, "", name), low=not live)

@@ -15,7 +15,7 @@ from syncer.special.placement import Amounts, Room, requests_of
 from syncer.special.pod_status import TERMINAL
 from syncer.special.shapes import mapping, mappings
 from syncer.special.target_nodes import Part, Whole
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import NodeView
 
 _NOTHING = dict.fromkeys(target_nodes.NAMES, Decimal(0))
@@ -127,7 +127,7 @@ class Inventory:
             _add(self._used[before[0]], before[1], -1)
         if new is None:
             return
-        self._promised.pop(new.annotations.get(marks.UID, ""), None)
+        self._promised.pop(new.annotations.get(wellknown.UID, ""), None)
         pod = new.decode()
         if mapping(pod.get("status")).get("phase") in TERMINAL:
             return

@@ -32,7 +32,7 @@ from syncer.mirrors import MIRRORS
 from syncer.notices import Notices
 from syncer.seats import Seats
 from syncer.special import claims, ingress_hosts
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.resources import (
     IP_ADDRESSES,
     NODES,
@@ -60,8 +60,8 @@ _CANARIES = 2
 WATCHED: tuple[tuple[Resource, str, str], ...] = (
     *((kind.resource, kind.tenant_labels, kind.tenant_fields) for kind in KINDS),
     (SERVICE_ACCOUNTS, "", ""),
-    (NODES, f"{marks.VIRTUAL_NODE}=true", ""),
-    (IP_ADDRESSES, f"{marks.RESERVED_ADDRESS}=true", ""),
+    (NODES, f"{wellknown.VIRTUAL_NODE}=true", ""),
+    (IP_ADDRESSES, f"{wellknown.RESERVED_ADDRESS}=true", ""),
     (PERSISTENT_VOLUMES, "", ""),
     *((mirror.resource, "", "") for mirror in MIRRORS if not mirror.optional),
 )

@@ -15,7 +15,7 @@ from kubeio.api.client import Client
 from kubeio.cache.store import Entry
 from syncer import words
 from syncer.muster import Muster
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.conditions import Condition
 from tenancy.resources import SUPER_CLUSTERS
 from tenancy.super_clusters import FOLLOWED, LOSSES_HELD, REACHABLE
@@ -51,7 +51,9 @@ async def say(client: Client, entry: Entry, *, problem: str, muster: Muster | No
         "status": {"conditions": conditions.carry_times(live, wanted)},
     }
     with contextlib.suppress(errors.NotFound):
-        await client.apply(SUPER_CLUSTERS, body, field_manager=marks.SYNCER, subresource="status")
+        await client.apply(
+            SUPER_CLUSTERS, body, field_manager=wellknown.SYNCER, subresource="status"
+        )
 
 
 def _is_said(live: object, wanted: Condition) -> bool:
@@ -98,10 +100,12 @@ def _is_stale(word: str, entry: Entry) -> bool:
 
 async def take(client: Client, entry: Entry, muster: Muster) -> None:
     """Take a person's word, and take it off, unless it is about another cluster."""
-    word = entry.annotations.get(marks.CONFIRM_LOSSES, "")
+    word = entry.annotations.get(wellknown.CONFIRM_LOSSES, "")
     if not word:
         return
     is_taken = muster.confirm(word)
     if not (is_taken or conditions.is_state(word) or _is_stale(word, entry)):
         return
-    await words.take_off(client, SUPER_CLUSTERS, entry, annotation=marks.CONFIRM_LOSSES, word=word)
+    await words.take_off(
+        client, SUPER_CLUSTERS, entry, annotation=wellknown.CONFIRM_LOSSES, word=word
+    )

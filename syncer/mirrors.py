@@ -12,7 +12,7 @@ from typing import Any
 
 from kubeio import Object
 from kubeio.cache.store import Entry
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import Classes, Sync
 from tenancy.resources import (
     CSI_DRIVERS,
@@ -194,8 +194,8 @@ def shown_metadata(
     """Return the metadata of what we show: marked twice, so that a lost mark comes back."""
     return {
         "name": super_metadata["name"],
-        "labels": {marks.MIRRORED: "true"},
-        "annotations": {**(annotations or {}), marks.UID: super_metadata["uid"]},
+        "labels": {wellknown.MIRRORED: "true"},
+        "annotations": {**(annotations or {}), wellknown.UID: super_metadata["uid"]},
     }
 
 
@@ -213,7 +213,7 @@ def default_of(mirror: Mirror, found: Iterable[Entry]) -> str:
 
 def is_ours(tenant_x: Entry) -> bool:
     """Tell whether we made an object of a tenant; one that lost both marks is the tenant's now."""
-    return marks.MIRRORED in tenant_x.labels or marks.UID in tenant_x.annotations
+    return wellknown.MIRRORED in tenant_x.labels or wellknown.UID in tenant_x.annotations
 
 
 def is_shown(own: Mapping[str, Any], wanted: Object, fields: tuple[str, ...]) -> bool:

@@ -7,7 +7,7 @@ made asks it, so it reads a node when that changes and never when it is asked.
 from kubeio.cache.store import Store
 from syncer.special import node_additions
 from syncer.special.node_additions import NONE, Added, Additions
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import NodeView
 
 
@@ -48,6 +48,6 @@ class NodeIndex:
     def _added(self, name: str) -> Added | None:
         """Return the additions to a node, if there are any; a node of another's making has none."""
         shown, below = self._shown.get("", name), self._below.get("", name)
-        if shown is None or below is None or shown.annotations.get(marks.UID) != below.uid:
+        if shown is None or below is None or shown.annotations.get(wellknown.UID) != below.uid:
             return None
         return node_additions.added(shown.decode(), below.labels, self._view)

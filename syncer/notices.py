@@ -16,7 +16,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import EVENTS, Resource
 
 _REMEMBERED = 4096
@@ -97,6 +97,6 @@ def _about(resource: Resource, entry: Entry) -> Object:
         "count": 1,
         "firstTimestamp": now,
         "lastTimestamp": now,
-        "source": {"component": marks.SYNCER},
-        "reportingComponent": marks.SYNCER,
+        "source": {"component": wellknown.SYNCER},
+        "reportingComponent": wellknown.SYNCER,
     }

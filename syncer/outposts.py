@@ -25,7 +25,7 @@ from syncer.session import Session
 from syncer.special import target_nodes
 from syncer.target import AWAY_SECONDS, Target
 from syncer.targets import Targets
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.names import NameProblemError
 from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
 from tenancy.super_clusters import HOME
@@ -230,7 +230,7 @@ class Outposts:
         if session.target.muster.holds(session.tenant.uid):
             return False  # what is not there may come back
         shown = session.stores[NODE].get("", target_nodes.name_of(name))
-        if shown is not None and marks.SUPER_CLUSTER in shown.annotations:
+        if shown is not None and wellknown.SUPER_CLUSTER in shown.annotations:
             return False  # its key takes it away, which ends with the session
         is_left = any(True for _ in session.super_cluster.owned_by(self._link.tenant.uid))
         return not is_left and not self._link.seats.is_any_at(name)

@@ -6,7 +6,7 @@ written. What a TenantPolicy says is in `tenancy.policies`.
 
 from collections.abc import Mapping
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import NodeView
 
 MAX_GRACE_SECONDS = 600
@@ -174,7 +174,7 @@ def is_visible_node_label(key: str, view: NodeView = "Standard") -> bool:
         case "Standard":
             return "/" not in key or key in VISIBLE_NODE_LABELS
         case "Full":
-            return not marks.is_reserved(key)
+            return not wellknown.is_reserved(key)
 
 
 SPREAD_OWNERS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})

@@ -17,7 +17,7 @@ from syncer.special import claims, target_nodes, volumes
 from syncer.special.addresses import in_slice
 from syncer.supercluster import BY_TENANT, SuperCluster
 from syncer.view import TenantView
-from tenancy import marks
+from tenancy import wellknown
 
 
 class Roll:
@@ -64,7 +64,7 @@ class Roll:
         shown = (
             entry.name
             for entry in view.stores[NODE].list()
-            if marks.SUPER_CLUSTER not in entry.annotations
+            if wellknown.SUPER_CLUSTER not in entry.annotations
         )
         for name in {*self._pods.nodes(), *shown, *exposed}:
             yield self._key(NODE, "", name)
@@ -90,7 +90,7 @@ class Roll:
         uid = self._view.tenant.uid
         found = {entry.name for entry in self._view.stores[VOLUME].list()}
         own = self._home.volumes.index(BY_TENANT, uid)
-        found |= {entry.annotations.get(marks.VOLUME, "") for entry in own}
+        found |= {entry.annotations.get(wellknown.VOLUME, "") for entry in own}
         claims_below = self._home.stores[claims.CLAIM].index(BY_TENANT, uid)
         found |= {volumes.named_by(entry) for entry in claims_below}
         return found - {""}

@@ -18,7 +18,7 @@ from kubeio.cache.store import Store
 from syncer.home import Home
 from syncer.special import target_nodes
 from syncer.supercluster import SuperCluster
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
@@ -111,5 +111,5 @@ class Scrubber:
             return word
         shown = self._nodes.get("", word)
         # A tenant may call a node of its own like one of ours, as may another super cluster.
-        is_shown = shown is not None and shown.annotations.get(marks.UID) == node.uid
+        is_shown = shown is not None and shown.annotations.get(wellknown.UID) == node.uid
         return word if is_shown else A_NODE

@@ -21,7 +21,7 @@ from syncer.keys import HOME
 from syncer.pod_index import controller_of, node_of
 from syncer.special import target_nodes
 from syncer.special.placement import Amounts
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 
 OPENING_SECONDS = 10.0
@@ -153,7 +153,7 @@ class Seats:
 
     def record_of(self, pod: Entry) -> str:
         """Return the record of a pod, whoever wrote it."""
-        return pod.annotations.get(marks.SEAT, "")
+        return pod.annotations.get(wellknown.SEAT, "")
 
     def take(self, pod: Entry, name: str) -> None:
         """Give a pod a seat."""

@@ -35,7 +35,7 @@ from syncer.special.pod_env import Linked
 from syncer.supercluster import SuperCluster
 from syncer.target import Target
 from syncer.view import Away, Slice, TenantView
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import BASELINE, TenantPolicySpec
 
 
@@ -293,7 +293,7 @@ class Session:
     def stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
         for entry in self.super_cluster.written_for(self.tenant.uid):
-            yield revision_of(entry.annotations.get(marks.STORE_REVISION, ""))
+            yield revision_of(entry.annotations.get(wellknown.STORE_REVISION, ""))
 
 
 Sessions = Mapping[str, Mapping[str, Session]]

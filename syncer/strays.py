@@ -16,7 +16,7 @@ from syncer.expectations import BEHIND_SECONDS
 from syncer.keys import Key
 from syncer.kinds import Kind, Method
 from syncer.session import Session
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ async def put_labels_back(kind: Kind, live: Mapping[str, Any], session: Session)
 
     `live` is the metadata of an object that proves by its annotations to be of this tenant.
     """
-    namespace = (live.get("annotations") or {}).get(marks.NAMESPACE, "")
+    namespace = (live.get("annotations") or {}).get(wellknown.NAMESPACE, "")
     wanted = ownership.labels(session.tenant, namespace)
     if all((live.get("labels") or {}).get(key) == value for key, value in wanted.items()):
         return
@@ -57,10 +57,10 @@ async def put_labels_back(kind: Kind, live: Mapping[str, Any], session: Session)
         whole = await client.get(kind.resource, name, namespace=namespace)
         if whole["metadata"]["uid"] == live["uid"]:
             whole["metadata"]["labels"] = {**(whole["metadata"].get("labels") or {}), **wanted}
-            await client.replace(kind.resource, whole, field_manager=marks.SYNCER)
+            await client.replace(kind.resource, whole, field_manager=wellknown.SYNCER)
     else:
         body = {"metadata": {"uid": live["uid"], "labels": wanted}}
         await client.patch(
-            kind.resource, name, body, namespace=namespace, field_manager=marks.SYNCER
+            kind.resource, name, body, namespace=namespace, field_manager=wellknown.SYNCER
         )
     _log.warning("super.labelled_again", name=live["name"])

@@ -22,7 +22,7 @@ from syncer.kinds import BY_NAME, KINDS, reduction_of
 from syncer.ranges import SuperRanges
 from syncer.special import ingress_hosts
 from syncer.view import DOMAIN
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.resources import (
     EVENTS,
     INGRESSES,
@@ -42,7 +42,7 @@ PORTION_SECONDS = 0.002
 """What the watches that all tenants share have of each turn of the loop: more than what runs have
 that begin in it, as an event that is left there waits behind those of all other tenants."""
 
-_SYNCED = f"{marks.CONTROLLED}=true,{marks.NAMESPACE}"
+_SYNCED = f"{wellknown.CONTROLLED}=true,{wellknown.NAMESPACE}"
 """Objects of tenant namespaces; those of root namespaces, with their keys, stay out of memory."""
 
 OWNED: tuple[Resource, ...] = (*(kind.resource for kind in KINDS), SERVICE_ACCOUNTS)
@@ -78,7 +78,7 @@ def side_of(name: str, registration: str) -> str:
 
 def tenant_of(entry: Entry) -> Iterable[str]:
     """Index a super object by its tenant."""
-    uid = entry.labels.get(marks.VC_UID)
+    uid = entry.labels.get(wellknown.VC_UID)
     return (uid,) if uid else ()
 
 
@@ -104,7 +104,7 @@ class SuperCluster:
         self.name = name
         self.registration = registration
         self.domain = domain
-        ours = f"{marks.SUPER_CLUSTER}={registration}"
+        ours = f"{wellknown.SUPER_CLUSTER}={registration}"
         synced = f"{_SYNCED},{ours}" if registration else _SYNCED
         self.stores: Mapping[str, Store] = {
             resource.kind: Store({BY_TENANT: tenant_of, **_INDEXES.get(resource.kind, {})})
@@ -179,13 +179,13 @@ class SuperCluster:
 
     def key_of(self, kind: str, entry: Entry) -> Key | None:
         """Return the key that a super object belongs to, by its labels and annotations."""
-        tenant = entry.labels.get(marks.VC_UID, "")
-        namespace = entry.labels.get(marks.NAMESPACE, "")
+        tenant = entry.labels.get(wellknown.VC_UID, "")
+        namespace = entry.labels.get(wellknown.NAMESPACE, "")
         if not tenant or not namespace:
             return None
         if kind in ("Namespace", "ServiceAccount"):
             return Key(tenant, self.name, "Namespace", "", namespace)
-        if kind == "Secret" and marks.TOKEN_SECONDS in entry.annotations:
+        if kind == "Secret" and wellknown.TOKEN_SECONDS in entry.annotations:
             return Key(tenant, self.name, TOKEN, namespace, entry.name)
         return Key(tenant, self.name, kind, namespace, BY_NAME[kind].tenant_name(entry.name))
 

@@ -21,7 +21,7 @@ from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref
 from syncer.seats import NOWHERE
 from syncer.session import Session
 from syncer.special import claims, pods, target_nodes, volumes
-from tenancy import marks
+from tenancy import wellknown
 
 
 def wire_tenant(session: Session) -> Callable[[], None]:
@@ -230,8 +230,8 @@ def keys_of_ref(session: Session, namespace: str, ref: Ref) -> list[Key]:
     return [
         session.key(TOKEN, namespace, entry.name)
         for entry in below
-        if entry.annotations.get(marks.ACCOUNT) == ref.name
-        or entry.annotations.get(marks.TOKEN_POD, "").endswith(f"/{ref.name}")
+        if entry.annotations.get(wellknown.ACCOUNT) == ref.name
+        or entry.annotations.get(wellknown.TOKEN_POD, "").endswith(f"/{ref.name}")
     ]
 
 
@@ -267,7 +267,7 @@ def _is_shown_from(session: Session, kind: str, entry: Entry) -> bool:
     """Tell whether it is this super cluster of which something is shown."""
     if session.target is not None:
         return entry.name == target_nodes.name_of(session.name)
-    return kind != NODE or marks.SUPER_CLUSTER not in entry.annotations
+    return kind != NODE or wellknown.SUPER_CLUSTER not in entry.annotations
 
 
 def _own_volume_changed(session: Session, old: Entry | None, new: Entry | None, live: bool) -> None:

@@ -35,7 +35,7 @@ from syncer.rejections import STUMBLES
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
 from syncer.targets import Targets
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.names import NameProblemError
 from tenancy.policies import BASELINE, TenantPolicySpec
 from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
@@ -199,7 +199,7 @@ class Tenants:
         if isinstance(policy, Unbound):
             return None
         secret = self._home.credentials.get(cluster.tenant.root, KUBECONFIG)
-        if secret is None or secret.labels.get(marks.VC_UID, cluster.tenant.uid) != entry.uid:
+        if secret is None or secret.labels.get(wellknown.VC_UID, cluster.tenant.uid) != entry.uid:
             return None
         data = secret.decode().get("data") or {}
         if KUBECONFIG not in data:

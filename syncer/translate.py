@@ -16,14 +16,14 @@ import orjson
 from kubeio import Object
 from syncer import policy
 from syncer.rejections import Problem, RejectedError
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, EVERY, Metadata
 
 _MAX_OWNER = 512
 _MAX_KEYS = 32_768  # of the 262144 bytes that all annotations of an object share
-_UNCOMPARED = frozenset({marks.PLACEMENT, marks.STORE_REVISION})
-_MIRROR_DOMAIN = f"mirror.{marks.DOMAIN}"
+_UNCOMPARED = frozenset({wellknown.PLACEMENT, wellknown.STORE_REVISION})
+_MIRROR_DOMAIN = f"mirror.{wellknown.DOMAIN}"
 
 
 def _is_in(domain: str, parents: Iterable[str]) -> bool:
@@ -33,14 +33,14 @@ def _is_in(domain: str, parents: Iterable[str]) -> bool:
 
 def passes_label(key: str, passing: Metadata = BASELINE.metadata) -> bool:
     """Tell whether a tenant's label goes down."""
-    domain = marks.key_domain(key).lower()
+    domain = wellknown.key_domain(key).lower()
     if key.startswith(passing.opaque_prefixes):
         return False
     if not domain:
         return key not in policy.TRIGGER_LABELS
     if domain in passing.label_domains:
-        return not marks.is_reserved(key)
-    if marks.is_reserved(key) or _is_in(domain, policy.TRIGGER_DOMAINS):
+        return not wellknown.is_reserved(key)
+    if wellknown.is_reserved(key) or _is_in(domain, policy.TRIGGER_DOMAINS):
         return False
     return domain in policy.PASSED_DOMAINS or not _is_in(domain, policy.KUBERNETES_DOMAINS)
 
@@ -49,10 +49,10 @@ def passes_annotation(kind: str, key: str, passing: Metadata = BASELINE.metadata
     """Tell whether a tenant's annotation goes down: unprefixed, or listed for its kind."""
     if key.startswith(passing.opaque_prefixes):
         return False
-    if not marks.key_domain(key) or key in policy.PASSED_ANNOTATIONS.get(kind, ()):
+    if not wellknown.key_domain(key) or key in policy.PASSED_ANNOTATIONS.get(kind, ()):
         return True
     listed = (*passing.annotations.get(kind, ()), *passing.annotations.get(EVERY, ()))
-    return key in listed and key != policy.LAST_APPLIED and not marks.is_reserved(key)
+    return key in listed and key != policy.LAST_APPLIED and not wellknown.is_reserved(key)
 
 
 def holding_annotation(
@@ -62,11 +62,11 @@ def holding_annotation(
     if kind not in policy.HOLDING_KINDS:
         return None
     for key in sorted(annotations):
-        domain = marks.key_domain(key).lower()
+        domain = wellknown.key_domain(key).lower()
         known = (
             passes_annotation(kind, key, passing)
             or key.startswith(passing.opaque_prefixes)  # said to mean nothing below
-            or marks.is_reserved(key)
+            or wellknown.is_reserved(key)
             or key in policy.HARMLESS_ANNOTATIONS
             or _is_in(domain, policy.HARMLESS_ANNOTATION_DOMAINS)
         )
@@ -114,7 +114,7 @@ def super_metadata(
     labels = passed_labels(tenant_metadata, passing)
     if kind in policy.UNLABELLED_KINDS:
         listed = passing.label_domains
-        labels = {k: v for k, v in labels.items() if marks.key_domain(k).lower() in listed}
+        labels = {k: v for k, v in labels.items() if wellknown.key_domain(k).lower() in listed}
     annotations = passed_annotations(kind, tenant_metadata, passing)
     keys = keys_record(labels, annotations)
     return {
@@ -128,8 +128,8 @@ def super_metadata(
         "annotations": {
             **annotations,
             **(extra_annotations or {}),
-            **({marks.OWNER: owner} if owner else {}),
-            **({marks.KEYS: keys} if keys else {}),
+            **({wellknown.OWNER: owner} if owner else {}),
+            **({wellknown.KEYS: keys} if keys else {}),
             **ownership.annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
         },
     }
@@ -163,7 +163,7 @@ def keys_record(labels: Iterable[str], annotations: Iterable[str]) -> str:
 def _recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collection[str]] | None:
     """Return the keys that a twin records, by field; None when it has no readable record."""
     try:
-        labels, others = orjson.loads(annotations.get(marks.KEYS, ""))
+        labels, others = orjson.loads(annotations.get(wellknown.KEYS, ""))
         return {"labels": frozenset(labels), "annotations": frozenset(others)}
     except (ValueError, TypeError):
         return None
@@ -177,7 +177,7 @@ def mirror_key(field: str, key: str) -> str:
 
 def is_ours(key: str) -> bool:
     """Tell whether a key of a super object was stamped by us."""
-    return marks.is_reserved(key)
+    return wellknown.is_reserved(key)
 
 
 def metadata_patch(

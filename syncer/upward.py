@@ -17,7 +17,7 @@ from syncer.fuse import Part
 from syncer.keys import Key
 from syncer.kinds import Flow, Kind
 from syncer.session import Session
-from tenancy import marks
+from tenancy import wellknown
 
 
 class Seen(NamedTuple):
@@ -66,7 +66,7 @@ async def write(
         body,
         namespace=key.namespace,
         subresource=subresource,
-        field_manager=marks.SYNCER,
+        field_manager=wellknown.SYNCER,
     )
     session.expectations.wrote(
         Side.TENANT,

@@ -14,7 +14,7 @@ from kubeio.cache.store import Entry, Store
 from syncer import mirrors
 from syncer.ranges import Ranges, unknown
 from syncer.references import Ref, References
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, TenantPolicySpec
 from tenancy.specs import VirtualClusterSpec
@@ -115,5 +115,7 @@ class TenantView:
         """Tell whether the tenant is shown a super node, and not an earlier one of its name."""
         node, shown = self.below["Node"].get("", name), self.stores["Node"].get("", name)
         return (
-            node is not None and shown is not None and shown.annotations.get(marks.UID) == node.uid
+            node is not None
+            and shown is not None
+            and shown.annotations.get(wellknown.UID) == node.uid
         )

@@ -9,7 +9,7 @@ import structlog
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import Resource
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ async def take_off(
             operations,
             kind="json",
             namespace=entry.namespace,
-            field_manager=marks.SYNCER,
+            field_manager=wellknown.SYNCER,
         )
     except (errors.Invalid, errors.NotFound) as problem:
         _log.info("confirmation.changed", annotation=annotation, problem=str(problem))

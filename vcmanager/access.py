@@ -4,8 +4,8 @@ Owns the table. Must not know how RBAC is written down. Hazard: a verb used in t
 here is a 403 on somebody's cluster; one listed here and never used is a hole.
 """
 
-from tenancy import marks
-from tenancy.access import Access
+from tenancy import wellknown
+from tenancy.rbac import Access
 
 ACCESS: tuple[Access, ...] = (
     Access(
@@ -135,6 +135,6 @@ ACCESS: tuple[Access, ...] = (
         ("signers",),
         ("approve", "sign"),
         "Only for the agents' own signer.",
-        names=(marks.AGENT_SERVING_SIGNER,),
+        names=(wellknown.AGENT_SERVING_SIGNER,),
     ),
 )

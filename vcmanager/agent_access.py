@@ -11,12 +11,12 @@ import msgspec
 
 from kubeio import Object, errors
 from kubeio.controller.worker import Again, Verdict
-from tenancy import marks, switches
+from tenancy import agent_permissions, wellknown
+from tenancy.agent_permissions import Call, Switches
 from tenancy.names import NameProblemError
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy, policy_name
 from tenancy.resources import CONFIG_MAPS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from tenancy.specs import SpecProblemError, parse_virtual_cluster
-from tenancy.switches import Call, Switches
 from vcmanager.keys import AGENT_TRUST_LABELS, Key
 from vcmanager.marking import is_part
 from vcmanager.means import RESYNC_SECONDS, Means
@@ -33,25 +33,25 @@ async def reconcile(means: Means, _key: Key) -> Verdict:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": marks.AGENT_ACCESS,
+            "name": wellknown.AGENT_ACCESS,
             "namespace": means.namespace,
             "labels": dict(AGENT_TRUST_LABELS),
         },
-        "data": {switches.DOCUMENT: switches.write(found)},
+        "data": {agent_permissions.DOCUMENT: agent_permissions.write(found)},
     }
     try:
-        name = marks.AGENT_ACCESS
+        name = wellknown.AGENT_ACCESS
         published = await super_client.get(CONFIG_MAPS, name, namespace=means.namespace)
     except errors.NotFound:
         published = None
     if not is_part(manifest, published):
-        await super_client.apply(CONFIG_MAPS, manifest, field_manager=marks.MANAGER)
+        await super_client.apply(CONFIG_MAPS, manifest, field_manager=wellknown.MANAGER)
     return Again(RESYNC_SECONDS)
 
 
 def effective(policies: Iterable[Object], clusters: Iterable[Object]) -> Switches:
     """Return the switches of all tenants, from the TenantPolicies and VirtualClusters there are."""
-    readable: dict[str, frozenset[Call]] = {switches.BUILT_IN: calls(BASELINE)}
+    readable: dict[str, frozenset[Call]] = {agent_permissions.BUILT_IN: calls(BASELINE)}
     unreadable: set[str] = set()
     for body in policies:
         name = body["metadata"]["name"]
@@ -68,7 +68,7 @@ def effective(policies: Iterable[Object], clusters: Iterable[Object]) -> Switche
             continue
         name, is_there = policy_name(cluster.spec), {*readable, *unreadable}
         is_default = cluster.spec.policy_ref is None and name not in is_there
-        tenants[cluster.tenant.uid] = switches.BUILT_IN if is_default else name
+        tenants[cluster.tenant.uid] = agent_permissions.BUILT_IN if is_default else name
     return Switches(readable, tenants)
 
 

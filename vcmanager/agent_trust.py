@@ -12,7 +12,7 @@ from datetime import datetime
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.controller.worker import Again, Verdict, Wait
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, SECRETS, VIRTUAL_CLUSTERS
 from vcmanager.expiries import Span
 from vcmanager.held import Held
@@ -48,7 +48,7 @@ async def reconcile(means: Means, _key: Key) -> Verdict:
         raise Wait(held.message, _RETRY) from held
     pairs = {CLIENT_SECRET: found.client, SERVING_SECRET: found.serving}
     spans = {name: Span(checks.end_of(pair)) for name, pair in pairs.items()}
-    means.expiries.note(marks.AGENT, spans)
+    means.expiries.note(wellknown.AGENT, spans)
     # Their certificates for the agents, and whom they trust, come from these.
     page = await means.super_client.list(VIRTUAL_CLUSTERS, metadata_only=True)
     for each in page.get("items") or ():
@@ -76,7 +76,9 @@ async def load(super_client: Client, namespace: str, *, now: Callable[[], dateti
 
 async def _get_config_map(super_client: Client, namespace: str) -> Object | None:
     try:
-        return await super_client.get(CONFIG_MAPS, marks.AGENT_CLIENT_TRUST, namespace=namespace)
+        return await super_client.get(
+            CONFIG_MAPS, wellknown.AGENT_CLIENT_TRUST, namespace=namespace
+        )
     except errors.NotFound:
         return None
 
@@ -91,16 +93,16 @@ async def _get_or_create(
             raise Held(
                 "AgentAuthorityLost",
                 f"the Secret {namespace}/{name} is gone; restore it, or delete the ConfigMap"
-                f" {marks.AGENT_CLIENT_TRUST} beside it to have new authorities made, which every"
+                f" {wellknown.AGENT_CLIENT_TRUST} beside it to have new authorities made, which every"
                 " agent and tenant then has to take up",
-                condition=marks.CERTIFICATES_READY,
+                condition=wellknown.CERTIFICATES_READY,
                 needs_person=True,
             ) from None
         made = authority.make_authority(name, now=now)
         manifest = bundles.secret_of(name, namespace, made)
         manifest["metadata"]["labels"] = dict(AGENT_TRUST_LABELS)
         try:
-            secret = await super_client.create(SECRETS, manifest, field_manager=marks.MANAGER)
+            secret = await super_client.create(SECRETS, manifest, field_manager=wellknown.MANAGER)
         except errors.AlreadyExists:  # another key of ours was faster
             secret = await super_client.get(SECRETS, name, namespace=namespace)
     pair = bundles.pair_of(secret)
@@ -109,13 +111,13 @@ async def _get_or_create(
         raise Held(
             "AgentAuthorityBroken",
             f"the Secret {namespace}/{name} holds no usable authority ({fault}); restore it",
-            condition=marks.CERTIFICATES_READY,
+            condition=wellknown.CERTIFICATES_READY,
             needs_person=True,
         )
     labels = {"metadata": {"labels": dict(AGENT_TRUST_LABELS)}}
     if not is_part(labels, secret):  # restored by hand: nobody would see it go
         await super_client.patch(
-            SECRETS, name, labels, namespace=namespace, field_manager=marks.MANAGER
+            SECRETS, name, labels, namespace=namespace, field_manager=wellknown.MANAGER
         )
     return pair
 
@@ -131,7 +133,7 @@ async def _publish(
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": marks.AGENT_CLIENT_TRUST,
+            "name": wellknown.AGENT_CLIENT_TRUST,
             "namespace": namespace,
             "labels": dict(AGENT_TRUST_LABELS),
         },
@@ -141,4 +143,4 @@ async def _publish(
         },
     }
     if not is_part(manifest, published):
-        await super_client.apply(CONFIG_MAPS, manifest, field_manager=marks.MANAGER)
+        await super_client.apply(CONFIG_MAPS, manifest, field_manager=wellknown.MANAGER)

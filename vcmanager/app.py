@@ -22,7 +22,7 @@ from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
 from kubeio.controller.worker import Verdict, Worker
 from telemetry.probes import Probes
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from vcmanager import (
     agent_access,
@@ -86,7 +86,7 @@ async def serve(options: Options, endpoint: Endpoint) -> int:
         lease = Lease(
             await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
             namespace=options.namespace,
-            name=marks.MANAGER,
+            name=wellknown.MANAGER,
             identity=identity(options.identity, options.pod_uid),
         )
         super_client = await stack.enter_async_context(
@@ -133,7 +133,9 @@ class _Manager:
         if not await self._wait_for_crds():
             return
         options = self._options
-        recorder = EventRecorder(self._client, component=marks.MANAGER, instance=options.identity)
+        recorder = EventRecorder(
+            self._client, component=wellknown.MANAGER, instance=options.identity
+        )
         async with contextlib.AsyncExitStack() as stack:
             means = Means(
                 super_client=self._client,

@@ -12,7 +12,7 @@ import yaml
 from clusterversions import catalog
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tenancy.resources import Resource
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -24,18 +24,18 @@ _BY_KIND: dict[str, Resource] = {each.kind: each for each in RESOURCES}
 def objects(*, dns_address: str) -> list[Object]:
     """Return the objects; without an address there is no Service for DNS."""
     made = [
-        _binding(marks.ADMINS_GROUP, "cluster-admin", "Group", marks.ADMINS_GROUP),
+        _binding(wellknown.ADMINS_GROUP, "cluster-admin", "Group", wellknown.ADMINS_GROUP),
         *_documents("syncer-role.yaml"),
-        _binding(marks.SYNCER_USER, marks.SYNCER_USER, "User", marks.SYNCER_USER),
+        _binding(wellknown.SYNCER_USER, wellknown.SYNCER_USER, "User", wellknown.SYNCER_USER),
     ]
     if dns_address:
         made += [
             *_documents("coredns-role.yaml"),
-            _binding(marks.DNS_USER, marks.DNS_USER, "User", marks.DNS_USER),
+            _binding(wellknown.DNS_USER, wellknown.DNS_USER, "User", wellknown.DNS_USER),
             _dns_service(dns_address),
         ]
     for each in made:
-        each["metadata"].setdefault("labels", {})[marks.BOOTSTRAP] = "true"
+        each["metadata"].setdefault("labels", {})[wellknown.BOOTSTRAP] = "true"
     return made
 
 
@@ -43,7 +43,7 @@ async def apply(tenant_client: Client, *, dns_address: str) -> None:
     """Apply the objects, all at once."""
     await asyncio.gather(
         *(
-            tenant_client.apply(_BY_KIND[each["kind"]], each, field_manager=marks.MANAGER)
+            tenant_client.apply(_BY_KIND[each["kind"]], each, field_manager=wellknown.MANAGER)
             for each in objects(dns_address=dns_address)
         )
     )

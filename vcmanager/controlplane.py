@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterversions import catalog
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.specs import Bundle, ClusterVersionSpec, VirtualClusterSpec
 from vcmanager import admission, dns, render, slices, upstream, versions
@@ -113,7 +113,7 @@ def _short(wish: Wish, slice_: Slice) -> ControlPlane:
         claims=_claims(
             wish,
             slice_,
-            selector={marks.COMPONENT: API_SERVER},
+            selector={wellknown.COMPONENT: API_SERVER},
             port=6443,
             is_reached_early=_is_reached_early(wish),
         ),
@@ -199,7 +199,7 @@ def _values(wish: Wish, slice_: Slice, release: versions.Release) -> dict[str, A
         "service_cidr": str(slice_),
         "node_ports": wish.settings.node_ports,
         "kubelet_addresses": upstream.KUBELET_ADDRESSES,
-        "agent_address": marks.AGENT_ADDRESS,
+        "agent_address": wellknown.AGENT_ADDRESS,
         "metrics_port": slices.METRICS_PORT,
         "service_type": wish.version.service_type,
         "replicas": replicas,

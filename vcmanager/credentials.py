@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tenancy import marks
+from tenancy import wellknown
 from vcmanager import upstream
 from vcmanager.agent_trust import CLIENT_SECRET as AGENT_AUTHORITY
 from vcmanager.agent_trust import AgentTrust
@@ -63,7 +63,7 @@ async def missing_roots(
                 "AuthorityLost",
                 f"the Secret {name} in namespace {facts.root} is gone; nothing made anew could take"
                 " its place, because clients and tokens depend on it: restore it from a backup",
-                condition=marks.CERTIFICATES_READY,
+                condition=wellknown.CERTIFICATES_READY,
                 needs_person=True,
             )
     made = [
@@ -203,6 +203,6 @@ def _refuse_broken(fault: checks.Fault | None, secret: str, root: str) -> None:
             "AuthorityBroken",
             f"the Secret {secret} in namespace {root} cannot be used ({fault}); nothing made anew"
             " could take its place: restore it from a backup",
-            condition=marks.CERTIFICATES_READY,
+            condition=wellknown.CERTIFICATES_READY,
             needs_person=True,
         )

@@ -4,7 +4,7 @@ Owns the vocabulary between phases and the status. Hazard: the sentence is read 
 see nothing but the VirtualCluster; it names the field or object and what to do.
 """
 
-from tenancy import marks
+from tenancy import wellknown
 
 
 class Held(Exception):  # noqa: N818 - a state to be shown, not a failure of ours
@@ -15,7 +15,7 @@ class Held(Exception):  # noqa: N818 - a state to be shown, not a failure of our
         reason: str,
         message: str,
         *,
-        condition: str = marks.READY,
+        condition: str = wellknown.READY,
         needs_person: bool = False,
         again_after: float | None = None,
     ) -> None:

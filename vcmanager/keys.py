@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tenancy import marks
+from tenancy import wellknown
 
 Kind = Literal[
     "VirtualCluster",
@@ -65,7 +65,7 @@ def of_listed(found: Mapping[str, Any]) -> Key:
     return virtual_cluster(metadata["namespace"], metadata["name"])
 
 
-AGENT_TRUST_LABELS = {marks.CONTROLLED: "true", marks.COMPONENT: marks.AGENT}
+AGENT_TRUST_LABELS = {wellknown.CONTROLLED: "true", wellknown.COMPONENT: wellknown.AGENT}
 """On what the agents trust and read, so that a change of it is seen."""
 
 
@@ -77,10 +77,10 @@ def node_address(address: str) -> Key:
 def parent_of(metadata: Mapping[str, Any]) -> Key | None:
     """Return what looks after an object of ours: its VirtualCluster, or what is the agents'."""
     labels = metadata.get("labels") or {}
-    if labels.get(marks.COMPONENT) == marks.TARGET_AGENT:
-        target = labels.get(marks.TARGET)
+    if labels.get(wellknown.COMPONENT) == wellknown.TARGET_AGENT:
+        target = labels.get(wellknown.TARGET)
         return Key("SuperCluster", "", target) if target else None
-    if labels.get(marks.COMPONENT) == marks.AGENT and marks.VC_NAME not in labels:
-        return AGENT_ACCESS if metadata.get("name") == marks.AGENT_ACCESS else AGENT_TRUST
-    namespace, name = labels.get(marks.VC_NAMESPACE), labels.get(marks.VC_NAME)
+    if labels.get(wellknown.COMPONENT) == wellknown.AGENT and wellknown.VC_NAME not in labels:
+        return AGENT_ACCESS if metadata.get("name") == wellknown.AGENT_ACCESS else AGENT_TRUST
+    namespace, name = labels.get(wellknown.VC_NAMESPACE), labels.get(wellknown.VC_NAME)
     return virtual_cluster(namespace, name) if namespace and name else None

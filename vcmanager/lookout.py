@@ -13,13 +13,13 @@ from kubeio.api.client import Client
 from kubeio.backoff import Backoff
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Entry, Store
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import Resource
 
 QUIET_SECONDS = 600.0
 """After this long without a change the next one is looked at almost at once again."""
 _BASE, _CEILING = 1.0, 60.0
-_SELECTED = f"{marks.BOOTSTRAP}=true"
+_SELECTED = f"{wellknown.BOOTSTRAP}=true"
 
 
 class Lookout:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 
 Manifest = dict[str, Any]
@@ -48,11 +48,11 @@ def marked(
         parts = [f"{kind}/{name}={contents.get((kind, name), '')}" for kind, name in sources]
         inner["annotations"] = {
             **(inner.get("annotations") or {}),
-            marks.SECRETS_DIGEST: digest(parts),
+            wellknown.SECRETS_DIGEST: digest(parts),
         }
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
-        marks.DIGEST: digest(made),
+        wellknown.DIGEST: digest(made),
     }
     return made
 
@@ -83,7 +83,7 @@ def is_current(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> bo
     if live is None or "deletionTimestamp" in live["metadata"]:
         return False
     annotations = live["metadata"].get("annotations") or {}
-    if annotations.get(marks.DIGEST) != desired["metadata"]["annotations"][marks.DIGEST]:
+    if annotations.get(wellknown.DIGEST) != desired["metadata"]["annotations"][wellknown.DIGEST]:
         return False
     return is_part(desired, live)
 

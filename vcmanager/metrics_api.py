@@ -17,7 +17,7 @@ import yaml
 from clusterversions import catalog
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from tenancy import conditions, marks, resources
+from tenancy import conditions, resources, wellknown
 from tenancy.resources import Resource
 from vcmanager.pki import bundles
 
@@ -25,7 +25,7 @@ GROUP = "v1beta1.metrics.k8s.io"
 NAME, NAMESPACE = "metrics-server", "kube-system"
 WATCHED = (resources.API_SERVICES,)
 """Kinds that tell when the API server finds it or loses it, beside those of `bootstrap`."""
-MANAGED_BY = f"{marks.MANAGER}.{marks.DOMAIN}"
+MANAGED_BY = f"{wellknown.MANAGER}.{wellknown.DOMAIN}"
 _PORT = "https"
 _BY_KIND: Mapping[str, Resource] = {
     each.kind: each
@@ -125,7 +125,7 @@ async def apply(tenant_client: Client, wanted: Iterable[Object]) -> list[Object]
     """Apply objects of this module, all at once; return them as they are now."""
     return await asyncio.gather(
         *(
-            tenant_client.apply(_BY_KIND[each["kind"]], each, field_manager=marks.MANAGER)
+            tenant_client.apply(_BY_KIND[each["kind"]], each, field_manager=wellknown.MANAGER)
             for each in wanted
         )
     )
@@ -153,10 +153,10 @@ async def _remove(
     with contextlib.suppress(errors.NotFound):
         found = await tenant_client.get(resource, name, namespace=namespace, metadata_only=True)
         metadata = found["metadata"]
-        if (metadata.get("labels") or {}).get(marks.BOOTSTRAP) == "true":
+        if (metadata.get("labels") or {}).get(wellknown.BOOTSTRAP) == "true":
             await tenant_client.delete(resource, name, namespace=namespace, uid=metadata["uid"])
 
 
 def _ours(manifest: Object) -> Object:
-    manifest["metadata"].setdefault("labels", {})[marks.BOOTSTRAP] = "true"
+    manifest["metadata"].setdefault("labels", {})[wellknown.BOOTSTRAP] = "true"
     return manifest

@@ -21,7 +21,7 @@ import kopf
 
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import tls_contexts
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tenancy.resources import Resource
 from vcmanager import endpoint as endpoint_of
 from vcmanager import keys, tidings
@@ -39,13 +39,13 @@ CHILDREN = (
 )
 """Kinds in root namespaces that wake the VirtualCluster they belong to."""
 
-IN_ROOT_NAMESPACES = f"{marks.CONTROLLED}=true,!{marks.NAMESPACE}"
+IN_ROOT_NAMESPACES = f"{wellknown.CONTROLLED}=true,!{wellknown.NAMESPACE}"
 """What selects them on the server: ours, and of no tenant namespace.
 
 A label that is taken off shows as an end, which wakes as well.
 """
 
-KOPF_FINALIZER = f"{marks.DOMAIN}/not-used"
+KOPF_FINALIZER = f"{wellknown.DOMAIN}/not-used"
 """What kopf may put on and take off; nothing else writes it, and it never does either."""
 
 _STOP_SECONDS = 7.0
@@ -116,7 +116,9 @@ def _settings() -> kopf.OperatorSettings:
     for child in (*CHILDREN, resources.NAMESPACES):
         settings.watching.label_selectors[_selector(child)] = IN_ROOT_NAMESPACES
     requests = _selector(resources.CERTIFICATE_SIGNING_REQUESTS)
-    settings.watching.field_selectors[requests] = f"spec.signerName={marks.AGENT_SERVING_SIGNER}"
+    settings.watching.field_selectors[requests] = (
+        f"spec.signerName={wellknown.AGENT_SERVING_SIGNER}"
+    )
     return settings
 
 

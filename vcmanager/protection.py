@@ -5,7 +5,7 @@ Hazard: without its ClusterVersion a running tenant can be neither repaired nor 
 
 from kubeio import Object, errors
 from kubeio.controller.worker import Again, Done, Verdict
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 from vcmanager.keys import Key, of_listed
 from vcmanager.means import Means
@@ -47,17 +47,17 @@ async def guard(means: Means, resource: Resource, found: Object) -> Object:
     """Put our finalizer on an object, unless it is there or the object is being deleted."""
     metadata = found["metadata"]
     finalizers = metadata.get("finalizers") or []
-    if marks.FINALIZER in finalizers or "deletionTimestamp" in metadata:
+    if wellknown.FINALIZER in finalizers or "deletionTimestamp" in metadata:
         return found
-    return await _write(means, resource, found, [*finalizers, marks.FINALIZER])
+    return await _write(means, resource, found, [*finalizers, wellknown.FINALIZER])
 
 
 async def release(means: Means, resource: Resource, found: Object) -> None:
     """Take our finalizer off an object."""
     finalizers = found["metadata"].get("finalizers") or []
-    if marks.FINALIZER not in finalizers:
+    if wellknown.FINALIZER not in finalizers:
         return
-    kept = [each for each in finalizers if each != marks.FINALIZER]
+    kept = [each for each in finalizers if each != wellknown.FINALIZER]
     try:
         await _write(means, resource, found, kept)
     except errors.NotFound:
@@ -79,5 +79,5 @@ async def _write(means: Means, resource: Resource, found: Object, finalizers: li
         metadata["name"],
         patch,
         namespace=metadata.get("namespace", ""),
-        field_manager=marks.MANAGER,
+        field_manager=wellknown.MANAGER,
     )

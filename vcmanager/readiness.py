@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenancy import marks
+from tenancy import wellknown
 from vcmanager import controlplane
 
 Object = Mapping[str, Any]
 
 CONDITIONS: Mapping[str, str] = {
-    controlplane.ETCD: marks.ETCD_READY,
-    controlplane.API_SERVER: marks.API_SERVER_READY,
-    controlplane.CONTROLLER_MANAGER: marks.CONTROLLER_MANAGER_READY,
-    controlplane.DNS: marks.DNS_READY,
-    controlplane.METRICS: marks.METRICS_READY,
+    controlplane.ETCD: wellknown.ETCD_READY,
+    controlplane.API_SERVER: wellknown.API_SERVER_READY,
+    controlplane.CONTROLLER_MANAGER: wellknown.CONTROLLER_MANAGER_READY,
+    controlplane.DNS: wellknown.DNS_READY,
+    controlplane.METRICS: wellknown.METRICS_READY,
 }
 """The condition of each component."""
 

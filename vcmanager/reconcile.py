@@ -14,7 +14,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.controller.worker import Again, Done, Verdict
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.names import NameProblemError
 from tenancy.ownership import Tenant
 from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
@@ -84,7 +84,7 @@ async def _say_why(means: Means, body: Object, report: Report, reason: str, mess
     """Say why a reconcile failed, to those who do not see our log; the failure itself goes on."""
     old = body.get("status") or {}
     report.repeat(old)
-    report.failing.add(marks.READY)
+    report.failing.add(wellknown.READY)
     is_deleting = "deletionTimestamp" in body["metadata"]
     report.conclude(held=(reason, message), is_stalled=False, is_deleting=is_deleting)
     with contextlib.suppress(errors.KubeError):
@@ -100,7 +100,7 @@ async def _keep(means: Means, body: Object, report: Report) -> Verdict:
     except Held as problem:
         held = problem
         verdict = Again(problem.again_after or _UNREADY)
-        if problem.condition != marks.READY:
+        if problem.condition != wellknown.READY:
             report.say(
                 problem.condition,
                 "False",
@@ -112,7 +112,7 @@ async def _keep(means: Means, body: Object, report: Report) -> Verdict:
         # A quota or a policy of the super cluster: its words help, and it may be lifted any time.
         held = Held("Forbidden", str(problem))
         verdict = Again(_FORBIDDEN)
-        report.failing.add(marks.READY)
+        report.failing.add(wellknown.READY)
     await walk.judge()
     report.conclude(
         held=(held.reason, held.message) if held is not None else None,
@@ -175,7 +175,7 @@ async def _write_status(means: Means, body: Object, report: Report) -> None:
                 "status": document,
             },
             subresource="status",
-            field_manager=marks.MANAGER,
+            field_manager=wellknown.MANAGER,
         )
     except errors.NotFound:
         return
@@ -213,7 +213,7 @@ class _Walk:
         self._plan = plan = intake.plan(wish, slice_)
         if plan.is_ephemeral:
             report.say(
-                marks.STORE_EPHEMERAL,
+                wellknown.STORE_EPHEMERAL,
                 "True",
                 "NoVolume",
                 "the etcd template has no volume: a lost pod is a lost tenant",
@@ -258,7 +258,7 @@ class _Walk:
         means.expiries.note(wish.tenant.uid, material.spans)
         until = material.next_renewal.strftime("%Y-%m-%d")
         report.say(
-            marks.CERTIFICATES_READY,
+            wellknown.CERTIFICATES_READY,
             "True",
             "Issued",
             f"all certificates are valid; the next is renewed on {until}",

@@ -16,7 +16,7 @@ import structlog
 
 from kubeio import Object, errors
 from kubeio.controller.worker import Again, Done, Verdict
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS, PODS
 from vcmanager import agent_trust
 from vcmanager.held import Held
@@ -28,7 +28,7 @@ from vcmanager.pki.requests import RequestProblemError
 POD_NAME = "authentication.kubernetes.io/pod-name"
 POD_UID = "authentication.kubernetes.io/pod-uid"
 _APP = "app.kubernetes.io/name"
-_ACCOUNTS = (marks.AGENT, marks.TARGET_AGENT)
+_ACCOUNTS = (wellknown.AGENT, wellknown.TARGET_AGENT)
 _LONGEST = timedelta(days=90)
 _USAGES = frozenset({"digital signature", "key encipherment", "server auth"})
 _RETRY = 30.0
@@ -122,7 +122,7 @@ async def reconcile(means: Means, key: Key) -> Verdict:
         return Done()
     status = request.get("status") or {}
     types = {each["type"] for each in status.get("conditions") or ()}
-    if request["spec"]["signerName"] != marks.AGENT_SERVING_SIGNER or (
+    if request["spec"]["signerName"] != wellknown.AGENT_SERVING_SIGNER or (
         status.get("certificate") or types & {"Denied", "Failed"}
     ):
         return Done()
@@ -160,7 +160,7 @@ async def _settle(means: Means, request: Object, kind: str, reason: str, message
         CERTIFICATE_SIGNING_REQUESTS,
         {**request, "status": {**status, "conditions": conditions}},
         subresource="status" if kind == "Failed" else "approval",
-        field_manager=marks.MANAGER,
+        field_manager=wellknown.MANAGER,
     )
 
 
@@ -173,7 +173,7 @@ async def _sign(means: Means, request: Object, grant: Grant) -> Verdict:
     certificate = requests.sign(
         trust.serving,
         bundles.decoded(request["spec"]["request"]),
-        common_name=marks.AGENT,
+        common_name=wellknown.AGENT,
         addresses=grant.addresses,
         lifetime=grant.lifetime,
         now=means.now(),
@@ -188,7 +188,7 @@ async def _sign(means: Means, request: Object, grant: Grant) -> Verdict:
             },
         },
         subresource="status",
-        field_manager=marks.MANAGER,
+        field_manager=wellknown.MANAGER,
     )
     _log.info("request.signed")
     return Done()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
-from tenancy import marks, names
+from tenancy import names, wellknown
 
 Network = IPv4Network | IPv6Network
 Manifest = dict[str, Any]
@@ -150,7 +150,7 @@ def claimed_by(service: Mapping[str, Any]) -> Slice | None:
     """Return the slice that a Service claims, or None when it is no claim that can be read."""
     annotations = service["metadata"].get("annotations") or {}
     try:
-        network = ip_network(annotations.get(marks.SERVICE_CIDR, ""))
+        network = ip_network(annotations.get(wellknown.SERVICE_CIDR, ""))
     except ValueError:
         return None
     return Slice(network) if network.num_addresses >= 1 << NARROWEST_HOST_BITS else None
@@ -163,7 +163,10 @@ def is_in_root(service: Mapping[str, Any]) -> bool:
     """
     metadata = service["metadata"]
     labels = metadata.get("labels") or {}
-    who = [labels.get(mark, "") for mark in (marks.VC_NAMESPACE, marks.VC_NAME, marks.VC_UID)]
+    who = [
+        labels.get(mark, "")
+        for mark in (wellknown.VC_NAMESPACE, wellknown.VC_NAME, wellknown.VC_UID)
+    ]
     try:
         return bool(metadata.get("namespace") == names.root_namespace(*who))
     except names.NameProblemError:
@@ -181,7 +184,7 @@ def api_claim(
     """Return the Service that claims a slice: its first address, selecting the tenant's API."""
     ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
     claim = _provided(root, API_SERVICE, slice_.api, selector, ports)
-    claim["metadata"]["annotations"] = {marks.SERVICE_CIDR: str(slice_)}
+    claim["metadata"]["annotations"] = {wellknown.SERVICE_CIDR: str(slice_)}
     if is_reached_early:
         claim["spec"]["publishNotReadyAddresses"] = True
     return claim
@@ -193,7 +196,7 @@ def dns_claim(root: str, slice_: Slice) -> Manifest:
         {"name": "dns", "port": 53, "targetPort": 1053, "protocol": "UDP"},
         {"name": "dns-tcp", "port": 53, "targetPort": 1053, "protocol": "TCP"},
     ]
-    return _provided(root, DNS_SERVICE, slice_.dns, {marks.COMPONENT: "coredns"}, ports)
+    return _provided(root, DNS_SERVICE, slice_.dns, {wellknown.COMPONENT: "coredns"}, ports)
 
 
 def metrics_service(root: str, slice_: Slice) -> Manifest:
@@ -202,7 +205,7 @@ def metrics_service(root: str, slice_: Slice) -> Manifest:
     It is no part of the claim: a tenant whose eleventh address is somebody's does without.
     """
     ports = [{"name": "https", "port": 443, "targetPort": METRICS_PORT, "protocol": "TCP"}]
-    selector = {marks.COMPONENT: "metrics-server"}
+    selector = {wellknown.COMPONENT: "metrics-server"}
     return _provided(root, METRICS_SERVICE, slice_.metrics, selector, ports)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
 
@@ -51,7 +51,7 @@ class Snapshot:
         """Yield the pods of a component."""
         for pod in self.named("Pod").values():
             labels = pod["metadata"].get("labels") or {}
-            if labels.get(marks.COMPONENT) == component:
+            if labels.get(wellknown.COMPONENT) == component:
                 yield pod
 
 

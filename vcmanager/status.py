@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.conditions import Condition
 from vcmanager.marking import is_part
 
@@ -18,22 +18,22 @@ RECONCILING, STALLED = "Reconciling", "Stalled"
 """What tools that follow kstatus look for."""
 
 OURS = (
-    marks.READY,
-    marks.CERTIFICATES_READY,
-    marks.ETCD_READY,
-    marks.API_SERVER_READY,
-    marks.CONTROLLER_MANAGER_READY,
-    marks.DNS_READY,
-    marks.METRICS_READY,
-    marks.STORE_EPHEMERAL,
+    wellknown.READY,
+    wellknown.CERTIFICATES_READY,
+    wellknown.ETCD_READY,
+    wellknown.API_SERVER_READY,
+    wellknown.CONTROLLER_MANAGER_READY,
+    wellknown.DNS_READY,
+    wellknown.METRICS_READY,
+    wellknown.STORE_EPHEMERAL,
     RECONCILING,
     STALLED,
 )
-_BESIDE = frozenset({marks.METRICS_READY})
+_BESIDE = frozenset({wellknown.METRICS_READY})
 """Parts without which a tenant is whole: neither Ready nor Reconciling waits for them."""
-_NO_PARTS = _BESIDE | {marks.STORE_EPHEMERAL, marks.READY}
+_NO_PARTS = _BESIDE | {wellknown.STORE_EPHEMERAL, wellknown.READY}
 _DNS_MAY_TAKE = timedelta(minutes=5)
-_SUMMARIES = frozenset({marks.READY, RECONCILING, STALLED})
+_SUMMARIES = frozenset({wellknown.READY, RECONCILING, STALLED})
 _LONGEST_MESSAGE = 4096
 _NO_REASON = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
 """What the API allows in no reason; reasons of pods and Events come from elsewhere."""
@@ -102,11 +102,11 @@ class Report:
             if each["status"] != "True" and kind not in _NO_PARTS
         ]
         if held is None and all(self._is_on_its_way(each["type"], old or {}) for each in missing):
-            self.say(marks.READY, "True", "TenantControlPlaneRunning", _RUNNING)
+            self.say(wellknown.READY, "True", "TenantControlPlaneRunning", _RUNNING)
             if not missing:
                 return
         reason, message = held or (missing[0]["reason"], missing[0]["message"])
-        self.say(marks.READY, "False", reason, message)  # unless it is already True
+        self.say(wellknown.READY, "False", reason, message)  # unless it is already True
         if is_stalled:
             self.say(STALLED, "True", reason, message)
         else:
@@ -120,10 +120,10 @@ class Report:
         was ready once and is not any more becomes it again only as a whole, or Ready would go to
         and fro with a name server that starts and ends.
         """
-        if kind != marks.DNS_READY or kind in self.failing:
+        if kind != wellknown.DNS_READY or kind in self.failing:
             return False
         found = old.get("conditions")
-        ready, before = (conditions.find(found, each) for each in (marks.READY, kind))
+        ready, before = (conditions.find(found, each) for each in (wellknown.READY, kind))
         if old.get("phase") == "Running" and ready is not None and ready["status"] == "False":
             return False
         if before is None or before["status"] == "True":
@@ -165,7 +165,7 @@ class Report:
 
     def _phase(self, old: Mapping[str, Any]) -> tuple[str, str, str]:
         """Upstream's words. A tenant that ran once stays Running while a part of it restarts."""
-        ready = self._conditions[marks.READY]
+        ready = self._conditions[wellknown.READY]
         if ready["status"] == "True":
             return "Running", "TenantControlPlaneRunning", _RUNNING
         if STALLED in self._conditions:
@@ -202,15 +202,15 @@ def news(
             yield "Warning", each["reason"], each["message"]
 
 
-_WARNED = frozenset({STALLED, marks.STORE_EPHEMERAL})
+_WARNED = frozenset({STALLED, wellknown.STORE_EPHEMERAL})
 _ANNOUNCED = frozenset(
     {
-        marks.READY,
-        marks.ETCD_READY,
-        marks.API_SERVER_READY,
-        marks.CONTROLLER_MANAGER_READY,
-        marks.DNS_READY,
-        marks.METRICS_READY,
+        wellknown.READY,
+        wellknown.ETCD_READY,
+        wellknown.API_SERVER_READY,
+        wellknown.CONTROLLER_MANAGER_READY,
+        wellknown.DNS_READY,
+        wellknown.METRICS_READY,
     }
 )
 

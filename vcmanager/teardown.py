@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeio import Object, errors
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
     DEPLOYMENTS,
@@ -40,7 +40,7 @@ async def act(means: Means, body: Object, tenant: Tenant | None) -> None:
 
     `tenant` is None when the VirtualCluster can never have been a tenant.
     """
-    if marks.FINALIZER not in (body["metadata"].get("finalizers") or ()):
+    if wellknown.FINALIZER not in (body["metadata"].get("finalizers") or ()):
         return
     if tenant is not None:
         await _let_go(means, body)
@@ -66,7 +66,7 @@ def has_let_go(status: Mapping[str, Any]) -> bool:
     Silence says nothing: a session may be about to begin. A syncer that is there says it of every
     VirtualCluster that is being deleted, also of one that it never held.
     """
-    synced = conditions.find(status.get("conditions"), marks.SYNCED) or {}
+    synced = conditions.find(status.get("conditions"), wellknown.SYNCED) or {}
     return synced.get("status") == "False" and synced.get("reason") == DISENGAGED
 
 
@@ -75,8 +75,8 @@ def is_theirs(namespace: Mapping[str, Any], tenant: Tenant) -> bool:
     metadata = namespace["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     return (
-        labels.get(marks.VC_UID) == tenant.uid
-        and annotations.get(marks.VC_UID) == tenant.uid
+        labels.get(wellknown.VC_UID) == tenant.uid
+        and annotations.get(wellknown.VC_UID) == tenant.uid
         and metadata["name"] != tenant.root
     )
 
@@ -101,7 +101,7 @@ async def _let_go(means: Means, body: Object) -> None:
     if has_let_go(body.get("status") or {}):
         return
     try:
-        lease = await means.super_client.get(LEASES, marks.SYNCER, namespace=means.namespace)
+        lease = await means.super_client.get(LEASES, wellknown.SYNCER, namespace=means.namespace)
     except errors.NotFound:
         lease = None
     if means.syncer_lease.is_held(lease):
@@ -109,7 +109,9 @@ async def _let_go(means: Means, body: Object) -> None:
 
 
 async def _delete_super_namespaces(means: Means, tenant: Tenant) -> None:
-    page = await means.super_client.list(NAMESPACES, label_selector=f"{marks.VC_UID}={tenant.uid}")
+    page = await means.super_client.list(
+        NAMESPACES, label_selector=f"{wellknown.VC_UID}={tenant.uid}"
+    )
     theirs = [each for each in page.get("items") or () if is_theirs(each, tenant)]
     for namespace in theirs:
         await _delete_namespace(means, namespace)

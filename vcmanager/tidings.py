@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tenancy import conditions, marks, resources
+from tenancy import conditions, resources, wellknown
 from tenancy.resources import Resource
 from tenancy.super_clusters import LOSSES_HELD
 from vcmanager import readiness
@@ -67,7 +67,7 @@ def _root(body: Body) -> object:
     """Leave out the marks that the syncer keeps on a root namespace several times a minute."""
     found = _metadata(body)
     annotations = dict(found.get("annotations") or {})
-    for mark in (marks.STORE_UID, marks.STORE_REVISION, marks.STORE_EPOCH):
+    for mark in (wellknown.STORE_UID, wellknown.STORE_REVISION, wellknown.STORE_EPOCH):
         annotations.pop(mark, None)
     return {**found, "annotations": annotations}
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.specs import Bundle
 
 Manifest = dict[str, Any]
@@ -26,7 +26,7 @@ FIELDS: Mapping[str, str] = {
 }
 """Each component, as its StatefulSet is called, and its field of `spec`."""
 
-KUBELET_ADDRESSES = f"{marks.AGENT_ADDRESS},InternalIP"
+KUBELET_ADDRESSES = f"{wellknown.AGENT_ADDRESS},InternalIP"
 """The agent on the node first; the node itself only where it has no agent."""
 _ROOT = "root-ca"
 VOLUME = "vc-manager"

@@ -7,8 +7,8 @@ none to pods at home.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tenancy import marks
-from tenancy.access import Access
+from tenancy import wellknown
+from tenancy.rbac import Access
 
 STRAIGHT = ("agent.upstream", ("auto", "kubelet"))
 """Where calls may go straight to the kubelet."""
@@ -69,7 +69,7 @@ ACCESS: tuple[Access, ...] = (
         ("configmaps",),
         ("get", "watch"),
         "Which calls each tenant's policy lets through is written there by vc-manager.",
-        names=(marks.AGENT_ACCESS,),
+        names=(wellknown.AGENT_ACCESS,),
         namespaced=True,
     ),
     Access(

@@ -10,10 +10,10 @@ import signal
 import structlog
 from cryptography import x509
 
-from telemetry import dump
+from telemetry import debug_dump
 from telemetry.exposition import Exposition
 from telemetry.probes import Probes
-from tenancy import marks
+from tenancy import wellknown
 from vnagent import ways
 from vnagent.bulletin import Bulletin
 from vnagent.channel import ReceiveBuffer
@@ -63,7 +63,7 @@ class Agent:
         self._bulletin = Bulletin(
             self._api,
             namespace=settings.pod_namespace,
-            name=marks.AGENT_ACCESS,
+            name=wellknown.AGENT_ACCESS,
             tell=self._permits.learn,
             lose=self._permits.lose,
         )
@@ -80,7 +80,7 @@ class Agent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        with dump.on_signal({"streams": lambda: self._streams.count}):
+        with debug_dump.on_signal({"streams": lambda: self._streams.count}):
             await self._serve(stop)
         self._way.close()
         _log.info("ended")

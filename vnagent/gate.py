@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.ownership import owner_of
 from vnagent import pod_items
 from vnagent.identity import Caller
@@ -199,7 +199,7 @@ def _owned_pod(item: Mapping[str, Any], registration: str) -> OwnedPod | None:
     owner = owner_of(metadata, registration)
     if owner is None or not owner.namespace:
         return None
-    containers = metadata["annotations"].get(marks.CONTAINERS, "")
+    containers = metadata["annotations"].get(wellknown.CONTAINERS, "")
     return OwnedPod(
         vc_uid=owner.vc_uid,
         tenant_namespace=owner.namespace,

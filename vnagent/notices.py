@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import structlog
 
-from tenancy import marks
+from tenancy import wellknown
 from vnagent.choice import Choice
 from vnagent.heads import ResponseProblemError
 from vnagent.metrics import Mode, Why
@@ -40,9 +40,9 @@ _CONFIGURED = (
     " and figures of pods, so also `kubectl top`, are not to be had on this node."
 )
 _TEXTS: Mapping[str, tuple[str, str]] = {
-    marks.AGENT_AROUND: ("Warning", _AROUND),
-    marks.AGENT_CONFIGURED: ("Normal", _CONFIGURED),
-    marks.AGENT_STRAIGHT: ("Normal", _STRAIGHT),
+    wellknown.AGENT_AROUND: ("Warning", _AROUND),
+    wellknown.AGENT_CONFIGURED: ("Normal", _CONFIGURED),
+    wellknown.AGENT_STRAIGHT: ("Normal", _STRAIGHT),
 }
 """By reason: type and message."""
 
@@ -62,8 +62,8 @@ class Subject:
 def reason_of(choice: Choice) -> str:
     """Return the reason of the Event that tells of a way."""
     if choice.mode is Mode.KUBELET:
-        return marks.AGENT_STRAIGHT
-    return marks.AGENT_CONFIGURED if choice.why is Why.CONFIGURED else marks.AGENT_AROUND
+        return wellknown.AGENT_STRAIGHT
+    return wellknown.AGENT_CONFIGURED if choice.why is Why.CONFIGURED else wellknown.AGENT_AROUND
 
 
 def manifest(subject: Subject, reason: str, now: datetime) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def manifest(subject: Subject, reason: str, now: datetime) -> dict[str, Any]:
         "reason": reason,
         "type": kind,
         "message": message,
-        "source": {"component": marks.AGENT, "host": subject.node},
+        "source": {"component": wellknown.AGENT, "host": subject.node},
         "firstTimestamp": stamp,
         "lastTimestamp": stamp,
         "count": 1,
@@ -95,7 +95,7 @@ class Notices:
     def __init__(self, api: Origin, subject: Subject) -> None:
         self._api = api
         self._subject = subject
-        self._way = self._told = marks.AGENT_STRAIGHT
+        self._way = self._told = wellknown.AGENT_STRAIGHT
         """What nobody was told of is the usual way."""
         self._changed = asyncio.Event()
 
@@ -113,7 +113,7 @@ class Notices:
                     await self._changed.wait()
             self._changed.clear()
             patience, way = AGAIN_SECONDS, self._way
-            if way == self._told == marks.AGENT_STRAIGHT:
+            if way == self._told == wellknown.AGENT_STRAIGHT:
                 continue
             if await self._post(way):
                 self._told = way

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from tenancy import switches
-from tenancy.switches import Call, Switches, SwitchesProblemError
+from tenancy import agent_permissions
+from tenancy.agent_permissions import Call, Switches, SwitchesProblemError
 from vnagent import metrics
 from vnagent.metrics import Policies
 from vnagent.refusals import Reason, RefusedError
@@ -180,7 +180,7 @@ class Permits:
 
 def _read(data: Mapping[str, str] | None) -> Switches | None:
     try:
-        return switches.read((data or {})[switches.DOCUMENT])
+        return agent_permissions.read((data or {})[agent_permissions.DOCUMENT])
     except (KeyError, SwitchesProblemError) as problem:
         said = str(problem) if data else "the ConfigMap is not there; is vc-manager running?"
         _log.error("no policies are known, nothing new is served", problem=said)

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from tenancy import marks
+from tenancy import wellknown
 from vnagent import pod_items
 from vnagent.gate import OwnedPod, owned_items
 from vnagent.leaves import count, each, fields, moment, number, switch, text
@@ -139,7 +139,7 @@ def _shown(item: Mapping[str, Any], pod: OwnedPod) -> dict[str, Any]:
                 part[field] = [one for one in part[field] if one.get("name") in pod.containers]
     if "conditions" in status:
         kinds = ((one, one.get("type", "")) for one in status["conditions"])
-        status["conditions"] = [one for one, kind in kinds if not marks.is_reserved(kind)]
+        status["conditions"] = [one for one, kind in kinds if not wellknown.is_reserved(kind)]
     if pod.is_on_host_network:
         status = {name: value for name, value in status.items() if name not in _ADDRESSES}
     return {
@@ -152,7 +152,7 @@ def _shown(item: Mapping[str, Any], pod: OwnedPod) -> dict[str, Any]:
 def _labels(metadata: Mapping[str, Any]) -> dict[str, str]:
     """Return the labels that the record names as the tenant's."""
     try:
-        recorded, _ = orjson.loads(metadata["annotations"][marks.KEYS])
+        recorded, _ = orjson.loads(metadata["annotations"][wellknown.KEYS])
         labels = {key: metadata["labels"][key] for key in recorded if key in metadata["labels"]}
     except (LookupError, TypeError, ValueError):
         return {}

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from telemetry import metrics
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS
 from vnagent.heads import ResponseProblemError
 from vnagent.origin import Answer, Origin
@@ -61,7 +61,7 @@ class Credential:
 def make_request(pod: Pod) -> tuple[bytes, bytes]:
     """Return a new key and a signing request for the pod's address, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, marks.AGENT)])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, wellknown.AGENT)])
     addresses = x509.SubjectAlternativeName([x509.IPAddress(ip_address(pod.address))])
     request = (
         x509.CertificateSigningRequestBuilder()
@@ -85,7 +85,7 @@ def manifest(pod: Pod, request: bytes) -> dict[str, Any]:
         "metadata": {"name": f"{pod.name}-{secrets.token_hex(4)}"},
         "spec": {
             "request": base64.b64encode(request).decode("ascii"),
-            "signerName": marks.AGENT_SERVING_SIGNER,
+            "signerName": wellknown.AGENT_SERVING_SIGNER,
             "expirationSeconds": int(LIFETIME.total_seconds()),
             "usages": ["digital signature", "server auth"],
         },
@@ -154,7 +154,9 @@ class ServingCertificate:
         certificate = await self._wait(f"{path}/{wanted['metadata']['name']}")
         renewal = renew_at(certificate, key, self._pod)
         ends = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
-        metrics.show_certificate(marks.AGENT, ends=ends.timestamp(), renewed=renewal.timestamp())
+        metrics.show_certificate(
+            wellknown.AGENT, ends=ends.timestamp(), renewed=renewal.timestamp()
+        )
         return Credential(certificate, key), renewal
 
     async def _wait(self, path: str) -> bytes:

@@ -16,7 +16,7 @@ that the super cluster added would have to have the name of one that the tenant 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tenancy import marks
+from tenancy import wellknown
 from vnagent import queries, routes
 from vnagent.queries import Pairs
 from vnagent.routes import Route, Verb
@@ -91,9 +91,9 @@ def pod_of(registration: str, vc_uid: str, route: Route) -> str:
     """
     routes.check(namespace=route.tenant_namespace, pod=route.pod, uid=vc_uid)
     wanted = {
-        marks.SUPER_CLUSTER: registration,
-        marks.VC_UID: vc_uid,
-        marks.NAMESPACE: route.tenant_namespace,
+        wellknown.SUPER_CLUSTER: registration,
+        wellknown.VC_UID: vc_uid,
+        wellknown.NAMESPACE: route.tenant_namespace,
     }
     labels = ",".join(f"{key}={value}" for key, value in wanted.items())
     pairs = (("labelSelector", labels), ("fieldSelector", f"metadata.name={route.pod}"))

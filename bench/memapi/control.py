@@ -15,7 +15,7 @@ from bench.memapi import drifts, heartbeats, storms
 from bench.memapi.cluster import Cluster
 from bench.memapi.loads import Loads
 from bench.memapi.tallies import Tally
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS, VIRTUAL_CLUSTERS
 
 _LIMIT = 64 * 1024 * 1024
@@ -95,7 +95,7 @@ class Control:
         bodies = [found.decode() for found in self._below.of(VIRTUAL_CLUSTERS).all()]
         return sum(
             any(
-                each["type"] == marks.SYNCED and each["status"] == "True"
+                each["type"] == wellknown.SYNCED and each["status"] == "True"
                 for each in (body.get("status") or {}).get("conditions") or ()
             )
             for body in bodies

@@ -16,7 +16,7 @@ from kubectl_vc.problems import CliProblem
 from kubectl_vc.targets import manifests
 from kubectl_vc.terminal import Terminal
 from kubeio import errors
-from tenancy import conditions, marks, super_clusters
+from tenancy import conditions, super_clusters, wellknown
 from tenancy.resources import SUPER_CLUSTERS
 
 IDENTITY_CHANGED = "IdentityChanged"
@@ -36,7 +36,7 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
                 f"there is no SuperCluster {name}; see `kubectl vc target list`"
             ) from problem
         word, meant = confirmed(name, body)
-        metadata = {"uid": body["metadata"]["uid"], "annotations": {marks.CONFIRM_LOSSES: word}}
+        metadata = {"uid": body["metadata"]["uid"], "annotations": {wellknown.CONFIRM_LOSSES: word}}
         await here.patch(SUPER_CLUSTERS, name, {"metadata": metadata}, field_manager="kubectl-vc")
     terminal.say(f"{output.full_name(SUPER_CLUSTERS, name)} confirmed ({meant})")
 

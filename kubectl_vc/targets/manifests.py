@@ -19,7 +19,7 @@ from kubectl_vc.problems import CliProblem
 from kubeio import Object
 from kubeio.api.yaml_writer import to_yaml
 from kubeio.config import secret_kubeconfig
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -33,8 +33,8 @@ from tenancy.resources import (
 )
 from tenancy.super_clusters import HOME, Effect, Mode, accounts_namespace
 
-ACCOUNT = marks.SYNCER
-AGENT_ACCOUNT = marks.AGENT
+ACCOUNT = wellknown.SYNCER
+AGENT_ACCOUNT = wellknown.AGENT
 """Of the agent that serves logs and streams: vc-manager makes its tokens, and it has no other."""
 AGENT_TOKENS = f"{AGENT_ACCOUNT}-tokens"
 TOKEN_SECRET = f"{ACCOUNT}-token"
@@ -101,7 +101,7 @@ class There:
 
     def is_ours(self, metadata: Mapping[str, Any]) -> bool:
         """Tell whether an object there was made for this home cluster."""
-        return (metadata.get("labels") or {}).get(marks.TARGET_OF) == self.home
+        return (metadata.get("labels") or {}).get(wellknown.TARGET_OF) == self.home
 
     def _binding(
         self, resource: Resource, role: Resource, name: str, account: str
@@ -114,7 +114,7 @@ class There:
     def _object(self, resource: Resource, name: str, **more: Any) -> Object:
         metadata: dict[str, Any] = {
             "name": name,
-            "labels": {**MANAGED_BY, marks.TARGET_OF: self.home},
+            "labels": {**MANAGED_BY, wellknown.TARGET_OF: self.home},
         }
         if resource.namespaced:
             metadata["namespace"] = self.namespace

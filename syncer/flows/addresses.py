@@ -12,7 +12,7 @@ from syncer.expectations import BEHIND_SECONDS, Side
 from syncer.keys import ADDRESS, Key
 from syncer.session import Session
 from syncer.special import addresses
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import IP_ADDRESSES
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -28,7 +28,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     if taken and reserved is None:
         try:
             written = await session.tenant_client.create(
-                IP_ADDRESSES, addresses.reservation(key.name), field_manager=marks.SYNCER
+                IP_ADDRESSES, addresses.reservation(key.name), field_manager=wellknown.SYNCER
             )
         except errors.AlreadyExists:
             return Done()  # a Service of the tenant has it; its own key tells

@@ -13,7 +13,7 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import Again, Done, Verdict
 from syncer.session import Session
 from syncer.special.pod_life import PodSide
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS
 
 AGAIN_SECONDS = 10.0
@@ -65,7 +65,7 @@ async def look(tenant_x: Entry, side: PodSide, session: Session) -> Verdict:
             eviction,
             name=tenant_x.name,
             subresource="eviction",
-            field_manager=marks.SYNCER,
+            field_manager=wellknown.SYNCER,
         )
     except errors.TooManyRequests as problem:
         if problem.retry_after:

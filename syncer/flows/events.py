@@ -20,7 +20,7 @@ from syncer.kinds import BY_NAME
 from syncer.scrubber import A_NODE
 from syncer.session import Session
 from syncer.special import events
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import EVENTS, PODS
 
 PATIENCE_SECONDS = 10.0
@@ -73,7 +73,7 @@ async def _tell(told: Object, growth: Object, session: Session, *, is_known: boo
     metadata = told["metadata"]
     if not is_known:
         try:
-            await client.create(EVENTS, told, field_manager=marks.SYNCER)
+            await client.create(EVENTS, told, field_manager=wellknown.SYNCER)
         except errors.AlreadyExists:
             pass  # told before a restart
         else:
@@ -84,10 +84,10 @@ async def _tell(told: Object, growth: Object, session: Session, *, is_known: boo
             metadata["name"],
             growth,
             namespace=metadata["namespace"],
-            field_manager=marks.SYNCER,
+            field_manager=wellknown.SYNCER,
         )
     except errors.NotFound:
-        await client.create(EVENTS, told, field_manager=marks.SYNCER)
+        await client.create(EVENTS, told, field_manager=wellknown.SYNCER)
 
 
 def _cached(event: Mapping[str, Any], session: Session) -> tuple[Object | None, bool]:

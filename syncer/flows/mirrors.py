@@ -17,7 +17,7 @@ from syncer.fuse import Part
 from syncer.keys import Key
 from syncer.mirrors import Shape
 from syncer.session import Session
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import Resource
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -69,7 +69,9 @@ async def _put(
     own = tenant_x.decode()
     body = mirrors.replacement(own, wanted)
     try:
-        written = await session.tenant_client.replace(resource, body, field_manager=marks.SYNCER)
+        written = await session.tenant_client.replace(
+            resource, body, field_manager=wellknown.SYNCER
+        )
     except errors.Invalid:
         if tenant_x.deleting:
             return Done()  # its end wakes this key, and then it is made anew
@@ -97,7 +99,9 @@ def is_left(key: Key, wanted: Object, tenant_x: Entry, session: Session) -> bool
 
 async def _create(resource: Resource, key: Key, wanted: Object, session: Session) -> Verdict:
     try:
-        written = await session.tenant_client.create(resource, wanted, field_manager=marks.SYNCER)
+        written = await session.tenant_client.create(
+            resource, wanted, field_manager=wellknown.SYNCER
+        )
     except errors.AlreadyExists:
         raise Wait("a tenant object of that name is there, the cache is behind") from None
     _noted(key, written, session)

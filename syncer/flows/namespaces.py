@@ -11,7 +11,7 @@ from syncer.keys import Key
 from syncer.kinds import Kind
 from syncer.session import Session
 from syncer.special import namespaces
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.resources import SERVICE_ACCOUNTS
 
 
@@ -30,7 +30,9 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
     live = session.super_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
     if live is None:
         try:
-            await session.super_client.create(SERVICE_ACCOUNTS, wanted, field_manager=marks.SYNCER)
+            await session.super_client.create(
+                SERVICE_ACCOUNTS, wanted, field_manager=wellknown.SYNCER
+            )
             session.fuse.wrote(key)
         except errors.AlreadyExists:
             return await _take_over(key, wanted, session)
@@ -47,7 +49,7 @@ async def _take_over(key: Key, wanted: dict[str, object], session: Session) -> V
         names.WORKLOAD_ACCOUNT,
         powerless,
         namespace=session.view.super_namespace(key.name),
-        field_manager=marks.SYNCER,
+        field_manager=wellknown.SYNCER,
     )
     session.fuse.wrote(key)
     return Done()

@@ -21,7 +21,7 @@ from syncer.fuse import Part
 from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import NODES
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -82,7 +82,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
 async def _reconcile(key: Key, session: Session) -> Verdict:
     below = session.super_cluster.nodes.get("", key.name)
     shown = session.stores[NODE].get("", key.name)
-    if below is None and shown is not None and marks.SUPER_CLUSTER in shown.annotations:
+    if below is None and shown is not None and wellknown.SUPER_CLUSTER in shown.annotations:
         return Done()  # it stands for a target, whose own key looks after it
     if session.is_behind(key, shown, None):
         return Again(BEHIND_SECONDS)
@@ -102,7 +102,7 @@ def _is_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
     if session.exposes_all or _is_about_to_be_named(below.name, session):
         return True
     pods = session.pods.on_node(below.name)
-    if shown is not None and shown.annotations.get(marks.UID) == below.uid:
+    if shown is not None and shown.annotations.get(wellknown.UID) == below.uid:
         if pods:
             return True  # a finished pod keeps its node although nothing of it is below any more
         if session.nodes.has(below.name):
@@ -140,7 +140,7 @@ async def _show(key: Key, super_node: Object, shown: Entry | None, session: Sess
     for field in nodes.MIRRORED:
         if session.reminders.is_left_out(field):
             status.pop(field, None)
-    digest = wanted["metadata"]["annotations"][marks.DIGEST]
+    digest = wanted["metadata"]["annotations"][wellknown.DIGEST]
     if virtual is not None and not nodes.is_status_shown(virtual, status, digest):
         written = await apply(key, _status(key, status), shown, session, "status")
         if written is not None and written.get("spec") is not None:
@@ -171,7 +171,7 @@ async def apply(
     if parking.is_parked(part, body, before, session):
         return None
     written: Object = await session.tenant_client.apply(
-        NODES, body, field_manager=marks.SYNCER, subresource=subresource
+        NODES, body, field_manager=wellknown.SYNCER, subresource=subresource
     )
     session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
     session.fuse.wrote(key)

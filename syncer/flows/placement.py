@@ -24,7 +24,7 @@ from syncer.session import Session
 from syncer.special import placement, pods, target_nodes
 from syncer.special.placement import Nowhere
 from syncer.special.shapes import mapping
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS
 
 LOOK_AGAIN_SECONDS = 30.0
@@ -127,7 +127,7 @@ async def _record(tenant_x: Entry, name: str, session: Session) -> None:
         "metadata": {
             "uid": tenant_x.uid,
             "resourceVersion": tenant_x.resource_version,
-            "annotations": {marks.SEAT: f"{name}/{secrets.token_hex(_DIGITS)}"},
+            "annotations": {wellknown.SEAT: f"{name}/{secrets.token_hex(_DIGITS)}"},
         }
     }
     try:
@@ -137,7 +137,7 @@ async def _record(tenant_x: Entry, name: str, session: Session) -> None:
             body,
             namespace=tenant_x.namespace,
             subresource="status",
-            field_manager=marks.SYNCER,
+            field_manager=wellknown.SYNCER,
         )
     except errors.Conflict as problem:
         raise Wait("the pod has changed meanwhile", BEHIND_SECONDS) from problem

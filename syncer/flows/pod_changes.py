@@ -20,7 +20,7 @@ from syncer.kinds import Kind
 from syncer.rejections import STUMBLES, Problem, RejectedError, malformed
 from syncer.session import Session
 from syncer.special import pod_ephemeral, pod_resize, pod_status, pods
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -139,7 +139,7 @@ async def _patch(
         kind="strategic",
         namespace=twin["metadata"]["namespace"],
         subresource=subresource,
-        field_manager=marks.SYNCER,
+        field_manager=wellknown.SYNCER,
     )
     downward.noted(pair.key, written, pair.tenant_x, session)
     _log.debug("super.changed", part=subresource or "spec")

@@ -49,7 +49,7 @@ from syncer.special import (
 from syncer.special.pod_build import Built, PodFacts
 from syncer.special.pod_scheduling import Placement
 from syncer.special.token_specs import TokenSpec
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 
 STRANGER_SECONDS = 60.0
@@ -86,7 +86,7 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
     await wait_for_needs(pair, pod["spec"], wanted_tokens, session)
     if session.link.seats.is_split:
         record = session.link.seats.record_of(pair.tenant_x)
-        built.pod["metadata"]["annotations"][marks.SEAT] = record
+        built.pod["metadata"]["annotations"][wellknown.SEAT] = record
     return await downward.post(kind, pair, built.pod, session)
 
 

@@ -21,7 +21,7 @@ from syncer.rejections import STUMBLES, RejectedError
 from syncer.session import Session
 from syncer.special import node_choice, pod_status
 from syncer.upward import Seen
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS
 
 FAILED = "FailedScheduling"
@@ -54,7 +54,7 @@ def _otherwise(pod: Object, twin: Object, session: Session) -> str | None:
 
     For tenants that added nothing to their nodes that is no question.
     """
-    recorded = str((twin["metadata"].get("annotations") or {}).get(marks.PLACEMENT, ""))
+    recorded = str((twin["metadata"].get("annotations") or {}).get(wellknown.PLACEMENT, ""))
     if not (recorded or session.nodes.additions.nodes):
         return None
     view = session.view.policy.nodes.view

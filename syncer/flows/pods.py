@@ -38,7 +38,7 @@ from syncer.session import Session
 from syncer.special import pod_life, pod_status, pods
 from syncer.special.pod_life import PodSide, Step, TwinSide
 from syncer.upward import Seen
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS
 
 TAKEN_AWAY = "SuperPodDeleted"
@@ -211,7 +211,7 @@ async def _bind(both: Both, node: str) -> None:
         "target": {"apiVersion": "v1", "kind": "Node", "name": both.session.shown_node(node)},
     }
     await both.session.tenant_client.create(
-        PODS, binding, name=both.key.name, subresource="binding", field_manager=marks.SYNCER
+        PODS, binding, name=both.key.name, subresource="binding", field_manager=wellknown.SYNCER
     )
     both.session.expectations.changed(Side.TENANT, both.key, both.tenant_x, taken=True)
     _log.debug("tenant.bound", node=node)

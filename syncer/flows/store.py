@@ -11,7 +11,7 @@ from syncer.brake import LOOK_AGAIN_SECONDS
 from syncer.keys import HOME, Key
 from syncer.link import Link
 from syncer.session import Session
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.conditions import Condition
 from tenancy.resources import VIRTUAL_CLUSTERS
 
@@ -42,14 +42,14 @@ async def _judge(link: Link) -> bool:
     if brake.is_replaced:
         return False
     entry = link.home.virtual_clusters.get(tenant.namespace, tenant.name)
-    confirmed = entry.annotations.get(marks.CONFIRM_DELETES, "") if entry is not None else ""
+    confirmed = entry.annotations.get(wellknown.CONFIRM_DELETES, "") if entry is not None else ""
     if confirmed and entry is not None:
         taken = await brake.confirm(confirmed)
         await words.take_off(
             link.home.client,
             VIRTUAL_CLUSTERS,
             entry,
-            annotation=marks.CONFIRM_DELETES,
+            annotation=wellknown.CONFIRM_DELETES,
             word=confirmed,
         )
         if taken:

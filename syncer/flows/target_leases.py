@@ -16,7 +16,7 @@ from syncer.keys import LEASE, NODE, Key
 from syncer.session import Session
 from syncer.special import target_nodes
 from syncer.target import AWAY_SECONDS
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import LEASES
 
 RENEW_SECONDS = 10.0
@@ -35,7 +35,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     target = session.target
     assert target is not None  # noqa: S101 - such keys are of targets
     shown = session.stores[NODE].get("", key.name)
-    if shown is None or marks.SUPER_CLUSTER not in shown.annotations or shown.deleting:
+    if shown is None or wellknown.SUPER_CLUSTER not in shown.annotations or shown.deleting:
         return Done()  # its node demands it again
     left = session.reminders.left_to_renew(RENEW_SECONDS)
     if left > 0:
@@ -43,7 +43,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     session.reminders.renewed()
     answered = datetime.now(UTC) - timedelta(seconds=time.monotonic() - target.answered_at)
     await session.tenant_client.apply(
-        LEASES, _lease(key.name, shown, answered), field_manager=marks.SYNCER
+        LEASES, _lease(key.name, shown, answered), field_manager=wellknown.SYNCER
     )
     return Again(RENEW_SECONDS)
 

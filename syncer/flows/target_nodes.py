@@ -16,7 +16,7 @@ from syncer.keys import NODE, Key
 from syncer.session import Session
 from syncer.special import nodes, target_nodes
 from syncer.target import AWAY_SECONDS
-from tenancy import marks
+from tenancy import wellknown
 
 
 async def present(key: Key, session: Session) -> None:
@@ -69,7 +69,7 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
     )
     virtual = shown.decode() if shown is not None else None
     ours = {(t["key"], t["effect"]) for t in wanted["spec"]["taints"]}
-    wanted["metadata"]["annotations"][marks.TAINTS] = ",".join(
+    wanted["metadata"]["annotations"][wellknown.TAINTS] = ",".join(
         sorted(f"{key}:{effect}" for key, effect in ours)
     )
     if virtual is not None:

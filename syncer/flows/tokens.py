@@ -24,7 +24,7 @@ from syncer.references import ACCOUNT_TOKEN, POD_TOKEN, Ref
 from syncer.session import Session
 from syncer.special import token_specs
 from syncer.special.token_specs import TokenSpec
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import SECRETS, SERVICE_ACCOUNTS
 
 ACCOUNT_GONE_SECONDS = 60.0
@@ -131,14 +131,18 @@ async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Sessi
     secret["metadata"]["name"] = key.name  # an account made anew keeps its pods' Secret
     if entry is None:
         try:
-            written = await session.super_client.create(SECRETS, secret, field_manager=marks.SYNCER)
+            written = await session.super_client.create(
+                SECRETS, secret, field_manager=wellknown.SYNCER
+            )
         except errors.AlreadyExists:
             session.reminders.lost_sight_of(key, (namespace, key.name))
             await strays.look(BY_NAME[SECRETS.kind], key, session)
             return Again(BEHIND_SECONDS)
     else:
         secret["metadata"] |= {"uid": entry.uid, "resourceVersion": entry.resource_version}
-        written = await session.super_client.replace(SECRETS, secret, field_manager=marks.SYNCER)
+        written = await session.super_client.replace(
+            SECRETS, secret, field_manager=wellknown.SYNCER
+        )
     session.expectations.wrote(Side.SUPER, key, written["metadata"]["resourceVersion"])
     session.fuse.wrote(key)
     _log.info("token.written", expires=expires.isoformat(), renewed=entry is not None)

@@ -24,7 +24,7 @@ from syncer.rejections import RejectedError
 from syncer.session import Session
 from syncer.special import claims, volumes
 from syncer.upward import Seen
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.resources import PERSISTENT_VOLUMES
 
 KIND = Kind(resource=PERSISTENT_VOLUMES, flow=Flow.DOWN_UP, method=Method.MERGE)
@@ -181,7 +181,7 @@ async def _carry(
     elif not parking.is_parked(part, body, live, session):
         downward.stamp(body, own)
         written = await session.super_client.patch(
-            PERSISTENT_VOLUMES, pair.super_x.name, body, field_manager=marks.SYNCER
+            PERSISTENT_VOLUMES, pair.super_x.name, body, field_manager=wellknown.SYNCER
         )
         downward.noted(pair.key, written, own, session)
         _log.debug("super.changed")

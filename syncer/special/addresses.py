@@ -11,7 +11,7 @@ from typing import Any
 from kubeio import Object
 from kubeio.cache.store import Entry, Store
 from syncer.view import Slice, TenantView
-from tenancy import marks
+from tenancy import wellknown
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -58,6 +58,6 @@ def reservation(address: str) -> Object:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "IPAddress",
-        "metadata": {"name": address, "labels": {marks.RESERVED_ADDRESS: "true"}},
+        "metadata": {"name": address, "labels": {wellknown.RESERVED_ADDRESS: "true"}},
         "spec": {"parentRef": {"resource": "namespaces", "name": "kube-system"}},
     }

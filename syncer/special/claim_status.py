@@ -12,7 +12,7 @@ from syncer import translate
 from syncer.leaves import ALLOW, FREE, Each, Fields, Verdict, Walk
 from syncer.rejections import Problem
 from syncer.special import volumes
-from tenancy import marks, names
+from tenancy import names, wellknown
 
 CLAIM_STATUS: Mapping[str, Verdict] = {
     "accessModes": ALLOW,
@@ -68,14 +68,14 @@ def _names_between(
     """Return the replacements for texts of a claim's conditions; volume names stay as shown."""
     above, below = tenant_claim["metadata"], live["metadata"]
     annotations = below.get("annotations") or {}
-    root = str(annotations.get(marks.CLUSTER) or "")
+    root = str(annotations.get(wellknown.CLUSTER) or "")
     pairs = [(below["namespace"], above["namespace"]), *volume_names(annotations)]
     return [*pairs, (f"{root}-", ""), (root, "")] if root else pairs
 
 
 def volume_names(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the replacement for the name of a claim's volume, where the tenant has another."""
-    own, vc_uid = annotations.get(marks.VOLUME), annotations.get(marks.VC_UID)
+    own, vc_uid = annotations.get(wellknown.VOLUME), annotations.get(wellknown.VC_UID)
     return [(names.volume(vc_uid, own), own)] if own and vc_uid else []
 
 

@@ -17,7 +17,7 @@ from syncer.references import Ref
 from syncer.rejections import Problem, RejectedError
 from syncer.special import volumes
 from syncer.view import TenantView
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.policies import EVERY
 from tenancy.quantities import quantity
 
@@ -98,7 +98,7 @@ def claim(tenant_claim: Mapping[str, Any], view: TenantView) -> Object:
             metadata,
             super_namespace=view.super_namespace(metadata["namespace"]),
             passing=view.policy.metadata,
-            extra_annotations={marks.VOLUME: own} if own else None,
+            extra_annotations={wellknown.VOLUME: own} if own else None,
         ),
         "spec": spec,
     }

@@ -22,7 +22,7 @@ from syncer.special.pod_status import TERMINAL
 from syncer.special.replacing import replacement
 from syncer.special.shapes import count, mapping
 from syncer.view import TenantView
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import Metadata
 
 BUDGET = "PodDisruptionBudget"
@@ -126,7 +126,7 @@ def change(live: Mapping[str, Any], twin: Object) -> Object | None:
 
 
 def _of_the_tenant(selector: Mapping[str, Any], view: TenantView) -> Object:
-    mark = {marks.VC_UID: view.tenant.uid}
+    mark = {wellknown.VC_UID: view.tenant.uid}
     return {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), **mark}}
 
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from syncer.special.shapes import mapping
-from tenancy import marks
+from tenancy import wellknown
 
 ENABLED = "enabled"
-_OF_NAMESPACES = (marks.ELECT, "multicluster-scheduler")
-_OF_PODS = (marks.ELECT, "multicluster.admiralty.io/elect")
+_OF_NAMESPACES = (wellknown.ELECT, "multicluster-scheduler")
+_OF_PODS = (wellknown.ELECT, "multicluster.admiralty.io/elect")
 
 
 def is_elected(pod: Mapping[str, Any], namespace_labels: Mapping[str, str]) -> bool:

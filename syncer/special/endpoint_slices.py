@@ -20,14 +20,14 @@ from syncer.special import forbidden_addresses
 from syncer.special.replacing import replacement
 from syncer.special.shapes import mapping, mappings
 from syncer.view import TenantView
-from tenancy import marks
+from tenancy import wellknown
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 SELECTOR_CONTROLLER = "endpointslice-controller.k8s.io"
 WATCHED = f"{MANAGED_BY}!={SELECTOR_CONTROLLER}"
 """Label selector: the others are many, change with every pod, and never go down."""
-OURS = f"{marks.SYNCER}.{marks.DOMAIN}"
+OURS = f"{wellknown.SYNCER}.{wellknown.DOMAIN}"
 """Whom the super cluster's controllers see as manager of a twin, and so leave it alone."""
 
 ENDPOINT_SLICE: Mapping[str, Verdict] = {

@@ -25,7 +25,7 @@ from syncer.special.ip_blocks import Block
 from syncer.special.label_selectors import SELECTOR
 from syncer.special.replacing import replacement
 from syncer.view import TenantView
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import Metadata
 
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -249,15 +249,15 @@ def _selected(peer: Mapping[str, Any], ground: _Ground) -> Object | None:
         return None
     ground.left.write(len(names))
     listed = {"key": NAME_LABEL, "operator": "In", "values": names}
-    mark = {marks.VC_UID: ground.view.tenant.uid}
+    mark = {wellknown.VC_UID: ground.view.tenant.uid}
     return {"namespaceSelector": {"matchLabels": mark, "matchExpressions": [listed]}, **pods}
 
 
 def _own_namespaces(view: TenantView) -> Object:
     """Return the selector of all super namespaces of the tenant, but not of its control plane."""
     return {
-        "matchLabels": {marks.VC_UID: view.tenant.uid},
-        "matchExpressions": [{"key": marks.NAMESPACE, "operator": "Exists"}],
+        "matchLabels": {wellknown.VC_UID: view.tenant.uid},
+        "matchExpressions": [{"key": wellknown.NAMESPACE, "operator": "Exists"}],
     }
 
 
@@ -270,7 +270,7 @@ def _all_pods(direction: Direction, view: TenantView) -> list[Object]:
     own = {"namespaceSelector": _own_namespaces(view)}
     if direction is Direction.EGRESS:
         return [own]
-    nobodys = {"matchExpressions": [{"key": marks.VC_UID, "operator": "DoesNotExist"}]}
+    nobodys = {"matchExpressions": [{"key": wellknown.VC_UID, "operator": "DoesNotExist"}]}
     return [own, {"namespaceSelector": nobodys}]
 
 
@@ -278,9 +278,11 @@ def _root_peer(direction: Direction, view: TenantView) -> Object:
     components = list(_ROOT_PEERS[direction])
     return {
         "namespaceSelector": {
-            "matchLabels": {NAME_LABEL: view.tenant.root, marks.VC_UID: view.tenant.uid}
+            "matchLabels": {NAME_LABEL: view.tenant.root, wellknown.VC_UID: view.tenant.uid}
         },
         "podSelector": {
-            "matchExpressions": [{"key": marks.COMPONENT, "operator": "In", "values": components}]
+            "matchExpressions": [
+                {"key": wellknown.COMPONENT, "operator": "In", "values": components}
+            ]
         },
     }

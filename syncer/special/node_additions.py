@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from syncer.special import nodes
 from syncer.special.shapes import mapping
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import NodeView
 
 _KEEPING_OFF = frozenset({"NoExecute", "NoSchedule"})
@@ -58,7 +58,7 @@ def added(
         if isinstance(value, str)
     }
     shown = nodes.shown_labels(super_labels, view)
-    own = frozenset(key for key in labels if key not in shown and not marks.is_reserved(key))
+    own = frozenset(key for key in labels if key not in shown and not wellknown.is_reserved(key))
     taints = tuple(
         Taint(*(str(taint.get(field, "")) for field in Taint._fields))
         for taint in nodes.own_taints(virtual_node)

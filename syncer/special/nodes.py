@@ -17,7 +17,7 @@ from kubeio import Object
 from syncer import policy
 from syncer.agents import Agent
 from syncer.special.shapes import mapping, mappings
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import NodeView
 
 _CONDITIONS = ("type", "status", "reason", "message", "lastTransitionTime")
@@ -46,17 +46,17 @@ _NO_AGENT = (
     "no node agent runs on this node: logs, exec, attach and port-forward do not work here",
 )
 _WAYS: Mapping[str, tuple[str, str, str]] = {
-    marks.AGENT_STRAIGHT: (
+    wellknown.AGENT_STRAIGHT: (
         "True",
         "Kubelet",
         "calls for pods on this node go straight to its kubelet",
     ),
-    marks.AGENT_AROUND: (
+    wellknown.AGENT_AROUND: (
         "False",
         "KubeletUntrusted",
         f"the certificate of the node's kubelet does not verify: {_AROUND}",
     ),
-    marks.AGENT_CONFIGURED: ("False", "Configured", f"by configuration, {_AROUND}"),
+    wellknown.AGENT_CONFIGURED: ("False", "Configured", f"by configuration, {_AROUND}"),
 }
 """By how the node's agent goes to its pods: status, reason and message of a condition."""
 _INFO_HIDDEN = ("bootID", "kubeProxyVersion", "machineID", "systemUUID")
@@ -85,11 +85,11 @@ def node(
         "kind": "Node",
         "metadata": {
             "name": metadata["name"],
-            "labels": {**shown, marks.VIRTUAL_NODE: "true"},
+            "labels": {**shown, wellknown.VIRTUAL_NODE: "true"},
             "annotations": {
-                marks.UID: metadata["uid"],
-                marks.DIGEST: _digest(super_node, shown),
-                marks.TAINTS: ",".join(sorted(ours)),
+                wellknown.UID: metadata["uid"],
+                wellknown.DIGEST: _digest(super_node, shown),
+                wellknown.TAINTS: ",".join(sorted(ours)),
             },
         },
         # Also when empty: the list is owned as a whole, so that one that went below goes here.
@@ -108,8 +108,8 @@ def own_taints(virtual_node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     A node that we made before taints were recorded has ours only.
     """
     annotations = mapping(mapping(virtual_node.get("metadata")).get("annotations"))
-    recorded = annotations.get(marks.TAINTS)
-    if recorded is None and annotations.get(marks.UID):
+    recorded = annotations.get(wellknown.TAINTS)
+    if recorded is None and annotations.get(wellknown.UID):
         return []
     ours = frozenset(str(recorded or "").split(","))
     taints = mappings(mapping(virtual_node.get("spec")).get("taints"))
@@ -157,7 +157,7 @@ def status(
         if address.get("type") == "InternalIP" and view != "Minimal"
     ]
     if agent is not None:
-        addresses.append({"type": marks.AGENT_ADDRESS, "address": agent.address})
+        addresses.append({"type": wellknown.AGENT_ADDRESS, "address": agent.address})
     found: Object = {
         # The API leaves an empty list out, so that one here would never be found as wanted.
         **({"addresses": addresses} if addresses else {}),
@@ -170,7 +170,7 @@ def status(
             ),
             _directness(agent, virtual_node, now),
         ],
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": marks.AGENT_PORT}},
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": wellknown.AGENT_PORT}},
         "nodeInfo": {
             **{key: info.get(key, "") for key in _INFO},
             **dict.fromkeys(_INFO_HIDDEN, ""),
@@ -185,7 +185,7 @@ def status(
 def shown_conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the conditions of a super node that its tenant sees: ours are made here, once."""
     found = mappings(status.get("conditions"))
-    return [each for each in found if not marks.is_reserved(str(each.get("type") or ""))]
+    return [each for each in found if not wellknown.is_reserved(str(each.get("type") or ""))]
 
 
 def _directness(
@@ -195,10 +195,10 @@ def _directness(
     status, reason, message = _WAYS[agent.way] if agent is not None else _NO_AGENT
     before: Mapping[str, Any] = {}
     for each in mappings(mapping(mapping(virtual_node).get("status")).get("conditions")):
-        if each.get("type") == marks.KUBELET_DIRECT and each.get("status") == status:
+        if each.get("type") == wellknown.KUBELET_DIRECT and each.get("status") == status:
             before = each
     return {
-        "type": marks.KUBELET_DIRECT,
+        "type": wellknown.KUBELET_DIRECT,
         "status": status,
         "reason": reason,
         "message": message,
@@ -227,7 +227,7 @@ def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object, digest: str
     `digest` is the one that the node's metadata should have: with another one, something that was
     shown is to go.
     """
-    if (virtual_node["metadata"].get("annotations") or {}).get(marks.DIGEST) != digest:
+    if (virtual_node["metadata"].get("annotations") or {}).get(wellknown.DIGEST) != digest:
         return False
     there = virtual_node.get("status") or {}
     conditions = {
@@ -250,10 +250,10 @@ def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object, digest: str
 def is_ours(virtual_node: Mapping[str, Any]) -> bool:
     """Tell whether we made a node of a tenant: it records the super node's UID."""
     annotations = virtual_node["metadata"].get("annotations") or {}
-    return bool(annotations.get(marks.UID))
+    return bool(annotations.get(wellknown.UID))
 
 
 def is_complete(virtual_node: Mapping[str, Any]) -> bool:
     """Tell whether a node has our status, so that a pod can be bound to it."""
     endpoints = (virtual_node.get("status") or {}).get("daemonEndpoints") or {}
-    return bool((endpoints.get("kubeletEndpoint") or {}).get("Port") == marks.AGENT_PORT)
+    return bool((endpoints.get("kubeletEndpoint") or {}).get("Port") == wellknown.AGENT_PORT)

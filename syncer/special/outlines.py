@@ -17,7 +17,7 @@ from msgspec import structs
 from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.special.shapes import mapping, texts
-from tenancy import marks
+from tenancy import wellknown
 
 WHOLE_BYTES = 4096
 """Objects up to this size are kept as they are."""
@@ -68,7 +68,7 @@ def outline(found: Mapping[str, Any]) -> Object:
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
         metadata["annotations"] = {
-            key: value if key == marks.KEYS else _shortened(value)
+            key: value if key == wellknown.KEYS else _shortened(value)
             for key, value in annotations.items()
         }
     kept = {key: value for key, value in found.items() if key not in _LEFT_OUT}

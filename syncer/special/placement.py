@@ -15,7 +15,7 @@ from syncer import policy
 from syncer.special import elections, label_selectors
 from syncer.special.node_choice import REQUIRED
 from syncer.special.shapes import mapping, mappings, texts
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.quantities import quantity
 
 Amounts = Mapping[str, Decimal]
@@ -28,8 +28,8 @@ MAX_COMPARED = 10_000
 MOST = Decimal(10) ** 18
 """Of what a pod asks, or a node has; more is nobody's."""
 _ELECTED_ONLY = (
-    f"takes only pods with the annotation {marks.ELECT}, in namespaces with the label"
-    f" {marks.ELECT}={elections.ENABLED}"
+    f"takes only pods with the annotation {wellknown.ELECT}, in namespaces with the label"
+    f" {wellknown.ELECT}={elections.ENABLED}"
 )
 _KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
 _NUMBERS = ("Gt", "Lt")
@@ -251,7 +251,7 @@ def _without_rooms(ask: Ask, candidate: Candidate) -> _Answer:
     asked = {key: value for key, value in ask.selector.items() if key in candidate.labels}
     is_right = all(candidate.labels[key] == value for key, value in asked.items())
     unknown = {key for key in ask.keys if key not in candidate.labels}
-    if not is_right or any(marks.is_reserved(key) for key in unknown):
+    if not is_right or any(wellknown.is_reserved(key) for key in unknown):
         return _Answer.NO
     return _Answer.UNKNOWN
 

@@ -19,7 +19,7 @@ from syncer.special.pod_dns import Resolver
 from syncer.special.pod_env import Mirrors, Variables
 from syncer.special.pod_scheduling import Placement
 from syncer.special.shapes import texts
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, Metadata, TenantPolicySpec
 
@@ -111,7 +111,7 @@ def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
         passing=facts.policy.metadata,
     )
     if choice is not None:
-        super_metadata["annotations"][marks.PLACEMENT] = choice.digest
+        super_metadata["annotations"][wellknown.PLACEMENT] = choice.digest
     if controller is not None:
         super_metadata["ownerReferences"] = [_owner(facts)]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": super_metadata, "spec": spec}
@@ -143,10 +143,10 @@ def build_metadata(
         metadata,
         super_namespace=super_namespace,
         passing=passing,
-        extra_labels={marks.CONTROLLER: controller["uid"]} if controller else None,
+        extra_labels={wellknown.CONTROLLER: controller["uid"]} if controller else None,
         extra_annotations={
             **mirrors.needed,
-            marks.CONTAINERS: ",".join(containers),
+            wellknown.CONTAINERS: ",".join(containers),
         },
     )
 
@@ -282,7 +282,7 @@ def _reserved_keys(metadata: Mapping[str, Any]) -> list[Problem]:
         Problem("reserved-key", f"metadata.{field}[{key}]", "is reserved and left out; remove it")
         for field in ("labels", "annotations")
         for key in sorted(metadata.get(field) or {})
-        if marks.is_reserved(key) and key != marks.SEAT  # that is our own word
+        if wellknown.is_reserved(key) and key != wellknown.SEAT  # that is our own word
     ]
 
 
@@ -339,7 +339,7 @@ def _gate_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
         problems.append(Problem("readiness-gates", "spec.readinessGates", text))
     for index, gate in enumerate(gates):
         kind = gate.get("conditionType", "") if isinstance(gate, dict) else ""
-        if not marks.key_domain(kind) or marks.is_reserved(kind):
+        if not wellknown.key_domain(kind) or wellknown.is_reserved(kind):
             text = f"names {kind!r}; use a condition of a domain of your own"
             problems.append(Problem("readiness-gates", f"spec.readinessGates[{index}]", text))
     return problems

@@ -13,18 +13,18 @@ from kubeio.cache.store import Entry
 from syncer import translate
 from syncer.special import outlines
 from syncer.view import MASTER, TenantView
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.policies import BASELINE, Metadata
 
 Service = Mapping[str, Any]
 Variables = dict[str, str]
 
 _NO_HOST = "kubernetes.invalid"
-_RECORDED = {"metadata.namespace": marks.NAMESPACE, "metadata.uid": marks.UID}
+_RECORDED = {"metadata.namespace": wellknown.NAMESPACE, "metadata.uid": wellknown.UID}
 
-LABELS_TEXT = f"mirror.{marks.DOMAIN}/labels"
+LABELS_TEXT = f"mirror.{wellknown.DOMAIN}/labels"
 """Annotation: the tenant pod's labels as a kubelet writes them into a file."""
-ANNOTATIONS_TEXT = f"mirror.{marks.DOMAIN}/annotations"
+ANNOTATIONS_TEXT = f"mirror.{wellknown.DOMAIN}/annotations"
 """Annotation: the tenant pod's annotations as a kubelet writes them into a file."""
 
 

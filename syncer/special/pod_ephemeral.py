@@ -17,7 +17,7 @@ from syncer.special import pod_build, pod_levels
 from syncer.special.container_spec import CONTAINER
 from syncer.special.pod_build import PodFacts
 from syncer.special.pod_env import Mirrors
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.policies import TenantPolicySpec
 
 FIELD = "ephemeralContainers"
@@ -37,7 +37,7 @@ def table(policy: TenantPolicySpec) -> Mapping[str, Verdict]:
 def served_names(twin: Mapping[str, Any]) -> frozenset[str]:
     """Return the containers that a super pod records as the tenant's; the agent serves these."""
     annotations = twin["metadata"].get("annotations") or {}
-    return frozenset(str(annotations.get(marks.CONTAINERS) or "").split(",")) - {""}
+    return frozenset(str(annotations.get(wellknown.CONTAINERS) or "").split(",")) - {""}
 
 
 def added(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[Mapping[str, Any]]:

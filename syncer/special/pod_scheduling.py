@@ -16,7 +16,7 @@ from syncer.special.node_additions import NONE, Additions
 from syncer.special.node_choice import PREFERRED as _PREFERRED
 from syncer.special.node_choice import REQUIRED as _REQUIRED
 from syncer.special.node_choice import Choice
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import NodeView
 
 Json = Any
@@ -130,7 +130,7 @@ def spread_defaults(controller_kind: str, controller_uid: str) -> list[dict[str,
             "maxSkew": skew,
             "topologyKey": key,
             "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {marks.CONTROLLER: controller_uid}},
+            "labelSelector": {"matchLabels": {wellknown.CONTROLLER: controller_uid}},
         }
         for key, skew in policy.SPREAD_DEFAULTS
     ]
@@ -200,13 +200,13 @@ def _node_problems(
     problems = [
         _hidden(key, f"spec.nodeSelector[{key}]")
         for key in spec.get("nodeSelector") or {}
-        if marks.is_reserved(key)
+        if wellknown.is_reserved(key)
     ]
     for term in _node_terms(spec):
         problems += [
             _hidden(str(expression.get("key")), "spec.affinity.nodeAffinity")
             for expression in term.get("matchExpressions") or ()
-            if marks.is_reserved(str(expression.get("key")))
+            if wellknown.is_reserved(str(expression.get("key")))
         ]
         problems += [
             _unknown_node(str(name), "spec.affinity.nodeAffinity")
@@ -275,7 +275,7 @@ def _confine(term: dict[str, Any], placement: Placement) -> None:
     term.pop("mismatchLabelKeys", None)
     selector = term.get("labelSelector")
     if selector is not None:  # no selector matches no pod, and must go on doing so
-        selector.setdefault("matchLabels", {})[marks.VC_UID] = placement.vc_uid
+        selector.setdefault("matchLabels", {})[wellknown.VC_UID] = placement.vc_uid
     meant = set(term.pop("namespaces", None) or ())
     namespace_selector = term.pop("namespaceSelector", None)
     if namespace_selector is not None:

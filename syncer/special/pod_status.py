@@ -14,7 +14,7 @@ from kubeio import Object
 from syncer import policy, translate
 from syncer.special import pod_ephemeral
 from syncer.special.shapes import mapping, mappings, texts
-from tenancy import marks
+from tenancy import wellknown
 
 _NOT_UP = frozenset(
     {
@@ -71,7 +71,7 @@ def _conditions(
     gates = gates_of(tenant_pod)
     conditions: list[Object] = []
     for condition in below:
-        if condition.get("type") in gates or marks.is_reserved(str(condition.get("type"))):
+        if condition.get("type") in gates or wellknown.is_reserved(str(condition.get("type"))):
             continue
         shown = {key: value for key, value in condition.items() if key != "observedGeneration"}
         generation = _generation(tenant_pod, super_pod, condition.get("observedGeneration"))
@@ -99,7 +99,7 @@ def gates_of(tenant_pod: Mapping[str, Any]) -> frozenset[str]:
     """
     gates = mappings(tenant_pod["spec"].get("readinessGates"))
     named = texts([gate.get("conditionType") for gate in gates])
-    return frozenset(kind for kind in named if marks.key_domain(kind))
+    return frozenset(kind for kind in named if wellknown.key_domain(kind))
 
 
 def _generation(

@@ -18,7 +18,7 @@ from syncer.special import pod_build, pod_ephemeral, pod_scheduling, pod_status
 from syncer.special.pod_life import PodSide, TwinSide
 from syncer.special.pod_spec import POD_SPEC
 from syncer.special.pod_status import TERMINAL
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, Metadata, TenantPolicySpec
 
@@ -135,7 +135,7 @@ def _template(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[str]:
     No honest API lets one be added to a pod; a hostile one would name what was injected below.
     """
     own = pod_build.container_names(pod["spec"])
-    if marks.CONTAINERS not in (twin["metadata"].get("annotations") or {}):
+    if wellknown.CONTAINERS not in (twin["metadata"].get("annotations") or {}):
         return own
     served = pod_ephemeral.served_names(twin)
     return [name for name in own if name in served]

@@ -21,7 +21,7 @@ from syncer.special import external_names, label_selectors
 from syncer.special.addresses import parsed
 from syncer.special.shapes import mapping, mappings
 from syncer.view import Slice, TenantView
-from tenancy import marks
+from tenancy import wellknown
 
 PORT_REPLACED = "NodePortReplaced"
 """Reason of the Event when the tenant's node port is another one below."""
@@ -326,12 +326,12 @@ def _conditions_up(live: Mapping[str, Any], status: Mapping[str, Any]) -> list[O
     if not found:
         return []
     below, marked = live["metadata"], mapping(live["metadata"].get("annotations"))
-    root = str(marked.get(marks.CLUSTER, ""))
+    root = str(marked.get(wellknown.CLUSTER, ""))
     pairs = [
-        (str(below["namespace"]), str(marked.get(marks.NAMESPACE, ""))),
+        (str(below["namespace"]), str(marked.get(wellknown.NAMESPACE, ""))),
         (f"{root}-" if root else "", ""),
         (root, ""),
-        (str(below["uid"]), str(marked.get(marks.UID, ""))),
+        (str(below["uid"]), str(marked.get(wellknown.UID, ""))),
     ]
     kept = ({key: item[key] for key in _CONDITION if key in item} for item in found)
     return [translate.scrub_all(item, pairs) for item in kept]

@@ -17,7 +17,7 @@ from syncer.special import nodes
 from syncer.special.node_choice import PREFERRED, REQUIRED
 from syncer.special.placement import COUNTED, Amounts, amount, expression_holds
 from syncer.special.shapes import mapping, mappings
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.quantities import written
 from tenancy.super_clusters import Taint
 
@@ -111,14 +111,14 @@ def labels_of(target: str, own: Mapping[str, str], places: Mapping[str, str]) ->
     given = dict(list(own.items())[:_MOST_LABELS])
     return {
         **places,
-        **{key: value for key, value in given.items() if not marks.is_reserved(key)},
+        **{key: value for key, value in given.items() if not wellknown.is_reserved(key)},
         "type": "virtual-kubelet",
         PROVIDER: given.get(PROVIDER, _PROVIDER_NAME),
         "kubernetes.io/role": "agent",
         "node-role.kubernetes.io/agent": "",
         "kubernetes.io/hostname": name_of(target),
         "node.kubernetes.io/exclude-from-external-load-balancers": "true",
-        marks.TARGET: target,
+        wellknown.TARGET: target,
     }
 
 
@@ -127,7 +127,7 @@ def own_labels(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dic
 
     One of ours that is over would count as the tenant's, and lead pods to where it led before.
     """
-    ours = set(annotations.get(marks.LABELS, "").split(","))
+    ours = set(annotations.get(wellknown.LABELS, "").split(","))
     return {key: value for key, value in labels.items() if key not in ours}
 
 
@@ -155,7 +155,7 @@ def node(
         }
         for taint in taints
     ]
-    shown = {**labels, marks.VIRTUAL_NODE: "true"}
+    shown = {**labels, wellknown.VIRTUAL_NODE: "true"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -163,10 +163,10 @@ def node(
             "name": name_of(target),
             "labels": shown,
             "annotations": {
-                marks.LABELS: ",".join(sorted(shown)),
-                marks.UID: registration,
-                marks.SUPER_CLUSTER: registration,
-                marks.CORDONED: "true" if is_cordoned else "false",
+                wellknown.LABELS: ",".join(sorted(shown)),
+                wellknown.UID: registration,
+                wellknown.SUPER_CLUSTER: registration,
+                wellknown.CORDONED: "true" if is_cordoned else "false",
             },
         },
         "spec": {
@@ -201,7 +201,7 @@ def status(
         else "The cluster behind this node answers.",
         "lastTransitionTime": now,
     }
-    addresses = [{"type": marks.AGENT_ADDRESS, "address": agent}]
+    addresses = [{"type": wellknown.AGENT_ADDRESS, "address": agent}]
     info = {
         "architecture": "",
         "bootID": "",
@@ -219,7 +219,7 @@ def status(
         "allocatable": dict(whole.allocatable),
         "capacity": dict(whole.capacity),
         "conditions": conditions.carry_times(mappings(shown), [ready]),
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": marks.AGENT_PORT}},
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": wellknown.AGENT_PORT}},
         "nodeInfo": info,
     }
 
@@ -234,7 +234,7 @@ def takes_pods(real: Mapping[str, Any]) -> bool:
 def is_of_a_target(virtual_node: Mapping[str, Any]) -> bool:
     """Tell whether a tenant's node stands for a target: the home cluster's key leaves it alone."""
     annotations = mapping(mapping(virtual_node.get("metadata")).get("annotations"))
-    return bool(annotations.get(marks.SUPER_CLUSTER))
+    return bool(annotations.get(wellknown.SUPER_CLUSTER))
 
 
 def is_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
@@ -271,7 +271,7 @@ def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
 def _agents_of(status: Mapping[str, Any]) -> list[Any]:
     """Return where the agent is, as a status says; a tenant may have written others beside."""
     listed = mappings(status.get("addresses"))
-    return [each.get("address") for each in listed if each.get("type") == marks.AGENT_ADDRESS]
+    return [each.get("address") for each in listed if each.get("type") == wellknown.AGENT_ADDRESS]
 
 
 # --- what pods say about it -----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from kubeio import Object
 from syncer import policy
 from syncer.references import token_sources
 from syncer.rejections import Problem
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 
 DATA_KEY = "token"
@@ -116,16 +116,16 @@ def secret_of(
     renewal = now + timedelta(seconds=max(life / 2, MIN_RENEWAL_SECONDS))
     record = {
         **ownership.annotations(tenant, token.namespace, token.account_uid),
-        marks.ACCOUNT: token.account,
-        marks.EXPIRES: expires.isoformat(),
-        marks.TOKEN_AUDIENCE: token.audience,
-        marks.TOKEN_SECONDS: str(token.seconds),
-        marks.TOKEN_RENEW: renewal.isoformat(),
+        wellknown.ACCOUNT: token.account,
+        wellknown.EXPIRES: expires.isoformat(),
+        wellknown.TOKEN_AUDIENCE: token.audience,
+        wellknown.TOKEN_SECONDS: str(token.seconds),
+        wellknown.TOKEN_RENEW: renewal.isoformat(),
     }
     if token.pod:
-        record[marks.TOKEN_POD] = f"{token.pod}/{token.pod_uid}"
+        record[wellknown.TOKEN_POD] = f"{token.pod}/{token.pod_uid}"
     data = {DATA_KEY: base64.b64encode(text.encode()).decode()}
-    record[marks.DIGEST] = _digest(data)
+    record[wellknown.DIGEST] = _digest(data)
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -142,7 +142,7 @@ def secret_of(
 
 def is_as_written(secret: Mapping[str, Any]) -> bool:
     """Tell whether a token Secret still carries what was put into it."""
-    written = (secret["metadata"].get("annotations") or {}).get(marks.DIGEST)
+    written = (secret["metadata"].get("annotations") or {}).get(wellknown.DIGEST)
     return bool(written == _digest(secret.get("data") or {}))
 
 
@@ -153,16 +153,16 @@ def _digest(data: Mapping[str, str]) -> str:
 
 def spec_of_secret(annotations: Mapping[str, str], registration: str = "") -> TokenSpec | None:
     """Return what a token Secret says of itself, or None when it is none of ours."""
-    seconds = annotations.get(marks.TOKEN_SECONDS, "")
+    seconds = annotations.get(wellknown.TOKEN_SECONDS, "")
     owner = ownership.owner_of({"annotations": annotations}, registration)
-    if owner is None or not seconds.isdigit() or marks.ACCOUNT not in annotations:
+    if owner is None or not seconds.isdigit() or wellknown.ACCOUNT not in annotations:
         return None
-    pod, _, pod_uid = annotations.get(marks.TOKEN_POD, "").partition("/")
+    pod, _, pod_uid = annotations.get(wellknown.TOKEN_POD, "").partition("/")
     return TokenSpec(
         namespace=owner.namespace,
-        account=annotations[marks.ACCOUNT],
+        account=annotations[wellknown.ACCOUNT],
         account_uid=owner.uid,
-        audience=annotations.get(marks.TOKEN_AUDIENCE, ""),
+        audience=annotations.get(wellknown.TOKEN_AUDIENCE, ""),
         seconds=int(seconds),
         pod=pod,
         pod_uid=pod_uid,
@@ -172,6 +172,6 @@ def spec_of_secret(annotations: Mapping[str, str], registration: str = "") -> To
 def seconds_to_renewal(annotations: Mapping[str, str], now: datetime) -> float:
     """Return how long until the next token is asked for; 0 or less: now."""
     try:
-        return (datetime.fromisoformat(annotations[marks.TOKEN_RENEW]) - now).total_seconds()
+        return (datetime.fromisoformat(annotations[wellknown.TOKEN_RENEW]) - now).total_seconds()
     except (KeyError, ValueError, TypeError):
         return 0.0

@@ -15,10 +15,10 @@ from syncer import mirrors
 from syncer.leaves import ALLOW, FREE, Drop, Fields, Only, Refuse, Verdict, Walk, Written
 from syncer.rejections import Problem, RejectedError
 from syncer.view import TenantView
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.policies import TenantVolumes
 
-DRIVER = f"volumes.{marks.DOMAIN}"
+DRIVER = f"volumes.{wellknown.DOMAIN}"
 """Driver that stands for every source of the super cluster that has none."""
 
 _MOUNT_OPTIONS = frozenset(
@@ -160,8 +160,8 @@ def is_offered(tenant_x: Entry, view: TenantView) -> bool:
 
 def name_above(claim_annotations: Mapping[str, str], name: str) -> str:
     """Return what the tenant calls the volume that a super claim is bound to."""
-    own = claim_annotations.get(marks.VOLUME, "")
-    vc_uid = claim_annotations.get(marks.VC_UID, "")
+    own = claim_annotations.get(wellknown.VOLUME, "")
+    vc_uid = claim_annotations.get(wellknown.VC_UID, "")
     return own if own and names.volume(vc_uid, own) == name else name
 
 
@@ -272,7 +272,7 @@ def volume(
             "labels": ownership.labels(view.tenant, ""),
             "annotations": {
                 **ownership.annotations(view.tenant, "", metadata["uid"]),
-                marks.VOLUME: metadata["name"],
+                wellknown.VOLUME: metadata["name"],
             },
         },
         "spec": {**spec, "persistentVolumeReclaimPolicy": "Retain", "storageClassName": ""},
@@ -309,7 +309,7 @@ def patch(live: Mapping[str, Any], twin: Object, tenant_x: Mapping[str, Any]) ->
         changed = {
             key: value
             for key, value in twin["metadata"][field].items()
-            if before.get(key) != value and key != marks.STORE_REVISION
+            if before.get(key) != value and key != wellknown.STORE_REVISION
         }
         if changed:
             metadata[field] = changed

@@ -23,7 +23,7 @@ from bench.tenants import HOME, enlist, grant, install
 from kubeio.api.client import Client
 from kubeio.errors import KubeError
 from syncer.access import TENANT_ACCESS
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES, VIRTUAL_CLUSTERS
 from tests.drills import outage, rest, steps
 from tests.drills.faults import Script
@@ -112,7 +112,7 @@ class Stage:
 
     async def _lease(self) -> Mapping[str, Any]:
         try:
-            return dict((await self.below.get(LEASES, marks.SYNCER, namespace=HOME))["spec"])
+            return dict((await self.below.get(LEASES, wellknown.SYNCER, namespace=HOME))["spec"])
         except KubeError:
             return {}
 

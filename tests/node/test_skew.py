@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.node import objects
 from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster, created, running
 from tests.node.kubectl import stays, until
@@ -21,7 +21,7 @@ from tests.testbed.registry import publish
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
-SYNCER = f"system:serviceaccount:{COMPONENTS}:{marks.SYNCER}"
+SYNCER = f"system:serviceaccount:{COMPONENTS}:{wellknown.SYNCER}"
 
 
 def works(super_cluster: SuperCluster, tenant: TenantCluster, *, minor: str) -> None:
@@ -70,7 +70,9 @@ def version(kubectl) -> str:
 def warnings(tenant: TenantCluster) -> list[str]:
     """Return what the syncer complains of."""
     events = tenant.kubectl.items("events", "--field-selector", "type=Warning")
-    return [each["message"] for each in events if each["source"].get("component") == marks.SYNCER]
+    return [
+        each["message"] for each in events if each["source"].get("component") == wellknown.SYNCER
+    ]
 
 
 def test_a_tenant_older_than_the_super_cluster(

@@ -7,7 +7,7 @@ import pytest
 from bench.memapi.direct import Fate
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, VIRTUAL_CLUSTERS
 from tests.properties.happenings import (
     FULL,
@@ -40,7 +40,7 @@ def synced(world: World, tenant: int = 0) -> str:
     stored = world.below.of(VIRTUAL_CLUSTERS).get("default", name)
     assert stored is not None
     found = stored.decode()["status"].get("conditions") or ()
-    return next((str(each["reason"]) for each in found if each["type"] == marks.SYNCED), "")
+    return next((str(each["reason"]) for each in found if each["type"] == wellknown.SYNCED), "")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubeio import Object
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import SERVICES
 from vcmanager import marking, order, store, volumes
 from vcmanager.controlplane import ControlPlane, Manifest, Wish
@@ -92,7 +92,7 @@ class Build:
         wanted += [
             each
             for each in self._snapshot.named("Secret").values()
-            if (each["metadata"].get("labels") or {}).get(marks.CREDENTIAL) == "admin"
+            if (each["metadata"].get("labels") or {}).get(wellknown.CREDENTIAL) == "admin"
         ]
         await objects.prune(self._means, wanted, self._snapshot)
 

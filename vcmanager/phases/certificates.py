@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kubeio import Object, errors
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import SECRETS
 from vcmanager import agent_trust, credentials, endpoint
 from vcmanager.controlplane import ControlPlane, Wish
@@ -44,19 +44,19 @@ async def create_roots(
     missing = await credentials.missing_roots(
         secrets,
         plan.facts,
-        is_initialised=annotations.get(marks.PKI_INITIALISED) == "true",
+        is_initialised=annotations.get(wellknown.PKI_INITIALISED) == "true",
         now=means.now(),
     )
     for manifest in missing:
         try:
             secrets[manifest["metadata"]["name"]] = await means.super_client.create(
-                SECRETS, marked(manifest, wish.tenant, {}), field_manager=marks.MANAGER
+                SECRETS, marked(manifest, wish.tenant, {}), field_manager=wellknown.MANAGER
             )
         except errors.AlreadyExists:
             raise Held(
                 "CertificatesPending",
                 f"the Secret {manifest['metadata']['name']} has just appeared",
-                condition=marks.CERTIFICATES_READY,
+                condition=wellknown.CERTIFICATES_READY,
                 again_after=0.1,
             ) from None
     await root_namespace.mark_initialised(means, namespace)

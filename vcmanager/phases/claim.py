@@ -12,7 +12,7 @@ from typing import NoReturn
 import structlog
 
 from kubeio import Object, errors
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import SERVICES
 from vcmanager import slices
 from vcmanager.controlplane import Wish
@@ -70,7 +70,7 @@ async def _fetch_taken(means: Means, wish: Wish) -> dict[str, Network]:
     """Return the slices of all other tenants, by owner."""
     page = await means.super_client.list(
         SERVICES,
-        label_selector=f"{marks.CONTROLLED}=true,!{marks.NAMESPACE}",
+        label_selector=f"{wellknown.CONTROLLED}=true,!{wellknown.NAMESPACE}",
         field_selector=f"metadata.name={slices.API_SERVICE}",
     )
     found: dict[str, Network] = {}
@@ -89,7 +89,7 @@ async def _claim(means: Means, wish: Wish, slice_: Slice) -> bool:
     for manifest in _claims(wish, slice_):
         try:
             made.append(
-                await means.super_client.create(SERVICES, manifest, field_manager=marks.MANAGER)
+                await means.super_client.create(SERVICES, manifest, field_manager=wellknown.MANAGER)
             )
         except (errors.Invalid, errors.AlreadyExists) as problem:
             if isinstance(problem, errors.Invalid) and not is_address_taken(problem):
@@ -120,7 +120,7 @@ async def _complete(means: Means, wish: Wish, slice_: Slice, snapshot: Snapshot)
         if snapshot.get("Service", name) is not None:
             continue
         try:
-            await means.super_client.create(SERVICES, manifest, field_manager=marks.MANAGER)
+            await means.super_client.create(SERVICES, manifest, field_manager=wellknown.MANAGER)
         except errors.Invalid as problem:
             if not is_address_taken(problem):
                 raise

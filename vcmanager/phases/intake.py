@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeio import Object, errors
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.names import NameProblemError
 from tenancy.resources import CLUSTER_VERSIONS, SERVICE_CIDRS, SERVICES, STATEFUL_SETS
 from tenancy.specs import (
@@ -61,7 +61,7 @@ async def fetch_wish(means: Means, cluster: VirtualCluster, *, is_new: bool) -> 
         spec=cluster.spec,
         version_name=name,
         version=version,
-        external_domain=cluster.labels.get(marks.EXTERNAL_DOMAIN, ""),
+        external_domain=cluster.labels.get(wellknown.EXTERNAL_DOMAIN, ""),
         settings=means.settings,
         is_new=is_new,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import DEPLOYMENTS, SERVICES
 from vcmanager import controlplane, metrics_api, slices
 from vcmanager.controlplane import ControlPlane
@@ -58,7 +58,7 @@ async def act(
         if plan.metrics:
             reach = await _provide(client, plan, build, _answers(snapshot), authority)
             if reach is not None and not reach.is_reached:
-                report.say(marks.METRICS_READY, "False", reach.reason, reach.message)
+                report.say(wellknown.METRICS_READY, "False", reach.reason, reach.message)
         else:
             await _remove(client, means, snapshot)
     except Held as held:
@@ -106,7 +106,7 @@ async def _remove(client: Client, means: Means, snapshot: Snapshot) -> None:
 
 def _is_mark(service: Object) -> bool:
     """Tell whether the Service is ours, and says that the tenant may still have what we wrote."""
-    return marks.DIGEST in (service["metadata"].get("annotations") or {})
+    return wellknown.DIGEST in (service["metadata"].get("annotations") or {})
 
 
 def _address(plan: ControlPlane) -> str:
@@ -120,4 +120,4 @@ def _answers(snapshot: Snapshot) -> bool:
 
 
 def _say(report: Report, reason: str, message: str) -> None:
-    report.say(marks.METRICS_READY, "False", reason, message, is_failure=True)
+    report.say(wellknown.METRICS_READY, "False", reason, message, is_failure=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kubeio import Object, errors
-from tenancy import marks
+from tenancy import wellknown
 from vcmanager.held import Held
 from vcmanager.marking import is_current
 from vcmanager.means import Means
@@ -38,7 +38,7 @@ async def create(means: Means, manifests: Iterable[Mapping[str, Any]]) -> None:
     for manifest in manifests:
         with contextlib.suppress(errors.AlreadyExists), _explained(manifest):
             await means.super_client.create(
-                KINDS[manifest["kind"]], dict(manifest), field_manager=marks.MANAGER
+                KINDS[manifest["kind"]], dict(manifest), field_manager=wellknown.MANAGER
             )
 
 
@@ -48,7 +48,7 @@ async def prune(means: Means, wanted: Iterable[Mapping[str, Any]], snapshot: Sna
     for kind in _PRUNED:
         for name, found in snapshot.named(kind).items():
             metadata = found["metadata"]
-            ours = marks.DIGEST in (metadata.get("annotations") or {})
+            ours = wellknown.DIGEST in (metadata.get("annotations") or {})
             if ours and (kind, name) not in names and "deletionTimestamp" not in metadata:
                 await means.super_client.delete(
                     KINDS[kind], name, namespace=metadata["namespace"], uid=metadata["uid"]
@@ -61,7 +61,7 @@ _PRUNED = ("StatefulSet", "Deployment", "Service", "ConfigMap", "Secret")
 async def _apply(means: Means, manifest: Object) -> None:
     with _explained(manifest):
         await means.super_client.apply(
-            KINDS[manifest["kind"]], manifest, field_manager=marks.MANAGER
+            KINDS[manifest["kind"]], manifest, field_manager=wellknown.MANAGER
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from vcmanager import bootstrap, keys, metrics_api
 from vcmanager.controlplane import ControlPlane, Wish
 from vcmanager.held import Held
@@ -35,7 +35,7 @@ def pause(cluster: Mapping[str, Any], now: datetime) -> float:
         return _SOON
     failing = [
         conditions.since(found) or now
-        for kind in (marks.API_SERVER_READY, marks.CONTROLLER_MANAGER_READY)
+        for kind in (wellknown.API_SERVER_READY, wellknown.CONTROLLER_MANAGER_READY)
         if (found := conditions.find(status.get("conditions"), kind)) is not None
         and found["status"] == "False"
         and found["reason"] in (_UNREACHABLE, _FAILED, _IDLE)
@@ -75,21 +75,21 @@ async def act(client: Client, plan: ControlPlane, *, dns_address: str, again_aft
         raise Held(
             _FAILED,
             f"the tenant's API refuses our own objects: {problem}",
-            condition=marks.API_SERVER_READY,
+            condition=wellknown.API_SERVER_READY,
             again_after=again_after,
         ) from problem
     except errors.Unavailable as problem:
         raise Held(
             _UNREACHABLE,
             f"the tenant's API does not answer yet: {problem}",
-            condition=marks.API_SERVER_READY,
+            condition=wellknown.API_SERVER_READY,
             again_after=again_after,
         ) from problem
     if not works:
         raise Held(
             _IDLE,
             "the tenant's controllers have not made the first account yet",
-            condition=marks.CONTROLLER_MANAGER_READY,
+            condition=wellknown.CONTROLLER_MANAGER_READY,
             again_after=again_after,
         )
     return version

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from kubeio import Object
 from kubeio.config.endpoint import Endpoint
 from kubeio.config.secret_kubeconfig import KUBELET_AUTHORITIES
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS
 from tenancy.super_clusters import Mode
 from vcmanager.marking import digest
 from vcmanager.options import AgentPods
 from vcmanager.pki import bundles
 
-COMPONENT = marks.TARGET_AGENT
+COMPONENT = wellknown.TARGET_AGENT
 NOWHERE = "https://target.invalid"
 """In place of a server that nobody knows: without a credential nothing is asked of it."""
 NO_CREDENTIAL = "none"
@@ -85,10 +85,10 @@ class Post:
             "name": self.title,
             "namespace": self.namespace,
             "labels": {
-                marks.CONTROLLED: "true",
-                marks.COMPONENT: COMPONENT,
-                marks.TARGET: self.name,
-                marks.SUPER_CLUSTER: self.uid,
+                wellknown.CONTROLLED: "true",
+                wellknown.COMPONENT: COMPONENT,
+                wellknown.TARGET: self.name,
+                wellknown.SUPER_CLUSTER: self.uid,
             },
             "ownerReferences": [owner],
         }
@@ -127,12 +127,12 @@ def deployment(
         f"{_APP}/name": COMPONENT,
         f"{_APP}/instance": pods.instance,
         f"{_APP}/part-of": "virtual-cluster",
-        marks.TARGET: post.name,
-        marks.SUPER_CLUSTER: post.uid,
+        wellknown.TARGET: post.name,
+        wellknown.SUPER_CLUSTER: post.uid,
     }
-    selected = {key: labels[key] for key in (f"{_APP}/name", marks.SUPER_CLUSTER)}
+    selected = {key: labels[key] for key in (f"{_APP}/name", wellknown.SUPER_CLUSTER)}
     known = servers.place if servers is not None and has_credential else NO_CREDENTIAL
-    annotations = {**pods.pod_annotations, marks.SECRETS_DIGEST: known}
+    annotations = {**pods.pod_annotations, wellknown.SECRETS_DIGEST: known}
     made: Object = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -157,7 +157,7 @@ def deployment(
             },
         },
     }
-    made["metadata"]["annotations"] = {marks.DIGEST: digest(made)}
+    made["metadata"]["annotations"] = {wellknown.DIGEST: digest(made)}
     return made
 
 
@@ -205,7 +205,7 @@ def _container(post: Post, pods: AgentPods, endpoint: Endpoint | None) -> Object
         "UPSTREAM": _UPSTREAMS[post.mode],
         "TARGET_REGISTRATION": post.uid,
     }
-    ports = {"kubelet": marks.AGENT_PORT, "http": _HEALTH_PORT}
+    ports = {"kubelet": wellknown.AGENT_PORT, "http": _HEALTH_PORT}
     if pods.secure_metrics:
         ports["metrics"] = _METRICS_PORT
     return {
@@ -260,7 +260,7 @@ def _volumes(post: Post, servers: Servers | None) -> list[Object]:
     return [
         {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
-        {"name": "trust", "configMap": {"name": marks.AGENT_CLIENT_TRUST}},
+        {"name": "trust", "configMap": {"name": wellknown.AGENT_CLIENT_TRUST}},
         {
             "name": "target",
             "secret": {

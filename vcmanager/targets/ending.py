@@ -15,7 +15,7 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
 from kubeio.config.endpoint import Endpoint
-from tenancy import marks, super_clusters
+from tenancy import super_clusters, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, SECRETS, SUPER_CLUSTERS
 from tenancy.specs import SpecProblemError
@@ -42,7 +42,7 @@ async def act(means: Means, body: Object, tenant: Tenant) -> None:
         cluster = declared.get(name)
         if cluster is None:
             _log.warning("tenant.left_behind", tenant=tenant.root, target=name)  # nobody knows how
-        elif marks.ABANDON in (cluster["metadata"].get("annotations") or {}):
+        elif wellknown.ABANDON in (cluster["metadata"].get("annotations") or {}):
             _log.warning("tenant.abandoned", tenant=tenant.root, target=name)
         else:
             await _end(means, cluster, tenant)
@@ -68,7 +68,7 @@ async def _end(means: Means, cluster: Object, tenant: Tenant) -> None:
 
 async def _delete_namespaces(client: Client, tenant: Tenant, registration: str) -> str:
     """Delete a tenant's namespaces; returns which are still there, for people."""
-    selector = f"{marks.VC_UID}={tenant.uid},{marks.SUPER_CLUSTER}={registration}"
+    selector = f"{wellknown.VC_UID}={tenant.uid},{wellknown.SUPER_CLUSTER}={registration}"
     page = await client.list(NAMESPACES, label_selector=selector)
     theirs = [each for each in page.get("items") or () if _is_theirs(each, tenant, registration)]
     for namespace in theirs:
@@ -87,7 +87,7 @@ def _is_theirs(namespace: Mapping[str, Any], tenant: Tenant, registration: str) 
     return all(
         (metadata.get(field) or {}).get(key) == value
         for field in ("labels", "annotations")
-        for key, value in ((marks.VC_UID, tenant.uid), (marks.SUPER_CLUSTER, registration))
+        for key, value in ((wellknown.VC_UID, tenant.uid), (wellknown.SUPER_CLUSTER, registration))
     )
 
 
@@ -110,6 +110,6 @@ async def _endpoint(means: Means, cluster: Object) -> Endpoint:
 def _away(name: str, problem: str) -> str:
     return (
         f"the super cluster {name} cannot be asked what it has of the tenant: {problem}. If it is"
-        f" gone for good, run `kubectl annotate supercluster {name} {marks.ABANDON}=`, which leaves"
+        f" gone for good, run `kubectl annotate supercluster {name} {wellknown.ABANDON}=`, which leaves"
         " there what is there"
     )

@@ -22,7 +22,7 @@ from kubeio.config import secret_kubeconfig
 from kubeio.config.endpoint import Endpoint, digest_of
 from kubeio.controller.worker import Again, Done
 from kubeio.controller.worker import Verdict as Outcome
-from tenancy import conditions, marks, super_clusters
+from tenancy import conditions, super_clusters, wellknown
 from tenancy.resources import SECRETS, SUPER_CLUSTERS
 from tenancy.specs import SpecProblemError
 from tenancy.super_clusters import HOME, Ranges, SuperClusterSpec, SuperClusterStatus
@@ -250,7 +250,7 @@ async def _home(this: _Pass) -> tuple[str, str]:
 def _trouble_of(this: _Pass, identity: str, home_identity: str) -> tuple[str, str] | None:
     """Return why a cluster that answers is not the one that it should be."""
     name, known = this.name, this.old.identity
-    said = (this.body["metadata"].get("annotations") or {}).get(marks.CONFIRM_LOSSES, "")
+    said = (this.body["metadata"].get("annotations") or {}).get(wellknown.CONFIRM_LOSSES, "")
     if identity and known and identity not in (known, said):
         text = (
             f"another cluster answers: its kube-system is {identity}, and that of the cluster known"
@@ -324,7 +324,7 @@ async def _make_home(means: Means) -> None:
         "spec": {},
     }
     with contextlib.suppress(errors.AlreadyExists):
-        await means.super_client.create(SUPER_CLUSTERS, body, field_manager=marks.MANAGER)
+        await means.super_client.create(SUPER_CLUSTERS, body, field_manager=wellknown.MANAGER)
 
 
 def _facts_of(old: SuperClusterStatus) -> dict[str, Any]:
@@ -363,7 +363,7 @@ async def _write(this: _Pass) -> None:
             SUPER_CLUSTERS,
             {**head, "status": {**facts, "conditions": said}},
             subresource="status",
-            field_manager=marks.MANAGER,
+            field_manager=wellknown.MANAGER,
         )
     except errors.NotFound:
         return

@@ -11,7 +11,7 @@ import yaml
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
 from syncer.access import SUPER_ACCESS, TENANT_ACCESS
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.rights import grant, guard
@@ -121,7 +121,7 @@ async def declare(
                 "namespace": root,
                 "labels": {
                     **ownership.labels(tenant, ""),
-                    marks.CREDENTIAL: marks.CREDENTIAL_SYNCER,
+                    wellknown.CREDENTIAL: wellknown.CREDENTIAL_SYNCER,
                 },
             },
             "stringData": {"syncer-kubeconfig": plane.kubeconfig(SYNCER, group="").decode()},

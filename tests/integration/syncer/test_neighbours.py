@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.planes import declare, own_world
@@ -28,8 +28,8 @@ async def test_equal_names_in_two_tenants_stay_apart(world: World, tmp_path: Pat
         for tenant, made in ((world, mine), (other, theirs)):
             twin = await eventually(lambda t=tenant: t.twin(PODS, space, "web"))
             annotations = twin["metadata"]["annotations"]
-            assert annotations[marks.UID] == made["metadata"]["uid"]
-            assert annotations[marks.VC_UID] == tenant.tenant.uid
+            assert annotations[wellknown.UID] == made["metadata"]["uid"]
+            assert annotations[wellknown.VC_UID] == tenant.tenant.uid
         node = await world.super_node()
         await world.start_pod(space, "web", node)
         shown = await other.above.get(PODS, "web", namespace=space)

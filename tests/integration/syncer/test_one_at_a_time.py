@@ -10,7 +10,7 @@ import pytest
 
 from kubeio.errors import KubeError
 from syncer.special.trials import UNSURE_SECONDS
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.far import Far
 from tests.integration.syncer.objects import pod
@@ -66,7 +66,7 @@ async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.Monkey
                         moves += 1
             elif act < 0.8:
                 seat = chance.choice(["home", far.name, "nowhere"])
-                forged = {"metadata": {"annotations": {marks.SEAT: f"{seat}/0123456789abcdef"}}}
+                forged = {"metadata": {"annotations": {wellknown.SEAT: f"{seat}/0123456789abcdef"}}}
                 await world.above.patch(PODS, name, forged, namespace=space)
             else:
                 await world.above.delete(PODS, name, namespace=space, grace_seconds=0)

@@ -13,7 +13,7 @@ from kubeio.errors import NotFound
 from syncer import conditions
 from syncer.keys import NODE
 from syncer.special.namespaces import POD_SECURITY
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -73,7 +73,7 @@ async def level(world: World, namespace: str) -> str:
 async def synced(world: World, reason: str) -> Object:
     """Wait until the condition Synced has a reason, and return it."""
     found = await eventually(
-        lambda: world.condition(marks.SYNCED),
+        lambda: world.condition(wellknown.SYNCED),
         until=lambda each: each is not None and each["reason"] == reason,
         within=20,
     )
@@ -132,7 +132,7 @@ async def test_other_words_in_a_policy_count_for_what_is_there_already(own: Worl
             lambda: own.above.get(NODES, node),
             until=lambda body: (
                 set(body["metadata"]["labels"])
-                == {"kubernetes.io/hostname", "kubernetes.io/os", marks.VIRTUAL_NODE}
+                == {"kubernetes.io/hostname", "kubernetes.io/os", wellknown.VIRTUAL_NODE}
                 and not body["status"].get("addresses")
             ),
             within=20,

@@ -10,7 +10,7 @@ import pytest
 
 from kubeio.api.client import Client
 from syncer import brake
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VIRTUAL_CLUSTERS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
@@ -32,7 +32,7 @@ async def own(super_plane, tmp_path: Path) -> AsyncIterator[World]:
 async def held(world: World) -> str:
     """Wait until deletes are held and return the condition's message."""
     condition = await eventually(
-        lambda: world.condition(marks.DELETES_HELD),
+        lambda: world.condition(wellknown.DELETES_HELD),
         until=lambda found: found is not None and found["status"] == "True",
         within=60,
     )
@@ -42,7 +42,7 @@ async def held(world: World) -> str:
 async def released(world: World) -> None:
     """Wait until deletes are no longer held."""
     await eventually(
-        lambda: world.condition(marks.DELETES_HELD),
+        lambda: world.condition(wellknown.DELETES_HELD),
         until=lambda found: found is not None and found["status"] == "False",
         within=60,
     )
@@ -84,7 +84,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
         assert deletes(own, since) == []
         assert await own.has_twin(PODS, space, "web")
 
-        confirm = {"metadata": {"annotations": {marks.CONFIRM_DELETES: new["metadata"]["uid"]}}}
+        confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: new["metadata"]["uid"]}}}
         await own.below.patch(
             VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
         )
@@ -95,7 +95,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
         body = await own.below.get(
             VIRTUAL_CLUSTERS, own.tenant.name, namespace=own.tenant.namespace
         )
-        assert marks.CONFIRM_DELETES not in body["metadata"].get("annotations", {})
+        assert wellknown.CONFIRM_DELETES not in body["metadata"].get("annotations", {})
         # The new store is followed like any.
         space = await own.namespace()
         await own.above.create(SERVICES, service("fresh"), namespace=space)
@@ -149,7 +149,7 @@ async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: Wor
         await furnish(own)
     await own.tenant_plane.restart_on_store("backup")
     # As after `etcdutl snapshot restore --bump-revision`: more writes than the record knows.
-    root = {"metadata": {"annotations": {marks.STORE_REVISION: "1"}}}
+    root = {"metadata": {"annotations": {wellknown.STORE_REVISION: "1"}}}
     await own.below.patch(NAMESPACES, own.tenant.root, root)
     async with own.syncer():
         assert "epoch" in await held(own)
@@ -175,7 +175,7 @@ async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(ow
         assert f"holds {'9' * 19}, which nobody counted up to" in message
         assert f"kubectl vc confirm-deletes {own.tenant.name}" in message
         store = conditions.named_store(message)
-        confirm = {"metadata": {"annotations": {marks.CONFIRM_DELETES: store}}}
+        confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: store}}}
         await own.below.patch(
             VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
         )
@@ -194,7 +194,7 @@ async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch
         since = own.mark("super")
         await own.tenant_plane.stop()
         condition = await eventually(
-            lambda: own.condition(marks.SYNCED),
+            lambda: own.condition(wellknown.SYNCED),
             until=lambda found: found is not None and found["status"] == "False",
             within=30,
         )
@@ -202,7 +202,7 @@ async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch
         await own.report(space, "web", phase="Running", message="still here")
         await own.tenant_plane.start()
         await eventually(
-            lambda: own.condition(marks.SYNCED),
+            lambda: own.condition(wellknown.SYNCED),
             until=lambda found: found is not None and found["status"] == "True",
             within=60,
         )
@@ -222,7 +222,7 @@ async def test_a_deleted_virtual_cluster_is_let_go_of(own: World):
         await own.below.patch(VIRTUAL_CLUSTERS, name, hold, namespace=space)
         await own.below.delete(VIRTUAL_CLUSTERS, name, namespace=space)
         condition = await eventually(
-            lambda: own.condition(marks.SYNCED),
+            lambda: own.condition(wellknown.SYNCED),
             until=lambda found: found is not None and found["status"] == "False",
         )
         assert condition["reason"] == "Disengaged"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kubeio import errors
-from tenancy import marks, ownership, resources
+from tenancy import ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
 from vcmanager import keys, protection
@@ -49,7 +49,7 @@ async def is_there(stage: Stage, name: str) -> bool:
 async def say_synced(stage: Stage, cluster, status: str, reason: str) -> None:
     """Say what the syncer says."""
     condition = {
-        "type": marks.SYNCED,
+        "type": wellknown.SYNCED,
         "status": status,
         "reason": reason,
         "message": reason,
@@ -62,7 +62,7 @@ async def say_synced(stage: Stage, cluster, status: str, reason: str) -> None:
         "status": {"conditions": [condition]},
     }
     await stage.admin.apply(
-        resources.VIRTUAL_CLUSTERS, body, subresource="status", field_manager=marks.SYNCER
+        resources.VIRTUAL_CLUSTERS, body, subresource="status", field_manager=wellknown.SYNCER
     )
 
 
@@ -70,7 +70,7 @@ async def hold_lease(stage: Stage, holder: str) -> None:
     body = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": marks.SYNCER, "namespace": NAMESPACE},
+        "metadata": {"name": wellknown.SYNCER, "namespace": NAMESPACE},
         "spec": {
             "holderIdentity": holder,
             "leaseDurationSeconds": 3600,
@@ -120,7 +120,7 @@ async def test_a_tenant_that_is_half_made_goes_as_well(stage: Stage):
     await stage.admin.patch(
         resources.VIRTUAL_CLUSTERS,
         cluster["metadata"]["name"],
-        {"metadata": {"finalizers": [marks.FINALIZER]}},
+        {"metadata": {"finalizers": [wellknown.FINALIZER]}},
         namespace="default",
     )
     await stage.tear_down(cluster)

@@ -25,7 +25,7 @@ from kubernetes.utils.quantity import parse_quantity
 
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tenancy.resources import API_SERVICES, DEPLOYMENTS, NODES, PODS, SECRETS, SERVICES
 from tests.integration.vcmanager.conftest import Stage
 from tests.support.controlplane import ControlPlane
@@ -78,7 +78,7 @@ async def ready(stage: Stage, cluster: Object) -> str:
 
 
 async def reason(stage: Stage, cluster: Object) -> str:
-    found = await stage.condition(cluster, marks.METRICS_READY)
+    found = await stage.condition(cluster, wellknown.METRICS_READY)
     return found["reason"] if found is not None else ""
 
 
@@ -111,7 +111,7 @@ async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: Stage):
     assert await stage.names_of(DEPLOYMENTS, cluster) == {"coredns"}
     assert not await stage.names_of(SECRETS, cluster) & MADE
     assert "metrics-server" not in await stage.names_of(SERVICES, cluster)
-    assert await stage.condition(cluster, marks.METRICS_READY) is None
+    assert await stage.condition(cluster, wellknown.METRICS_READY) is None
     assert await ready(stage, cluster) == "True"
 
 
@@ -130,7 +130,7 @@ async def test_the_group_goes_while_nobody_answers_for_it(metered: Stage):
     page = await stage.admin.list(
         PODS,
         namespace=stage.root(cluster),
-        label_selector=f"{marks.COMPONENT}=metrics-server",
+        label_selector=f"{wellknown.COMPONENT}=metrics-server",
     )
     for pod in page["items"]:
         await stage.admin.delete(
@@ -322,7 +322,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
 
     async def furnish() -> None:
         await plane.start()
-        user = plane.kubeconfig(marks.METRICS_USER, group="")
+        user = plane.kubeconfig(wellknown.METRICS_USER, group="")
         (folder / "kubeconfig" / "metrics-server-kubeconfig").write_bytes(user)
         async with Client(plane.endpoint) as client:
             await metrics_api.apply(client, metrics_api.grants())
@@ -380,7 +380,7 @@ async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_on
         status = {
             "addresses": [
                 {"type": "InternalIP", "address": "192.0.2.7"},
-                {"type": marks.AGENT_ADDRESS, "address": "127.0.0.1"},
+                {"type": wellknown.AGENT_ADDRESS, "address": "127.0.0.1"},
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": real.agent.port}},
             "conditions": [{"type": "Ready", "status": "True"}],

@@ -10,7 +10,7 @@ import yaml
 from clusterversions import catalog
 from kubeio import errors
 from kubeio.controller.worker import Again
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import Stage, cluster_version
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
@@ -153,10 +153,10 @@ async def test_the_root_namespace_says_whose_it_is_and_admits_only_restricted_po
     labels, annotations = root["metadata"]["labels"], root["metadata"]["annotations"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     for marked in (labels, annotations):
-        assert marked[marks.VC_UID] == cluster["metadata"]["uid"]
-        assert marked[marks.CLUSTER] == stage.root(cluster)
-    assert annotations[marks.ROOT_NAMESPACE] == "true"
-    assert annotations[marks.PKI_INITIALISED] == "true"
+        assert marked[wellknown.VC_UID] == cluster["metadata"]["uid"]
+        assert marked[wellknown.CLUSTER] == stage.root(cluster)
+    assert annotations[wellknown.ROOT_NAMESPACE] == "true"
+    assert annotations[wellknown.PKI_INITIALISED] == "true"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
@@ -68,7 +68,7 @@ class Agent:
         body = {
             "metadata": {"name": name},
             "spec": {
-                "signerName": marks.AGENT_SERVING_SIGNER,
+                "signerName": wellknown.AGENT_SERVING_SIGNER,
                 "usages": ["digital signature", "server auth"],
                 "request": base64.b64encode(request).decode(),
             },

@@ -22,7 +22,7 @@ from kubectl_vc.targets.manifests import There
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
-from tenancy import marks, resources, switches
+from tenancy import agent_permissions, resources, wellknown
 from tenancy.super_clusters import Mode
 from tests.integration.vcmanager.conftest import NAMESPACE
 from tests.integration.vcmanager.test_targets import Yard, second, yard  # noqa: F401 - fixtures
@@ -105,7 +105,7 @@ class Scene:
     async def runs(self) -> None:
         """Play kubelet for the agent's pods at home."""
         admin, uid = self.yard.stage.admin, (await self.yard.fresh())["metadata"]["uid"]
-        selector = f"{marks.SUPER_CLUSTER}={uid}"
+        selector = f"{wellknown.SUPER_CLUSTER}={uid}"
         pods = await eventually(
             lambda: admin.list(resources.PODS, namespace=NAMESPACE, label_selector=selector),
             until=lambda page: bool(page.get("items")),
@@ -152,7 +152,7 @@ async def scene(yard: Yard) -> Scene:  # noqa: F811 - the fixture
         resources.SERVICE_ACCOUNTS,
         {"spec": {"expirationSeconds": 3600}},
         namespace=plan.namespace,
-        name=marks.SYNCER,
+        name=wellknown.SYNCER,
         subresource="token",
     )
     yard.token = answer["status"]["token"]
@@ -280,9 +280,9 @@ async def test_a_secret_that_goes_takes_the_agents_credential_along(scene: Scene
 def recorded(registration: str, *, name: str = "shop", vc_uid: str = VC_UID) -> Object:
     """Return a pod as the syncer makes it in a target."""
     record = {
-        marks.VC_UID: vc_uid,
-        marks.NAMESPACE: "web",
-        marks.SUPER_CLUSTER: registration,
+        wellknown.VC_UID: vc_uid,
+        wellknown.NAMESPACE: "web",
+        wellknown.SUPER_CLUSTER: registration,
     }
     return {
         "apiVersion": "v1",
@@ -290,8 +290,8 @@ def recorded(registration: str, *, name: str = "shop", vc_uid: str = VC_UID) -> 
         "metadata": {
             "name": name,
             "namespace": SPACE,
-            "labels": {marks.CONTROLLED: "true", **record},
-            "annotations": {**record, marks.UID: UID, marks.CONTAINERS: "main"},
+            "labels": {wellknown.CONTROLLED: "true", **record},
+            "annotations": {**record, wellknown.UID: UID, wellknown.CONTAINERS: "main"},
         },
         "spec": {
             "nodeName": NODE,
@@ -364,8 +364,8 @@ async def home_token(scene: Scene) -> bytes:
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": marks.AGENT_ACCESS, "namespace": NAMESPACE},
-        "data": {switches.DOCUMENT: access()[switches.DOCUMENT]},
+        "metadata": {"name": wellknown.AGENT_ACCESS, "namespace": NAMESPACE},
+        "data": {agent_permissions.DOCUMENT: access()[agent_permissions.DOCUMENT]},
     }
     await admin.apply(resources.CONFIG_MAPS, body, field_manager="test")
     answer = await admin.create(

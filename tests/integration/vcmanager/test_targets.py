@@ -19,7 +19,7 @@ from clusterversions import catalog
 from kubectl_vc.targets import confirm
 from kubeio import Object
 from kubeio.api.client import Client
-from tenancy import marks, ownership, resources, super_clusters
+from tenancy import ownership, resources, super_clusters, wellknown
 from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
 from tests.support.controlplane import ControlPlane
@@ -445,7 +445,7 @@ async def test_another_cluster_behind_the_same_name_is_told(yard: Yard):
     assert (await yard.fresh())["status"]["identity"] == "other", "what is known stays"
     word, meant = confirm.confirmed(yard.name, await yard.fresh())
     assert (word, known in meant) == (known, True)
-    annotations = {marks.CONFIRM_LOSSES: word}
+    annotations = {wellknown.CONFIRM_LOSSES: word}
     await yard.stage.admin.patch(
         resources.SUPER_CLUSTERS, yard.name, {"metadata": {"annotations": annotations}}
     )
@@ -485,8 +485,8 @@ async def test_what_a_tenant_has_there_goes_with_it_and_nothing_else(yard: Yard)
         found = await yard.there.get(resources.NAMESPACES, name)
         assert ("deletionTimestamp" in found["metadata"]) is is_going
     await yard.secret(token="wrong")
-    with pytest.raises(Held, match=marks.ABANDON):
+    with pytest.raises(Held, match=wellknown.ABANDON):
         await ending.act(yard.stage.means, body, tenant)
-    given_up = {"metadata": {"annotations": {marks.ABANDON: ""}}}
+    given_up = {"metadata": {"annotations": {wellknown.ABANDON: ""}}}
     await yard.stage.admin.patch(resources.SUPER_CLUSTERS, yard.name, given_up)
     await ending.act(yard.stage.means, body, tenant)

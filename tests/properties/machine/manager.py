@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from bench.memapi.cluster import Cluster
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
 from vcmanager import departures, teardown
 
@@ -80,5 +80,5 @@ class Manager:
 def _released(found: dict[str, object]) -> dict[str, object]:
     metadata = found["metadata"]
     assert isinstance(metadata, dict)
-    kept = [each for each in metadata.get("finalizers") or () if each != marks.FINALIZER]
+    kept = [each for each in metadata.get("finalizers") or () if each != wellknown.FINALIZER]
     return {**found, "metadata": {**metadata, "finalizers": kept}}

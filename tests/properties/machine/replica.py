@@ -18,7 +18,7 @@ from kubeio.config.endpoint import Endpoint
 from kubeio.http.transport_protocol import Fence, Request, Wire
 from syncer.app import Options, Syncer, _while_held
 from syncer.session import Session
-from tenancy import marks
+from tenancy import wellknown
 from tests.properties.machine.judge import HOME
 from tests.properties.machine.loop import running
 
@@ -101,7 +101,7 @@ class Replica:
             self.lease = Lease(
                 await stack.enter_async_context(client),
                 namespace=HOME,
-                name=marks.SYNCER,
+                name=wellknown.SYNCER,
                 identity=self.identity,
                 **_LEASE,
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bench.memapi.cluster import Collection
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object, Stored
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -112,7 +112,7 @@ def offer(world: World, numbers: Sequence[int]) -> None:
     if resource is STORAGE_CLASSES:
         said = {"provisioner": "csi.example.com"}
         said["reclaimPolicy"] = ("Delete", "Retain")[numbers[3] % 2]
-    labels = {marks.SUPER_PUBLIC: ("true", "true", "no")[numbers[4] % 3]}
+    labels = {wellknown.SUPER_PUBLIC: ("true", "true", "no")[numbers[4] % 3]}
     metadata = {"name": name, "labels": labels}
     if numbers[2] % 3 == 0:
         world.remove(world.below.of(resource), "", name)

@@ -12,7 +12,7 @@ from syncer.decide import Grounds
 from syncer.deletion import Deletions, Target
 from syncer.expectations import Expectations
 from syncer.keys import HOME, Key
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS
 
@@ -82,7 +82,7 @@ class Below:
 
     async def patch(self, *args: Any, **_: Any) -> dict[str, Any]:
         annotations = args[2]["metadata"]["annotations"]
-        self.log.append(f"mirror {annotations[marks.STORE_EPOCH]}")
+        self.log.append(f"mirror {annotations[wellknown.STORE_EPOCH]}")
         return {}
 
     async def delete(self, *_: Any, **options: Any) -> dict[str, Any]:
@@ -93,9 +93,9 @@ class Below:
 def root_namespace(record: Record) -> dict[str, Any]:
     """Return a root namespace that remembers a store."""
     annotations = {
-        marks.STORE_UID: record.uid,
-        marks.STORE_REVISION: str(record.revision),
-        marks.STORE_EPOCH: str(record.epoch),
+        wellknown.STORE_UID: record.uid,
+        wellknown.STORE_REVISION: str(record.revision),
+        wellknown.STORE_EPOCH: str(record.epoch),
     }
     metadata = {"uid": "root-uid", "resourceVersion": "7"}
     return {"metadata": {**metadata, "annotations": annotations if record.uid else {}}}

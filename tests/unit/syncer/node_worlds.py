@@ -8,7 +8,7 @@ from syncer import kinds
 from syncer.flows import pods as flow
 from syncer.home_wiring import HomeWiring
 from syncer.tenant_events import wire_tenant
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 
 SUPER_NODE: dict[str, Any] = {
@@ -35,8 +35,8 @@ def node_with(world: World, *, version: int = 900, spec: Any = None, **labels: s
         put(world.super_cluster.nodes, SUPER_NODE)
     metadata = {
         "resourceVersion": str(version),
-        "annotations": {marks.UID: "n", marks.TAINTS: ""},
-        "labels": {marks.VIRTUAL_NODE: "true", **labels},
+        "annotations": {wellknown.UID: "n", wellknown.TAINTS: ""},
+        "labels": {wellknown.VIRTUAL_NODE: "true", **labels},
     }
     world.tenant_has("Node", "n", namespace="", metadata=metadata, spec=spec or {}, status={})
 

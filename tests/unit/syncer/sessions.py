@@ -20,7 +20,7 @@ from syncer.keys import Key, group_of
 from syncer.link import Link
 from syncer.session import Session
 from syncer.special import namespaces
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, TenantPolicySpec
 from tenancy.resources import Resource
@@ -219,4 +219,4 @@ def is_counted(world: World, key: Key, times: int) -> bool:
     return before == 0 and world.session.fuse.pause(key) > 0
 
 
-TOKEN_MARKS = {marks.TOKEN_SECONDS: "7200", marks.ACCOUNT: "robot"}
+TOKEN_MARKS = {wellknown.TOKEN_SECONDS: "7200", wellknown.ACCOUNT: "robot"}

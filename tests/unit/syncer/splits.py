@@ -13,7 +13,7 @@ from syncer.keys import HOME, PLACEMENT, Key
 from syncer.muster import Muster
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import NetworkFacts, SuperClusterSpec
 from tests.unit.syncer.sessions import CONTAINERS, Api, World, put
@@ -69,7 +69,7 @@ class Split(World):
             **spec.pop("metadata", {}),
         }
         if record:
-            metadata["annotations"] = {marks.SEAT: record}
+            metadata["annotations"] = {wellknown.SEAT: record}
         body = {"kind": "Pod", "metadata": metadata, "spec": {"containers": CONTAINERS, **spec}}
         return put(self.link.stores["Pod"], body)
 
@@ -99,7 +99,7 @@ class Split(World):
     def record(self) -> str:
         """Return the record that was written last."""
         body = self.above.bodies[-1]
-        return str(body["metadata"]["annotations"][marks.SEAT])
+        return str(body["metadata"]["annotations"][wellknown.SEAT])
 
 
 def key_of(session: Session, name: str = "p") -> Key:

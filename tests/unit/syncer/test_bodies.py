@@ -11,7 +11,7 @@ from kubeio.controller.worker import Wait
 from syncer import downward, kinds, parking
 from syncer.fuse import REPEATS
 from syncer.special import configuration, outlines
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.sessions import World
 
 KIND = kinds.BY_NAME["ConfigMap"]
@@ -44,7 +44,7 @@ def twin(world: World, whole: dict[str, Any], *, life: int = 0, **fields: Any) -
     built = configuration.config_map(whole, world.session.view)
     metadata = {key: built["metadata"][key] for key in ("labels", "annotations")}
     metadata |= {"uid": f"below-{life}", "resourceVersion": str(1000 + 10 * life)}
-    metadata["annotations"].pop(marks.STORE_REVISION, None)
+    metadata["annotations"].pop(wellknown.STORE_REVISION, None)
     body = {"data": whole["data"], **fields}
     entry = world.super_has("ConfigMap", "c", metadata=metadata, **body)
     outlined(world.super_cluster.stores["ConfigMap"], entry)

@@ -7,7 +7,7 @@ import pytest
 from kubeio.controller.worker import Wait
 from syncer import brake
 from syncer.brake import Record, judge, record_of, sentence
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tests.unit.syncer.brakes import (
     KNOWN,
     OTHER,
@@ -65,7 +65,7 @@ def test_what_a_person_is_told_is_whole():
 
 
 def test_the_longest_number_that_is_one_is_recorded():
-    root = {"metadata": {"annotations": {marks.STORE_EPOCH: "1" * brake._MAX_DIGITS}}}
+    root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: "1" * brake._MAX_DIGITS}}}
     assert record_of(root, STORE) == Record(uid=STORE, epoch=int("1" * brake._MAX_DIGITS))
 
 
@@ -73,9 +73,9 @@ def test_the_record_survives_without_annotations():
     root = {"metadata": {"uid": "r"}}
     assert record_of(root, STORE) == Record(uid=STORE)
     root["metadata"]["annotations"] = {
-        marks.STORE_UID: OTHER,
-        marks.STORE_REVISION: "7",
-        marks.STORE_EPOCH: "2",
+        wellknown.STORE_UID: OTHER,
+        wellknown.STORE_REVISION: "7",
+        wellknown.STORE_EPOCH: "2",
     }
     assert record_of(root, STORE) == Record(uid=OTHER, revision=7, epoch=2)
 
@@ -235,7 +235,7 @@ async def test_an_epoch_that_is_no_number_is_none(epoch):
     found, _, _, _ = watched(KNOWN, sight(epoch=epoch))
     await found.engage(twin_uid=STORE, stamps=(0,))
     assert "holds no number" in found.problem
-    root = {"metadata": {"annotations": {marks.STORE_EPOCH: epoch}}}
+    root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: epoch}}}
     assert record_of(root, STORE) == Record(uid=STORE)
 
 
@@ -262,7 +262,7 @@ async def test_an_epoch_written_before_the_first_engagement_is_none_of_ours():
 
 
 def test_a_record_that_was_never_counted_is_none():
-    root = {"metadata": {"annotations": {marks.STORE_EPOCH: "9999999999999999999"}}}
+    root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: "9999999999999999999"}}}
     assert record_of(root, STORE) == Record(uid=STORE)
 
 

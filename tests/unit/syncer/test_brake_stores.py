@@ -28,7 +28,7 @@ from syncer.decide import Grounds
 from syncer.deletion import Deletions, Target
 from syncer.expectations import Expectations, News, Side
 from syncer.keys import HOME, Key
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from tests.support.directed import directed
@@ -141,14 +141,14 @@ async def test_the_first_engagement_marks_both_sides(pair):
         "data": {brake.EPOCH: "1"},
     }
     assert mark["data"] == {brake.EPOCH: "1"}
-    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {marks.SYNCER}
+    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {wellknown.SYNCER}
     assert pair.remembered() == {
-        marks.STORE_UID: pair.system(),
-        marks.STORE_REVISION: mark["metadata"]["resourceVersion"],
-        marks.STORE_EPOCH: "1",
+        wellknown.STORE_UID: pair.system(),
+        wellknown.STORE_REVISION: mark["metadata"]["resourceVersion"],
+        wellknown.STORE_EPOCH: "1",
     }
     root = pair.below.of(NAMESPACES).get("", TENANT.root).decode()
-    assert marks.SYNCER in {each["manager"] for each in root["metadata"]["managedFields"]}
+    assert wellknown.SYNCER in {each["manager"] for each in root["metadata"]["managedFields"]}
     assert not found.is_count_due
     assert not found.is_replaced
 
@@ -164,9 +164,9 @@ async def test_a_count_goes_up_on_both_sides_and_a_restart_finds_it_so(pair):
     assert not found.is_count_due
     mark = pair.mark()
     assert mark["data"] == {brake.EPOCH: "2"}
-    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {marks.SYNCER}
-    assert pair.remembered()[marks.STORE_EPOCH] == "2"
-    assert pair.remembered()[marks.STORE_REVISION] == mark["metadata"]["resourceVersion"]
+    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {wellknown.SYNCER}
+    assert pair.remembered()[wellknown.STORE_EPOCH] == "2"
+    assert pair.remembered()[wellknown.STORE_REVISION] == mark["metadata"]["resourceVersion"]
     before = [len(pair.writes(side)) for side in ("above", "below")]
     again = pair.brake()
     await again.engage(twin_uid=pair.system(), stamps=(int(newer),))
@@ -189,7 +189,7 @@ async def test_a_count_that_arrives_late_puts_nothing_older_in_place_of_a_newer(
     with pytest.raises(errors.Conflict):
         await client.raw("PATCH", late.target, body=orjson.loads(late.body), content=content)
     assert (pair.remembered(), pair.mark()) == (remembered, mark)
-    assert remembered[marks.STORE_EPOCH] == mark["data"][brake.EPOCH] == "3"
+    assert remembered[wellknown.STORE_EPOCH] == mark["data"][brake.EPOCH] == "3"
 
 
 async def test_a_count_whose_mirror_was_refused_stays_due_until_it_is_there(pair):
@@ -202,7 +202,7 @@ async def test_a_count_whose_mirror_was_refused_stays_due_until_it_is_there(pair
     assert found.is_count_due, "a restart would take a copy from before it for intact"
     pair.wired["below"].refuses = False
     await found.count_up()
-    assert pair.remembered()[marks.STORE_EPOCH] == pair.mark()["data"][brake.EPOCH] == "2"
+    assert pair.remembered()[wellknown.STORE_EPOCH] == pair.mark()["data"][brake.EPOCH] == "2"
     assert not found.is_count_due
 
 
@@ -221,12 +221,12 @@ async def test_others_may_write_the_root_namespace_while_it_is_marked(pair):
     pair.super_client.get = get
     found.wrote(str(pair.above.revision + 1))
     await found.count_up()
-    assert pair.remembered()[marks.STORE_EPOCH] == "2"
+    assert pair.remembered()[wellknown.STORE_EPOCH] == "2"
     left[:] = [1, 1, 1]
     found.wrote(str(pair.above.revision + 1))
     with pytest.raises(errors.Conflict):
         await found.count_up()
-    assert pair.remembered()[marks.STORE_EPOCH] == "2"
+    assert pair.remembered()[wellknown.STORE_EPOCH] == "2"
 
 
 async def test_a_root_namespace_that_was_made_anew_remembers_nothing_of_the_old_one(pair):
@@ -301,9 +301,9 @@ async def test_a_confirmed_store_is_the_tenants_own_from_then_on(pair):
     assert (found.problem, found.is_held) == ("", False)
     assert pair.mark()["data"] == {brake.EPOCH: "2"}
     assert pair.remembered() == {
-        marks.STORE_UID: pair.system(),
-        marks.STORE_REVISION: pair.mark()["metadata"]["resourceVersion"],
-        marks.STORE_EPOCH: "2",
+        wellknown.STORE_UID: pair.system(),
+        wellknown.STORE_REVISION: pair.mark()["metadata"]["resourceVersion"],
+        wellknown.STORE_EPOCH: "2",
     }
     assert not found.is_count_due
     await found.look()

@@ -14,7 +14,7 @@ from syncer.flows import draining, target_nodes
 from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, NODE
 from syncer.special import pod_status, pods
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import put
 from tests.unit.syncer.splits import POD, Split, key_of
@@ -184,4 +184,4 @@ async def test_its_node_is_shut_while_it_is_granted_no_more(split: Split):
     split.link.seats.granted = {"c2": TargetGrant(name="c2")}
     opened = await looked(split)
     assert "unschedulable" not in opened["spec"], "what nobody applies any more goes"
-    assert opened["metadata"]["annotations"][marks.CORDONED] == "false"
+    assert opened["metadata"]["annotations"][wellknown.CORDONED] == "false"

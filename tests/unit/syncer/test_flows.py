@@ -16,7 +16,7 @@ from syncer.keys import Key
 from syncer.patrol import Patrol
 from syncer.references import ACCOUNT_TOKEN, Ref
 from syncer.special.token_specs import TokenSpec
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tests.unit.syncer.sessions import CONTAINERS, TOKEN_MARKS, World, is_counted, put
 
 
@@ -103,7 +103,7 @@ async def test_a_token_that_was_made_immutable_below_is_made_anew_when_it_is_due
     session = world.session
     await tokens.reconcile(key, session)
     annotations = world.below.bodies[-1]["metadata"]["annotations"]
-    annotations = {**annotations, marks.TOKEN_RENEW: ends.replace("20", "19", 1)}
+    annotations = {**annotations, wellknown.TOKEN_RENEW: ends.replace("20", "19", 1)}
     metadata = {"annotations": annotations, "resourceVersion": "1001"}
     entry = world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata, immutable=True)
     world.below.objects["Secret", key.name] = entry.decode()

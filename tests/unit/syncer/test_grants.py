@@ -11,7 +11,7 @@ import pytest
 from kubeio.controller.worker import Done
 from syncer import outposts as outposts_module
 from syncer.flows import target_nodes
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.yards import Yard, pod_of, running
 
@@ -60,7 +60,7 @@ async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(yard: 
 async def test_who_waits_is_looked_at_when_the_grant_changes(yard: Yard):
     yard.ready()
     await yard.declare("home", "c2", named=("c2",))
-    pod = pod_of(yard, annotations={marks.SEAT: "c2/0"})
+    pod = pod_of(yard, annotations={wellknown.SEAT: "c2/0"})
     yard.world.link.seats.take(pod, "c2")
     queue, key = yard.world.link.queue, yard.world.key("Placement", "web", "p")
 
@@ -87,7 +87,7 @@ async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
     yard.ready()
     await yard.declare("home", "c2", named=("c2",))
     metadata = {"name": "target-c2", "uid": "n", "resourceVersion": "5"}
-    marked = {**metadata, "annotations": {marks.SUPER_CLUSTER: "r1", marks.UID: "r1"}}
+    marked = {**metadata, "annotations": {wellknown.SUPER_CLUSTER: "r1", wellknown.UID: "r1"}}
     shown = put(yard.world.link.stores["Node"], {"metadata": marked})
     queue = yard.world.link.queue
     list(iter(queue.take, None))

@@ -12,7 +12,7 @@ from kubeio.cache.store import Entry, parse
 from syncer import mirrors
 from syncer.access import SUPER_ACCESS, TENANT_ACCESS
 from syncer.mirrors import BY_KIND, MIRRORS
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import BASELINE, Classes, Sync
 from tests.unit.syncer.test_tables import may
 from tests.unit.syncer.test_translate import OBJECTS
@@ -84,8 +84,8 @@ def test_what_is_shown(kind, fields, seen):
     head = {"apiVersion": mirror.resource.api_version, "kind": kind}
     metadata = {
         "name": "c",
-        "labels": {marks.MIRRORED: "true"},
-        "annotations": {marks.UID: "u"},
+        "labels": {wellknown.MIRRORED: "true"},
+        "annotations": {wellknown.UID: "u"},
     }
     assert body == {**head, "metadata": metadata, **seen}
     assert set(seen) <= set(mirror.fields)
@@ -104,7 +104,7 @@ def test_the_default_class_is_known_as_such(kind):
     mirror = BY_KIND[kind]
     metadata = {**METADATA, "annotations": {mirror.default: "true", "secret": "x"}}
     body = mirrors.body(mirror, {"metadata": metadata})
-    assert body["metadata"]["annotations"] == {mirror.default: "true", marks.UID: "u"}
+    assert body["metadata"]["annotations"] == {mirror.default: "true", wellknown.UID: "u"}
 
 
 def shown(**own: Any) -> bool:
@@ -190,7 +190,7 @@ def test_what_is_shown_may_be_followed_and_written():
 
 
 def test_either_mark_is_enough():
-    assert mirrors.is_ours(entry("StorageClass", **{marks.MIRRORED: "true"}))
-    recorded = {"metadata": {"name": "c", "annotations": {marks.UID: "u"}}}
+    assert mirrors.is_ours(entry("StorageClass", **{wellknown.MIRRORED: "true"}))
+    recorded = {"metadata": {"name": "c", "annotations": {wellknown.UID: "u"}}}
     assert mirrors.is_ours(parse(orjson.dumps(recorded)))
     assert not mirrors.is_ours(entry("StorageClass"))

@@ -13,7 +13,7 @@ from kubeio.controller.worker import Wait
 from syncer import losses, super_events
 from syncer.flows import away
 from syncer.muster import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tests.unit.syncer.sessions import TENANT, Api
 from tests.unit.syncer.splits import Split, key_of
 
@@ -314,7 +314,7 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
 
 
 def declared(*listed: dict[str, Any], word: str = "") -> Entry:
-    annotations = {marks.CONFIRM_LOSSES: word} if word else {}
+    annotations = {wellknown.CONFIRM_LOSSES: word} if word else {}
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1", "annotations": annotations}
     body = {"metadata": metadata, "status": {"conditions": [*listed]}}
     return parse(orjson.dumps(body))

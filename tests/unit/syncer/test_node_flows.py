@@ -7,7 +7,7 @@ import pytest
 from syncer import parking
 from syncer.flows import nodes
 from syncer.fuse import REPEATS
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.node_worlds import ON_NODE, SUPER_NODE
 from tests.unit.syncer.sessions import CONTAINERS, World, is_counted, put
 
@@ -46,7 +46,10 @@ async def test_a_node_that_is_put_back_each_time_is_parked_and_told():
     world.super_has("Pod", "p", spec=ON_NODE)
     key = world.key("Node", "", "n")
     for number in range(REPEATS + 3):
-        metadata = {"labels": {marks.VIRTUAL_NODE: "true"}, "resourceVersion": str(2000 + number)}
+        metadata = {
+            "labels": {wellknown.VIRTUAL_NODE: "true"},
+            "resourceVersion": str(2000 + number),
+        }
         world.tenant_has("Node", "n", namespace="", metadata=metadata, spec={}, status={})
         await nodes.reconcile(key, world.session)
     assert len(world.above.writes("Node")) == 2 * REPEATS
@@ -81,7 +84,7 @@ async def test_a_finished_pod_keeps_the_node_that_was_shown_and_none_of_its_tena
     world = World()
     put(world.super_cluster.nodes, SUPER_NODE)
     world.tenant_has("Pod", "p", spec=ON_NODE, status={"phase": "Succeeded"})
-    own = {"annotations": {marks.UID: recorded}}
+    own = {"annotations": {wellknown.UID: recorded}}
     world.tenant_has("Node", "n", namespace="", metadata=own, spec={}, status={})
     world.session.reminders.linger_seconds = 0
     await nodes.reconcile(world.key("Node", "", "n"), world.session)

@@ -33,7 +33,7 @@ from syncer.fuse import (
 from syncer.keys import HOME, Key
 from syncer.tenant_events import wire_tenant
 from syncer.upward import Seen
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.sessions import World
 from tests.unit.syncer.test_memory import Clock
 
@@ -75,7 +75,7 @@ def test_what_differs_is_named_without_the_bookkeeping_of_a_write():
             "uid": "u",
             "resourceVersion": "7",
             "labels": {"a": "1", "b": None},
-            "annotations": {marks.STORE_REVISION: "9"},
+            "annotations": {wellknown.STORE_REVISION: "9"},
         },
         "spec": {"x": 1},
     }
@@ -93,7 +93,7 @@ def test_a_difference_is_the_same_whatever_version_it_is_made_from_and_another_w
 
     assert digest("1", "2", "7") == digest("1", "2", "8")
     body: dict[str, Any] = {"metadata": {"uid": "u"}, "data": {"a": "1"}}
-    stamped = {**body, "metadata": {"uid": "u", "annotations": {marks.STORE_REVISION: "9"}}}
+    stamped = {**body, "metadata": {"uid": "u", "annotations": {wellknown.STORE_REVISION: "9"}}}
     assert differences.digest(body, {}) == differences.digest(stamped, {})
     assert digest("1", "2", "7") != digest("1", "3", "7")
     assert digest("1", "2", "7") != digest("2", "2", "7")

@@ -13,7 +13,7 @@ from kubeio.controller.worker import Again, Done, Wait
 from syncer.flows import placement
 from syncer.keys import HOME, PLACEMENT
 from syncer.seats import NOWHERE
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import put
 from tests.unit.syncer.splits import Split
@@ -57,7 +57,7 @@ async def test_ten_of_one_moment_do_not_all_see_the_same_room(split: Split):
 
 
 async def test_a_pod_that_goes_nowhere_is_told_as_a_scheduler_would(split: Split):
-    split.pod(nodeSelector={marks.TARGET: "c9"})
+    split.pod(nodeSelector={wellknown.TARGET: "c9"})
     verdict = await split.place()
     assert isinstance(verdict, Again)
     assert split.told() == ["FailedScheduling"]

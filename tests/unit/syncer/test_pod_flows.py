@@ -10,7 +10,7 @@ from kubeio import errors
 from kubeio.controller.worker import Wait
 from syncer import denials, downward, home_wiring, kinds
 from syncer.flows import pods
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import Access, TenantPolicySpec
 from tests.unit.syncer.sessions import CONTAINERS, World
 
@@ -138,7 +138,7 @@ def debugged(world: World, debugger: dict[str, Any]) -> None:
     world.ready()
     own = {"containers": CONTAINERS, "ephemeralContainers": [debugger], "nodeName": "n"}
     twin = {"containers": CONTAINERS, "nodeName": "n"}
-    recorded = {"annotations": {marks.CONTAINERS: "main"}}
+    recorded = {"annotations": {wellknown.CONTAINERS: "main"}}
     world.tenant_has("Pod", "p", spec=own, status={"phase": "Running"})
     world.super_has("Pod", "p", spec=twin, status={"phase": "Running"}, metadata=recorded)
 
@@ -146,7 +146,7 @@ def debugged(world: World, debugger: dict[str, Any]) -> None:
 def named(world: World) -> list[str]:
     """Return which containers were written down as the tenant's."""
     annotations = [body["metadata"].get("annotations") or {} for body in world.below.bodies]
-    return [found[marks.CONTAINERS] for found in annotations if marks.CONTAINERS in found]
+    return [found[wellknown.CONTAINERS] for found in annotations if wellknown.CONTAINERS in found]
 
 
 @pytest.mark.parametrize(

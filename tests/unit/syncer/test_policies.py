@@ -16,7 +16,7 @@ from syncer.keys import NODE
 from syncer.special import namespaces, nodes, pod_dns, pod_status
 from syncer.special import pods as pod_sides
 from syncer.special.namespaces import POD_SECURITY
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.unit.syncer.sessions import TENANT, World, put
 from tests.unit.syncer.special.test_shown_nodes import NOW, super_node
@@ -134,15 +134,15 @@ def test_a_minimal_view_shows_the_agents_address_and_hardly_a_label():
     node, status = shown("Minimal")
     assert node["metadata"]["labels"] == {
         "kubernetes.io/hostname": "n1",
-        marks.VIRTUAL_NODE: "true",
+        wellknown.VIRTUAL_NODE: "true",
     }
-    assert status["addresses"] == [{"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"}]
+    assert status["addresses"] == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.5"}]
 
 
 def test_a_full_view_shows_every_label():
     node, status = shown("Full")
     own = super_node()["metadata"]["labels"]
-    assert node["metadata"]["labels"] == {**own, marks.VIRTUAL_NODE: "true"}
+    assert node["metadata"]["labels"] == {**own, wellknown.VIRTUAL_NODE: "true"}
     assert {"type": "InternalIP", "address": "192.0.2.1"} in status["addresses"]
     assert "ExternalIP" not in str(status)
 
@@ -190,10 +190,10 @@ async def test_every_node_is_shown_from_the_start_where_the_policy_exposes_all(e
 
 METADATA = policy(
     metadata={
-        "labelDomains": ["istio.io", "node.kubernetes.io", marks.DOMAIN],
+        "labelDomains": ["istio.io", "node.kubernetes.io", wellknown.DOMAIN],
         "annotations": {
             "Service": ["cloud.example/internal"],
-            "*": ["everywhere.example/a", f"{marks.DOMAIN}/uid"],
+            "*": ["everywhere.example/a", f"{wellknown.DOMAIN}/uid"],
             "Pod": ["kubectl.kubernetes.io/last-applied-configuration"],
         },
     }
@@ -208,7 +208,7 @@ METADATA = policy(
         ("sub.istio.io/rev", False),  # domains are compared whole
         ("notistio.io/rev", True),
         ("kubernetes.io/x", False),
-        (f"{marks.DOMAIN}/vcuid", False),  # never, whatever a policy says
+        (f"{wellknown.DOMAIN}/vcuid", False),  # never, whatever a policy says
     ],
 )
 def test_labels_of_listed_domains_pass(key, passes):
@@ -221,7 +221,7 @@ def test_labels_of_listed_domains_pass(key, passes):
         ("Service", "cloud.example/internal", True),
         ("Pod", "cloud.example/internal", False),
         ("Pod", "everywhere.example/a", True),
-        ("Pod", f"{marks.DOMAIN}/uid", False),
+        ("Pod", f"{wellknown.DOMAIN}/uid", False),
         ("Pod", "kubectl.kubernetes.io/last-applied-configuration", False),
     ],
 )

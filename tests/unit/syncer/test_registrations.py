@@ -19,7 +19,7 @@ from syncer.decide import Grounds
 from syncer.deletion import Target
 from syncer.session import Session
 from syncer.supercluster import SuperCluster
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tests.unit.syncer.sessions import Api, World, put
 
 READERS = {"owner_of", "super_side", "is_owned"}
@@ -87,9 +87,9 @@ def test_a_target_is_watched_for_what_was_made_for_its_registration(far: Session
     assert own
     for reflector in own:
         selected = reflector._labels.split(",")  # type: ignore[union-attr]
-        assert f"{marks.SUPER_CLUSTER}=r1" in selected
+        assert f"{wellknown.SUPER_CLUSTER}=r1" in selected
     for reflector in World().super_cluster.reflectors:
-        assert marks.SUPER_CLUSTER not in getattr(reflector, "_labels", "")
+        assert wellknown.SUPER_CLUSTER not in getattr(reflector, "_labels", "")
 
 
 @pytest.mark.parametrize(("registration", "is_own"), [("r1", True), ("r2", False), ("", False)])
@@ -104,7 +104,7 @@ async def test_what_is_made_there_says_for_whom(far: Session):
     kind = kinds.BY_NAME["Namespace"]
     await downward.reconcile(kind, far.key("Namespace", "", "web"), far)
     (body,) = far.super_client.bodies  # type: ignore[attr-defined]
-    assert body["metadata"]["labels"][marks.SUPER_CLUSTER] == "r1"
+    assert body["metadata"]["labels"][wellknown.SUPER_CLUSTER] == "r1"
     assert ownership.owner_of(body["metadata"], "r1") == (far.tenant.uid, "w", "web")
 
 
@@ -143,7 +143,7 @@ async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_regis
         if writes:
             with pytest.raises(Wait):
                 await strays.look(kind, key, far)
-            assert api.bodies[-1]["metadata"]["labels"][marks.SUPER_CLUSTER] == "r1"
+            assert api.bodies[-1]["metadata"]["labels"][wellknown.SUPER_CLUSTER] == "r1"
         else:
             await strays.look(kind, key, far)
         assert len(api.writes()) == writes

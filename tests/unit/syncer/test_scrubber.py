@@ -7,7 +7,7 @@ import pytest
 from kubeio import errors
 from syncer import denials, kinds
 from syncer.patrol import differs
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tests.unit.syncer.sessions import World, put
 
@@ -62,7 +62,7 @@ def test_every_message_is_clean_and_nothing_else_is_touched(world: World):
 )
 def test_a_node_is_shown_if_its_uid_is(world: World, uid: str, told: str):
     """A tenant may call a node of its own like one that it is not shown."""
-    metadata = {"annotations": {marks.UID: uid}} if uid else {}
+    metadata = {"annotations": {wellknown.UID: uid}} if uid else {}
     world.tenant_has("Node", "node-7", namespace="", metadata=metadata)
     assert world.session.scrubber.clean("it is on node-7") == f"it is on {told}"
 

@@ -14,7 +14,7 @@ from syncer.flows import pods as pod_flow
 from syncer.keys import HOME, PLACEMENT
 from syncer.seats import NOWHERE, OPENING_SECONDS
 from syncer.session import Session
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import put
 from tests.unit.syncer.splits import POD, Split, key_of
@@ -45,7 +45,7 @@ async def test_who_waits_where_nothing_is_granted_any_more_is_placed_anew(split:
 
 
 async def test_who_fits_nowhere_else_does_not_keep_the_target_either(split: Split):
-    pod = split.pod(record="c2/0", nodeSelector={marks.TARGET: "c2"})
+    pod = split.pod(record="c2/0", nodeSelector={wellknown.TARGET: "c2"})
     withdrawn(split)
     split.link.seats.granted = {"c3": TargetGrant(name="c3")}
     await split.place()

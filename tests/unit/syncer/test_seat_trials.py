@@ -16,7 +16,7 @@ from syncer.keys import HOME, PLACEMENT
 from syncer.muster import LEAST
 from syncer.seats import NOWHERE
 from syncer.special import trials
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import TENANT
 from tests.unit.syncer.splits import POD, Split, key_of
@@ -255,7 +255,7 @@ def test_what_is_remembered_of_a_pod_goes_with_it(split: Split):
     split.link.seats.trial(pod.uid).tried.add("c2")
     split.link.stores["Pod"].discard(pod, live=True)
     assert not split.link.seats._trials
-    assert marks.SEAT in pod.annotations
+    assert wellknown.SEAT in pod.annotations
 
 
 @pytest.mark.parametrize(

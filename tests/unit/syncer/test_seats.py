@@ -11,7 +11,7 @@ from syncer import downward, kinds, tenant_events
 from syncer.keys import HOME, PLACEMENT
 from syncer.seats import NOWHERE
 from syncer.session import Session
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import World, put
 from tests.unit.syncer.splits import Split
@@ -19,7 +19,9 @@ from tests.unit.syncer.splits import Split
 
 def test_without_a_second_super_cluster_nobody_asks():
     world = World()
-    entry = world.tenant_has("Pod", "p", metadata={"annotations": {marks.SEAT: "c2/0"}}, spec={})
+    entry = world.tenant_has(
+        "Pod", "p", metadata={"annotations": {wellknown.SEAT: "c2/0"}}, spec={}
+    )
     assert world.link.seats.of(entry) == HOME
     assert not world.link.seats._taken
 

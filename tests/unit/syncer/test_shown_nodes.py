@@ -14,7 +14,7 @@ from syncer.flows import nodes
 from syncer.flows import pods as flow
 from syncer.fuse import WRITES
 from syncer.tenant_events import wire_tenant
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import parse_tenant_policy
 from tests.unit.syncer.node_worlds import ON_NODE, SUPER_NODE
 from tests.unit.syncer.sessions import CONTAINERS, World, put
@@ -33,11 +33,11 @@ def bound_below(world: World, *names: str) -> None:
 
 def shown(world: World, version: int, *, is_whole: bool) -> None:
     """The tenant's watch shows the node."""
-    ports = {"daemonEndpoints": {"kubeletEndpoint": {"Port": marks.AGENT_PORT}}}
+    ports = {"daemonEndpoints": {"kubeletEndpoint": {"Port": wellknown.AGENT_PORT}}}
     metadata = {
         "resourceVersion": str(version),
-        "annotations": {marks.UID: "n"},
-        "labels": {marks.VIRTUAL_NODE: "true"},
+        "annotations": {wellknown.UID: "n"},
+        "labels": {wellknown.VIRTUAL_NODE: "true"},
     }
     status = ports if is_whole else {}
     world.tenant_has("Node", "n", namespace="", metadata=metadata, spec={}, status=status)

@@ -15,13 +15,13 @@ from syncer.flows import claims, mirrors, pods, volumes
 from syncer.fuse import REPEATS
 from syncer.home_wiring import HomeWiring
 from syncer.keys import VOLUME
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.policies import Storage, TenantPolicySpec, TenantVolumes
 from tests.unit.syncer.sessions import TENANT, World, put
 
 CLAIM = "PersistentVolumeClaim"
 NFS = {"nfs": {"server": "nfs.example", "path": "/"}}
-SHOWN = {"labels": {marks.MIRRORED: "true"}, "annotations": {marks.UID: "old"}}
+SHOWN = {"labels": {wellknown.MIRRORED: "true"}, "annotations": {wellknown.UID: "old"}}
 
 
 def offering() -> World:
@@ -228,7 +228,7 @@ async def test_a_class_that_is_put_back_each_time_is_parked_and_told():
     below(world, "StorageClass", "gold", provisioner="p")
     key = world.key("StorageClass", "", "gold")
     for number in range(REPEATS + 3):
-        annotated = {**SHOWN, "annotations": {marks.UID: "gold-below", "hook": "x"}}
+        annotated = {**SHOWN, "annotations": {wellknown.UID: "gold-below", "hook": "x"}}
         version = {"resourceVersion": str(2000 + number)}
         world.tenant_has(
             "StorageClass", "gold", namespace="", metadata={**annotated, **version}, provisioner="p"
@@ -337,7 +337,7 @@ async def test_the_twin_goes_with_its_volume_and_after_proof():
         "labels": ownership.labels(TENANT, ""),
         "annotations": {
             **ownership.annotations(TENANT, "", "mine-uid"),
-            marks.VOLUME: "mine",
+            wellknown.VOLUME: "mine",
         },
     }
     entry = below(world, VOLUME, keyed, spec={}, metadata=record)
@@ -401,7 +401,7 @@ async def test_what_went_down_as_a_volume_counts_for_the_brake():
     marked = ownership.annotations(TENANT, "", "mine-uid")
     metadata = {
         "labels": ownership.labels(TENANT, ""),
-        "annotations": {**marked, marks.STORE_REVISION: "77"},
+        "annotations": {**marked, wellknown.STORE_REVISION: "77"},
     }
     below(world, VOLUME, names.volume(TENANT.uid, "mine"), metadata=metadata)
     assert 77 in world.link._stamps()

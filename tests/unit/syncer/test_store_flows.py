@@ -12,7 +12,7 @@ from kubeio.cache.crd_reflector import OptionalReflector
 from kubeio.cache.reflector import Reflector
 from syncer.brake import Record
 from syncer.flows import store
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.sessions import STORE_UID, World
 
 
@@ -37,7 +37,7 @@ async def test_a_store_that_is_another_one_ends_the_session():
     world = doubted("another-uid")
     await store.reconcile(world.key("Store", "", ""), world.session)
     assert world.link._restart.is_set()
-    assert said(world, marks.DELETES_HELD)["status"] == "True"
+    assert said(world, wellknown.DELETES_HELD)["status"] == "True"
 
 
 async def test_a_store_that_is_the_same_does_not():
@@ -45,7 +45,7 @@ async def test_a_store_that_is_the_same_does_not():
     await store.reconcile(world.key("Store", "", ""), world.session)
     assert not world.link._restart.is_set()
     assert not world.link.store_in_doubt
-    assert said(world, marks.SYNCED)["status"] == "True"
+    assert said(world, wellknown.SYNCED)["status"] == "True"
 
 
 async def test_a_store_that_has_come_back_ends_the_session_as_well():
@@ -55,7 +55,7 @@ async def test_a_store_that_has_come_back_ends_the_session_as_well():
     await store.reconcile(world.key("Store", "", ""), world.session)
     assert not world.link.holds_deletes
     assert world.link._restart.is_set()
-    assert said(world, marks.DELETES_HELD)["status"] == "False"
+    assert said(world, wellknown.DELETES_HELD)["status"] == "False"
 
 
 async def test_what_is_cached_of_a_store_that_went_back_is_listed_anew():
@@ -82,7 +82,7 @@ async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
     world.above.refusals["list"] = errors.Forbidden("no")
     with pytest.raises(errors.Forbidden):
         await store.reconcile(world.key("Store", "", ""), world.session)
-    assert said(world, marks.SYNCED)["reason"] == "Engaged"
+    assert said(world, wellknown.SYNCED)["reason"] == "Engaged"
     assert world.link.store_in_doubt  # it was not looked at
 
 

@@ -10,7 +10,7 @@ from syncer.access import SUPER_ACCESS, TENANT_ACCESS
 from syncer.kinds import KINDS, Flow, Life
 from syncer.link import WATCHED
 from syncer.supercluster import OWNED
-from tenancy import marks
+from tenancy import wellknown
 
 
 def may(rows, group: str, resource: str) -> set[str]:
@@ -106,4 +106,4 @@ def test_a_held_condition_is_kept_by_other_news():
     held = conditions.deletes_held(message="Why.", generation=2)
     assert conditions.held_before(cluster(held)) == [held]
     assert conditions.held_before(cluster()) == []
-    assert held["type"] == marks.DELETES_HELD
+    assert held["type"] == wellknown.DELETES_HELD

@@ -21,7 +21,7 @@ from syncer.home import Home
 from syncer.muster import LEAST
 from syncer.supercluster import AT_TARGETS, SuperCluster
 from syncer.target import AWAY_SECONDS, LOOK_SECONDS, SETTLE_SECONDS, Plan, Target
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import Api, put
 
@@ -205,7 +205,7 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
     target._ready_at = time.monotonic()
     held = {"type": "LossesHeld", "status": "True", "reason": "PodsMissing", "message": "m"}
-    word = {marks.CONFIRM_LOSSES: "0123456789abcdef"}
+    word = {wellknown.CONFIRM_LOSSES: "0123456789abcdef"}
     put(home.super_clusters, {
         "metadata": {**metadata, "annotations": word},
         "spec": {}, "status": {"conditions": [held]},
@@ -229,7 +229,7 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
     await target._say()
     said = home.client.bodies[-1]["status"]["conditions"]
     assert [each["type"] for each in said] == ["Followed", "LossesHeld"]
-    word = {marks.CONFIRM_LOSSES: target.muster.state}
+    word = {wellknown.CONFIRM_LOSSES: target.muster.state}
     metadata |= {"resourceVersion": "3", "annotations": word}
     put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
     await target._say()

@@ -13,7 +13,7 @@ from syncer.engine import Engine
 from syncer.flows import target_leases
 from syncer.flows.target_leases import RENEW_SECONDS
 from syncer.keys import LEASE, Key
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.splits import Split
 
@@ -29,7 +29,7 @@ def split() -> Split:
 
 def shown(split: Split, **annotations: str) -> None:
     metadata = {"name": "target-c2", "uid": "n1", "resourceVersion": "9"}
-    marked = {**metadata, "annotations": annotations or {marks.SUPER_CLUSTER: "r1"}}
+    marked = {**metadata, "annotations": annotations or {wellknown.SUPER_CLUSTER: "r1"}}
     put(split.link.stores["Node"], {"metadata": marked, "spec": {}})
 
 

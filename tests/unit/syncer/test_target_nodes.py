@@ -14,7 +14,7 @@ from syncer.home_wiring import HomeWiring
 from syncer.keys import HOME, NODE, Key
 from syncer.special.target_nodes import name_of
 from syncer.super_events import SuperWiring
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.splits import Split
 
@@ -26,7 +26,7 @@ def agent(split: Split, address: str, *, registration: str = "r1", version: int 
         "namespace": "vc-manager",
         "uid": "a",
         "resourceVersion": str(version),
-        "labels": {marks.SUPER_CLUSTER: registration, marks.TARGET: "c2"},
+        "labels": {wellknown.SUPER_CLUSTER: registration, wellknown.TARGET: "c2"},
     }
     conditions = [{"type": "Ready", "status": "True"}]
     status = {"podIP": address, "phase": "Running", "conditions": conditions}
@@ -60,7 +60,7 @@ async def shown(split: Split) -> list[dict[str, str]]:
 async def test_it_is_looked_at_when_its_agent_comes_and_shows_where_that_is(split: Split):
     agent(split, "10.2.0.9")
     assert key(split) in split.taken()
-    assert await shown(split) == [{"type": marks.AGENT_ADDRESS, "address": "10.2.0.9"}]
+    assert await shown(split) == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.9"}]
     agent(split, "10.2.0.10", version=71)
     assert key(split) in split.taken()
 
@@ -151,7 +151,7 @@ def test_a_label_that_is_over_counts_no_more_before_it_is_taken_off(split: Split
         "uid": "v",
         "resourceVersion": "1",
         "labels": {zone: "z1", "disk": "fast"},
-        "annotations": {marks.LABELS: f"type,{zone}"},
+        "annotations": {wellknown.LABELS: f"type,{zone}"},
     }
     put(split.link.stores[NODE], {"metadata": metadata})
     found = candidates.labels_there(split.far)

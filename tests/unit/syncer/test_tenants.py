@@ -23,14 +23,14 @@ from syncer.app import Options, Syncer
 from syncer.breaker import FAILURES
 from syncer.keys import HOME, Key, group_of
 from syncer.tenants import Plan, Tenants
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import BASELINE
 from tenancy.resources import PODS
 from tests.support.eventually import eventually
 from tests.unit.syncer.sessions import BODY, CLUSTER, TENANT, World, put
 from tests.unit.syncer.splits import Split, key_of
 
-SYNCED = {"type": marks.SYNCED, "status": "True", "reason": "Engaged", "message": "x"}
+SYNCED = {"type": wellknown.SYNCED, "status": "True", "reason": "Engaged", "message": "x"}
 PLAN = Plan(cluster=CLUSTER, kubeconfig=b"", slice="10.96.8.0/22")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from syncer import policy, translate
 from syncer.rejections import RejectedError
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import Metadata
 
@@ -61,7 +61,7 @@ def test_configuration_goes_down_without_labels_by_which_collectors_find_it(kind
     made = translate.super_metadata(kind, TENANT, found, super_namespace="below")
     assert ("grafana_dashboard" in made["labels"]) is passes
     before = translate.super_metadata("Pod", TENANT, found, super_namespace="below")
-    before["annotations"][marks.KEYS] = '[["grafana_dashboard"],[]]'
+    before["annotations"][wellknown.KEYS] = '[["grafana_dashboard"],[]]'
     patch = translate.metadata_patch(kind, before, made)
     assert patch.get("labels", {}) == ({} if passes else {"grafana_dashboard": None})
 
@@ -138,7 +138,7 @@ def test_a_harmless_annotation_holds_nothing(key):
 
 @given(labels=TABLES, annotations=TABLES, extra=st.dictionaries(KEYS, st.text(), max_size=3))
 def test_the_stamp_cannot_be_forged(labels, annotations, extra):
-    forged = {marks.VC_UID: "theirs", marks.UID: "theirs", marks.CONTROLLED: "false"}
+    forged = {wellknown.VC_UID: "theirs", wellknown.UID: "theirs", wellknown.CONTROLLED: "false"}
     metadata = {
         "name": "x",
         "namespace": "web",
@@ -152,11 +152,11 @@ def test_the_stamp_cannot_be_forged(labels, annotations, extra):
     found = translate.super_metadata("Pod", TENANT, metadata, super_namespace="below")
     assert set(found) == {"name", "namespace", "labels", "annotations"}
     assert found["namespace"] == "below"
-    assert found["labels"][marks.VC_UID] == TENANT.uid
-    assert found["labels"][marks.CONTROLLED] == "true"
-    assert found["annotations"][marks.UID] == "uid-1"
-    assert found["annotations"][marks.VC_UID] == TENANT.uid
-    ours = {k for k in found["labels"] if marks.is_reserved(k)}
+    assert found["labels"][wellknown.VC_UID] == TENANT.uid
+    assert found["labels"][wellknown.CONTROLLED] == "true"
+    assert found["annotations"][wellknown.UID] == "uid-1"
+    assert found["annotations"][wellknown.VC_UID] == TENANT.uid
+    ours = {k for k in found["labels"] if wellknown.is_reserved(k)}
     assert all(translate.passes_label(k) for k in set(found["labels"]) - ours)
 
 
@@ -170,15 +170,15 @@ def test_the_controller_is_recorded_in_few_bytes():
 
 def test_a_metadata_patch_restores_ours_and_leaves_theirs():
     desired = {
-        "labels": {"app": "web", marks.VC_UID: "vc-uid"},
-        "annotations": {"note": "x", marks.STORE_REVISION: "9"},
+        "labels": {"app": "web", wellknown.VC_UID: "vc-uid"},
+        "annotations": {"note": "x", wellknown.STORE_REVISION: "9"},
     }
     live = {
         "labels": {"app": "old", "gone": "1", "topology.kubernetes.io/zone": "a"},
-        "annotations": {"note": "x", "operator.example/seen": "1", marks.STORE_REVISION: "5"},
+        "annotations": {"note": "x", "operator.example/seen": "1", wellknown.STORE_REVISION: "5"},
     }
     assert translate.metadata_patch("Pod", live, desired) == {
-        "labels": {"app": "web", "gone": None, marks.VC_UID: "vc-uid"}
+        "labels": {"app": "web", "gone": None, wellknown.VC_UID: "vc-uid"}
     }
     assert translate.metadata_patch("Pod", desired, desired) == {}
 
@@ -270,8 +270,8 @@ def test_a_twins_metadata_to_the_last_key():
         tenant_metadata,
         super_namespace="below",
         super_name="other",
-        extra_labels={"own": "extra", marks.VC_UID: "forged"},
-        extra_annotations={"own": "extra", marks.UID: "forged"},
+        extra_labels={"own": "extra", wellknown.VC_UID: "forged"},
+        extra_annotations={"own": "extra", wellknown.UID: "forged"},
     )
     assert found == {
         "name": "other",
@@ -280,8 +280,8 @@ def test_a_twins_metadata_to_the_last_key():
         "annotations": {
             "note": "n",
             "own": "extra",
-            marks.OWNER: '{"kind": "ReplicaSet", "uid": "r"}',
-            marks.KEYS: '[["app","own"],["note","own"]]',
+            wellknown.OWNER: '{"kind": "ReplicaSet", "uid": "r"}',
+            wellknown.KEYS: '[["app","own"],["note","own"]]',
             **ownership.annotations(TENANT, "web", "uid-1"),
         },
     }
@@ -295,7 +295,7 @@ def test_a_twin_of_what_is_in_no_namespace_and_has_no_keys():
         "name": "v",
         "namespace": "",
         "labels": ownership.labels(TENANT, ""),
-        "annotations": {marks.KEYS: "[[],[]]", **ownership.annotations(TENANT, "", "u")},
+        "annotations": {wellknown.KEYS: "[[],[]]", **ownership.annotations(TENANT, "", "u")},
     }
 
 
@@ -326,7 +326,7 @@ def test_what_holds_a_service_is_named_with_the_first_key():
     )
     for kind in ("Pod", "ConfigMap"):
         assert translate.holding_annotation(kind, dict.fromkeys(keys, "")) is None
-    reserved = {f"{marks.DOMAIN}/x": "", "service.kubernetes.io/topology-mode": ""}
+    reserved = {f"{wellknown.DOMAIN}/x": "", "service.kubernetes.io/topology-mode": ""}
     assert translate.holding_annotation("Service", reserved) is None
     assert translate.holding_annotation("Ingress", reserved) is not None
 
@@ -347,25 +347,25 @@ def test_records_that_would_be_over_long_are_left_out():
 def test_the_recorded_revision_neither_makes_a_patch_nor_goes():
     keys = '[["gone","kept"],["gone"]]'
     live = {
-        "labels": {marks.STORE_REVISION: "5", "kept": "1", "gone": "1", "theirs": "1"},
+        "labels": {wellknown.STORE_REVISION: "5", "kept": "1", "gone": "1", "theirs": "1"},
         "annotations": {
-            marks.KEYS: keys,
-            marks.STORE_REVISION: "5",
+            wellknown.KEYS: keys,
+            wellknown.STORE_REVISION: "5",
             "theirs": "1",
             "gone": "1",
-            f"{marks.DOMAIN}/old": "1",
+            f"{wellknown.DOMAIN}/old": "1",
         },
     }
     desired = {
         "labels": {"kept": "2", "new": "1"},
-        "annotations": {marks.KEYS: keys, marks.STORE_REVISION: "9"},
+        "annotations": {wellknown.KEYS: keys, wellknown.STORE_REVISION: "9"},
     }
     assert translate.metadata_patch("Pod", live, desired) == {
         "labels": {"kept": "2", "new": "1", "gone": None},
-        "annotations": {"gone": None, f"{marks.DOMAIN}/old": None},
+        "annotations": {"gone": None, f"{wellknown.DOMAIN}/old": None},
     }
     for nonsense in ("", "{}", "[1]", "[[1],2]", "[[],[],[]]"):
-        broken = {**live, "annotations": {**live["annotations"], marks.KEYS: nonsense}}
+        broken = {**live, "annotations": {**live["annotations"], wellknown.KEYS: nonsense}}
         patch = translate.metadata_patch("Pod", broken, desired)
         assert patch["labels"]["theirs"] is None  # it may have been the tenant's
 

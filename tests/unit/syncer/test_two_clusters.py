@@ -28,7 +28,7 @@ from syncer import muster, outposts, reminders, target
 from syncer.app import Options, Syncer
 from syncer.flows import draining, spread, target_leases
 from syncer.tenants import KUBECONFIG
-from tenancy import conditions, marks, names, ownership, resources
+from tenancy import conditions, names, ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 from tests.properties.machine.controllers import Controllers, furnish
@@ -125,7 +125,7 @@ class Stage:
         labels = ownership.labels(self.tenant, "")
         self.make(self.below, NAMESPACES, {"metadata": {"name": root, "labels": labels}})
         self.make(self.below, NAMESPACES, {"metadata": {"name": "vc-manager"}})
-        marked = {**labels, marks.CREDENTIAL: marks.CREDENTIAL_SYNCER}
+        marked = {**labels, wellknown.CREDENTIAL: wellknown.CREDENTIAL_SYNCER}
         secret = {
             "metadata": {"name": KUBECONFIG, "labels": marked},
             "data": {KUBECONFIG: _config()},
@@ -153,7 +153,7 @@ class Stage:
         spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {} if seat else THERE}
         metadata = {"name": name, "labels": {"app": "web"}, **owner}
         if seat:
-            metadata["annotations"] = {marks.SEAT: seat}
+            metadata["annotations"] = {wellknown.SEAT: seat}
         self.make(self.above, PODS, {"metadata": metadata, "spec": spec}, "default")
 
     def phase(self, name: str) -> str:
@@ -243,11 +243,11 @@ async def test_a_cluster_that_was_set_back_loses_nothing_without_a_persons_word(
     for word in (conditions.named_state(held["message"]), conditions.named_state(again["message"])):
         assert {stage.phase(name) for name in found[1:]} == {"Running"}
         body = stage.get(stage.below, SUPER_CLUSTERS, "c2")
-        metadata = {**body["metadata"], "annotations": {marks.CONFIRM_LOSSES: word}}
+        metadata = {**body["metadata"], "annotations": {wellknown.CONFIRM_LOSSES: word}}
         stage.change(stage.below, SUPER_CLUSTERS, "c2", metadata=metadata)
         await eventually(
             lambda: (
-                marks.CONFIRM_LOSSES
+                wellknown.CONFIRM_LOSSES
                 not in stage.get(stage.below, SUPER_CLUSTERS, "c2")["metadata"].get(
                     "annotations", {}
                 )

@@ -11,7 +11,7 @@ import pytest
 from kubeio.controller.worker import Wait
 from syncer import parking, patrol
 from syncer.fuse import REPEATS
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.node_worlds import engaged, made, node_with, pending, unschedulable, work
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 
@@ -50,7 +50,7 @@ async def test_a_twin_as_it_would_be_made_now_stays_as_it_is():
     world = engaged(World())
     node_with(world, mine="1")
     pending(world, nodeSelector={"mine": "1"})
-    assert marks.PLACEMENT in (await as_made(world))["metadata"]["annotations"]
+    assert wellknown.PLACEMENT in (await as_made(world))["metadata"]["annotations"]
     await work(world)
     assert [verb for verb, *_ in world.below.writes("Pod")] == ["create"]
     node_with(world, version=901)

@@ -10,7 +10,7 @@ from kubeio.controller.worker import Wait
 from syncer.expectations import Side
 from syncer.flows import pods
 from syncer.kinds import BY_NAME
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 from tests.unit.syncer.wakes import ON_NODE, wired, woken
 
@@ -53,7 +53,7 @@ def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_wake_it(worl
 
     put(world.super_cluster.nodes, {"metadata": {"name": "n", "uid": uid, "resourceVersion": "3"}})
     if uid:
-        recorded = {"annotations": {marks.UID: "n"}}
+        recorded = {"annotations": {wellknown.UID: "n"}}
         world.tenant_has("Node", "n", namespace="", metadata=recorded, spec={}, status={})
         nodes_woken(world)
     assert [on_node(name) for name in "abc"] == [1, 1 - is_shown, 1 - is_shown]

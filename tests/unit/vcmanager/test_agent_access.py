@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kubeio.controller.worker import Again
-from tenancy import marks, switches
+from tenancy import agent_permissions, wellknown
+from tenancy.agent_permissions import Call
 from tenancy.policies import Access
-from tenancy.switches import Call
 from tests.unit.vcmanager.factories import Recorder, fake_means
 from vcmanager import agent_access, keys, operator
 from vcmanager.means import RESYNC_SECONDS
@@ -79,9 +79,9 @@ async def test_what_is_written_bears_what_its_watch_selects_and_is_written_once(
         "vn-agent-access",
         "vc-manager",
     )
-    assert body["metadata"]["labels"][marks.CONTROLLED] == "true"
+    assert body["metadata"]["labels"][wellknown.CONTROLLED] == "true"
     assert keys.parent_of(body["metadata"]) == keys.AGENT_ACCESS
-    assert switches.read(body["data"][switches.DOCUMENT]).tenants == {}
+    assert agent_permissions.read(body["data"][agent_permissions.DOCUMENT]).tenants == {}
     again = Recorder({"vn-agent-access": body})
     await agent_access.reconcile(fake_means(again), keys.AGENT_ACCESS)
     assert again.calls == []

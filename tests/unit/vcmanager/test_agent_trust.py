@@ -1,7 +1,7 @@
 import pytest
 
 from kubeio.controller.worker import Again, Wait
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import Recorder, fake_means
 from vcmanager import agent_trust, keys
 from vcmanager.means import RESYNC_SECONDS
@@ -14,7 +14,7 @@ async def test_what_agents_trust_is_looked_at_again_and_bears_what_its_watch_sel
     assert verdict == Again(RESYNC_SECONDS)
     assert len(super_client.bodies) == 3
     for body in super_client.bodies:
-        assert body["metadata"]["labels"][marks.CONTROLLED] == "true"
+        assert body["metadata"]["labels"][wellknown.CONTROLLED] == "true"
         assert keys.parent_of(body["metadata"]) == keys.AGENT_TRUST
 
 
@@ -42,10 +42,10 @@ async def test_what_is_published_is_written_again_when_nobody_could_see_it(label
     super_client = Recorder()
     await agent_trust.reconcile(fake_means(super_client), keys.AGENT_TRUST)
     objects = {body["metadata"]["name"]: body for body in super_client.bodies}
-    objects[marks.AGENT_CLIENT_TRUST]["metadata"]["labels"] = labels
+    objects[wellknown.AGENT_CLIENT_TRUST]["metadata"]["labels"] = labels
     again = Recorder(objects)
     await agent_trust.reconcile(fake_means(again), keys.AGENT_TRUST)
-    assert again.calls == ([] if labels else [("apply", marks.AGENT_CLIENT_TRUST)])
+    assert again.calls == ([] if labels else [("apply", wellknown.AGENT_CLIENT_TRUST)])
 
 
 async def test_an_authority_that_is_gone_is_waited_for():
@@ -60,7 +60,7 @@ async def test_both_authorities_are_published_without_their_keys():
     super_client = Recorder()
     await agent_trust.reconcile(fake_means(super_client), keys.AGENT_TRUST)
     objects = {body["metadata"]["name"]: body for body in super_client.bodies}
-    data = objects[marks.AGENT_CLIENT_TRUST]["data"]
+    data = objects[wellknown.AGENT_CLIENT_TRUST]["data"]
     assert set(data) == {agent_trust.CLIENT_KEY, agent_trust.SERVING_KEY}
     for key, name in (("client", "CLIENT_SECRET"), ("serving", "SERVING_SECRET")):
         pair = bundles.pair_of(objects[getattr(agent_trust, name)])

@@ -3,7 +3,7 @@ from ipaddress import ip_network
 import pytest
 
 from kubeio import errors
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means, wish
 from vcmanager import slices
 from vcmanager.held import Held
@@ -16,8 +16,8 @@ FREE = Snapshot(namespace={"metadata": {"name": TENANT.root}})
 
 
 def service(name="kubernetes", *, cidr="10.96.0.0/28", root=TENANT.root, uid=TENANT.uid):
-    labels = {**ownership.labels(TENANT, ""), marks.VC_UID: uid}
-    annotations = {marks.SERVICE_CIDR: cidr} if cidr else {}
+    labels = {**ownership.labels(TENANT, ""), wellknown.VC_UID: uid}
+    annotations = {wellknown.SERVICE_CIDR: cidr} if cidr else {}
     metadata = {"name": name, "namespace": root, "labels": labels, "annotations": annotations}
     return {"metadata": metadata, "spec": {}}
 

@@ -2,7 +2,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.controller.worker import Again, Done
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means
 from vcmanager import app, departures, keys, reconcile, teardown
 
@@ -17,14 +17,14 @@ def cluster(uid=TENANT.uid):
             "uid": uid,
             "resourceVersion": "1",
             "deletionTimestamp": "now",
-            "finalizers": [marks.FINALIZER],
+            "finalizers": [wellknown.FINALIZER],
         },
         "spec": {"clusterVersionName": "v1.36"},
     }
 
 
 def namespace(name, uid=TENANT.uid):
-    record = {marks.VC_UID: uid}
+    record = {wellknown.VC_UID: uid}
     labels = ownership.labels(TENANT, "default") | record
     annotations = ownership.annotations(TENANT, "default", "u") | record
     metadata = {"name": name, "uid": f"uid-{name}", "labels": labels, "annotations": annotations}

@@ -2,7 +2,7 @@ import copy
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import TENANT
 from vcmanager import marking
 
@@ -39,18 +39,18 @@ def stateful_set():
 
 
 def template_digest(made):
-    return made["spec"]["template"]["metadata"]["annotations"][marks.SECRETS_DIGEST]
+    return made["spec"]["template"]["metadata"]["annotations"][wellknown.SECRETS_DIGEST]
 
 
 def test_an_object_says_whose_it_is_and_keeps_its_own_labels():
     made = marking.marked(stateful_set(), TENANT, {})
     assert made["metadata"]["namespace"] == TENANT.root
     assert made["metadata"]["labels"]["own"] == "label"
-    assert made["metadata"]["labels"][marks.VC_UID] == TENANT.uid
+    assert made["metadata"]["labels"][wellknown.VC_UID] == TENANT.uid
     assert made["metadata"]["annotations"]["own"] == "note"
     inner = made["spec"]["template"]["metadata"]["labels"]
     assert inner["component-name"] == "x"
-    assert inner[marks.VC_UID] == TENANT.uid
+    assert inner[wellknown.VC_UID] == TENANT.uid
 
 
 def test_the_given_object_is_not_changed():

@@ -2,7 +2,7 @@ import kopf
 import pytest
 from kopf._cogs.structs import references
 
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from vcmanager import operator
 
 
@@ -17,7 +17,7 @@ def kopf_resource(resource):
 
 
 def test_kopf_never_learns_the_name_of_our_finalizer():
-    assert operator._settings().persistence.finalizer != marks.FINALIZER
+    assert operator._settings().persistence.finalizer != wellknown.FINALIZER
 
 
 def test_kopf_posts_nothing_and_scans_nothing():

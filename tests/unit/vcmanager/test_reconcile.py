@@ -5,7 +5,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.controller.worker import Again
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import (
     NOW,
     TENANT,
@@ -27,7 +27,7 @@ from vcmanager.status import Report
 KEY = keys.virtual_cluster(TENANT.namespace, TENANT.name)
 SLICE = Slice(ip_network("10.96.8.0/22"))
 READY_STORE = {
-    "type": marks.ETCD_READY,
+    "type": wellknown.ETCD_READY,
     "status": "True",
     "reason": "Ready",
     "message": "etcd is ready, 1 of 1",
@@ -73,9 +73,9 @@ async def test_what_the_super_cluster_refuses_is_said_and_tried_again_later(prob
     with pytest.raises(type(problem)):
         await reconcile.reconcile(fake_means(super_client, recorder=notes), KEY)
     found = conditions(super_client)
-    ready = found[marks.READY]
+    ready = found[wellknown.READY]
     assert (ready["status"], ready["reason"], ready["message"]) == ("False", reason, str(problem))
-    assert found[marks.ETCD_READY]["message"] == READY_STORE["message"], "still true"
+    assert found[wellknown.ETCD_READY]["message"] == READY_STORE["message"], "still true"
     assert super_client.bodies[0]["status"]["phase"] == "Running"
     assert notes.reasons == [reason]
 
@@ -107,7 +107,7 @@ async def test_a_shape_that_nobody_expected_is_said_without_its_content(monkeypa
     super_client = Recorder({TENANT.name: cluster()})
     with pytest.raises(type(problem)):
         await reconcile.reconcile(fake_means(super_client), KEY)
-    ready = conditions(super_client)[marks.READY]
+    ready = conditions(super_client)[wellknown.READY]
     assert ready["reason"] == "InternalError"
     assert f"({type(problem).__name__}); its log says where" in ready["message"]
 
@@ -135,7 +135,7 @@ async def test_a_deletion_that_is_refused_says_so_too(monkeypatch):
     with pytest.raises(errors.TooManyRequests):
         await reconcile.reconcile(fake_means(super_client), KEY)
     found = conditions(super_client)
-    assert found[marks.READY]["message"] == "a budget says no"
+    assert found[wellknown.READY]["message"] == "a budget says no"
     assert found["Reconciling"]["reason"] == "Deleting"
 
 
@@ -270,11 +270,11 @@ async def test_metrics_that_do_not_work_are_looked_at_again_soon(monkeypatch, me
         return due
 
     async def judge(self):
-        self._report.say(marks.ETCD_READY, "True", "Ready", "it is")
-        self._report.say(marks.METRICS_READY, metrics, "Whatever", "so it is")
+        self._report.say(wellknown.ETCD_READY, "True", "Ready", "it is")
+        self._report.say(wellknown.METRICS_READY, metrics, "Whatever", "so it is")
 
     monkeypatch.setattr(reconcile._Walk, "run", run)
     monkeypatch.setattr(reconcile._Walk, "judge", judge)
     super_client = Recorder({TENANT.name: cluster()})
     assert await reconcile.reconcile(fake_means(super_client), KEY) == Again(after)
-    assert conditions(super_client)[marks.READY]["status"] == "True"
+    assert conditions(super_client)[wellknown.READY]["status"] == "True"

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubeio.controller.worker import Again
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import NOW, Recorder, fake_means
 from vcmanager import signer
 from vcmanager.keys import Key
@@ -136,7 +136,7 @@ def test_an_agent_whose_address_is_not_reported_yet_is_judged_later(status):
 
 
 async def test_a_request_that_is_judged_later_is_looked_at_again_and_not_denied():
-    found = request(signerName=marks.AGENT_SERVING_SIGNER)
+    found = request(signerName=wellknown.AGENT_SERVING_SIGNER)
     super_client = Recorder({"r": found, "vn-agent-x": pod(status={"podIPs": []})})
     means = fake_means(super_client)
     key = Key("CertificateSigningRequest", "", "r")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tests.unit.vcmanager.factories import TENANT, UID
 from vcmanager import slices
 from vcmanager.slices import Slice, SliceProblemError
@@ -136,7 +136,7 @@ def test_the_claim_can_be_read_back():
 def test_a_claim_that_cannot_be_read_is_none(cidr: str):
     slice_ = Slice(ip_network("10.96.8.0/22"))
     claim = slices.api_claim(TENANT.root, slice_, selector={}, port="api", is_reached_early=True)
-    claim["metadata"]["annotations"][marks.SERVICE_CIDR] = cidr
+    claim["metadata"]["annotations"][wellknown.SERVICE_CIDR] = cidr
     assert slices.claimed_by(claim) is None
 
 
@@ -145,7 +145,7 @@ def test_only_a_service_in_its_tenants_root_namespace_counts():
     assert slices.is_in_root({"metadata": {"namespace": TENANT.root, "labels": labels}})
     assert not slices.is_in_root({"metadata": {"namespace": "default", "labels": labels}})
     assert not slices.is_in_root({"metadata": {"namespace": "default"}})
-    other = {**labels, marks.VC_UID: "another"}
+    other = {**labels, wellknown.VC_UID: "another"}
     assert not slices.is_in_root({"metadata": {"namespace": TENANT.root, "labels": other}})
 
 

@@ -1,13 +1,13 @@
 import pytest
 
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means
 from vcmanager import teardown
 from vcmanager.held import Held
 
 
 def synced(status, reason):
-    return {"conditions": [{"type": marks.SYNCED, "status": status, "reason": reason}]}
+    return {"conditions": [{"type": wellknown.SYNCED, "status": status, "reason": reason}]}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def deleted(status=None):
         "namespace": TENANT.namespace,
         "uid": TENANT.uid,
         "resourceVersion": "1",
-        "finalizers": [marks.FINALIZER],
+        "finalizers": [wellknown.FINALIZER],
     }
     return {"metadata": metadata, "status": status or {}}
 
@@ -42,7 +42,7 @@ def lease(holder):
 
 @pytest.mark.parametrize("status", [{}, synced("True", "Engaged")])
 async def test_nothing_goes_while_a_syncer_works_and_has_not_let_go(status):
-    super_client = Recorder({marks.SYNCER: lease("somebody")})
+    super_client = Recorder({wellknown.SYNCER: lease("somebody")})
     super_client.listed = [namespace()]
     with pytest.raises(Held, match="the syncer has not let go"):
         await teardown.act(fake_means(super_client), deleted(status), TENANT)
@@ -53,9 +53,9 @@ async def test_nothing_goes_while_a_syncer_works_and_has_not_let_go(status):
     ("status", "objects"),
     [
         ({}, {}),
-        ({}, {marks.SYNCER: lease("")}),
+        ({}, {wellknown.SYNCER: lease("")}),
         (synced("True", "Engaged"), {}),
-        (synced("False", "Disengaged"), {marks.SYNCER: lease("somebody")}),
+        (synced("False", "Disengaged"), {wellknown.SYNCER: lease("somebody")}),
     ],
     ids=["no lease", "nobody holds it", "engaged by one that is gone", "it says so"],
 )
@@ -98,8 +98,8 @@ def namespace(name="x-default", labels=None, annotations=None):
         (namespace(name=TENANT.root), False),
         (namespace(labels={}), False),
         (namespace(annotations={}), False),
-        (namespace(annotations={marks.VC_UID: "other"}), False),
-        (namespace(labels={marks.VC_UID: "other"}), False),
+        (namespace(annotations={wellknown.VC_UID: "other"}), False),
+        (namespace(labels={wellknown.VC_UID: "other"}), False),
         ({"metadata": {"name": "kube-system"}}, False),
     ],
 )

@@ -4,7 +4,7 @@ from ipaddress import ip_network
 import pytest
 
 from kubeio import errors
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tests.unit.vcmanager.factories import NOW, TENANT, Recorder, fake_means, wish
 from vcmanager import bootstrap, controlplane, keys
 from vcmanager.held import Held
@@ -21,7 +21,7 @@ def cluster(age=10.0, **status):
     return {"metadata": {"creationTimestamp": stamp(age)}, "status": status}
 
 
-def failing(seconds, kind=marks.API_SERVER_READY, reason="BootstrapFailed"):
+def failing(seconds, kind=wellknown.API_SERVER_READY, reason="BootstrapFailed"):
     return [
         {"type": kind, "status": "False", "reason": reason, "lastTransitionTime": stamp(seconds)}
     ]
@@ -39,7 +39,7 @@ def test_the_first_start_is_waited_for_with_short_pauses():
 )
 @pytest.mark.parametrize("reason", ["Unreachable", "BootstrapFailed", "ControllersIdle"])
 def test_a_tenant_cannot_keep_us_busy(old, reason):
-    for kind in (marks.API_SERVER_READY, marks.CONTROLLER_MANAGER_READY):
+    for kind in (wellknown.API_SERVER_READY, wellknown.CONTROLLER_MANAGER_READY):
         pauses = [
             tenant.pause(cluster(**old, conditions=failing(seconds, kind, reason)), NOW)
             for seconds in (0, 1, 8, 30, 9000)
@@ -112,11 +112,11 @@ async def test_a_tenant_that_takes_our_objects_says_its_version():
 @pytest.mark.parametrize(
     ("problems", "condition", "reason"),
     [
-        ({"version": errors.NotSent("no")}, marks.API_SERVER_READY, "Unreachable"),
-        ({"version": errors.Timeout("no")}, marks.API_SERVER_READY, "Unreachable"),
-        ({"apply": errors.ServerProblem("webhook")}, marks.API_SERVER_READY, "BootstrapFailed"),
-        ({"apply": errors.Forbidden("webhook")}, marks.API_SERVER_READY, "BootstrapFailed"),
-        ({"get": errors.NotFound("no")}, marks.CONTROLLER_MANAGER_READY, "ControllersIdle"),
+        ({"version": errors.NotSent("no")}, wellknown.API_SERVER_READY, "Unreachable"),
+        ({"version": errors.Timeout("no")}, wellknown.API_SERVER_READY, "Unreachable"),
+        ({"apply": errors.ServerProblem("webhook")}, wellknown.API_SERVER_READY, "BootstrapFailed"),
+        ({"apply": errors.Forbidden("webhook")}, wellknown.API_SERVER_READY, "BootstrapFailed"),
+        ({"get": errors.NotFound("no")}, wellknown.CONTROLLER_MANAGER_READY, "ControllersIdle"),
     ],
 )
 async def test_what_a_tenant_refuses_is_said_and_tried_again_when_told(problems, condition, reason):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import trustme
 
-from tenancy import marks, switches
-from tenancy.switches import Call, Switches
+from tenancy import agent_permissions, wellknown
+from tenancy.agent_permissions import Call, Switches
 from tests.unit.vnagent import certificates, wires
 from tests.unit.vnagent.certificates import VALID, VC_UID, Authority, Leaf
 from vnagent import tls
@@ -60,10 +60,10 @@ Answering = Callable[[ssl.SSLSocket, bytes], None]
 def shop(vc_uid: str = VC_UID, **other: object) -> dict[str, object]:
     """Return the one pod of the kubelet's list."""
     annotations = {
-        marks.VC_UID: vc_uid,
-        marks.UID: UID,
-        marks.NAMESPACE: "web",
-        marks.CONTAINERS: "main",
+        wellknown.VC_UID: vc_uid,
+        wellknown.UID: UID,
+        wellknown.NAMESPACE: "web",
+        wellknown.CONTAINERS: "main",
     }
     metadata = {"name": "shop", "namespace": SPACE, "uid": SUPER_UID, "annotations": annotations}
     return {"metadata": metadata, "spec": {**other}}
@@ -74,7 +74,7 @@ def access(*off: Call, vc_uid: str = VC_UID) -> dict[str, str]:
     everything = frozenset(Call)
     policies = {"baseline": everything, "shops": everything - set(off)}
     found = Switches(policies, {OTHER: "baseline", VC_UID: "baseline"} | {vc_uid: "shops"})
-    return {switches.DOCUMENT: switches.write(found)}
+    return {agent_permissions.DOCUMENT: agent_permissions.write(found)}
 
 
 def unhurried() -> Buckets:

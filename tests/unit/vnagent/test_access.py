@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenancy.access import Access
+from tenancy.rbac import Access
 from vnagent.access import ACCESS, TARGET_ACCESS, TARGET_HOME_ACCESS
 
 ALWAYS = {

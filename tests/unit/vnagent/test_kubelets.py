@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tenancy import addresses, marks
+from tenancy import addresses, wellknown
 from tests.unit.vnagent import figures, stage
 from tests.unit.vnagent.certificates import named
 from tests.unit.vnagent.stage import (
@@ -262,7 +262,7 @@ def test_a_tenant_says_nothing_of_the_address():
 
     said = bound()
     said["metadata"]["annotations"] |= {  # type: ignore[index]
-        f"{marks.DOMAIN}/hostIP": "10.6.6.6",
+        f"{wellknown.DOMAIN}/hostIP": "10.6.6.6",
         "hostIP": "10.6.6.6",
     }
     said["spec"] |= {"hostIP": "10.6.6.6", "hostAliases": [{"ip": "10.6.6.6"}]}  # type: ignore[operator]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 import trustme
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.support.eventually import eventually
 from tests.unit.vnagent.stage import FakeKubelet, saying
 from vnagent import notices
@@ -58,7 +58,7 @@ def soon(monkeypatch):
 
 def test_an_event_is_on_the_agents_own_pod():
     """As `kubectl describe pod` looks for it: by name, namespace and UID."""
-    found = manifest(SUBJECT, marks.AGENT_AROUND, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    found = manifest(SUBJECT, wellknown.AGENT_AROUND, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     assert found["involvedObject"] == {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -72,7 +72,7 @@ def test_an_event_is_on_the_agents_own_pod():
     assert found["firstTimestamp"] == found["lastTimestamp"] == "2026-01-02T03:04:05Z"
     assert "agent.kubelet.ca" in found["message"]
     assert len(found["message"]) <= 1024
-    assert manifest(SUBJECT, marks.AGENT_STRAIGHT, datetime.now(UTC))["type"] == "Normal"
+    assert manifest(SUBJECT, wellknown.AGENT_STRAIGHT, datetime.now(UTC))["type"] == "Normal"
 
 
 async def test_the_usual_way_is_no_news(tmp_path):

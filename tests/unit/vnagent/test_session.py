@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 
-from tenancy.switches import Call
+from tenancy.agent_permissions import Call
 from tests.support.eventually import eventually
 from tests.unit.vnagent import stage
 from tests.unit.vnagent.certificates import KEY, VC_UID, named

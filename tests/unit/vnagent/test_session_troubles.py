@@ -10,7 +10,7 @@ import pytest
 import trustme
 from prometheus_client import REGISTRY
 
-from tenancy.switches import Call
+from tenancy.agent_permissions import Call
 from tests.support.eventually import eventually
 from tests.unit.vnagent import stage, wires
 from tests.unit.vnagent.certificates import KEY, VC_UID, named

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import trustme
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.support.eventually import eventually
 from tests.unit.vnagent import figures, stage, wires
 from tests.unit.vnagent.certificates import VC_UID, named
@@ -244,7 +244,7 @@ async def test_lists_of_pods_come_out_of_the_gates_own_list(tmp_path):
     half["spec"]["containers"].append({"name": "init", "image": "i/init"})
     waiting = {"name": "init", "state": {"waiting": {"reason": "PodInitializing"}}}
     half["status"]["containerStatuses"].append(waiting)
-    half["metadata"]["annotations"][marks.CONTAINERS] = "init,main"
+    half["metadata"]["annotations"][wellknown.CONTAINERS] = "init,main"
     api = api_server(pods=[half, figures.listed(theirs)])
     async with astray(tmp_path, api) as set_up:
         found = {}

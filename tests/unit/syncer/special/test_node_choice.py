@@ -14,7 +14,7 @@ from syncer.rejections import RejectedError
 from syncer.special import label_selectors, node_choice, pod_build
 from syncer.special.node_additions import NONE, Added, Additions, Taint, together
 from syncer.special.node_choice import MAX_LEFT_OUT, MAX_NAMED, PREFERRED, REQUIRED, Choice, choose
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.special.pods import FACTS, build, pod
 
 HIDDEN = "cloud.example/rack"
@@ -353,12 +353,12 @@ def test_a_chosen_pod_records_the_digest_of_its_choice_and_no_other_does():
     found = additions(n=node(team="a"))
     built = pod_build.build(tenant_pod, with_additions(found)).pod
     choice = chosen(tenant_pod["spec"], found)
-    assert built["metadata"]["annotations"][marks.PLACEMENT] == choice.digest
+    assert built["metadata"]["annotations"][wellknown.PLACEMENT] == choice.digest
     assert "nodeSelector" not in built["spec"]
     required = built["spec"]["affinity"]["nodeAffinity"][REQUIRED]
     assert required["nodeSelectorTerms"][0] == {"matchFields": [named("n")]}
     plain = build(pod(nodeSelector={OWN: "a"}))
-    assert marks.PLACEMENT not in plain["metadata"]["annotations"]
+    assert wellknown.PLACEMENT not in plain["metadata"]["annotations"]
     assert plain["spec"]["nodeSelector"] == {OWN: "a"}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kubeio.cache.store import parse
 from syncer.special import configuration, outlines
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.special.views import network_view
 
 LARGE = "v" * 10_000
@@ -53,7 +53,7 @@ def test_a_small_object_is_kept_as_it_is():
 
 
 def test_of_a_large_one_no_value_is_kept():
-    long = {"note": "n" * 5000, marks.KEYS: "k" * 5000}
+    long = {"note": "n" * 5000, wellknown.KEYS: "k" * 5000}
     body = config_map(
         data={"a": LARGE, "COLOUR": "red"},
         binaryData={"b": "c2VjcmV0"},
@@ -66,7 +66,7 @@ def test_of_a_large_one_no_value_is_kept():
     assert "vvvv" not in str(found)
     assert "nnnn" not in str(found)
     assert found["immutable"] is True
-    assert found["metadata"]["annotations"][marks.KEYS] == long[marks.KEYS]
+    assert found["metadata"]["annotations"][wellknown.KEYS] == long[wellknown.KEYS]
     assert list(outlines.variables(found)) == ["COLOUR"]
     assert len(orjson.dumps(found)) < 6000
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from syncer.leaves import paths
 from syncer.rejections import RejectedError
 from syncer.special import pod_ephemeral, pod_resize, pod_status, pods
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.policies import Access, Nodes, Security, TenantPolicySpec
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
 from tests.unit.syncer.special.test_pod_refusals import REFUSED
@@ -25,7 +25,7 @@ def sides(
     tenant_pod = pod(ephemeralContainers=ephemeral)
     twin = build(pod())
     twin["metadata"] |= {"uid": "below-uid"}
-    twin["metadata"]["annotations"][marks.CONTAINERS] = served
+    twin["metadata"]["annotations"][wellknown.CONTAINERS] = served
     twin["spec"]["containers"].append({"name": "sidecar", "image": "i"})
     twin["spec"]["ephemeralContainers"] = list(there)
     return tenant_pod, twin
@@ -192,7 +192,7 @@ def test_one_that_is_refused_bars_no_other_and_leaves_no_name_behind():
     tenant_pod, twin = sides([wide], served="main,wide")
     patch = pods.running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
-    assert patch["metadata"]["annotations"] == {marks.CONTAINERS: "main"}
+    assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
 
 def test_the_annotation_names_a_container_just_before_it_is_added_and_else_never():
@@ -200,21 +200,21 @@ def test_the_annotation_names_a_container_just_before_it_is_added_and_else_never
     assert pods.running_patch(tenant_pod, twin, TENANT) is None
     patch = pods.running_patch(tenant_pod, twin, TENANT, adding=["debugger"])
     assert patch is not None
-    assert patch["metadata"]["annotations"] == {marks.CONTAINERS: "main,debugger"}
+    assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main,debugger"}
     tenant_pod, twin = sides([DEBUGGER], served="main,debugger")  # it was never taken below
     patch = pods.running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
-    assert patch["metadata"]["annotations"] == {marks.CONTAINERS: "main"}
+    assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
 
 def test_a_container_that_comes_into_a_running_pods_template_is_not_served():
     tenant_pod, twin = sides()
     tenant_pod["spec"]["containers"] += [{"name": "sidecar", "image": "i"}]
     assert pods.running_patch(tenant_pod, twin, TENANT) is None
-    del twin["metadata"]["annotations"][marks.CONTAINERS]  # somebody below took it away
+    del twin["metadata"]["annotations"][wellknown.CONTAINERS]  # somebody below took it away
     patch = pods.running_patch(pod(), twin, TENANT)
     assert patch is not None
-    assert patch["metadata"]["annotations"] == {marks.CONTAINERS: "main"}
+    assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
 
 def test_statuses_of_containers_that_are_not_the_tenants_stay_below():
@@ -226,7 +226,7 @@ def test_statuses_of_containers_that_are_not_the_tenants_stay_below():
     found = pod_status.status(tenant_pod, twin, [])
     assert found["containerStatuses"] == [{"name": "main"}]
     assert found["ephemeralContainerStatuses"] == []
-    twin["metadata"]["annotations"][marks.CONTAINERS] = "main,debugger"
+    twin["metadata"]["annotations"][wellknown.CONTAINERS] = "main,debugger"
     found = pod_status.status(tenant_pod, twin, [])
     assert found["ephemeralContainerStatuses"] == [{"name": "debugger"}]
 
@@ -321,7 +321,7 @@ def test_keys_of_the_super_cluster_stay_and_the_tenants_own_go_with_it():
     assert patch["metadata"]["labels"] == {"tier": None}
     assert patch["metadata"]["annotations"] == {
         "note": None,
-        marks.KEYS: '[["app"],[]]',
+        wellknown.KEYS: '[["app"],[]]',
     }
 
 
@@ -331,17 +331,17 @@ def test_a_twin_without_a_readable_record_may_hold_keys_of_the_tenant(record):
     twin = build(tenant_pod)
     twin["metadata"] |= {"uid": "below-uid"}
     twin["metadata"]["labels"] |= {"left": "over"}
-    twin["metadata"]["annotations"][marks.KEYS] = record
+    twin["metadata"]["annotations"][wellknown.KEYS] = record
     if record is None:
-        del twin["metadata"]["annotations"][marks.KEYS]
+        del twin["metadata"]["annotations"][wellknown.KEYS]
     patch = pods.running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"left": None}
-    assert patch["metadata"]["annotations"] == {marks.KEYS: '[["app"],[]]'}
+    assert patch["metadata"]["annotations"] == {wellknown.KEYS: '[["app"],[]]'}
 
 
 def test_an_over_long_record_is_left_out():
     labels = {f"key-{number:05d}{'x' * 40}": "" for number in range(1000)}
     twin = build(pod({"labels": labels}))
-    assert marks.KEYS not in twin["metadata"]["annotations"]
+    assert wellknown.KEYS not in twin["metadata"]["annotations"]
     assert below("web") == twin["metadata"]["namespace"]

@@ -12,7 +12,7 @@ from syncer.rejections import RejectedError, UnplacedError
 from syncer.special import pod_build, pod_levels
 from syncer.special.pod_dns import Resolver
 from syncer.special.pod_spec import POD_SPEC
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.unit.syncer.special.pods import FACTS, pod
 
@@ -230,7 +230,7 @@ def test_a_pod_selects_nodes_by_the_labels_that_are_shown(key, seen, view):
     with pytest.raises(RejectedError) as raised:
         built(spread, given)
     assert [problem.rule for problem in raised.value.problems] == ["node-label"]
-    if marks.is_reserved(key):
+    if wellknown.is_reserved(key):
         with pytest.raises(RejectedError):
             built(spec, given)
     else:

@@ -12,7 +12,7 @@ from syncer.rejections import RejectedError
 from syncer.special import pod_dns, pod_env, token_specs
 from syncer.special.pod_dns import Resolver
 from syncer.special.token_specs import TokenSpec
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
@@ -177,8 +177,11 @@ def test_a_token_secret_says_all_that_its_renewal_needs(token):
 
 def test_what_is_no_token_secret_is_none():
     assert token_specs.spec_of_secret({}) is None
-    assert token_specs.spec_of_secret({marks.TOKEN_SECONDS: "7200", marks.ACCOUNT: "a"}) is None
-    assert token_specs.seconds_to_renewal({marks.TOKEN_RENEW: "never"}, NOW) == 0
+    assert (
+        token_specs.spec_of_secret({wellknown.TOKEN_SECONDS: "7200", wellknown.ACCOUNT: "a"})
+        is None
+    )
+    assert token_specs.seconds_to_renewal({wellknown.TOKEN_RENEW: "never"}, NOW) == 0
 
 
 @pytest.mark.parametrize(
@@ -235,8 +238,8 @@ def test_a_token_secret_is_one_that_an_api_server_takes():
         "namespace": "below",
         "labels": ownership.labels(TENANT, "web"),
     }
-    assert annotations[marks.EXPIRES] == "2026-01-01T00:15:00+00:00"
-    assert annotations[marks.TOKEN_POD] == "p/p-uid"
+    assert annotations[wellknown.EXPIRES] == "2026-01-01T00:15:00+00:00"
+    assert annotations[wellknown.TOKEN_POD] == "p/p-uid"
 
 
 def test_the_tenant_is_asked_in_the_words_of_its_api():
@@ -252,11 +255,13 @@ def test_what_a_source_leaves_out_is_what_the_api_would_write():
     assert token_specs.wanted_of({"audience": "v", "expirationSeconds": 7}) == ("v", 7)
 
 
-@pytest.mark.parametrize("missing", [marks.TOKEN_SECONDS, marks.ACCOUNT, marks.VC_UID, marks.UID])
+@pytest.mark.parametrize(
+    "missing", [wellknown.TOKEN_SECONDS, wellknown.ACCOUNT, wellknown.VC_UID, wellknown.UID]
+)
 def test_half_a_record_of_a_token_is_none(missing):
     secret = token_specs.secret_of(BOUND, TENANT, "below", "t", expires=NOW, now=NOW)
     annotations = secret["metadata"]["annotations"]
-    assert token_specs.spec_of_secret({**annotations, marks.TOKEN_SECONDS: "soon"}) is None
+    assert token_specs.spec_of_secret({**annotations, wellknown.TOKEN_SECONDS: "soon"}) is None
     del annotations[missing]
     assert token_specs.spec_of_secret(annotations) is None
 
@@ -274,7 +279,7 @@ def test_a_token_is_one_of_the_registration_that_it_was_made_for(made_for, other
 def test_a_token_without_an_audience_or_a_pod_is_the_shared_one():
     secret = token_specs.secret_of(SHARED, TENANT, "below", "t", expires=NOW, now=NOW)
     annotations = secret["metadata"]["annotations"]
-    del annotations[marks.TOKEN_AUDIENCE]
+    del annotations[wellknown.TOKEN_AUDIENCE]
     assert token_specs.spec_of_secret(annotations) == SHARED
 
 

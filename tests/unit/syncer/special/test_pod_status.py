@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from syncer.special import pod_status, pods
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.ownership import Tenant
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
@@ -47,7 +47,7 @@ def test_the_twins_status_goes_up_without_what_is_not_the_tenants():
     below = [
         {"type": "Ready", "status": "True"},
         {"type": GATE, "status": "False"},
-        {"type": f"{marks.DOMAIN}/internal", "status": "True"},
+        {"type": f"{wellknown.DOMAIN}/internal", "status": "True"},
     ]
     pod, twin = sides(
         conditions=below,

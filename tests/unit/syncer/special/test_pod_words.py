@@ -10,7 +10,7 @@ from syncer import policy, translate
 from syncer.rejections import RejectedError
 from syncer.special import pod_build, pod_size
 from syncer.special.pod_build import PodFacts
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.policies import BASELINE, parse_tenant_policy
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
 
@@ -96,7 +96,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             )
             for gate, kind in (
                 ({"conditionType": "Ready"}, "Ready"),
-                ({"conditionType": f"{marks.DOMAIN}/x"}, f"{marks.DOMAIN}/x"),
+                ({"conditionType": f"{wellknown.DOMAIN}/x"}, f"{wellknown.DOMAIN}/x"),
                 ({}, ""),
             )
         ),
@@ -226,10 +226,10 @@ def test_what_is_changed_is_told_and_the_pod_is_made(spec, told):
 
 
 def test_reserved_keys_are_told_in_order():
-    forged = {f"{marks.DOMAIN}/b": "x", f"{marks.DOMAIN}/a": "x", "fine": "x"}
+    forged = {f"{wellknown.DOMAIN}/b": "x", f"{wellknown.DOMAIN}/a": "x", "fine": "x"}
     text = "is reserved and left out; remove it"
     assert notices({}, labels=forged, annotations=forged) == [
-        ("reserved-key", f"metadata.{field}[{marks.DOMAIN}/{key}]", text)
+        ("reserved-key", f"metadata.{field}[{wellknown.DOMAIN}/{key}]", text)
         for field in ("labels", "annotations")
         for key in "ab"
     ]
@@ -358,22 +358,24 @@ def test_a_pod_of_many_parts_to_the_last_byte():
     assert (made["apiVersion"], made["kind"]) == ("v1", "Pod")
     assert made["metadata"]["labels"] == {
         "app": "x",
-        marks.CONTROLLER: "rs",
+        wellknown.CONTROLLER: "rs",
         **ownership.labels(TENANT, "web"),
     }
     assert made["metadata"]["annotations"] == {
         "note": "n",
         mirror: "b",
-        marks.CONTAINERS: "setup,main",
-        marks.OWNER: '{"kind": "ReplicaSet", "uid": "rs"}',
-        marks.KEYS: '[["app"],["note"]]',
+        wellknown.CONTAINERS: "setup,main",
+        wellknown.OWNER: '{"kind": "ReplicaSet", "uid": "rs"}',
+        wellknown.KEYS: '[["app"],["note"]]',
         **ownership.annotations(TENANT, "web", "pod-uid"),
     }
     spec = made["spec"]
     assert spec["containers"][0]["env"] == [
         {
             "name": "NS",
-            "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{marks.NAMESPACE}']"}},
+            "valueFrom": {
+                "fieldRef": {"fieldPath": f"metadata.annotations['{wellknown.NAMESPACE}']"}
+            },
         },
         {"name": "SA", "value": "robot"},
         {
@@ -410,7 +412,7 @@ def test_a_pod_of_many_parts_to_the_last_byte():
                                 {
                                     "path": "u",
                                     "fieldRef": {
-                                        "fieldPath": f"metadata.annotations['{marks.UID}']"
+                                        "fieldPath": f"metadata.annotations['{wellknown.UID}']"
                                     },
                                 }
                             ]
@@ -470,7 +472,7 @@ def test_a_running_pods_metadata_is_what_a_new_one_would_have():
     served = pod_build.build_metadata(
         debugged, TENANT, below("web"), containers=["s", "main", "debug"]
     )
-    assert served["annotations"][marks.CONTAINERS] == "s,main,debug"
+    assert served["annotations"][wellknown.CONTAINERS] == "s,main,debug"
     assert served["annotations"][translate.mirror_key("labels", "istio.io/d")] == "4"
     debugged["spec"]["ephemeralContainers"] = ["nonsense"]
     assert pod_build.mirrors_of(debugged, BASELINE.metadata).needed == needed

@@ -13,7 +13,7 @@ from kubeio.cache.store import Store, parse
 from syncer.rejections import RejectedError
 from syncer.special import addresses, events, services
 from syncer.view import TenantView
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.specs import VirtualClusterSpec
 
@@ -163,7 +163,7 @@ TWIN = {
     "uid": "below",
     "annotations": {
         **ownership.annotations(TENANT, "web", "above"),
-        marks.CONTAINERS: "setup,main,debugger",
+        wellknown.CONTAINERS: "setup,main,debugger",
     },
 }
 

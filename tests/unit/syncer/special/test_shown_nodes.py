@@ -11,7 +11,7 @@ import pytest
 from syncer.agents import Agent
 from syncer.special import node_additions, nodes
 from syncer.special.node_additions import Added, Taint
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.policies import NodeView
 
 
@@ -66,7 +66,7 @@ def status_of(below: Any, agent: Agent | None, view: NodeView = "Standard") -> A
 
 def directness(status: Any) -> Any:
     """Return the one condition that says how the node's pods are reached."""
-    (found,) = [each for each in status["conditions"] if each["type"] == marks.KUBELET_DIRECT]
+    (found,) = [each for each in status["conditions"] if each["type"] == wellknown.KUBELET_DIRECT]
     return found
 
 
@@ -75,13 +75,13 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
     assert shown["metadata"]["labels"] == {
         "kubernetes.io/hostname": "n1",
         "disk": "ssd",
-        marks.VIRTUAL_NODE: "true",
+        wellknown.VIRTUAL_NODE: "true",
     }
-    assert shown["metadata"]["annotations"][marks.UID] == "node-uid"
+    assert shown["metadata"]["annotations"][wellknown.UID] == "node-uid"
     assert shown["spec"] == {"taints": [{"key": "k", "effect": "NoExecute"}]}
     assert status["addresses"] == [
         {"type": "InternalIP", "address": "192.0.2.1"},
-        {"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"},
+        {"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.5"},
     ]
     assert status["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10550
     assert status["declaredFeatures"] == ["A"]
@@ -94,22 +94,22 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
 def test_a_node_without_its_agent_is_as_ready_as_before():
     """REL-93: what is synced does not need agents; calls alone have nowhere to go."""
     with_agent, without = (status_of(super_node(), each) for each in (Agent("10.2.0.5"), None))
-    agent = {"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"}
+    agent = {"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.5"}
     assert without == {
         **with_agent,
         "addresses": [each for each in with_agent["addresses"] if each != agent],
         "conditions": [*with_agent["conditions"][:-1], without["conditions"][-1]],
     }
     found = without["conditions"][-1]
-    assert (found["type"], found["status"]) == (marks.KUBELET_DIRECT, "Unknown")
+    assert (found["type"], found["status"]) == (wellknown.KUBELET_DIRECT, "Unknown")
 
 
 @pytest.mark.parametrize(
     ("agent", "status", "reason"),
     [
         (Agent("10.2.0.5"), "True", "Kubelet"),
-        (Agent("10.2.0.5", marks.AGENT_AROUND), "False", "KubeletUntrusted"),
-        (Agent("10.2.0.5", marks.AGENT_CONFIGURED), "False", "Configured"),
+        (Agent("10.2.0.5", wellknown.AGENT_AROUND), "False", "KubeletUntrusted"),
+        (Agent("10.2.0.5", wellknown.AGENT_CONFIGURED), "False", "Configured"),
         (None, "Unknown", "NoAgent"),
     ],
 )
@@ -134,7 +134,7 @@ def test_the_time_of_the_condition_is_when_it_became_so():
 def test_a_super_nodes_condition_of_our_kind_is_not_shown_twice():
     """A tenant's cluster may be a super cluster; an API server refuses two of one type."""
     below = super_node()
-    ours = {"type": marks.KUBELET_DIRECT, "status": "True"}
+    ours = {"type": wellknown.KUBELET_DIRECT, "status": "True"}
     odd = {**below, "status": {**below["status"]}}
     odd["status"]["conditions"] = [*below["status"]["conditions"], ours]
     assert status_of(odd, None) == status_of(below, None)
@@ -155,7 +155,7 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
         },
     }
     assert nodes.is_node_shown(virtual, wanted)
-    outline = wanted["metadata"]["annotations"][marks.DIGEST]
+    outline = wanted["metadata"]["annotations"][wellknown.DIGEST]
     assert nodes.is_status_shown(virtual, status, outline)
     changed = status_of(super_node(), Agent("10.2.0.6"))
     assert not nodes.is_status_shown(virtual, changed, outline)
@@ -165,11 +165,11 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
     assert nodes.is_status_shown(added, status, outline)
     gone = super_node()
     gone["status"]["conditions"] = []
-    fewer = nodes.node(gone)["metadata"]["annotations"][marks.DIGEST]
+    fewer = nodes.node(gone)["metadata"]["annotations"][wellknown.DIGEST]
     assert not nodes.is_status_shown(virtual, status_of(gone, Agent("10.2.0.5")), fewer)
     hidden = status_of(super_node(), None, "Minimal")
     assert not nodes.is_status_shown(virtual, hidden, outline)  # its addresses are to go
-    narrow = nodes.node(super_node(), "Minimal")["metadata"]["annotations"][marks.DIGEST]
+    narrow = nodes.node(super_node(), "Minimal")["metadata"]["annotations"][wellknown.DIGEST]
     assert narrow != outline  # and so are labels
 
 
@@ -180,9 +180,9 @@ def tainted(*taints: dict[str, Any], recorded: str | None = "k:NoExecute") -> di
     """Return the virtual node with these taints; `recorded` are those that we have put there."""
     virtual = copy.deepcopy(nodes.node(super_node()))
     virtual["spec"]["taints"] = list(taints)
-    virtual["metadata"]["annotations"].pop(marks.TAINTS)
+    virtual["metadata"]["annotations"].pop(wellknown.TAINTS)
     if recorded is not None:
-        virtual["metadata"]["annotations"][marks.TAINTS] = recorded
+        virtual["metadata"]["annotations"][wellknown.TAINTS] = recorded
     return virtual
 
 
@@ -206,7 +206,7 @@ def test_a_taint_that_went_below_goes_and_the_tenants_stays():
     wanted = nodes.node(below(), "Standard", virtual)
     assert wanted["spec"]["taints"] == [OWN_TAINT]
     assert not nodes.is_node_shown(virtual, wanted)
-    assert wanted["metadata"]["annotations"][marks.TAINTS] == ""
+    assert wanted["metadata"]["annotations"][wellknown.TAINTS] == ""
 
 
 @pytest.mark.parametrize("there", [[], [{**OURS, "value": "theirs"}]])
@@ -245,7 +245,7 @@ def test_what_counts_as_the_tenants_own():
         "mine": "1",
         "disk": "overwritten",
         "cloud.example/rack": "8",
-        f"sub.{marks.DOMAIN}/x": "1",
+        f"sub.{wellknown.DOMAIN}/x": "1",
     }
     found = added(virtual)
     assert found is not None

@@ -8,7 +8,7 @@ import pytest
 
 from syncer.special import target_nodes
 from syncer.special.target_nodes import consumed
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.super_clusters import Taint
 
 BEGAN = "2026-01-01T00:00:00Z"
@@ -57,16 +57,20 @@ def item(key: str, operator: str = "In", *values: str) -> Any:
 def test_its_labels_are_ours_the_super_clusters_and_where_it_is():
     assert LABELS["tier"] == "gold"
     assert LABELS[ZONE] == "z1"
-    assert (LABELS["type"], LABELS[marks.TARGET]) == ("virtual-kubelet", "c2")
+    assert (LABELS["type"], LABELS[wellknown.TARGET]) == ("virtual-kubelet", "c2")
     assert LABELS["kubernetes.io/hostname"] == NAME
     assert LABELS["virtual-kubelet.io/provider"] == "virtual-cluster"
     assert LABELS["kubernetes.io/role"] == "agent", "as virtual-kubelet's nodes say"
     assert LABELS["node-role.kubernetes.io/agent"] == "", "what `kubectl get nodes` shows"
     assert LABELS["node.kubernetes.io/exclude-from-external-load-balancers"] == "true"
-    given = {"virtual-kubelet.io/provider": "eci", f"{marks.DOMAIN}/target": "c9", REGION: "own"}
+    given = {
+        "virtual-kubelet.io/provider": "eci",
+        f"{wellknown.DOMAIN}/target": "c9",
+        REGION: "own",
+    }
     mixed = target_nodes.labels_of("c2", given, {REGION: "r"})
     assert mixed["virtual-kubelet.io/provider"] == "eci"
-    assert mixed[marks.TARGET] == "c2", "what is ours is not to be given"
+    assert mixed[wellknown.TARGET] == "c2", "what is ours is not to be given"
     assert mixed[REGION] == "own"
     assert ZONE not in target_nodes.labels_of("c2", {}, {})
 
@@ -75,14 +79,14 @@ def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
     made = target_nodes.node("c2", "r1", LABELS, [ECI])
     assert made["metadata"]["name"] == NAME
     assert made["metadata"]["annotations"] == {
-        marks.UID: "r1", marks.SUPER_CLUSTER: "r1", marks.CORDONED: "false",
-        marks.LABELS: ",".join(sorted([*LABELS, marks.VIRTUAL_NODE])),
+        wellknown.UID: "r1", wellknown.SUPER_CLUSTER: "r1", wellknown.CORDONED: "false",
+        wellknown.LABELS: ",".join(sorted([*LABELS, wellknown.VIRTUAL_NODE])),
     }  # fmt: skip
     assert "unschedulable" not in made["spec"]
-    assert made["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
+    assert made["metadata"]["labels"][wellknown.VIRTUAL_NODE] == "true"
     assert made["spec"]["taints"] == [{"key": "eci", "value": "yes", "effect": "NoSchedule"}]
     assert target_nodes.is_of_a_target(made)
-    assert not target_nodes.is_of_a_target({"metadata": {"annotations": {marks.UID: "n"}}})
+    assert not target_nodes.is_of_a_target({"metadata": {"annotations": {wellknown.UID: "n"}}})
     assert not target_nodes.is_of_a_target({})
     shut = target_nodes.node("c2", "r1", LABELS, [], shut=True)
     assert shut["spec"]["taints"] == [
@@ -196,7 +200,7 @@ def test_its_address_is_that_of_its_agent_and_of_nothing_else():
     bare = status_of()
     assert "addresses" not in bare
     status = status_of(agent="10.2.0.9")
-    assert status["addresses"] == [{"type": marks.AGENT_ADDRESS, "address": "10.2.0.9"}]
+    assert status["addresses"] == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.9"}]
     assert not target_nodes.is_status_shown({"status": bare}, status)
     assert not target_nodes.is_status_shown({"status": status}, bare)
     other = status_of(agent="10.2.0.8")
@@ -209,12 +213,12 @@ def test_its_address_is_that_of_its_agent_and_of_nothing_else():
 def test_a_selector_loses_what_the_node_itself_answers():
     spec = left(nodeSelector={"type": "virtual-kubelet", "disk": "fast", ZONE: "z1"})
     assert spec["nodeSelector"] == {"disk": "fast"}
-    assert "nodeSelector" not in left(nodeSelector={marks.TARGET: "c2"})
+    assert "nodeSelector" not in left(nodeSelector={wellknown.TARGET: "c2"})
     assert "nodeName" not in left(nodeName=NAME)
 
 
 def test_terms_that_do_not_hold_there_are_dropped_and_the_rest_is_kept():
-    here, there = item(marks.TARGET, "In", "c2"), item(marks.TARGET, "In", "c3")
+    here, there = item(wellknown.TARGET, "In", "c2"), item(wellknown.TARGET, "In", "c3")
     fast, slow = item("disk", "In", "fast"), item("disk", "In", "slow")
     spec = left(affinity=required(
         {"matchExpressions": [here, fast]}, {"matchExpressions": [there, slow]},
@@ -224,14 +228,14 @@ def test_terms_that_do_not_hold_there_are_dropped_and_the_rest_is_kept():
 
 def test_a_term_that_is_wholly_answered_opens_every_node_there():
     spec = left(affinity=required(
-        {"matchExpressions": [item(marks.TARGET, "Exists")]},
+        {"matchExpressions": [item(wellknown.TARGET, "Exists")]},
         {"matchExpressions": [item("disk", "In", "fast")]},
     ))  # fmt: skip
     assert "affinity" not in spec
 
 
 def test_where_no_term_holds_none_is_left_and_no_node_will_do():
-    spec = left(affinity=required({"matchExpressions": [item(marks.TARGET, "In", "c3")]}))
+    spec = left(affinity=required({"matchExpressions": [item(wellknown.TARGET, "In", "c3")]}))
     assert terms_of(spec) == []
     assert terms_of(left(affinity=required({}))) == [], "an empty term held nowhere before"
 

@@ -13,7 +13,7 @@ from kubeio.cache.store import parse
 from syncer import mirrors
 from syncer.rejections import RejectedError
 from syncer.special import volumes
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.policies import TenantPolicySpec
 from tests.unit.syncer.special.storage import (
     BELOW,
@@ -246,7 +246,7 @@ def test_what_a_tenant_marks_as_ours_never_goes_down():
     forged = entry(
         "PersistentVolume",
         "mine",
-        metadata={"labels": {marks.MIRRORED: "true"}},
+        metadata={"labels": {wellknown.MIRRORED: "true"}},
         spec=own()["spec"],
     )
     assert mirrors.is_ours(forged)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.targets.agent_yard import (
     DEPLOYMENT,
     KUBELETS,
@@ -45,8 +45,8 @@ async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(ya
     labels = body["spec"]["template"]["metadata"]["labels"]
     assert body["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert labels["app.kubernetes.io/name"] == "vn-agent-target"
-    assert labels[marks.SUPER_CLUSTER] == UID
-    assert marks.CONTROLLED not in labels
+    assert labels[wellknown.SUPER_CLUSTER] == UID
+    assert wellknown.CONTROLLED not in labels
     for name in (SECRET, DEPLOYMENT):
         (owner,) = yard.home.objects[name]["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == ("SuperCluster", UID)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.resources import NAMESPACES
 from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means
 from vcmanager.held import Held
@@ -74,7 +74,7 @@ async def test_its_namespaces_go_and_are_waited_for():
     with pytest.raises(Held, match="namespaces in the super cluster c2 to be gone: x-web, x-old"):
         await ending.act(means_of(there), BODY, TENANT)
     assert there.calls == [("delete", "x-web")]
-    assert there.selectors == [f"{marks.VC_UID}={TENANT.uid},{marks.SUPER_CLUSTER}=r1"]
+    assert there.selectors == [f"{wellknown.VC_UID}={TENANT.uid},{wellknown.SUPER_CLUSTER}=r1"]
     there.listed = []
     await ending.act(means_of(there), BODY, TENANT)
 
@@ -107,7 +107,7 @@ async def test_one_that_does_not_answer_holds_the_end_up_and_says_how_to_let_go(
     with pytest.raises(Held) as held:
         await ending.act(means_of(there), BODY, TENANT)
     assert "no route to host" in held.value.message
-    assert f"kubectl annotate supercluster c2 {marks.ABANDON}=" in held.value.message
+    assert f"kubectl annotate supercluster c2 {wellknown.ABANDON}=" in held.value.message
     assert there.calls == []
 
 
@@ -121,7 +121,7 @@ async def test_another_cluster_behind_the_address_is_not_touched(identity: str):
 
 async def test_one_that_is_abandoned_or_not_declared_any_more_holds_nothing_up():
     there = There(namespace())
-    await ending.act(means_of(there, **{marks.ABANDON: ""}), BODY, TENANT)
+    await ending.act(means_of(there, **{wellknown.ABANDON: ""}), BODY, TENANT)
     means = means_of(there)
     means.super_client.listed = []
     await ending.act(means, BODY, TENANT)

@@ -12,7 +12,7 @@ import trustme
 from kubeio import errors
 from kubeio.config.endpoint import Endpoint, digest_of
 from kubeio.controller.worker import Again, Done
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import Recorder, fake_means
 from vcmanager.keys import Key
 from vcmanager.targets import probe, reconcile
@@ -151,7 +151,9 @@ async def test_losses_that_the_syncer_holds_are_told_in_an_event_once(monkeypatc
     [("", True), ("new-uid", False), ("other", True), ("0123456789abcdef", True)],
 )
 def test_another_cluster_is_the_one_that_is_meant_only_by_a_word(said, is_trouble):
-    found = body(metadata={"name": "c2", "uid": "u", "annotations": {marks.CONFIRM_LOSSES: said}})
+    found = body(
+        metadata={"name": "c2", "uid": "u", "annotations": {wellknown.CONFIRM_LOSSES: said}}
+    )
     found |= {"status": {"identity": "old-uid"}}
     this = reconcile._Pass(
         means=fake_means(home()),
