@@ -18,7 +18,7 @@ from charts import kinds_page, readme
 from syncer.access import SUPER_ACCESS, TARGET_ACCESS, TENANT_ACCESS
 from tenancy import wellknown
 from tenancy.rbac import Access, AccessProblemError
-from vcmanager.access import ACCESS as MANAGER_ACCESS
+from vcmanager.rbac import ACCESS as MANAGER_ACCESS
 from vnagent.access import ACCESS as AGENT_ACCESS
 from vnagent.access import TARGET_ACCESS as TARGET_AGENT_ACCESS
 from vnagent.access import TARGET_HOME_ACCESS
@@ -45,7 +45,7 @@ class Component:
 
 
 COMPONENTS = (
-    Component(wellknown.MANAGER, "vcmanager/access.py", tuple(MANAGER_ACCESS)),
+    Component(wellknown.MANAGER, "vcmanager/rbac.py", tuple(MANAGER_ACCESS)),
     Component(wellknown.SYNCER, "syncer/access.py", tuple(SUPER_ACCESS)),
     Component(wellknown.AGENT, "vnagent/access.py", tuple(AGENT_ACCESS)),
     Component(wellknown.TARGET_AGENT, "vnagent/access.py", tuple(TARGET_HOME_ACCESS)),

@@ -14,7 +14,7 @@ from kubeio import errors
 from kubeio.config import loading
 from telemetry import logs
 from vcmanager import app
-from vcmanager.options import AgentPods, Settings
+from vcmanager.runtime.options import AgentPods, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,21 +24,15 @@ from kubeio.controller.worker import Verdict, Worker
 from telemetry.probes import Probes
 from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
-from vcmanager import (
-    agent_access,
-    agent_trust,
-    departures,
-    node_addresses,
-    operator,
-    protection,
-    signer,
-)
-from vcmanager.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
-from vcmanager.means import Means, TenantClients
-from vcmanager.options import AgentPods, Settings
-from vcmanager.reconcile import reconcile
-from vcmanager.targets import reconcile as target
-from vcmanager.targets.watch import Targets
+from vcmanager.agents import authorities, csr_signer, permissions
+from vcmanager.reconcilers import finalizers, node_address, orphan_sweep
+from vcmanager.reconcilers.virtual_cluster import reconcile
+from vcmanager.runtime.context import Means, TenantClients
+from vcmanager.runtime.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
+from vcmanager.runtime.options import AgentPods, Settings
+from vcmanager.targets import super_cluster as target
+from vcmanager.targets.clients import Targets
+from vcmanager.watches import kopf_watches
 
 USER_AGENT = "vc-manager"
 _DRAIN_SECONDS = 8.0
@@ -49,13 +43,13 @@ _RETRY = 5.0
 
 _RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
     "VirtualCluster": reconcile,
-    "ClusterVersion": protection.reconcile,
-    "CertificateSigningRequest": signer.reconcile,
-    "AgentTrust": agent_trust.reconcile,
-    "AgentAccess": agent_access.reconcile,
-    "NodeAddress": node_addresses.reconcile,
+    "ClusterVersion": finalizers.reconcile,
+    "CertificateSigningRequest": csr_signer.reconcile,
+    "AgentTrust": authorities.reconcile,
+    "AgentAccess": permissions.reconcile,
+    "NodeAddress": node_address.reconcile,
     "SuperCluster": target.reconcile,
-    "Departure": departures.reconcile,
+    "Departure": orphan_sweep.reconcile,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -171,7 +165,7 @@ class _Manager:
             working = group.create_task(worker.run())
             self._queue.add(AGENT_TRUST)
             self._queue.add(AGENT_ACCESS)
-            async with operator.watching(self._endpoint, self._queue.add) as failed:
+            async with kopf_watches.watching(self._endpoint, self._queue.add) as failed:
                 _log.info("manager.started", version=self._options.version)
                 stopped = group.create_task(self._stop.wait())
                 either: list[asyncio.Future[Any]] = [stopped, failed]

@@ -8,8 +8,8 @@ import yaml
 
 from tenancy import wellknown
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
-from vcmanager import agent_trust
-from vcmanager.options import AgentPods
+from vcmanager.agents import authorities
+from vcmanager.runtime.options import AgentPods
 from vnagent import limits, reviews
 
 WORKLOADS = (
@@ -372,7 +372,7 @@ def test_metrics_of_agents_are_read_by_tls_with_a_token_and_never_without(full):
     (endpoint,) = named(full, "ServiceMonitor", wellknown.AGENT)["spec"]["endpoints"]
     assert endpoint["scheme"] == "https"
     assert endpoint["tlsConfig"] == {
-        "ca": {"configMap": {"name": wellknown.AGENT_CLIENT_TRUST, "key": agent_trust.SERVING_KEY}}
+        "ca": {"configMap": {"name": wellknown.AGENT_CLIENT_TRUST, "key": authorities.SERVING_KEY}}
     }
     assert endpoint["bearerTokenFile"].endswith("/serviceaccount/token")
     service = named(full, "Service", "vn-agent-metrics")

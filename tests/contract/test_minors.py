@@ -8,7 +8,7 @@ from tenancy.specs import ClusterVersionSpec
 from tests.node import minors
 from tests.testbed import images, product
 from tests.testbed.versions import load
-from vcmanager import versions
+from vcmanager.plan import versions
 
 BUILT = {each.minor: each.version for each in load().kubernetes}
 MINORS = catalog.minors()

@@ -8,9 +8,9 @@ from kubeio import Object, errors
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES
-from vcmanager.held import Held
-from vcmanager.marking import is_part
-from vcmanager.means import Means
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.object_metadata import is_part
 
 _POD_SECURITY = "pod-security.kubernetes.io"
 

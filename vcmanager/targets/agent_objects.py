@@ -16,9 +16,9 @@ from kubeio.config.secret_kubeconfig import KUBELET_AUTHORITIES
 from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS
 from tenancy.super_clusters import Mode
-from vcmanager.marking import digest
-from vcmanager.options import AgentPods
 from vcmanager.pki import bundles
+from vcmanager.runtime.object_metadata import digest
+from vcmanager.runtime.options import AgentPods
 
 COMPONENT = wellknown.TARGET_AGENT
 NOWHERE = "https://target.invalid"

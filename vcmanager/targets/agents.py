@@ -24,12 +24,12 @@ from kubeio.config.endpoint import Endpoint
 from tenancy import wellknown
 from tenancy.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS, Resource
 from tenancy.super_clusters import Mode, accounts_namespace
-from vcmanager.marking import digest, is_current
-from vcmanager.means import Means
-from vcmanager.targets import probe, rights
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.object_metadata import digest, is_current
+from vcmanager.targets import probe, required_permissions
 from vcmanager.targets.agent_objects import Post, Servers, deployment, secret, title_of
-from vcmanager.targets.judgement import Said
-from vcmanager.targets.watch import AgentLook
+from vcmanager.targets.clients import AgentLook
+from vcmanager.targets.super_cluster_conditions import Said
 
 ACCOUNT = wellknown.AGENT
 """In the target; `kubectl vc target join` makes it."""
@@ -285,7 +285,7 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
         )
         try:
             async with means.targets.opened(given) as client:
-                wanted = rights.needed_by_agent(ground.mode)
+                wanted = required_permissions.needed_by_agent(ground.mode)
                 found = tuple(await probe.lacking(client, wanted))
         except (errors.Fenced, errors.Unauthorized):
             raise
@@ -301,7 +301,7 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
         "False",
         "MissingRights",
         f"the agent's account may not do all that mode {ground.mode} needs; it lacks"
-        f" {rights.sentence(known.lacking)} (in all namespaces). Run"
+        f" {required_permissions.sentence(known.lacking)} (in all namespaces). Run"
         f" `kubectl vc target join {ground.name}` again, or grant it",
     )
 

@@ -19,8 +19,8 @@ from tenancy import wellknown
 from tests.support.alerts import firing, rules, scraped
 from tests.support.faults import misbehaving
 from tests.unit.kubeio.test_lease import LeaseServer
-from vcmanager.expiries import Expiries, Span
 from vcmanager.pki import authority, checks
+from vcmanager.runtime.certificate_expiry import Expiries, Span
 from vnagent import audit
 from vnagent.audit import Session
 from vnagent.ends import End

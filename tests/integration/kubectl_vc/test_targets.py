@@ -29,7 +29,7 @@ from tests.integration.kubectl_vc.conftest import Desk
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from vcmanager.targets.rights import needed
+from vcmanager.targets.required_permissions import needed
 
 SERVER = "https://c2.example.org:6443"
 """Where the components would reach the other cluster; it is not asked here."""

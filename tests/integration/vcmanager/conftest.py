@@ -24,13 +24,13 @@ from kubeio.controller.worker import Verdict
 from tenancy import names, resources
 from tests.support.controlplane import ControlPlane
 from tests.support.processes import free_port
-from vcmanager import keys
-from vcmanager.access import ACCESS
-from vcmanager.keys import Key
-from vcmanager.means import Means
-from vcmanager.options import Settings
-from vcmanager.reconcile import reconcile
-from vcmanager.targets.watch import Targets
+from vcmanager.rbac import ACCESS
+from vcmanager.reconcilers.virtual_cluster import reconcile
+from vcmanager.runtime import keys
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.keys import Key
+from vcmanager.runtime.options import Settings
+from vcmanager.targets.clients import Targets
 
 CRDS = Path(__file__).parents[3] / "charts" / "virtual-cluster" / "files" / "crds"
 NAMESPACE = "vc-manager"

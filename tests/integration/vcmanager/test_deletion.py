@@ -10,8 +10,9 @@ from kubeio import errors
 from tenancy import ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
-from vcmanager import keys, protection
-from vcmanager.keys import Key
+from vcmanager.reconcilers import finalizers
+from vcmanager.runtime import keys
+from vcmanager.runtime.keys import Key
 
 
 def tenant_of(stage: Stage, cluster) -> Tenant:
@@ -271,13 +272,13 @@ async def test_a_cluster_version_stays_while_a_tenant_names_it(stage: Stage):
     cluster = await stage.declare(clusterVersionName="in-use")
     await stage.work(cluster)
     await stage.admin.delete(resources.CLUSTER_VERSIONS, "in-use")
-    await protection.reconcile(stage.means, key)
+    await finalizers.reconcile(stage.means, key)
     await stage.work(cluster)  # still served
     await stage.admin.get(resources.CLUSTER_VERSIONS, "in-use")
     metadata = cluster["metadata"]
     assert keys.virtual_cluster(metadata["namespace"], metadata["name"]) in stage.woken
     await stage.tear_down(cluster)
     assert key in stage.woken
-    await protection.reconcile(stage.means, key)
+    await finalizers.reconcile(stage.means, key)
     with pytest.raises(errors.NotFound):
         await stage.admin.get(resources.CLUSTER_VERSIONS, "in-use")

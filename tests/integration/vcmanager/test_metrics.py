@@ -33,9 +33,9 @@ from tests.support.eventually import eventually
 from tests.support.processes import Process, free_port
 from tests.testbed import binaries
 from tests.unit.vcmanager.factories import FACTS, UID, wish
-from vcmanager import controlplane, metrics_api, slices
 from vcmanager.pki import authority, inventory
 from vcmanager.pki.authority import Pair
+from vcmanager.plan import control_plane, metrics_api, service_cidrs
 from vnagent import identity
 
 MADE = {"metrics-server-serving", "metrics-server-agent-client", "metrics-server-kubeconfig"}
@@ -314,8 +314,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         roots["agent-client"],
         folder,
     )
-    slice_ = slices.Slice(ip_network("10.96.8.0/22"))
-    _, deployment = controlplane.plan(wish(metrics="managed"), slice_).metrics
+    slice_ = service_cidrs.Slice(ip_network("10.96.8.0/22"))
+    _, deployment = control_plane.plan(wish(metrics="managed"), slice_).metrics
     _unpacked(deployment, pairs, roots["agent-serving"].certificate, folder)
     (folder / "kubeconfig").mkdir()
     port = free_port()
@@ -337,7 +337,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     replaced = {
         "/etc/kubernetes/kubeconfig": str(folder / "kubeconfig"),
         "/etc/kubernetes/pki": str(folder / "pki"),
-        f"--secure-port={slices.METRICS_PORT}": f"--secure-port={port}",
+        f"--secure-port={service_cidrs.METRICS_PORT}": f"--secure-port={port}",
     }
     words = [str(binaries.path("metrics-server"))]
     for word in container["args"]:

@@ -32,8 +32,8 @@ from tests.integration.vcmanager.conftest import Stage
 from tests.support.eventually import eventually
 from tests.support.processes import Process, free_port
 from tests.testbed import binaries
-from vcmanager import bootstrap
 from vcmanager.pki import bundles
+from vcmanager.plan import tenant_objects
 
 PROGRAMS = {
     "etcd": "etcd",
@@ -173,8 +173,8 @@ async def on_host(stage: Stage, cluster: Object, folder: Path) -> AsyncIterator[
             )
             slice_ = (await stage.fresh(cluster))["status"]["serviceCidr"]
             assert slice_
-            await bootstrap.apply(manager, dns_address="")
-            await eventually(lambda: bootstrap.has_controllers(manager), within=60)
+            await tenant_objects.apply(manager, dns_address="")
+            await eventually(lambda: tenant_objects.has_controllers(manager), within=60)
             yield tenant
     finally:
         for process in reversed(processes):

@@ -14,9 +14,10 @@ from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import Stage, cluster_version
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
-from vcmanager import bootstrap, lookout
-from vcmanager.means import TenantClients
 from vcmanager.pki import bundles
+from vcmanager.plan import tenant_objects
+from vcmanager.runtime import tenant_watch
+from vcmanager.runtime.context import TenantClients
 
 COMPONENTS = (
     "CertificatesReady",
@@ -354,7 +355,7 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
     stage: Stage, inside: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ):
     """REL-25."""
-    monkeypatch.setattr(lookout, "_BASE", 0.01)
+    monkeypatch.setattr(tenant_watch, "_BASE", 0.01)
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     changed = asyncio.Event()
@@ -364,7 +365,7 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
             inside.kubeconfig(),
             "it",
             changed=changed.set,
-            watched=bootstrap.RESOURCES,
+            watched=tenant_objects.RESOURCES,
         )
 
         async def is_noticed(value: str) -> bool:

@@ -17,9 +17,9 @@ from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from vcmanager import signer
-from vcmanager.keys import Key
+from vcmanager.agents import csr_signer
 from vcmanager.pki import bundles
+from vcmanager.runtime.keys import Key
 
 IP = "10.73.0.9"
 
@@ -83,7 +83,7 @@ class Agent:
 
     async def judged(self, name: str) -> Object:
         """Have the manager judge a request; return what became of it."""
-        await signer.reconcile(self.stage.means, Key("CertificateSigningRequest", "", name))
+        await csr_signer.reconcile(self.stage.means, Key("CertificateSigningRequest", "", name))
         return await self.stage.admin.get(resources.CERTIFICATE_SIGNING_REQUESTS, name)
 
 

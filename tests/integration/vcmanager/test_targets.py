@@ -26,11 +26,11 @@ from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tests.support.own_address import OWN, needs_address
-from vcmanager.held import Held
-from vcmanager.keys import Key
-from vcmanager.targets import ending
-from vcmanager.targets import reconcile as target
-from vcmanager.targets.watch import Targets
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.keys import Key
+from vcmanager.targets import super_cluster as target
+from vcmanager.targets import tenant_cleanup
+from vcmanager.targets.clients import Targets
 
 ACCOUNT = "vc-syncer"
 FULL = yaml.safe_load(catalog.target_role())["rules"]
@@ -480,13 +480,13 @@ async def test_what_a_tenant_has_there_goes_with_it_and_nothing_else(yard: Yard)
         await yard.there.create(resources.NAMESPACES, {"metadata": marked})
     body = {"metadata": {}, "status": {"targets": [{"name": yard.name}]}}
     with pytest.raises(Held, match=theirs):
-        await ending.act(yard.stage.means, body, tenant)
+        await tenant_cleanup.act(yard.stage.means, body, tenant)
     for name, is_going in ((theirs, True), (others, False)):
         found = await yard.there.get(resources.NAMESPACES, name)
         assert ("deletionTimestamp" in found["metadata"]) is is_going
     await yard.secret(token="wrong")
     with pytest.raises(Held, match=wellknown.ABANDON):
-        await ending.act(yard.stage.means, body, tenant)
+        await tenant_cleanup.act(yard.stage.means, body, tenant)
     given_up = {"metadata": {"annotations": {wellknown.ABANDON: ""}}}
     await yard.stage.admin.patch(resources.SUPER_CLUSTERS, yard.name, given_up)
-    await ending.act(yard.stage.means, body, tenant)
+    await tenant_cleanup.act(yard.stage.means, body, tenant)

@@ -11,8 +11,9 @@ from tenancy.resources import Resource
 from tests.integration.vcmanager.conftest import USER, Stage, cluster_version
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from vcmanager import keys, operator
-from vcmanager.keys import Key
+from vcmanager.runtime import keys
+from vcmanager.runtime.keys import Key
+from vcmanager.watches import kopf_watches
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ async def woken(stage: Stage) -> AsyncIterator[list[Key]]:
     found: list[Key] = []
     marker = await stage.declare()
     metadata = marker["metadata"]
-    async with operator.watching(stage.plane.endpoint_for(USER), found.append) as failed:
+    async with kopf_watches.watching(stage.plane.endpoint_for(USER), found.append) as failed:
         key = keys.virtual_cluster(metadata["namespace"], metadata["name"])
         await eventually(lambda: key in found, within=30)
         yield found
@@ -137,7 +138,7 @@ async def test_what_is_a_tenants_own_wakes_nobody(stage: Stage, woken):
 
 async def test_kopf_leaves_no_task_and_no_connection_behind(stage: Stage):
     before = asyncio.all_tasks()
-    async with operator.watching(stage.plane.endpoint_for(USER), [].append):
+    async with kopf_watches.watching(stage.plane.endpoint_for(USER), [].append):
         await asyncio.sleep(0.5)
     await eventually(lambda: not asyncio.all_tasks() - before)
 

@@ -36,7 +36,7 @@ from tenancy.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     Resource,
 )
-from vcmanager import departures
+from vcmanager.reconcilers import orphan_sweep
 
 Mutant = Callable[[contextlib.ExitStack], None]
 
@@ -291,7 +291,7 @@ def events_say_all(stack: contextlib.ExitStack) -> None:
 
 def the_last_look_comes_too_early(stack: contextlib.ExitStack) -> None:
     """A tenant that has ended is looked for again before what was sent for it has arrived."""
-    _put(stack, departures, "LATE_SECONDS", 0.5)
+    _put(stack, orphan_sweep, "LATE_SECONDS", 0.5)
 
 
 MUTANTS: Mapping[str, Mutant] = {

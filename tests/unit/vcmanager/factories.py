@@ -7,11 +7,11 @@ from kubeio import errors
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.specs import ClusterVersionSpec, VirtualClusterSpec, parse_cluster_version
-from vcmanager.controlplane import Wish
-from vcmanager.means import Means
-from vcmanager.options import Settings
 from vcmanager.pki.inventory import Facts
-from vcmanager.targets.watch import Targets
+from vcmanager.plan.control_plane import Wish
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.options import Settings
+from vcmanager.targets.clients import Targets
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"

@@ -4,8 +4,8 @@ import pytest
 
 from kubeio import errors
 from tenancy import resources, wellknown
-from vcmanager import metrics_api
 from vcmanager.pki import inventory
+from vcmanager.plan import metrics_api
 
 ADDRESS = "10.96.8.11"
 

@@ -7,17 +7,18 @@ import pytest
 from kubeio import errors
 from tenancy import wellknown
 from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means, wish, workload
-from vcmanager import controlplane, marking
-from vcmanager.held import Held
-from vcmanager.phases import metrics_api as phase
-from vcmanager.phases.build import Build
-from vcmanager.slices import Slice
-from vcmanager.snapshot import Snapshot
-from vcmanager.status import Report
+from vcmanager.phases import metrics_server as phase
+from vcmanager.phases.owned_objects import Build
+from vcmanager.plan import control_plane
+from vcmanager.plan.service_cidrs import Slice
+from vcmanager.runtime import object_metadata
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.status import Report
 
 SLICE = Slice(ip_network("10.96.8.0/22"))
-PLAN = controlplane.plan(wish(metrics="managed"), SLICE)
-NONE = controlplane.plan(wish(), SLICE)
+PLAN = control_plane.plan(wish(metrics="managed"), SLICE)
+NONE = control_plane.plan(wish(), SLICE)
 AVAILABLE = {"conditions": [{"type": "Available", "status": "True", "reason": "Passed"}]}
 AWAY = {"conditions": [{"type": "Available", "status": "False", "reason": "FailedDiscoveryCheck"}]}
 
@@ -72,7 +73,7 @@ def snapshot(*objects):
 
 def below(plan=PLAN):
     """Return the Service and the Deployment as they are in the root namespace."""
-    marked = [marking.marked(each, TENANT, {}) for each in plan.metrics]
+    marked = [object_metadata.marked(each, TENANT, {}) for each in plan.metrics]
     return [{**each, "metadata": {**each["metadata"], "uid": "uid-below"}} for each in marked]
 
 

@@ -1,8 +1,8 @@
 import pytest
 
 from tenancy import conditions, wellknown
-from vcmanager import status
-from vcmanager.status import Report
+from vcmanager.runtime import status
+from vcmanager.runtime.status import Report
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 

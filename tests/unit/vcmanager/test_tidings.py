@@ -6,7 +6,7 @@ import pytest
 
 from tenancy import resources, wellknown
 from tests.unit.vcmanager.factories import pod, workload
-from vcmanager.tidings import Seen
+from vcmanager.watches.predicates import Seen
 
 RUNNING = {"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
 CREATING = {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}

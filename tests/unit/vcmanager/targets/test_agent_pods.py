@@ -16,7 +16,7 @@ from tests.unit.vcmanager.targets.agent_yard import (
     container_of,
 )
 from vcmanager import __main__
-from vcmanager.options import AgentPods
+from vcmanager.runtime.options import AgentPods
 from vcmanager.targets import agent_objects
 from vcmanager.targets.agent_objects import Post, Servers
 from vnagent import metrics, settings

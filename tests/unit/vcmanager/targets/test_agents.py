@@ -10,10 +10,10 @@ from kubeio import errors
 from tenancy import wellknown
 from tests.unit.vcmanager.factories import fake_means
 from tests.unit.vcmanager.targets.agent_yard import DEPLOYMENT, SECRET, TITLE, UID
-from vcmanager import keys
-from vcmanager.keys import Key
+from vcmanager.runtime import keys
+from vcmanager.runtime.keys import Key
 from vcmanager.targets import agents
-from vcmanager.targets.rights import Right
+from vcmanager.targets.required_permissions import Right
 
 
 async def test_missing_rights_are_named_and_looked_at_again(yard):
