@@ -23,7 +23,7 @@ from tests.support import agents
 from tests.support.agents import Caller
 from tests.support.processes import free_port
 from tests.testbed.cluster import Cluster
-from vnagent.kubelet import PORT
+from vnagent.upstream.kubelet import PORT
 
 TICKER = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.2; done"
 NEIGHBOURS = 8

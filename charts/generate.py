@@ -19,9 +19,9 @@ from syncer.access import SUPER_ACCESS, TARGET_ACCESS, TENANT_ACCESS
 from tenancy import wellknown
 from tenancy.rbac import Access, AccessProblemError
 from vcmanager.rbac import ACCESS as MANAGER_ACCESS
-from vnagent.access import ACCESS as AGENT_ACCESS
-from vnagent.access import TARGET_ACCESS as TARGET_AGENT_ACCESS
-from vnagent.access import TARGET_HOME_ACCESS
+from vnagent.rbac import ACCESS as AGENT_ACCESS
+from vnagent.rbac import TARGET_ACCESS as TARGET_AGENT_ACCESS
+from vnagent.rbac import TARGET_HOME_ACCESS
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
@@ -47,8 +47,8 @@ class Component:
 COMPONENTS = (
     Component(wellknown.MANAGER, "vcmanager/rbac.py", tuple(MANAGER_ACCESS)),
     Component(wellknown.SYNCER, "syncer/access.py", tuple(SUPER_ACCESS)),
-    Component(wellknown.AGENT, "vnagent/access.py", tuple(AGENT_ACCESS)),
-    Component(wellknown.TARGET_AGENT, "vnagent/access.py", tuple(TARGET_HOME_ACCESS)),
+    Component(wellknown.AGENT, "vnagent/rbac.py", tuple(AGENT_ACCESS)),
+    Component(wellknown.TARGET_AGENT, "vnagent/rbac.py", tuple(TARGET_HOME_ACCESS)),
 )
 
 
@@ -61,7 +61,7 @@ def files() -> dict[Path, str]:
         TARGET_ROLE: _cluster_role("virtual-cluster:target", tuple(TARGET_ACCESS)),
         **{
             path: _cluster_role(
-                "virtual-cluster:target-agent", TARGET_AGENT_ACCESS[mode], table="vnagent/access.py"
+                "virtual-cluster:target-agent", TARGET_AGENT_ACCESS[mode], table="vnagent/rbac.py"
             )
             for mode, path in TARGET_AGENT_ROLES.items()
         },

@@ -10,7 +10,8 @@ from tenancy import wellknown
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
 from vcmanager.agents import authorities
 from vcmanager.runtime.options import AgentPods
-from vnagent import limits, reviews
+from vnagent.authz import token_review
+from vnagent.limits import concurrency
 
 WORKLOADS = (
     ("Deployment", wellknown.MANAGER),
@@ -240,8 +241,8 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
         "POD_UID": {"fieldPath": "metadata.uid"},
         "UPSTREAM": "auto",
         "METRICS_PORT": "10552",
-        "MAX_STREAMS": str(limits.STREAMS),
-        "MAX_STREAMS_PER_TENANT": str(limits.STREAMS_PER_TENANT),
+        "MAX_STREAMS": str(concurrency.STREAMS),
+        "MAX_STREAMS_PER_TENANT": str(concurrency.STREAMS_PER_TENANT),
         "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
         "KUBELET_CA_FILE": "/etc/vn-agent/kubelet/ca.crt",
     }
@@ -386,7 +387,7 @@ def test_metrics_of_agents_are_read_by_tls_with_a_token_and_never_without(full):
     template = agent["spec"]["template"]["metadata"]["labels"].items()
     assert service["spec"]["selector"].items() <= template
     assert named(full, "ClusterRole", "virtual-cluster-metrics")["rules"] == [
-        {"nonResourceURLs": [reviews.PATH], "verbs": ["get"]}
+        {"nonResourceURLs": [token_review.PATH], "verbs": ["get"]}
     ]
 
 

@@ -14,9 +14,9 @@ from telemetry import metrics
 from tenancy import wellknown
 from tests.support.alerts import METRIC, MONITORING, rules
 from tests.testbed import product
-from vnagent import metrics as agent_metrics
-from vnagent.ends import End
-from vnagent.refusals import Reason
+from vnagent.authz import metrics as agent_metrics
+from vnagent.protocol.errors import Reason
+from vnagent.stream.stream_states import End
 
 RUNBOOKS = product.REPOSITORY / "docs" / "runbooks"
 SCRAPED = {"instance", "job"}

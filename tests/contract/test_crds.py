@@ -15,7 +15,7 @@ from tenancy.resources import (
     TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
 )
-from vnagent import kubelet
+from vnagent.upstream import kubelet
 
 CRDS = Path("charts/virtual-cluster/files/crds")
 STATUS_FOR_PEOPLE = {"reason", "message"}

@@ -27,7 +27,7 @@ from tenancy.agent_permissions import Switches
 from tests.node.kubectl import Kubectl
 from tests.support.processes import Process, free_port
 from vcmanager.pki.authority import Pair, Subject, make_authority, make_leaf
-from vnagent.access import ACCESS
+from vnagent.rbac import ACCESS
 
 SPACE = "agent-test"
 """Super namespace of the agent's account."""

@@ -21,12 +21,12 @@ from tests.support.faults import misbehaving
 from tests.unit.kubeio.test_lease import LeaseServer
 from vcmanager.pki import authority, checks
 from vcmanager.runtime.certificate_expiry import Expiries, Span
-from vnagent import audit
-from vnagent.audit import Session
-from vnagent.ends import End
-from vnagent.identity import Caller
-from vnagent.refusals import Reason
-from vnagent.routes import Route, Verb
+from vnagent.authz.client_identity import Caller
+from vnagent.protocol.errors import Reason
+from vnagent.protocol.routes import Route, Verb
+from vnagent.server import audit
+from vnagent.server.audit import Session
+from vnagent.stream.stream_states import End
 
 ALERT = "VirtualCluster{}".format
 

@@ -22,7 +22,7 @@ from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import HOME, World, Write
 from tests.support.controlplane import ControlPlane, Mark
 from tests.support.eventually import eventually
-from vnagent.notices import Subject, manifest
+from vnagent.upstream.upstream_events import Subject, manifest
 
 pytestmark = pytest.mark.thorough
 

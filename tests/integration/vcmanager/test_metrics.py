@@ -36,7 +36,7 @@ from tests.unit.vcmanager.factories import FACTS, UID, wish
 from vcmanager.pki import authority, inventory
 from vcmanager.pki.authority import Pair
 from vcmanager.plan import control_plane, metrics_api, service_cidrs
-from vnagent import identity
+from vnagent.authz import client_identity
 
 MADE = {"metrics-server-serving", "metrics-server-agent-client", "metrics-server-kubeconfig"}
 API = "/apis/metrics.k8s.io/v1beta1"
@@ -402,7 +402,7 @@ async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_on
     assert {path for path, _ in real.agent.asked} == {"/metrics/resource"}
     trusted = [x509.load_pem_x509_certificate(real.agents.certificate)]
     callers = {
-        identity.identify(certificate, trusted, datetime.now(UTC)).vc_uid
+        client_identity.identify(certificate, trusted, datetime.now(UTC)).vc_uid
         for _, certificate in real.agent.asked
     }
     assert callers == {UID}

@@ -41,7 +41,7 @@ from tests.unit.vnagent.stage import (
     access,
 )
 from vcmanager.runtime.options import AgentPods
-from vnagent.access import TARGET_HOME_ACCESS
+from vnagent.rbac import TARGET_HOME_ACCESS
 
 pytestmark = needs_address
 

@@ -16,7 +16,7 @@ from tests.node.agent.rig import Rig, patch_node
 from tests.node.kubectl import until
 from tests.support.agents import SPACE, address_toward, api_flags, is_ready, start_agent, write
 from tests.support.processes import free_port
-from vnagent.access import ACCESS
+from vnagent.rbac import ACCESS
 
 NAME = f"{SPACE}-far"
 VIRTUAL = "virtual-far"

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tenancy import wellknown
-from vnagent.gate import OwnedPod
+from vnagent.authz.pod_authorizer import OwnedPod
 
 ONE, TWO = "1111abcd-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
 THEN, LATER = "2026-11-22T17:00:00Z", "2026-11-22T17:00:07Z"

@@ -19,23 +19,23 @@ from tenancy import agent_permissions, wellknown
 from tenancy.agent_permissions import Call, Switches
 from tests.unit.vnagent import certificates, wires
 from tests.unit.vnagent.certificates import VALID, VC_UID, Authority, Leaf
-from vnagent import tls
-from vnagent.apiserver import ApiServer
-from vnagent.channel import ReceiveBuffer
-from vnagent.choice import Wish
-from vnagent.gate import Gate
-from vnagent.kubelets import Kubelets
-from vnagent.limits import Streams
-from vnagent.origin import Address, Origin
-from vnagent.pace import Buckets
-from vnagent.permits import Permits
-from vnagent.pump import Deadlines
-from vnagent.reads import Reads
-from vnagent.reload import WatchedFile
-from vnagent.server import Server
-from vnagent.session import Gatekeeper, Opener, Reader, Requests
-from vnagent.target import Target
-from vnagent.upstream import Upstream
+from vnagent.authz.permissions import Permits
+from vnagent.authz.pod_authorizer import Gate
+from vnagent.client.https_client import Address, Origin
+from vnagent.limits.concurrency import Streams
+from vnagent.limits.token_bucket import Buckets
+from vnagent.nodeapi.node_reads import Reads
+from vnagent.nodeapi.target_pods import Target
+from vnagent.server.request import Gatekeeper, Opener, Reader, Requests
+from vnagent.server.server import Server
+from vnagent.stream import tls_contexts
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.relay import Deadlines
+from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.upstream.apiserver import ApiServer
+from vnagent.upstream.node_upstream import Upstream
+from vnagent.upstream.target_kubelets import Kubelets
+from vnagent.upstream.upstream_mode import Wish
 
 NODE = "node-1"
 LISTS = b"GET /api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1 "
@@ -245,7 +245,7 @@ async def staged(
             paces=unhurried() if paces is None else paces,
         )
         server = Server(requests, buffer)
-        context = tls.server_context(
+        context = tls_contexts.server_context(
             certificate=serving.cert_chain_pems[0].bytes(),
             key=serving.private_key_pem.bytes(),
             client_authorities=callers.pem,

@@ -3,7 +3,7 @@
 import pytest
 
 from tenancy.rbac import Access
-from vnagent.access import ACCESS, TARGET_ACCESS, TARGET_HOME_ACCESS
+from vnagent.rbac import ACCESS, TARGET_ACCESS, TARGET_HOME_ACCESS
 
 ALWAYS = {
     ("", "configmaps", ("get", "watch"), ("vn-agent-access",), True),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from vnagent.choice import (
+from vnagent.authz.metrics import Mode, Why
+from vnagent.upstream.upstream_mode import (
     HOLD_SECONDS,
     LONGEST_HOLD_SECONDS,
     RELAPSE_SECONDS,
@@ -12,7 +13,6 @@ from vnagent.choice import (
     after,
     at_start,
 )
-from vnagent.metrics import Mode, Why
 
 V, U, D = Sight.VERIFIED, Sight.UNTRUSTED, Sight.DOWN
 A, K = Mode.APISERVER, Mode.KUBELET

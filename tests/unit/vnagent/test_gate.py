@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 
 from tenancy import names, wellknown
-from vnagent import gate as gates
-from vnagent.gate import Gate, decide, read_pods
-from vnagent.identity import Caller
-from vnagent.pod_items import PodListError
-from vnagent.refusals import Reason, RefusedError
-from vnagent.routes import Route, Verb
+from vnagent.authz import pod_authorizer as gates
+from vnagent.authz.client_identity import Caller
+from vnagent.authz.pod_authorizer import Gate, decide, read_pods
+from vnagent.authz.pod_list_parser import PodListError
+from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.routes import Route, Verb
 
 ONE, TWO = "1111abcd-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
 UID = "aaaaaaaa-0000-4000-8000-000000000000"

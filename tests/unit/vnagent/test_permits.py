@@ -9,10 +9,10 @@ from tenancy.agent_permissions import Call, Switches
 from tests.support.eventually import eventually
 from tests.unit.vnagent.certificates import VC_UID
 from tests.unit.vnagent.stage import OTHER, access
-from vnagent import metrics, permits
-from vnagent.permits import CALLS, Permits
-from vnagent.refusals import Reason, RefusedError
-from vnagent.routes import Route, Verb
+from vnagent.authz import metrics, permissions
+from vnagent.authz.permissions import CALLS, Permits
+from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.routes import Route, Verb
 
 
 def bound(policy: str, **policies: list[Call]) -> dict[str, str]:
@@ -165,7 +165,7 @@ async def test_what_nobody_renews_grows_old(monkeypatch):
     found.learn(access())
     found.lose()
     async with found.one(VC_UID, Verb.EXEC):
-        monkeypatch.setattr(permits, "STALE_SECONDS", -1.0)
+        monkeypatch.setattr(permissions, "STALE_SECONDS", -1.0)
         with pytest.raises(RefusedError) as refused:
             async with found.one(VC_UID, Verb.EXEC):
                 pass
@@ -184,7 +184,7 @@ def state() -> str:
 
 async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
     """Each state once, also the one that nothing but time brings about."""
-    monkeypatch.setattr(permits, "STALE_SECONDS", 0.2)
+    monkeypatch.setattr(permissions, "STALE_SECONDS", 0.2)
     found = Permits()
     assert state() == "unknown"
     found.learn(access())
@@ -211,7 +211,7 @@ async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
 
 async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatch):
     """Each try to follow fails; the time counts from the first."""
-    monkeypatch.setattr(permits, "STALE_SECONDS", 0.1)
+    monkeypatch.setattr(permissions, "STALE_SECONDS", 0.1)
     found = Permits()
     found.learn(access())
 
@@ -225,7 +225,7 @@ async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatc
 
 async def test_what_is_followed_does_not_age(monkeypatch):
     """A manager that is away changes no policy; its absence is no reason to shut tenants out."""
-    monkeypatch.setattr(permits, "STALE_SECONDS", 0.0)
+    monkeypatch.setattr(permissions, "STALE_SECONDS", 0.0)
     found = Permits()
     found.learn(access(Call.LOGS))
     await asyncio.sleep(0.01)
@@ -237,7 +237,7 @@ async def test_what_is_followed_does_not_age(monkeypatch):
 
 async def test_a_session_that_runs_outlives_a_stale_permit(monkeypatch):
     """Nothing was switched off; when changes are told of again, it is judged by them."""
-    monkeypatch.setattr(permits, "STALE_SECONDS", 0.02)
+    monkeypatch.setattr(permissions, "STALE_SECONDS", 0.02)
     found = Permits()
     found.learn(access())
 

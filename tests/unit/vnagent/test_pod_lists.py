@@ -7,8 +7,8 @@ import pytest
 from tenancy import wellknown
 from tests.unit.vnagent import figures
 from tests.unit.vnagent.figures import ONE, THEN, TWO, by_uid, listed, owned, pod_list
-from vnagent import pod_lists
-from vnagent.pod_items import PodListError
+from vnagent.authz.pod_list_parser import PodListError
+from vnagent.nodeapi import pod_lists
 
 GUEST = owned(2, vc_uid=TWO, super_namespace="default-b41df0-two-web")
 WHOLE = {

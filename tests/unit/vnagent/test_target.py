@@ -29,9 +29,10 @@ from tests.unit.vnagent.stage import (
     saying,
     shop,
 )
-from vnagent import apiserver, subresources
-from vnagent import target as targets
-from vnagent.routes import Route, Verb
+from vnagent.nodeapi import target_pods as targets
+from vnagent.protocol import subresources
+from vnagent.protocol.routes import Route, Verb
+from vnagent.upstream import apiserver
 
 REGISTRATION = "cccccccc-0000-4000-8000-000000000000"
 POD = f"/api/v1/namespaces/{SPACE}/pods/shop".encode()

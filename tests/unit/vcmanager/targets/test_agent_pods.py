@@ -19,7 +19,8 @@ from vcmanager import __main__
 from vcmanager.runtime.options import AgentPods
 from vcmanager.targets import agent_objects
 from vcmanager.targets.agent_objects import Post, Servers
-from vnagent import metrics, settings
+from vnagent import settings
+from vnagent.authz import metrics
 
 
 async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(yard):
