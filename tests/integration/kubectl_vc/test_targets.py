@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubectl_vc.targets.manifests import There
+from kubectl_vc.target.manifests import There
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig

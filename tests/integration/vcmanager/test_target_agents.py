@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
-from kubectl_vc.targets.manifests import There
+from kubectl_vc.target.manifests import There
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig

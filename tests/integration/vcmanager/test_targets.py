@@ -16,7 +16,7 @@ import trustme
 import yaml
 
 from clusterversions import catalog
-from kubectl_vc.targets import confirm
+from kubectl_vc.target import confirm
 from kubeio import Object
 from kubeio.api.client import Client
 from tenancy import ownership, resources, super_clusters, wellknown

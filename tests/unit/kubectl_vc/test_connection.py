@@ -1,9 +1,9 @@
 import pytest
 
-from kubectl_vc import connection
-from kubectl_vc.access import Access
-from kubectl_vc.connection import connected
-from kubectl_vc.problems import CliProblem, UsageProblem
+from kubectl_vc.client import connection
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output.cli_errors import CliProblem, UsageProblem
 from kubeio.config import loading
 
 KUBECONFIG = """

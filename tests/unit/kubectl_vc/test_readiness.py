@@ -1,7 +1,7 @@
 import pytest
 
-from kubectl_vc import readiness
-from kubectl_vc.readiness import Blocker, Readiness
+from kubectl_vc.client import readiness
+from kubectl_vc.client.readiness import Blocker, Readiness
 from tenancy import wellknown
 
 

@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from kubectl_vc import flags
-from kubectl_vc.output import Format
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.targets import confirm, doctor, drain, join, leave, listing, manifests
-from kubectl_vc.targets.manifests import There
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.printers import Format
+from kubectl_vc.target import confirm, doctor, drain, join, leave, listing, manifests
+from kubectl_vc.target.manifests import There
 from kubeio import errors
 from kubeio.config import secret_kubeconfig
 from kubeio.config.endpoint import Endpoint

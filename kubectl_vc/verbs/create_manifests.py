@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import yaml
 
-from kubectl_vc.problems import CliProblem
+from kubectl_vc.output.cli_errors import CliProblem
 from tenancy import names
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from kubectl_vc import durations, output, problems
-from kubectl_vc.access import Access
-from kubectl_vc.connection import Connection, connected
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.targets import doctor, manifests
-from kubectl_vc.targets.manifests import ACCOUNT, TOKEN_SECRET, There
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import Connection, connected
+from kubectl_vc.output import cli_errors, durations, printers
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.target import doctor, manifests
+from kubectl_vc.target.manifests import ACCOUNT, TOKEN_SECRET, There
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.api.yaml_writer import to_yaml
@@ -139,7 +139,7 @@ def in_target() -> Iterator[None]:
     try:
         yield
     except errors.KubeError as problem:
-        said = problems.said(problem) if isinstance(problem, errors.ApiError) else str(problem)
+        said = cli_errors.said(problem) if isinstance(problem, errors.ApiError) else str(problem)
         remedy = next((f"; {what}" for kind, what in _REMEDIES if isinstance(problem, kind)), "")
         raise CliProblem(f"in the other cluster: {said}{remedy}") from problem
 
@@ -181,7 +181,9 @@ async def _known(connection: Connection, wish: Wish) -> Object | None:
         found = await connection.super_client.get(SUPER_CLUSTERS, wish.name)
     except errors.NotFound as problem:
         if not problem.details.get("name"):
-            raise CliProblem(f"this cluster has no SuperClusters; {problems.INSTALL}") from problem
+            raise CliProblem(
+                f"this cluster has no SuperClusters; {cli_errors.INSTALL}"
+            ) from problem
         return None
     named = (((found.get("spec") or {}).get("secretRef")) or {}).get("name")
     if named != manifests.secret_name(wish.name):
@@ -255,7 +257,7 @@ async def _make_account(there: Client, plan: There, wish: Wish, terminal: Termin
     await _wait_for_the_last_end(there, plan.namespace)
     for resource, body in plan.objects(lasting=not wish.token_seconds):
         await there.apply(resource, body, field_manager=AGENT)
-        name = output.full_name(resource, body["metadata"]["name"])
+        name = printers.full_name(resource, body["metadata"]["name"])
         terminal.say(f"{name} applied in the other cluster")
     if not wish.token_seconds:
         return await _lasting_token(there, plan.namespace)
@@ -319,7 +321,7 @@ async def _declare(
         await client.apply(SECRETS, more, field_manager=KUBELETS)
     terminal.say(f"secret/{secret['metadata']['name']} applied in namespace {wish.namespace}")
     declared = await client.apply(SUPER_CLUSTERS, _super_cluster(plan, wish), field_manager=AGENT)
-    terminal.say(f"{output.full_name(SUPER_CLUSTERS, wish.name)} applied")
+    terminal.say(f"{printers.full_name(SUPER_CLUSTERS, wish.name)} applied")
     return declared
 
 

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kubectl_vc import durations, output
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.output import durations, printers
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.terminal import Terminal
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import conditions, super_clusters
@@ -127,7 +127,7 @@ async def _withdraw(
         {"op": "test", "path": "/spec/targets", "value": before},
         {"op": "replace", "path": "/spec/targets", "value": after},
     ]
-    shown = output.full_name(VIRTUAL_CLUSTERS, metadata["name"])
+    shown = printers.full_name(VIRTUAL_CLUSTERS, metadata["name"])
     if not after:
         terminal.warn(
             f"{shown} was granted {name} alone, and runs in the home cluster from now on."

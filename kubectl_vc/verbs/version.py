@@ -4,8 +4,8 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kubectl_vc.access import Access
-    from kubectl_vc.terminal import Terminal
+    from kubectl_vc.client.config_flags import Access
+    from kubectl_vc.output.terminal import Terminal
 
 DISTRIBUTION = "virtual-cluster"
 
@@ -25,7 +25,7 @@ async def run(access: "Access", terminal: "Terminal", *, client_only: bool) -> N
     terminal.say(line())
     if client_only:
         return
-    from kubectl_vc.connection import connected  # noqa: PLC0415 - `--version` needs no client
+    from kubectl_vc.client.connection import connected  # noqa: PLC0415 - `--version` needs no client
 
     async with connected(access) as connection:
         terminal.say(f"super cluster version {await connection.super_client.version()}")

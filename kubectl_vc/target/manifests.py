@@ -15,7 +15,7 @@ from typing import Any, get_args
 import yaml
 
 from clusterversions import catalog
-from kubectl_vc.problems import CliProblem
+from kubectl_vc.output.cli_errors import CliProblem
 from kubeio import Object
 from kubeio.api.yaml_writer import to_yaml
 from kubeio.config import secret_kubeconfig

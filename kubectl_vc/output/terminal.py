@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from kubectl_vc import durations
+from kubectl_vc.output import durations
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -6,10 +6,11 @@ one that was read goes with the request.
 
 import contextlib
 
-from kubectl_vc import lookup, output, waiting
-from kubectl_vc.access import Access
-from kubectl_vc.connection import connected
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.client import lookup, waiting
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output import printers
+from kubectl_vc.output.terminal import Terminal
 from kubeio import errors
 from tenancy.resources import VIRTUAL_CLUSTERS
 
@@ -40,4 +41,4 @@ async def run(
             with terminal.progress() as progress:
                 await waiting.gone(super_client, body, seconds=seconds, progress=progress)
     done = "deleted" if wait else "is being deleted"
-    terminal.say(f"{output.full_name(VIRTUAL_CLUSTERS, name)} {done}")
+    terminal.say(f"{printers.full_name(VIRTUAL_CLUSTERS, name)} {done}")

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from kubectl_vc import output
-from kubectl_vc.access import Access
-from kubectl_vc.connection import connected
-from kubectl_vc.output import Format
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.targets import listing
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output import printers
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.printers import Format
+from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.target import listing
 from tenancy import conditions, super_clusters
 
 Result = Literal["ok", "note", "wrong", "unknown"]
@@ -98,7 +98,7 @@ def resolvers(body: Mapping[str, Any]) -> Sequence[str]:
 def table(found: Sequence[Finding]) -> str:
     """Return the findings as a table."""
     rows = [(each.target, each.check, each.result, each.message) for each in found]
-    return output.table(("name", "check", "result", "message"), rows)
+    return printers.table(("name", "check", "result", "message"), rows)
 
 
 def _result(kind: str, condition: Mapping[str, Any], body: Mapping[str, Any]) -> Result:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kubectl_vc import files, lookup, problems, readiness
-from kubectl_vc.access import Access
-from kubectl_vc.connection import Connection, connected
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.client import lookup, readiness
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import Connection, connected
+from kubectl_vc.output import cli_errors, files
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.terminal import Terminal
 from kubeio import errors
 from kubeio.config import loading
 from tenancy import specs
@@ -42,7 +43,7 @@ async def run(
 async def fetch(connection: Connection, body: Mapping[str, Any]) -> bytes:
     """Return the kubeconfig of a VirtualCluster's administrator."""
     tenant = specs.parse_virtual_cluster(body).tenant
-    shown = problems.described(VIRTUAL_CLUSTERS, tenant.name, tenant.namespace)
+    shown = cli_errors.described(VIRTUAL_CLUSTERS, tenant.name, tenant.namespace)
     try:
         secret = await connection.super_client.get(SECRETS, SECRET, namespace=tenant.root)
     except errors.NotFound as problem:
@@ -84,7 +85,7 @@ async def may_fetch(connection: Connection) -> bool:
 
 def grant(root: str, problem: errors.Forbidden) -> str:
     """Return what an administrator of the super cluster runs to let a person fetch it."""
-    refused = problems.denial(problems.said(problem))
+    refused = cli_errors.denial(cli_errors.said(problem))
     user = refused.user if refused else "YOU"
     return (
         "ask an administrator of the super cluster for the file, or to run: kubectl create role"

@@ -8,7 +8,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from kubectl_vc.problems import CliProblem
+from kubectl_vc.output.cli_errors import CliProblem
 
 
 def refuse_unwritable(path: Path, *, force: bool) -> None:

@@ -8,14 +8,14 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kubectl_vc import output
-from kubectl_vc.access import Access
-from kubectl_vc.connection import connected
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.targets import drain, join, manifests
-from kubectl_vc.targets.drain import Left
-from kubectl_vc.targets.manifests import MANAGED_BY, There
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output import printers
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.target import drain, join, manifests
+from kubectl_vc.target.drain import Left
+from kubectl_vc.target.manifests import MANAGED_BY, There
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import loading
@@ -59,7 +59,7 @@ async def run(
             _refuse_while_named(wish.name, await drain.fetch(here, wish.name))
         plan = There(await join.identity(here))
         await _delete(here, SUPER_CLUSTERS, body, dry_run=dry_run)
-        terminal.say(f"{output.full_name(SUPER_CLUSTERS, wish.name)} {done}")
+        terminal.say(f"{printers.full_name(SUPER_CLUSTERS, wish.name)} {done}")
         secret = await _secret(here, wish)
         if secret is not None:
             await _delete(here, SECRETS, secret, dry_run=dry_run)
@@ -129,11 +129,11 @@ async def _clear(there: Client, plan: There, terminal: Terminal, *, dry_run: boo
         except errors.NotFound:
             continue
         if not plan.is_ours(found["metadata"]):
-            terminal.warn(f"{output.full_name(resource, name)} is somebody else's, and stays.")
+            terminal.warn(f"{printers.full_name(resource, name)} is somebody else's, and stays.")
             continue
         await _delete(there, resource, found, dry_run=dry_run)
         done = "would be deleted" if dry_run else "deleted"
-        terminal.say(f"{output.full_name(resource, name)} {done} in the other cluster")
+        terminal.say(f"{printers.full_name(resource, name)} {done} in the other cluster")
 
 
 async def _delete(client: Client, resource: Resource, found: Object, *, dry_run: bool) -> None:

@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kubectl_vc import output
-from kubectl_vc.access import Access
-from kubectl_vc.connection import connected
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.targets import manifests
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output import printers
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.target import manifests
 from kubeio import errors
 from tenancy import conditions, super_clusters, wellknown
 from tenancy.resources import SUPER_CLUSTERS
@@ -38,7 +38,7 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
         word, meant = confirmed(name, body)
         metadata = {"uid": body["metadata"]["uid"], "annotations": {wellknown.CONFIRM_LOSSES: word}}
         await here.patch(SUPER_CLUSTERS, name, {"metadata": metadata}, field_manager="kubectl-vc")
-    terminal.say(f"{output.full_name(SUPER_CLUSTERS, name)} confirmed ({meant})")
+    terminal.say(f"{printers.full_name(SUPER_CLUSTERS, name)} confirmed ({meant})")
 
 
 def confirmed(name: str, body: Mapping[str, Any]) -> tuple[str, str]:

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubectl_vc.access import Access
-from kubectl_vc.problems import CliProblem, UsageProblem
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.output.cli_errors import CliProblem, UsageProblem
 from kubeio.api.client import Client
 from kubeio.config import loading
 from kubeio.http.rest import DEADLINE

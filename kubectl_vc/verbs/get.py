@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kubectl_vc import durations, listing, lookup, output, problems, readiness
-from kubectl_vc.access import Access
-from kubectl_vc.connection import connected
-from kubectl_vc.output import Format
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.client import lookup, readiness
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output import cli_errors, durations, printers
+from kubectl_vc.output.printers import Format
+from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.verbs import listing
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import specs, wellknown
@@ -38,10 +40,10 @@ async def run(access: Access, terminal: Terminal, *, name: str, form: Format) ->
         super_client = connection.super_client
         body = await lookup.fetch(connection, name)
         if form in (Format.JSON, Format.YAML):
-            terminal.say(output.document(body, form))
+            terminal.say(printers.document(body, form))
             return
         if form is Format.NAME:
-            terminal.say(output.full_name(VIRTUAL_CLUSTERS, name))
+            terminal.say(printers.full_name(VIRTUAL_CLUSTERS, name))
             return
         now = datetime.now(UTC)
         terminal.say(listing.table([body], now=now, everywhere=False, form=form))
@@ -49,7 +51,7 @@ async def run(access: Access, terminal: Terminal, *, name: str, form: Format) ->
         try:
             found = await _super_side(super_client, specs.parse_virtual_cluster(body).tenant)
         except errors.Forbidden as problem:
-            terminal.warn(f"The super side is not shown: {problems.sentence(problem)}.")
+            terminal.warn(f"The super side is not shown: {cli_errors.sentence(problem)}.")
             return
     terminal.say(super_tables(found, now))
 
@@ -69,7 +71,7 @@ def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
         )
         for each in sorted(found, key=lambda each: readiness.place(each["type"]))
     ]
-    return "\n" + output.table(("condition", "status", "reason", "since", "message"), rows)
+    return "\n" + printers.table(("condition", "status", "reason", "since", "message"), rows)
 
 
 def targets_table(body: Mapping[str, Any]) -> str:
@@ -78,7 +80,7 @@ def targets_table(body: Mapping[str, Any]) -> str:
         (str(each.get("name") or ""), str(each.get("phase") or ""), str(each.get("pods", "")))
         for each in (body.get("status") or {}).get("targets") or ()
     ]
-    return "\n" + output.table(("target", "phase", "pods"), rows) if rows else ""
+    return "\n" + printers.table(("target", "phase", "pods"), rows) if rows else ""
 
 
 def super_tables(found: SuperSide, now: datetime) -> str:
@@ -104,11 +106,11 @@ def super_tables(found: SuperSide, now: datetime) -> str:
     pod_heads = ("pod", "super-namespace", "namespace", "ready", "status", "node", "age")
     return (
         "\n"
-        + output.table(("super-namespace", "namespace", "status", "age"), namespaces)
+        + printers.table(("super-namespace", "namespace", "status", "age"), namespaces)
         + "\n"
-        + output.table(pod_heads, pods)
+        + printers.table(pod_heads, pods)
         + "\n"
-        + output.table(("node", "status", "pods"), nodes)
+        + printers.table(("node", "status", "pods"), nodes)
     )
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kubectl_vc import flags
-from kubectl_vc.problems import CliProblem, UsageProblem, sentence
+from kubectl_vc.output.cli_errors import CliProblem, UsageProblem, sentence
 
 if TYPE_CHECKING:
-    from kubectl_vc.terminal import Terminal
+    from kubectl_vc.output.terminal import Terminal
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -93,6 +93,6 @@ def _fail(text: str, code: int) -> None:
 
 def terminal() -> "Terminal":
     """Return where results and complaints go."""
-    from kubectl_vc.terminal import Terminal
+    from kubectl_vc.output.terminal import Terminal
 
     return Terminal(sys.stdout, sys.stderr)

@@ -9,9 +9,10 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from kubectl_vc import durations, follow, problems, readiness
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.terminal import Progress
+from kubectl_vc.client import readiness, watch
+from kubectl_vc.output import cli_errors, durations
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.terminal import Progress
 from kubeio import Object
 from kubeio.api.client import Client
 from tenancy import conditions, wellknown
@@ -30,14 +31,14 @@ async def ready(
     """
     metadata = body["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
-    shown = problems.described(VIRTUAL_CLUSTERS, name, namespace)
+    shown = cli_errors.described(VIRTUAL_CLUSTERS, name, namespace)
     told: set[str] = set()
     state = readiness.assess(body)
     try:
         async with (
             _limit(seconds),
             _ticking(progress),
-            follow.states(super_client, namespace, name) as states,
+            watch.states(super_client, namespace, name) as states,
         ):
             async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
@@ -73,7 +74,7 @@ async def gone(
         async with (
             _limit(seconds),
             _ticking(progress),
-            follow.states(super_client, namespace, name) as states,
+            watch.states(super_client, namespace, name) as states,
         ):
             async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
@@ -82,7 +83,7 @@ async def gone(
                 progress.waiting(left)
     except TimeoutError as problem:
         raise CliProblem(
-            f"{problems.described(VIRTUAL_CLUSTERS, name, namespace)} is not gone after"
+            f"{cli_errors.described(VIRTUAL_CLUSTERS, name, namespace)} is not gone after"
             f" {durations.elapsed(seconds)}: {left}; it goes on by itself, see"
             f" `kubectl vc get {name} -n {namespace}`"
         ) from problem

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kubectl_vc import files, kubeconfig, manifests, output, problems, waiting
-from kubectl_vc.access import Access
-from kubectl_vc.connection import Connection, connected
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.client import waiting
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import Connection, connected
+from kubectl_vc.output import cli_errors, files, printers
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.verbs import create_manifests, kubeconfig
 from kubeio import Object, errors
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS
 
@@ -32,13 +34,13 @@ class Wishes:
 
 
 async def run(
-    access: Access, terminal: Terminal, manifest: manifests.Manifest, wishes: Wishes
+    access: Access, terminal: Terminal, manifest: create_manifests.Manifest, wishes: Wishes
 ) -> None:
     """Create a VirtualCluster, wait until it is ready, and write its kubeconfig."""
     if wishes.kubeconfig is not None:
         files.refuse_unwritable(wishes.kubeconfig, force=wishes.force)
     async with connected(access) as connection:
-        wanted = manifests.placed(
+        wanted = create_manifests.placed(
             manifest.virtual_cluster, connection.namespace, is_explicit=connection.is_explicit
         )
         makes_version = await _check(connection, manifest, wanted)
@@ -59,7 +61,7 @@ async def run(
 
 async def _finish(connection: Connection, terminal: Terminal, made: Object, wishes: Wishes) -> None:
     metadata = made["metadata"]
-    shown = problems.described(VIRTUAL_CLUSTERS, metadata["name"], metadata["namespace"])
+    shown = cli_errors.described(VIRTUAL_CLUSTERS, metadata["name"], metadata["namespace"])
     with terminal.progress() as progress:
         ready = await waiting.ready(
             connection.super_client, made, seconds=wishes.seconds, progress=progress
@@ -73,7 +75,7 @@ async def _finish(connection: Connection, terminal: Terminal, made: Object, wish
 
 
 async def _check(
-    connection: Connection, manifest: manifests.Manifest, wanted: Mapping[str, Any]
+    connection: Connection, manifest: create_manifests.Manifest, wanted: Mapping[str, Any]
 ) -> bool:
     """Refuse what cannot work; tell whether the manifest's ClusterVersion is to be made."""
     name = wanted["spec"]["clusterVersionName"]
@@ -83,7 +85,7 @@ async def _check(
         raise CliProblem(await _unknown_version(connection, name))
     if there is not None and given is not None and there.get("spec") != given["spec"]:
         raise CliProblem(
-            f"{problems.described(CLUSTER_VERSIONS, name)} exists already and is another one than"
+            f"{cli_errors.described(CLUSTER_VERSIONS, name)} exists already and is another one than"
             " in the file; other tenants may use it, so rename yours, or change it with kubectl"
             " apply -f"
         )
@@ -147,7 +149,7 @@ async def _make(connection: Connection, body: Mapping[str, Any], *, dry_run: boo
     except errors.AlreadyExists as problem:
         hint = f", or get its kubeconfig with `kubectl vc kubeconfig {name} -n {namespace}`"
         raise CliProblem(
-            f"{problems.described(resource, name, namespace)} exists already; choose another name"
+            f"{cli_errors.described(resource, name, namespace)} exists already; choose another name"
             + ("" if is_version else hint)
         ) from problem
 
@@ -155,4 +157,4 @@ async def _make(connection: Connection, body: Mapping[str, Any], *, dry_run: boo
 def _made(body: Mapping[str, Any]) -> str:
     is_version = body["kind"] == CLUSTER_VERSIONS.kind
     resource = CLUSTER_VERSIONS if is_version else VIRTUAL_CLUSTERS
-    return f"{output.full_name(resource, body['metadata']['name'])} created"
+    return f"{printers.full_name(resource, body['metadata']['name'])} created"

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kubectl_vc import durations, output
-from kubectl_vc.access import Access
-from kubectl_vc.connection import connected
-from kubectl_vc.output import Format
-from kubectl_vc.terminal import Terminal
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output import durations, printers
+from kubectl_vc.output.printers import Format
+from kubectl_vc.output.terminal import Terminal
 from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
@@ -27,9 +27,9 @@ async def run(access: Access, terminal: Terminal, *, everywhere: bool, form: For
         for item in found.get("items") or []
     ]
     if form in (Format.JSON, Format.YAML):
-        terminal.say(output.document(output.listed(items), form))
+        terminal.say(printers.document(printers.listed(items), form))
     elif form is Format.NAME:
-        names = [output.full_name(VIRTUAL_CLUSTERS, each["metadata"]["name"]) for each in items]
+        names = [printers.full_name(VIRTUAL_CLUSTERS, each["metadata"]["name"]) for each in items]
         terminal.say("".join(f"{name}\n" for name in names))
     elif items:
         terminal.say(table(items, now=datetime.now(UTC), everywhere=everywhere, form=form))
@@ -47,7 +47,7 @@ def table(
         heads += ["cluster-version", "root-namespace", "message"]
     heads = [*(["namespace"] if everywhere else []), *heads, "age"]
     rows = [_row(item, now) for item in items]
-    return output.table(heads, [[row[head] for head in heads] for row in rows])
+    return printers.table(heads, [[row[head] for head in heads] for row in rows])
 
 
 def _row(item: Mapping[str, Any], now: datetime) -> dict[str, str]:

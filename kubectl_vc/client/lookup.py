@@ -1,7 +1,7 @@
 """Find one VirtualCluster by its name, or say that it is not there."""
 
-from kubectl_vc.connection import Connection
-from kubectl_vc.problems import CliProblem, described
+from kubectl_vc.client.connection import Connection
+from kubectl_vc.output.cli_errors import CliProblem, described
 from kubeio import Object, errors
 from tenancy.resources import VIRTUAL_CLUSTERS
 

@@ -1,6 +1,6 @@
 """What the flags say about which API server to talk to, as whom, and in which namespace.
 
-Must not import what talks to it: `kubectl_vc.connection` does.
+Must not import what talks to it: `kubectl_vc.client.connection` does.
 """
 
 from dataclasses import dataclass
