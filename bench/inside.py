@@ -28,9 +28,9 @@ from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import Verdict, Wait
 from kubeio.http.rest import Transport
 from syncer import __main__, app
-from syncer.engine import Engine
-from syncer.expectations import Expectations, Side
-from syncer.keys import Key
+from syncer.handlers.dispatcher import Engine
+from syncer.model.keys import Key
+from syncer.safety.expectations import Expectations, Side
 from tenancy.resources import PODS
 
 TICK = 0.01

@@ -19,7 +19,7 @@ from bench.shapes import Shape
 from bench.tenants import Place, declare, grant, install
 from kubeio.api.client import Client
 from kubeio.errors import AlreadyExists
-from syncer.access import TENANT_ACCESS
+from syncer.rbac import TENANT_ACCESS
 from tenancy import wellknown
 from tenancy.resources import NAMESPACES, NODES
 from tests.support.controlplane import ControlPlane

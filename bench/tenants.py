@@ -11,7 +11,7 @@ import yaml
 
 from kubeio import Object
 from kubeio.api.client import Client
-from syncer.access import SUPER_ACCESS
+from syncer.rbac import SUPER_ACCESS
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.rbac import Access

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from charts import kinds_page, readme
-from syncer.access import SUPER_ACCESS, TARGET_ACCESS, TENANT_ACCESS
+from syncer.rbac import SUPER_ACCESS, TARGET_ACCESS, TENANT_ACCESS
 from tenancy import wellknown
 from tenancy.rbac import Access, AccessProblemError
 from vcmanager.rbac import ACCESS as MANAGER_ACCESS
@@ -46,7 +46,7 @@ class Component:
 
 COMPONENTS = (
     Component(wellknown.MANAGER, "vcmanager/rbac.py", tuple(MANAGER_ACCESS)),
-    Component(wellknown.SYNCER, "syncer/access.py", tuple(SUPER_ACCESS)),
+    Component(wellknown.SYNCER, "syncer/rbac.py", tuple(SUPER_ACCESS)),
     Component(wellknown.AGENT, "vnagent/rbac.py", tuple(AGENT_ACCESS)),
     Component(wellknown.TARGET_AGENT, "vnagent/rbac.py", tuple(TARGET_HOME_ACCESS)),
 )
@@ -133,7 +133,7 @@ def _role(
     ]
 
 
-def _cluster_role(name: str, rows: tuple[Access, ...], *, table: str = "syncer/access.py") -> str:
+def _cluster_role(name: str, rows: tuple[Access, ...], *, table: str = "syncer/rbac.py") -> str:
     for row in rows:
         if row.namespaced:
             raise AccessProblemError(

@@ -11,7 +11,9 @@ import uvloop
 
 from kubeio import errors
 from kubeio.config import loading
-from syncer import app, patrol, view
+from syncer import app
+from syncer.handlers import resync
+from syncer.model import tenant_view
 from telemetry import logs
 
 
@@ -57,13 +59,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--cluster-domain",
-        default=env("CLUSTER_DOMAIN", view.DOMAIN),
+        default=env("CLUSTER_DOMAIN", tenant_view.DOMAIN),
         help="domain of the super cluster's own DNS",
     )
     parser.add_argument(
         "--patrol-seconds",
         type=float,
-        default=float(env("PATROL_SECONDS", str(patrol.PERIOD_SECONDS))),
+        default=float(env("PATROL_SECONDS", str(resync.PERIOD_SECONDS))),
         help="time between two rounds that look for what events missed",
     )
     parser.add_argument(

@@ -19,13 +19,13 @@ from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
 from kubeio.controller.worker import Worker
 from kubeio.loop_budget import Turns
-from syncer.engine import Engine, log_fields
-from syncer.home import Home
-from syncer.home_wiring import HomeWiring
-from syncer.keys import HOME, Key, group_of
-from syncer.patrol import PERIOD_SECONDS, Patrol
-from syncer.tenants import Tenants
-from syncer.view import DOMAIN
+from syncer.clusters.home_cluster import Home
+from syncer.handlers.dispatcher import Engine, log_fields
+from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.resync import PERIOD_SECONDS, Patrol
+from syncer.lifecycle.tenant_manager import Tenants
+from syncer.model.keys import HOME, Key, group_of
+from syncer.model.tenant_view import DOMAIN
 from telemetry import gc_tuning
 from telemetry.probes import Probes
 from tenancy import wellknown

@@ -20,7 +20,7 @@ from bench.figures import summary
 from bench.tenants import grant
 from kubeio.api.client import Client
 from kubeio.errors import KubeError, NotFound
-from syncer.access import TARGET_ACCESS
+from syncer.rbac import TARGET_ACCESS
 from tenancy import wellknown
 from tenancy.resources import NODES, PODS
 from tests.drills.following import Following

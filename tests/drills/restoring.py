@@ -81,7 +81,7 @@ async def _is_counted(turn: Turn, tenant: TenantSide) -> bool:
     """Tell whether the brake has counted everything that the restore will lose.
 
     It counts a while after a write. A restore within that while, to a moment before the write, is
-    the known limit of its promise (`syncer.brake`).
+    the known limit of its promise (`syncer.safety.store_guard`).
     """
     root = await turn.stage.below.get(NAMESPACES, tenant.tenant.root)
     found = (root["metadata"].get("annotations") or {}).get(wellknown.STORE_REVISION, "0")

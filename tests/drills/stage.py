@@ -22,7 +22,7 @@ from bench.stage import SUPER_SYNCER, UNUSED
 from bench.tenants import HOME, enlist, grant, install
 from kubeio.api.client import Client
 from kubeio.errors import KubeError
-from syncer.access import TENANT_ACCESS
+from syncer.rbac import TENANT_ACCESS
 from tenancy import conditions, wellknown
 from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES, VIRTUAL_CLUSTERS
 from tests.drills import outage, rest, steps

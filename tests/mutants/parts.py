@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 PARTS: Mapping[str, Sequence[str]] = {
-    "decide": ("syncer.decide", "syncer.deletion"),
+    "decide": ("syncer.model.decide", "syncer.safety.proven_deletes"),
     "names": ("tenancy.names",),
     "ownership": ("tenancy.ownership",),
-    "brake": ("syncer.brake", "syncer.fuse"),
+    "brake": ("syncer.safety.store_guard", "syncer.safety.hot_loop_guard"),
     "builder": (
-        "syncer.leaves",
-        "syncer.translate",
-        "syncer.special.pod_build",
-        "syncer.special.pod_dns",
-        "syncer.special.pod_env",
-        "syncer.special.pod_levels",
-        "syncer.special.pod_scheduling",
-        "syncer.special.pod_size",
-        "syncer.special.token_specs",
+        "syncer.model.field_rules",
+        "syncer.model.object_meta",
+        "syncer.rules.pods.pod_build",
+        "syncer.rules.pods.dns",
+        "syncer.rules.pods.environment",
+        "syncer.rules.pods.security_levels",
+        "syncer.rules.pods.scheduling",
+        "syncer.rules.pods.size_limits",
+        "syncer.rules.pods.token_specs",
     ),
 }
 

@@ -14,7 +14,7 @@ from kubeio.api.client import Client
 from kubeio.api.leader_election import Lease
 from kubeio.controller.fair_queue import FairQueue
 from kubeio.controller.worker import Done, Worker
-from syncer.figures import TargetCounts
+from syncer.tenants.metrics import TargetCounts
 from tenancy import wellknown
 from tests.support.alerts import firing, rules, scraped
 from tests.support.faults import misbehaving

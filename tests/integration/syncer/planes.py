@@ -10,7 +10,7 @@ import yaml
 
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer.access import SUPER_ACCESS, TENANT_ACCESS
+from syncer.rbac import SUPER_ACCESS, TENANT_ACCESS
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, VIRTUAL_CLUSTERS

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kubeio import Object
 from kubeio.api.client import Client
-from syncer.access import SUPER_ACCESS
+from syncer.rbac import SUPER_ACCESS
 from tenancy import wellknown
 from tenancy.rbac import Access
 from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource

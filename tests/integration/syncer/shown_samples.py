@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from kubeio import Object
-from syncer.keys import ADDRESS, NODE, VOLUME
+from syncer.model.keys import ADDRESS, NODE, VOLUME
 from tenancy import wellknown
 from tenancy.resources import (
     CSI_DRIVERS,

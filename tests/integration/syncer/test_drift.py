@@ -8,8 +8,8 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import NotFound
-from syncer import breaker
-from syncer import link as links
+from syncer.safety import circuit_breaker
+from syncer.tenants import connection as links
 from tenancy import names, ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -221,7 +221,7 @@ async def test_a_secret_named_like_a_word_of_every_pod_goes_with_its_last_pod(sy
 async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_it_stops(
     synced: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(breaker, "REFUSING_SECONDS", 0.5)
+    monkeypatch.setattr(circuit_breaker, "REFUSING_SECONDS", 0.5)
     monkeypatch.setattr(links, "_LOOK_SECONDS", 0.2)
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)

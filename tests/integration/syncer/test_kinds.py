@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pytest
 
 from kubeio import Object
-from syncer.kinds import KINDS, Kind, Method
-from syncer.patrol import Patrol
+from syncer.handlers.resync import Patrol
+from syncer.rules.registry import KINDS, Kind, Method
 from tenancy import wellknown
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.integration.syncer.objects import pod

@@ -12,7 +12,7 @@ import pytest
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer.mirrors import MIRRORS
+from syncer.model.mirrored_kinds import MIRRORS
 from tenancy import wellknown
 from tenancy.policies import Classes, Sync, TenantPolicySpec
 from tenancy.resources import (

@@ -80,10 +80,12 @@ async def test_a_tenant_joins_and_leaves_while_the_syncer_runs(world: World):
     """Another VirtualCluster of the same control plane: engaged, told, and let go of."""
     async with world.syncer() as syncer:
         joined = await declare(world.below, world.tenant_plane)
-        await eventually(lambda: joined.uid in syncer.tenants.links, within=30)
-        await eventually(lambda: syncer.tenants.links[joined.uid].is_ready, within=30)
+        await eventually(lambda: joined.uid in syncer.lifecycle.tenant_manager.links, within=30)
+        await eventually(
+            lambda: syncer.lifecycle.tenant_manager.links[joined.uid].is_ready, within=30
+        )
         await world.below.delete(VIRTUAL_CLUSTERS, joined.name, namespace=joined.namespace)
-        await eventually(lambda: joined.uid not in syncer.tenants.links)
+        await eventually(lambda: joined.uid not in syncer.lifecycle.tenant_manager.links)
         assert world.is_engaged()
 
 

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from syncer.special.endpoint_slices import MANAGED_BY, SELECTOR_CONTROLLER, SERVICE_NAME
+from syncer.rules.network.endpoint_slices import (
+    MANAGED_BY,
+    SELECTOR_CONTROLLER,
+    SERVICE_NAME,
+)
 from tenancy import wellknown
 from tenancy.resources import (
     ENDPOINT_SLICES,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from syncer.flows.pod_placement import FAILED
-from syncer.patrol import Patrol
+from syncer.controllers.pods.node_selection import FAILED
+from syncer.handlers.resync import Patrol
 from tenancy import wellknown
 from tenancy.resources import NODES, PODS
 from tests.integration.syncer.objects import pod

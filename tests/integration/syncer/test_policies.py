@@ -10,9 +10,9 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import NotFound
-from syncer import conditions
-from syncer.keys import NODE
-from syncer.special.namespaces import POD_SECURITY
+from syncer.model.keys import NODE
+from syncer.rules.namespaces import POD_SECURITY
+from syncer.tenants import conditions
 from tenancy import wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -88,13 +88,13 @@ async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: Wo
         told = await synced(own, conditions.POLICY_MISSING)
         assert f"TenantPolicy {name}" in told["message"]
         assert "create it" in told["message"]
-        assert own.tenant.uid not in syncer.tenants.links
+        assert own.tenant.uid not in syncer.lifecycle.tenant_manager.links
         await policy(own, name)
         await synced(own, conditions.ENGAGED)
         space = await own.namespace()
         await own.below.delete(TENANT_POLICIES, name)
         await synced(own, conditions.POLICY_MISSING)
-        assert own.tenant.uid not in syncer.tenants.links
+        assert own.tenant.uid not in syncer.lifecycle.tenant_manager.links
         assert await level(own, space) == "baseline"  # nothing of the tenant is removed
         await bind(own, await policy(own))
         await synced(own, conditions.ENGAGED)

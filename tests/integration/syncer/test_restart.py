@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from syncer.patrol import Patrol
+from syncer.handlers.resync import Patrol
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from tests.integration.syncer.objects import pod

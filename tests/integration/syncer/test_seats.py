@@ -388,7 +388,7 @@ async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
     far: Far, monkeypatch: pytest.MonkeyPatch
 ):
     """A1-17."""
-    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
     for module in ("flows.away", "flows.target_nodes", "outposts"):
         monkeypatch.setattr(f"syncer.{module}.AWAY_SECONDS", 1.0)
     world = far.world

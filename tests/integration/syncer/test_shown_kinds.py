@@ -11,9 +11,9 @@ import pytest
 from msgspec import structs
 
 from kubeio import Object
-from syncer import engine
-from syncer.keys import EVENT, PLACEMENT, STORE, TOKEN
-from syncer.mirrors import BY_KIND as MIRRORED
+from syncer.handlers import dispatcher
+from syncer.model.keys import EVENT, PLACEMENT, STORE, TOKEN
+from syncer.model.mirrored_kinds import BY_KIND as MIRRORED
 from tenancy import wellknown
 from tenancy.policies import Nodes
 from tenancy.resources import EVENTS, PODS
@@ -34,7 +34,7 @@ APART = {
     PLACEMENT: "is where a pod runs, and no object: test_seats",
     TOKEN: "is a Secret below and nothing above: test_shown",
 }
-SHOWN_KINDS = sorted({*engine._BY_KEY} - {*APART})
+SHOWN_KINDS = sorted({*dispatcher._BY_KEY} - {*APART})
 
 
 @dataclass(frozen=True)

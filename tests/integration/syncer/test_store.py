@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubeio.api.client import Client
-from syncer import brake
+from syncer.safety import store_guard
 from tenancy import conditions, wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VIRTUAL_CLUSTERS
 from tests.integration.syncer.objects import pod
@@ -73,7 +73,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
         since = own.mark("super")
         await own.tenant_plane.restart_on_store("empty")
         async with Client(own.tenant_plane.endpoint) as client:
-            from syncer.access import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+            from syncer.rbac import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
 
             await grant(client, TENANT_ACCESS)
         message = await held(own)
@@ -103,13 +103,13 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
 
 
 async def test_the_old_stores_return_ends_the_hold(own: World, monkeypatch):
-    monkeypatch.setattr("syncer.flows.store.LOOK_AGAIN_SECONDS", 0.5)
+    monkeypatch.setattr("syncer.controllers.tenant_status.LOOK_AGAIN_SECONDS", 0.5)
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
         await own.tenant_plane.restart_on_store("empty")
         async with Client(own.tenant_plane.endpoint) as client:
-            from syncer.access import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+            from syncer.rbac import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
 
             await grant(client, TENANT_ACCESS)
         await held(own)
@@ -158,18 +158,18 @@ async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: Wor
 async def test_a_removed_mark_holds_deletes(own: World):
     async with own.syncer():
         await furnish(own)
-    await own.above.delete(CONFIG_MAPS, brake.CONFIG_MAP, namespace="kube-system")
+    await own.above.delete(CONFIG_MAPS, store_guard.CONFIG_MAP, namespace="kube-system")
     async with own.syncer():
         message = await held(own)
-        assert f"ConfigMap kube-system/{brake.CONFIG_MAP} is missing" in message
+        assert f"ConfigMap kube-system/{store_guard.CONFIG_MAP} is missing" in message
         assert "its revision did not go back" in message
 
 
 async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(own: World):
     async with own.syncer():
         space = await furnish(own)
-    forged = {"data": {brake.EPOCH: "9" * 19}}
-    await own.above.patch(CONFIG_MAPS, brake.CONFIG_MAP, forged, namespace="kube-system")
+    forged = {"data": {store_guard.EPOCH: "9" * 19}}
+    await own.above.patch(CONFIG_MAPS, store_guard.CONFIG_MAP, forged, namespace="kube-system")
     async with own.syncer():
         message = await held(own)
         assert f"holds {'9' * 19}, which nobody counted up to" in message
@@ -187,8 +187,8 @@ async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(ow
 
 async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch):
     """REL-15: its API server is stopped for some seconds."""
-    monkeypatch.setattr("syncer.link.UNREACHABLE_SECONDS", 1.0)
-    monkeypatch.setattr("syncer.link._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.tenants.connection.UNREACHABLE_SECONDS", 1.0)
+    monkeypatch.setattr("syncer.tenants.connection._LOOK_SECONDS", 0.2)
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")

@@ -8,8 +8,9 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import NotFound
-from syncer.flows import draining, spread, target_leases
-from syncer.muster import LEAST
+from syncer.controllers.nodes import drain, target_lease
+from syncer.controllers.pods import split_services
+from syncer.safety.pod_loss_guard import LEAST
 from tenancy import conditions, wellknown
 from tenancy.resources import (
     LEASES,
@@ -119,8 +120,8 @@ async def test_its_node_has_a_lease_that_ends_with_its_answers(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """V-01, V-02."""
-    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(target_leases, "RENEW_SECONDS", 0.3)
+    monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(target_lease, "RENEW_SECONDS", 0.3)
     await far.granted()
 
     async def renewed() -> str:
@@ -149,9 +150,9 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """A1-16, X-02: cordon, drain, remove; the status says how far that is."""
-    monkeypatch.setattr(draining, "AGAIN_SECONDS", 0.3)
-    monkeypatch.setattr("syncer.outposts.TELL_SECONDS", 0.2)
-    monkeypatch.setattr("syncer.outposts.RETRY_SECONDS", 0.5)
+    monkeypatch.setattr(drain, "AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr("syncer.lifecycle.target_sessions.TELL_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.lifecycle.target_sessions.RETRY_SECONDS", 0.5)
     world = far.world
     await world.super_node()
     await far.granted()
@@ -190,11 +191,11 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     )
     assert node["metadata"]["annotations"][wellknown.CORDONED] == "true"
     events = await eventually(
-        lambda: world.events(space), until=lambda es: draining.BLOCKED in [e["reason"] for e in es]
+        lambda: world.events(space), until=lambda es: drain.BLOCKED in [e["reason"] for e in es]
     )
-    assert [e["reason"] for e in events].count(draining.BLOCKED) == 1
+    assert [e["reason"] for e in events].count(drain.BLOCKED) == 1
     await eventually(
-        lambda: world.events(bare), until=lambda es: [e["reason"] for e in es] == [draining.STAYS]
+        lambda: world.events(bare), until=lambda es: [e["reason"] for e in es] == [drain.STAYS]
     )
     found = await world.above.get(PODS, "owned", namespace=space)
     assert "deletionTimestamp" not in found["metadata"]
@@ -230,5 +231,5 @@ async def test_a_service_with_pods_in_two_clusters_says_so_once(far: Far):  # no
         await world.start_pod(space, name, node)
     await world.idle()
     events = await eventually(lambda: world.events(space))
-    found = [e for e in events if e["reason"] == spread.REASON]
+    found = [e for e in events if e["reason"] == split_services.REASON]
     assert [e["involvedObject"]["name"] for e in found] == ["s"]

@@ -17,9 +17,9 @@ import msgspec
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer import keys
 from syncer.app import Options, Syncer
-from syncer.session import Session
+from syncer.model import keys
+from syncer.tenants.session import Session
 from tenancy import conditions, names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import TenantPolicySpec

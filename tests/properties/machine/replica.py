@@ -17,7 +17,7 @@ from kubeio.api.leader_election import Lease
 from kubeio.config.endpoint import Endpoint
 from kubeio.http.transport_protocol import Fence, Request, Wire
 from syncer.app import Options, Syncer, _while_held
-from syncer.session import Session
+from syncer.tenants.session import Session
 from tenancy import wellknown
 from tests.properties.machine.judge import HOME
 from tests.properties.machine.loop import running

@@ -20,7 +20,7 @@ from bench.memapi.kubelet import Kubelet
 from bench.memapi.refusals import RefusedError
 from bench.memapi.watches import Object, Stored
 from kubeio.config.endpoint import Endpoint
-from syncer.tenants import KUBECONFIG
+from syncer.lifecycle.tenant_manager import KUBECONFIG
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
@@ -186,7 +186,7 @@ class World:
         """Tell whether the brake has counted everything that a restore would lose.
 
         It counts a while after a write. A restore within that while, to a moment before the write,
-        is the known limit of its promise (`syncer.brake`).
+        is the known limit of its promise (`syncer.safety.store_guard`).
         """
         root = self.below.of(NAMESPACES).get("", tenant.tenant.root)
         counted = root.decode()["metadata"].get("annotations", {}) if root else {}

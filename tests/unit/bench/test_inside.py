@@ -13,7 +13,7 @@ from bench import inside
 from bench.inside import Devices
 from bench.syncers import _counters
 from kubeio.controller.worker import Done
-from syncer.keys import Key
+from syncer.model.keys import Key
 from tests.support.eventually import eventually
 
 

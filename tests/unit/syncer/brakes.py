@@ -6,12 +6,12 @@ from typing import Any
 
 from kubeio import errors
 from kubeio.cache.store import Entry, parse
-from syncer import brake
-from syncer.brake import Brake, Record, Sight
-from syncer.decide import Grounds
-from syncer.deletion import Deletions, Target
-from syncer.expectations import Expectations
-from syncer.keys import HOME, Key
+from syncer.model.decide import Grounds
+from syncer.model.keys import HOME, Key
+from syncer.safety import store_guard
+from syncer.safety.expectations import Expectations
+from syncer.safety.proven_deletes import Deletions, Target
+from syncer.safety.store_guard import Brake, Record, Sight
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS
@@ -51,17 +51,17 @@ class Tenancy:
             items = [
                 {
                     "metadata": {"resourceVersion": str(self.seen.epoch_revision)},
-                    "data": {brake.EPOCH: str(self.seen.epoch)},
+                    "data": {store_guard.EPOCH: str(self.seen.epoch)},
                 }
             ]
         return {"metadata": {"resourceVersion": str(self.seen.revision)}, "items": items}
 
     async def create(self, _: Any, body: dict[str, Any], **__: Any) -> dict[str, Any]:
-        self.log.append(f"create epoch {body['data'][brake.EPOCH]}")
+        self.log.append(f"create epoch {body['data'][store_guard.EPOCH]}")
         return {"metadata": {"resourceVersion": "500"}}
 
     async def patch(self, *args: Any, **_: Any) -> dict[str, Any]:
-        self.log.append(f"epoch {args[2]['data'][brake.EPOCH]}")
+        self.log.append(f"epoch {args[2]['data'][store_guard.EPOCH]}")
         return {"metadata": {"resourceVersion": "500"}}
 
 

@@ -12,14 +12,14 @@ from kubeio import errors
 from kubeio.cache.store import Entry, Store, parse
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
-from syncer.brake import Sight
-from syncer.breaker import Breaker, Refusals
-from syncer.fuse import WRITES
-from syncer.home import Home
-from syncer.keys import Key, group_of
-from syncer.link import Link
-from syncer.session import Session
-from syncer.special import namespaces
+from syncer.clusters.home_cluster import Home
+from syncer.model.keys import Key, group_of
+from syncer.rules import namespaces
+from syncer.safety.circuit_breaker import Breaker, Refusals
+from syncer.safety.hot_loop_guard import WRITES
+from syncer.safety.store_guard import Sight
+from syncer.tenants.connection import Link
+from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, TenantPolicySpec

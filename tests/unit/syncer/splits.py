@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from kubeio.cache.store import Entry
-from syncer import kinds, tenant_events
-from syncer.flows import placement
-from syncer.keys import HOME, PLACEMENT, Key
-from syncer.muster import Muster
-from syncer.session import Session
-from syncer.supercluster import SuperCluster
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.controllers.pods import assign_cluster
+from syncer.handlers import tenant_events
+from syncer.model.keys import HOME, PLACEMENT, Key
+from syncer.rules import registry
+from syncer.safety.pod_loss_guard import Muster
+from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import NetworkFacts, SuperClusterSpec
@@ -25,7 +26,7 @@ READY = {
         "conditions": [{"type": "Ready", "status": "True"}],
     },
 }
-POD = kinds.BY_NAME["Pod"]
+POD = registry.BY_NAME["Pod"]
 
 
 def muster_of(name: str) -> Muster:
@@ -94,7 +95,9 @@ class Split(World):
 
     async def place(self, name: str = "p") -> Any:
         """Have a pod placed."""
-        return await placement.reconcile(self.session.key(PLACEMENT, "web", name), self.session)
+        return await assign_cluster.reconcile(
+            self.session.key(PLACEMENT, "web", name), self.session
+        )
 
     def record(self) -> str:
         """Return the record that was written last."""

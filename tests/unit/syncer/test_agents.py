@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kubeio.cache.store import Entry, Store, parse
-from syncer.agents import (
+from syncer.rules.nodes.node_agents import (
     BY_NODE,
     BY_POD,
     BY_TARGET,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeio.cache.store import parse
-from syncer.decide import (
+from syncer.model.decide import (
     Decision,
     Grounds,
     SuperSide,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kubeio.controller.worker import Done
-from syncer import outposts as outposts_module
-from syncer.flows import target_nodes
+from syncer.controllers.nodes import target_node_reconciler
+from syncer.lifecycle import target_sessions as outposts_module
 from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.yards import Yard, pod_of, running
@@ -96,7 +96,7 @@ async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
     key = session.key("Node", "", "target-c2")
     assert yard.there == ["c2", "home"]
     session.tenant_client = yard.world.above  # type: ignore[assignment]
-    assert await target_nodes.reconcile(key, session) == Done()
+    assert await target_node_reconciler.reconcile(key, session) == Done()
     assert yard.world.above.writes() == [("delete", "Node", "target-c2")]
     yard.world.link.stores["Node"].discard(shown, live=True)
     await asyncio.sleep(0.05)

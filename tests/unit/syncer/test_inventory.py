@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from kubeio.cache.store import Entry, Store, parse
-from syncer.inventory import Inventory
+from syncer.placement.capacity import Inventory
 from tenancy import wellknown
 
 

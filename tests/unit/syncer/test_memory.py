@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 from kubeio.cache.store import Entry, parse
 from kubeio.controller.worker import Wait
 from kubeio.resource_version import revision_of
-from syncer import reminders
-from syncer.breaker import FAILURES, Breaker
-from syncer.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side
-from syncer.fuse import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
-from syncer.keys import HOME, Key, group_of
-from syncer.pod_index import PodIndex
-from syncer.references import (
+from syncer.model.keys import HOME, Key, group_of
+from syncer.model.pod_index import PodIndex
+from syncer.model.references import (
     ACCOUNT_TOKEN,
     POD_TOKEN,
     Ref,
@@ -27,6 +23,10 @@ from syncer.references import (
     needs_of,
     refs_of,
 )
+from syncer.safety.circuit_breaker import FAILURES, Breaker
+from syncer.safety.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side
+from syncer.safety.hot_loop_guard import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
+from syncer.tenants import session_memory
 
 KEY = Key("vc", HOME, "Pod", "web", "p")
 
@@ -375,12 +375,12 @@ def test_the_reverse_index_says_what_the_pods_say(steps):
 
 def test_a_field_that_a_tenant_leaves_out_is_tried_again_after_a_while():
     clock = Clock()
-    memory = reminders.Reminders(clock)
+    memory = session_memory.Reminders(clock)
     assert not memory.is_left_out("declaredFeatures")
     memory.saw_left_out(["declaredFeatures"])
     assert memory.is_left_out("declaredFeatures")
     assert not memory.is_left_out("features")
-    clock.now += reminders.LEFT_OUT_SECONDS
+    clock.now += session_memory.LEFT_OUT_SECONDS
     assert not memory.is_left_out("declaredFeatures")
 
 
@@ -422,8 +422,8 @@ def test_queues_are_fair_between_tenants_and_between_the_super_clusters_of_each(
 
 
 def test_who_waits_is_remembered_up_to_an_end(monkeypatch):
-    monkeypatch.setattr(reminders, "MAX_WAITERS", 10)
-    memory = reminders.Reminders(Clock())
+    monkeypatch.setattr(session_memory, "MAX_WAITERS", 10)
+    memory = session_memory.Reminders(Clock())
 
     def key(name: str) -> Key:
         return KEY._replace(name=name)
@@ -443,9 +443,9 @@ def test_who_waits_is_remembered_up_to_an_end(monkeypatch):
 
 
 def test_what_lingers_is_remembered_up_to_an_end(monkeypatch):
-    monkeypatch.setattr(reminders, "MAX_UNUSED", 5)
+    monkeypatch.setattr(session_memory, "MAX_UNUSED", 5)
     clock = Clock()
-    memory = reminders.Reminders(clock)
+    memory = session_memory.Reminders(clock)
     for number in range(20):
         assert memory.left_to_linger(KEY._replace(name=str(number))) == memory.linger_seconds
     assert len(memory._unused) == 5
@@ -456,7 +456,7 @@ def test_what_lingers_is_remembered_up_to_an_end(monkeypatch):
 
 def test_an_event_is_told_again_only_in_another_state():
     """REL-80."""
-    memory = reminders.Reminders(Clock())
+    memory = session_memory.Reminders(Clock())
     memory.told(KEY, {"count": 1})
     assert memory.has_told(KEY)
     assert memory.was_told(KEY, {"count": 1})
@@ -464,8 +464,8 @@ def test_an_event_is_told_again_only_in_another_state():
 
 
 def test_a_twin_that_was_seen_to_go_is_remembered_by_the_pods_uid(monkeypatch):
-    monkeypatch.setattr(reminders, "MAX_LOST_TWINS", 3)
-    memory = reminders.Reminders(Clock())
+    monkeypatch.setattr(session_memory, "MAX_LOST_TWINS", 3)
+    memory = session_memory.Reminders(Clock())
     for number in range(5):
         memory.saw_bound_twin_end(f"u{number}", was_deleting=number == 4, is_certain=True)
     assert memory.saw_twin_end("u4")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from syncer import parking
-from syncer.flows import nodes
-from syncer.fuse import REPEATS
+from syncer.controllers import parked_writes
+from syncer.controllers.nodes import node_reconciler
+from syncer.safety.hot_loop_guard import REPEATS
 from tenancy import wellknown
 from tests.unit.syncer.node_worlds import ON_NODE, SUPER_NODE
 from tests.unit.syncer.sessions import CONTAINERS, World, is_counted, put
@@ -18,7 +18,7 @@ async def test_writes_of_a_node_are_counted():
     world.tenant_has("Pod", "p", spec=ON_NODE)
     world.super_has("Pod", "p", spec=ON_NODE)
     key = world.key("Node", "", "n")
-    await nodes.reconcile(key, world.session)
+    await node_reconciler.reconcile(key, world.session)
     assert len(world.above.writes("Node")) == 2
     assert is_counted(world, key, 2)
 
@@ -32,7 +32,7 @@ async def test_a_nodes_field_that_the_tenant_leaves_out_is_not_sent_again():
         name = {"name": "n", "uid": "n", "resourceVersion": str(revision + 1)}
         status = {"declaredFeatures": ["x"], "features": {"supplementalGroupsPolicy": True}}
         put(world.super_cluster.nodes, {"metadata": name, "spec": {}, "status": status})
-        await nodes.reconcile(key, world.session)
+        await node_reconciler.reconcile(key, world.session)
         world.session.expectations.forget()
     sent = [body["status"] for body in world.above.bodies if "status" in body]
     assert ["declaredFeatures" in each for each in sent] == [True, False, False]
@@ -51,10 +51,10 @@ async def test_a_node_that_is_put_back_each_time_is_parked_and_told():
             "resourceVersion": str(2000 + number),
         }
         world.tenant_has("Node", "n", namespace="", metadata=metadata, spec={}, status={})
-        await nodes.reconcile(key, world.session)
+        await node_reconciler.reconcile(key, world.session)
     assert len(world.above.writes("Node")) == 2 * REPEATS
-    assert set(world.told()) == {parking.REASON}
-    assert "Node /n" in parking.sentence(world.link)
+    assert set(world.told()) == {parked_writes.REASON}
+    assert "Node /n" in parked_writes.sentence(world.link)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ async def test_a_pod_that_only_names_a_node_does_not_show_it(twin, is_shown):
     world.tenant_has("Pod", "p", spec=ON_NODE)
     if twin is not None:
         world.super_has("Pod", "p", **twin)
-    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     assert bool(world.above.writes("Node")) is is_shown
 
 
@@ -87,7 +87,7 @@ async def test_a_finished_pod_keeps_the_node_that_was_shown_and_none_of_its_tena
     own = {"annotations": {wellknown.UID: recorded}}
     world.tenant_has("Node", "n", namespace="", metadata=own, spec={}, status={})
     world.session.reminders.linger_seconds = 0
-    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     verbs = {verb for verb, *_ in world.above.writes("Node")}
     assert verbs == ({"apply"} if is_kept else set())
     assert set(world.session.view.nodes()) == ({"n"} if is_kept else set())

@@ -11,11 +11,11 @@ import pytest
 
 from kubeio import errors
 from kubeio.cache.store import parse
-from syncer import conditions
-from syncer import outposts as outposts_module
-from syncer.conditions import NO_SUCH_TARGET
-from syncer.flows import store
-from syncer.muster import LEAST
+from syncer.controllers import tenant_status
+from syncer.lifecycle import target_sessions as outposts_module
+from syncer.safety.pod_loss_guard import LEAST
+from syncer.tenants import conditions
+from syncer.tenants.conditions import NO_SUCH_TARGET
 from tenancy import ownership, wellknown
 from tests.unit.syncer.sessions import BODY, TENANT, put
 from tests.unit.syncer.yards import Yard, pod_of, running
@@ -127,7 +127,7 @@ async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: Yard):
 
 async def test_what_is_named_and_not_declared_is_told(yard: Yard):
     await yard.declare("home", "c9")
-    await store.reconcile(yard.world.key("Store", "", ""), yard.world.session)
+    await tenant_status.reconcile(yard.world.key("Store", "", ""), yard.world.session)
     told = {
         c["type"]: c
         for b in yard.world.below.bodies
@@ -138,7 +138,7 @@ async def test_what_is_named_and_not_declared_is_told(yard: Yard):
     assert "There is no SuperCluster c9" in found["message"]
     assert yard.said() == [], "nothing can be there"
     yard.joined("c9")
-    await store.reconcile(yard.world.key("Store", "", ""), yard.world.session)
+    await tenant_status.reconcile(yard.world.key("Store", "", ""), yard.world.session)
     conditions = yard.world.below.bodies[-1]["status"]["conditions"]
     assert conditions[-1]["status"] == "True"
 

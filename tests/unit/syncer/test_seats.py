@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from syncer import downward, kinds, tenant_events
-from syncer.keys import HOME, PLACEMENT
-from syncer.seats import NOWHERE
-from syncer.session import Session
+from syncer.controllers import sync_down
+from syncer.handlers import tenant_events
+from syncer.model.keys import HOME, PLACEMENT
+from syncer.placement.assignments import NOWHERE
+from syncer.rules import registry
+from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import World, put
@@ -152,9 +154,9 @@ def test_a_config_map_goes_where_a_pod_refers_to_it_whatever_the_policy_says(
     object.__setattr__(split.far.view, "policy", _with(split.far.view.policy, sync, policy))
     entry = split.tenant_has("ConfigMap", "c")
     key = split.far.key("ConfigMap", "web", "c")
-    assert not downward.look(kinds.BY_NAME["ConfigMap"], key, split.far).wanted
+    assert not sync_down.look(registry.BY_NAME["ConfigMap"], key, split.far).wanted
     split.pod(record="c2/0", volumes=[{"name": "v", "configMap": {"name": "c"}}])
-    assert downward.look(kinds.BY_NAME["ConfigMap"], key, split.far).wanted
+    assert sync_down.look(registry.BY_NAME["ConfigMap"], key, split.far).wanted
     assert entry.name == "c"
 
 
@@ -167,10 +169,10 @@ def _with(policy: Any, sync: Any, config_maps: str) -> Any:
 
 def test_a_namespace_is_there_while_a_pod_is_seated_or_a_twin_is_left(split: Split):
     split.tenant_has("Namespace", "web", namespace="")
-    key, kind = split.far.key("Namespace", "", "web"), kinds.BY_NAME["Namespace"]
+    key, kind = split.far.key("Namespace", "", "web"), registry.BY_NAME["Namespace"]
 
     def wanted() -> bool:
-        return downward.look(kind, key, split.far).wanted
+        return sync_down.look(kind, key, split.far).wanted
 
     assert not wanted()
     entry = split.pod(record="c2/0")

@@ -9,13 +9,13 @@ import pytest
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Wait
-from syncer.engine import Engine
-from syncer.expectations import Side
-from syncer.flows import tokens
-from syncer.home_wiring import HomeWiring
-from syncer.keys import HOME, TOKEN, Key
-from syncer.references import ACCOUNT_TOKEN, Ref
-from syncer.special.token_specs import TokenSpec
+from syncer.controllers.pods import tokens
+from syncer.handlers.dispatcher import Engine
+from syncer.handlers.home_events import HomeWiring
+from syncer.model.keys import HOME, TOKEN, Key
+from syncer.model.references import ACCOUNT_TOKEN, Ref
+from syncer.rules.pods.token_specs import TokenSpec
+from syncer.safety.expectations import Side
 from tenancy import ownership
 from tests.unit.syncer.sessions import CONTAINERS, TENANT, TOKEN_MARKS, World
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kubeio.controller.worker import Done
-from syncer import ripples
-from syncer.engine import Engine
-from syncer.flows import candidates
-from syncer.home_wiring import HomeWiring
-from syncer.keys import HOME, NODE, Key
-from syncer.special.target_nodes import name_of
-from syncer.super_events import SuperWiring
+from syncer.controllers.pods import candidates
+from syncer.handlers import dependents
+from syncer.handlers.dispatcher import Engine
+from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.super_events import SuperWiring
+from syncer.model.keys import HOME, NODE, Key
+from syncer.rules.placement.target_node import name_of
 from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.splits import Split
@@ -116,7 +116,7 @@ def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(
     split: Split, monkeypatch: pytest.MonkeyPatch, what: str
 ):
     """Or a node that joins would be shown with the next look at everything, minutes later."""
-    monkeypatch.setattr(ripples, "GATHER_SECONDS", 0.0)
+    monkeypatch.setattr(dependents, "GATHER_SECONDS", 0.0)
     below = split.far.super_cluster
     SuperWiring(below, {TENANT.uid: split.far}).subscribe()
     before = put(below.nodes, real())
@@ -139,7 +139,7 @@ async def test_what_its_nodes_do_in_a_moment_is_one_look(split: Split):
 
 
 async def test_the_home_cluster_has_no_such_node(split: Split, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ripples, "GATHER_SECONDS", 0.0)
+    monkeypatch.setattr(dependents, "GATHER_SECONDS", 0.0)
     put(split.super_cluster.nodes, real())
     assert split.session.key(NODE, "", name_of(HOME)) not in split.taken()
 

@@ -12,10 +12,11 @@ import pytest
 
 from kubeio import errors
 from kubeio.controller.worker import Wait
-from syncer import supercluster, targets
-from syncer.home import Home
-from syncer.target import Plan
-from syncer.targets import Targets
+from syncer.clusters import super_cluster
+from syncer.clusters.home_cluster import Home
+from syncer.clusters.target_cluster import Plan
+from syncer.lifecycle import target_manager
+from syncer.lifecycle.target_manager import Targets
 from tests.unit.syncer.sessions import Api, put
 
 IDENTITY = "kube-system-of-c2"
@@ -92,8 +93,8 @@ class Yard:
 @pytest.fixture
 async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Yard]:
     Followed.made, Followed.fails = [], None
-    monkeypatch.setattr(targets, "Target", Followed)
-    monkeypatch.setattr(targets, "Reflector", Watch)
+    monkeypatch.setattr(target_manager, "Target", Followed)
+    monkeypatch.setattr(target_manager, "Reflector", Watch)
     api = Api()
     keeper = Targets(Home(api, namespace="vc-manager"), wire=lambda _: None)  # type: ignore[arg-type]
     task = asyncio.ensure_future(keeper.run())
@@ -244,11 +245,11 @@ async def test_one_that_cannot_be_followed_says_why(yard: Yard):
 
 
 def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: Any):
-    monkeypatch.setattr(supercluster, "_sides", set())
-    monkeypatch.setattr(supercluster, "MOST_SIDES", 2)
-    found = [supercluster.side_of(name, "r") for name in ("a", "b", "c", "a")]
+    monkeypatch.setattr(super_cluster, "_sides", set())
+    monkeypatch.setattr(super_cluster, "MOST_SIDES", 2)
+    found = [super_cluster.side_of(name, "r") for name in ("a", "b", "c", "a")]
     assert found == ["target-a", "target-b", "target-other", "target-a"]
-    assert supercluster.side_of("home", "") == "super"
+    assert super_cluster.side_of("home", "") == "super"
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from kubeio.cache.store import parse
 from kubeio.controller.worker import Wait
-from syncer.expectations import Side
-from syncer.flows import pods
-from syncer.kinds import BY_NAME
+from syncer.controllers.pods import pod_reconciler
+from syncer.rules.registry import BY_NAME
+from syncer.safety.expectations import Side
 from tenancy import wellknown
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 from tests.unit.syncer.wakes import ON_NODE, wired, woken
@@ -120,7 +120,7 @@ async def test_what_a_pod_needs_is_queued_once_and_goes_before_others(world, sta
         world.session.expectations.wrote(Side.SUPER, config, "60")
     queue.add(world.key("Pod", "web", "another"))
     with pytest.raises(Wait):
-        await pods.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+        await pod_reconciler.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
     is_queued = queue.take() == config
     assert is_queued is (state in ("absent", "shown"))
     if state == "in hand":
@@ -137,7 +137,9 @@ async def test_a_token_that_is_being_written_is_not_queued_by_each_pod(world):
     woken(world)
     for is_queued in (True, False):
         with pytest.raises(Wait):
-            await pods.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+            await pod_reconciler.reconcile(
+                BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+            )
         taken = world.session.queue.take()
         assert (taken is not None) is is_queued
         if taken is not None:

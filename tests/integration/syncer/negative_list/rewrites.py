@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kubeio import Object
-from syncer import policy, translate
+from syncer.model import builtin_policy, object_meta
 from tenancy import names, wellknown
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
 from tests.integration.syncer.negative_list.cases import CLASS, IMAGE, OWN_CLASS, of_spec, pod
@@ -110,8 +110,8 @@ _DEVICE: Object = {
 
 
 def _on_metadata() -> tuple[Rewrite, ...]:
-    mirror = translate.mirror_key("labels", _STRANGE)
-    other = translate.mirror_key("annotations", "example.com/note")
+    mirror = object_meta.mirror_key("labels", _STRANGE)
+    other = object_meta.mirror_key("annotations", "example.com/note")
     forged = f"{wellknown.DOMAIN}/vcuid"
     return (
         _with_metadata("metadata.name, namespace", {("namespace",): "@super"}),
@@ -348,7 +348,7 @@ def _on_pods() -> tuple[Rewrite, ...]:
         _of_pod(
             "terminationGracePeriodSeconds",
             {"terminationGracePeriodSeconds": 7200},
-            {("spec", "terminationGracePeriodSeconds"): policy.MAX_GRACE_SECONDS},
+            {("spec", "terminationGracePeriodSeconds"): builtin_policy.MAX_GRACE_SECONDS},
             told="grace",
         ),
         _of_pod(

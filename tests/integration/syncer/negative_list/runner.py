@@ -18,7 +18,7 @@ from kubeio import Object
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Entry, Store
 from kubeio.errors import Invalid, NotFound
-from syncer.view import DNS_OFFSET
+from syncer.model.tenant_view import DNS_OFFSET
 from tenancy import names, wellknown
 from tenancy.policies import TenantPolicySpec
 from tenancy.resources import (

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from kubeio.cache.store import parse
-from syncer.special import claims
+from syncer.rules.storage import claims
 from tenancy import names
 from tests.unit.syncer.special.storage import TENANT, claim, own, view
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from syncer.special import claim_status, events
+from syncer.rules import events
+from syncer.rules.storage import claim_status
 from tenancy import names, ownership, wellknown
 from tests.unit.syncer.special.storage import BELOW, TENANT, claim, view
 

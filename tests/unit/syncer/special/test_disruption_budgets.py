@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeio.cache.store import parse
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import disruption_budgets
-from syncer.view import TenantView
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.model.tenant_view import TenantView
+from syncer.rules import disruption_budgets
 from tenancy import wellknown
 from tests.unit.syncer.special.views import TENANT, add, as_live, network_view, object_of, policy
 

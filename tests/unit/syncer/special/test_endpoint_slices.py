@@ -11,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeio.cache.store import parse
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import endpoint_slices, forbidden_addresses
-from syncer.special.endpoint_slices import MANAGED_BY, OURS, SELECTOR_CONTROLLER, SERVICE_NAME
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.rules.network import endpoint_slices, forbidden_addresses
+from syncer.rules.network.endpoint_slices import (
+    MANAGED_BY,
+    OURS,
+    SELECTOR_CONTROLLER,
+    SERVICE_NAME,
+)
 from tenancy import wellknown
 from tests.unit.syncer.special.views import add, as_live, network_view, object_of, policy
 

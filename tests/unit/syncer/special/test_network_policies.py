@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from syncer.ranges import Ranges, networks
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import network_policies
-from syncer.view import TenantView
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.model.super_cidrs import Ranges, networks
+from syncer.model.tenant_view import TenantView
+from syncer.rules.network import network_policies
 from tenancy import wellknown
 from tests.unit.syncer.special.views import NAME, TENANT, as_live, network_view, object_of, policy
 

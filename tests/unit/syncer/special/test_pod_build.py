@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from syncer.special import pod_build
+from syncer.rules.pods import pod_build
 from tenancy import names, wellknown
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from syncer.rejections import RejectedError, UnplacedError
-from syncer.special import pod_build, pod_scheduling
+from syncer.model.rejections import RejectedError, UnplacedError
+from syncer.rules.pods import pod_build, scheduling
 from tenancy import wellknown
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
 
@@ -124,9 +124,9 @@ def test_every_place_that_is_refused_is_told():
 def test_nodes_that_a_pod_names_and_the_tenant_has_not_got_are_found_everywhere():
     other = {"matchFields": [{**NODE, "values": ["node-8", 7, ""]}, {**NODE, "values": None}]}
     spec = {"nodeName": "node-9", **on_nodes(NINTH, {}, preferred=(other,))}
-    assert pod_scheduling.unknown_nodes(spec, {"node-1"}) == ["node-9", "node-9", "node-8"]
-    assert pod_scheduling.unknown_nodes({}, {"node-1"}) == []
-    assert pod_scheduling.unknown_nodes({"nodeName": "node-1"}, {"node-1"}) == []
+    assert scheduling.unknown_nodes(spec, {"node-1"}) == ["node-9", "node-9", "node-8"]
+    assert scheduling.unknown_nodes({}, {"node-1"}) == []
+    assert scheduling.unknown_nodes({"nodeName": "node-1"}, {"node-1"}) == []
 
 
 def test_a_node_that_a_pod_names_is_demanded_in_each_of_its_terms():

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from syncer.rejections import RejectedError
-from syncer.special import pod_build
+from syncer.model.rejections import RejectedError
+from syncer.rules.pods import pod_build
 from tenancy import names, wellknown
 from tenancy.policies import Metadata, TenantPolicySpec
 from tests.unit.syncer.special.pods import ACCOUNT, FACTS, TENANT, below, build, pod

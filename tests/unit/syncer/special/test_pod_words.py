@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from syncer import policy, translate
-from syncer.rejections import RejectedError
-from syncer.special import pod_build, pod_size
-from syncer.special.pod_build import PodFacts
+from syncer.model import builtin_policy, object_meta
+from syncer.model.rejections import RejectedError
+from syncer.rules.pods import pod_build, size_limits
+from syncer.rules.pods.pod_build import PodFacts
 from tenancy import names, ownership, wellknown
 from tenancy.policies import BASELINE, parse_tenant_policy
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
@@ -133,11 +133,12 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             ),
         ),
         (
-            projected("a" * (policy.MAX_AUDIENCE + 1)),
+            projected("a" * (builtin_policy.MAX_AUDIENCE + 1)),
             (
                 "token-audience",
                 "spec.volumes[1].projected.sources[1].serviceAccountToken.audience",
-                f"has {policy.MAX_AUDIENCE + 1} bytes; use one of at most {policy.MAX_AUDIENCE}",
+                f"has {builtin_policy.MAX_AUDIENCE + 1} bytes; "
+                f"use one of at most {builtin_policy.MAX_AUDIENCE}",
             ),
         ),
     ],
@@ -148,7 +149,7 @@ def test_a_refusal_says_where_and_what_would_do(spec, told):
 
 def test_what_is_just_within_is_not_refused():
     gates = [{"conditionType": f"example.com/{n}"} for n in range(16)]
-    assert build(pod(readinessGates=gates, **projected("a" * policy.MAX_AUDIENCE)))
+    assert build(pod(readinessGates=gates, **projected("a" * builtin_policy.MAX_AUDIENCE)))
     spec = {"setHostnameAsFQDN": True, "subdomain": "s" * 40}
     made = build(pod(**spec))["spec"]
     assert made["hostnameOverride"] == f"p.{'s' * 40}.web.svc.cluster.local"
@@ -247,12 +248,12 @@ def test_a_grace_that_is_offered_stays(seconds):
 
 
 def test_how_much_is_too_much_is_said():
-    assert pod_size.references(pod_size.MAX_REFERENCES) == []
-    assert pod_size.compared(pod_size.MAX_COMPARED, 1) == []
+    assert size_limits.references(size_limits.MAX_REFERENCES) == []
+    assert size_limits.compared(size_limits.MAX_COMPARED, 1) == []
     found = [
-        *pod_size.references(2001),
-        *pod_size.compared(50_001, 2),
-        *pod_size.written({"a": [{"b": [0] * 20_000}]}),
+        *size_limits.references(2001),
+        *size_limits.compared(50_001, 2),
+        *size_limits.written({"a": [{"b": [0] * 20_000}]}),
     ]
     assert [(each.rule, each.path, each.text) for each in found] == [
         ("too-large", "spec", "names 2001 objects, and 2000 are carried; name fewer"),
@@ -263,12 +264,12 @@ def test_how_much_is_too_much_is_said():
         ),
         ("too-large", "spec", "has 20001 parts, and 20000 are carried; use several pods"),
     ]
-    assert pod_size.written({"a": [0] * 20_000, "b": "text", "c": {"d": {}}}) == []
+    assert size_limits.written({"a": [0] * 20_000, "b": "text", "c": {"d": {}}}) == []
 
 
 def test_variables_are_counted_before_they_are_written():
-    left = pod_size.Left()
-    left.take(pod_size.MAX_VARIABLES)
+    left = size_limits.Left()
+    left.take(size_limits.MAX_VARIABLES)
     with pytest.raises(RejectedError) as raised:
         left.take(1)
     (problem,) = raised.value.problems
@@ -353,8 +354,8 @@ def test_a_pod_of_many_parts_to_the_last_byte():
         ],
     )
     made = pod_build.build(tenant_pod, facts).pod
-    mirror = translate.mirror_key("annotations", "far.example/a")
-    secret = names.token_secret(FACTS.account_uid, "", policy.TOKEN_SECONDS)
+    mirror = object_meta.mirror_key("annotations", "far.example/a")
+    secret = names.token_secret(FACTS.account_uid, "", builtin_policy.TOKEN_SECONDS)
     assert (made["apiVersion"], made["kind"]) == ("v1", "Pod")
     assert made["metadata"]["labels"] == {
         "app": "x",
@@ -461,11 +462,11 @@ def test_a_running_pods_metadata_is_what_a_new_one_would_have():
     again = pod_build.build_metadata(tenant_pod, TENANT, below("web"))
     assert again == made
     needed = {
-        translate.mirror_key("labels", f"istio.io/{key}"): value
+        object_meta.mirror_key("labels", f"istio.io/{key}"): value
         for key, value in (("a", "1"), ("b", "2"), ("c", "3"))
     }
     assert needed.items() <= again["annotations"].items()
-    assert translate.mirror_key("labels", "istio.io/d") not in again["annotations"]
+    assert object_meta.mirror_key("labels", "istio.io/d") not in again["annotations"]
     debugged = {**tenant_pod, "spec": {**tenant_pod["spec"]}}
     late = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['istio.io/d']"}}}
     debugged["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i", "env": [late]}]
@@ -473,6 +474,6 @@ def test_a_running_pods_metadata_is_what_a_new_one_would_have():
         debugged, TENANT, below("web"), containers=["s", "main", "debug"]
     )
     assert served["annotations"][wellknown.CONTAINERS] == "s,main,debug"
-    assert served["annotations"][translate.mirror_key("labels", "istio.io/d")] == "4"
+    assert served["annotations"][object_meta.mirror_key("labels", "istio.io/d")] == "4"
     debugged["spec"]["ephemeralContainers"] = ["nonsense"]
     assert pod_build.mirrors_of(debugged, BASELINE.metadata).needed == needed

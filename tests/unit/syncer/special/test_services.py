@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import services
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.rules.network import services
 from tenancy import wellknown
 from tests.unit.syncer.special.views import as_live, network_view, object_of, policy
 
