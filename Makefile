@@ -26,25 +26,25 @@ help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
 
 .venv/ready: requirements.lock pyproject.toml
-	@./tests/testbed/python-venv "$(PYTHON)"
+	@./tools/testbed/python-venv "$(PYTHON)"
 	@touch $@
 
 setup: .venv/ready ## make .venv with everything that development needs
 
 up: .venv/ready ## an empty super cluster with the chart installed; kubeconfig at .testbed/super.kubeconfig
-	@$(BIN)/python -m tests.testbed up
+	@$(BIN)/python -m tools.testbed up
 
 demo: .venv/ready ## the main job: super cluster, tenant, a pod in it, its logs (SUPER_KUBECONFIG=FILE IMAGES=REGISTRY/PREFIX: on your own cluster)
-	@$(BIN)/python -m tests.demo $(if $(SUPER_KUBECONFIG),--super-kubeconfig '$(SUPER_KUBECONFIG)') $(if $(IMAGES),--images '$(IMAGES)')
+	@$(BIN)/python -m tools.demo $(if $(SUPER_KUBECONFIG),--super-kubeconfig '$(SUPER_KUBECONFIG)') $(if $(IMAGES),--images '$(IMAGES)')
 
 down: .venv/ready ## remove the super cluster and everything in it
-	@$(BIN)/python -m tests.testbed down --all
+	@$(BIN)/python -m tools.testbed down --all
 	@rm -f .testbed/*.kubeconfig
-	@$(BIN)/python -m tests.testbed check-clean
+	@$(BIN)/python -m tools.testbed check-clean
 
 push: .venv/ready ## push all images to a registry (IMAGES=REGISTRY/PREFIX)
 	@test -n "$(IMAGES)" || { echo "say where to: make push IMAGES=REGISTRY/PREFIX" >&2; exit 2; }
-	@$(BIN)/python -m tests.testbed push --to '$(IMAGES)'
+	@$(BIN)/python -m tools.testbed push --to '$(IMAGES)'
 
 check: .venv/ready ## format, lint, types, layers, unit and contract tests; under a minute
 	@$(MAKE) --no-print-directory static & static=$$!; \
@@ -95,18 +95,18 @@ thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew
 slow: .venv/ready ## what is left: kubectl of the minor between, outages that are told late, the longest of drills and models, a quarter of an hour without the syncer; 50 minutes
 	@$(PYTEST) -m slow tests
 
-# SLICE=1: the cases of tests/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.
+# SLICE=1: the cases of tools/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.
 conformance: .venv/ready ## Kubernetes' conformance suite, on the super cluster and in a tenant; SLICE=1: a short run
-	@$(BIN)/python -m tests.conformance run $(if $(SLICE),--slice) $(ARGS)
+	@$(BIN)/python -m tools.conformance run $(if $(SLICE),--slice) $(ARGS)
 
-.venv-mutants/ready: requirements.lock tests/mutants/requirements.lock
+.venv-mutants/ready: requirements.lock tools/mutants/requirements.lock
 	@"$(PYTHON)" -m venv --clear .venv-mutants
-	@.venv-mutants/bin/pip install --quiet --require-hashes -r requirements.lock -r tests/mutants/requirements.lock
+	@.venv-mutants/bin/pip install --quiet --require-hashes -r requirements.lock -r tools/mutants/requirements.lock
 	@touch $@
 
 # ARGS=--go-on: a run that was ended goes on; ARGS=--survivors: those again that no test has noticed yet.
 mutants: .venv-mutants/ready ## mutation testing of decide, names, ownership, brake and builder; half an hour or more
-	@.venv-mutants/bin/python -m tests.mutants run $(ARGS)
+	@.venv-mutants/bin/python -m tools.mutants run $(ARGS)
 
 bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes; the node agent (after `make up`)
 	@$(BIN)/python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5

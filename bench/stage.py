@@ -24,7 +24,7 @@ from tenancy import wellknown
 from tenancy.resources import NAMESPACES, NODES
 from tests.support.controlplane import ControlPlane
 from tests.support.processes import Process
-from tests.testbed import binaries
+from tools.testbed import binaries
 
 DIRECT = "direct"
 """Namespace of the pods that no syncer carries."""

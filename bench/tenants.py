@@ -27,7 +27,7 @@ from tenancy.resources import (
 from tests.chart.helm import render
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
-from tests.testbed import product
+from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 HOME = "vc-manager"

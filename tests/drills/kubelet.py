@@ -1,7 +1,8 @@
 """Scheduler and kubelets of the super cluster in one: pods get a node, are Ready, and end.
 
 Binds what has no node, reports what is not Ready, and removes what is on its way out; nothing else
-is ever deleted below by anybody but the syncer. `bench.memapi.kubelet` does the same in memory.
+is ever deleted below by anybody but the syncer. `tests.support.memapi.kubelet` does the same in
+memory.
 """
 
 from __future__ import annotations

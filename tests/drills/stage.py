@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from bench import nodes
-from bench.memapi.clusters import service_range
 from bench.stage import SUPER_SYNCER, UNUSED
 from bench.tenants import HOME, enlist, grant, install
 from kubeio.api.client import Client
@@ -37,6 +36,7 @@ from tests.drills.sides import SYNCED, Finding, TenantSide
 from tests.drills.tasks import ended
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
+from tests.support.memapi.clusters import service_range
 
 NODE_COUNT = 2
 CALM_SECONDS = 150.0

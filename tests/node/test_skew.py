@@ -14,10 +14,10 @@ from tenancy import wellknown
 from tests.node import objects
 from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster, created, running
 from tests.node.kubectl import stays, until
-from tests.testbed import images
-from tests.testbed.cluster import Cluster
-from tests.testbed.progress import Progress
-from tests.testbed.registry import publish
+from tools.testbed import images
+from tools.testbed.cluster import Cluster
+from tools.testbed.progress import Progress
+from tools.testbed.registry import publish
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 

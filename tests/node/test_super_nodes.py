@@ -18,8 +18,8 @@ import pytest
 from tests.node import objects
 from tests.node.conftest import SuperCluster, TenantCluster
 from tests.node.kubectl import Done, Kubectl, until
-from tests.testbed import binaries, kwok
-from tests.testbed.progress import Progress
+from tools.testbed import binaries, kwok
+from tools.testbed.progress import Progress
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from bench.memapi.direct import Fate
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, VIRTUAL_CLUSTERS
 from tests.properties.happenings import (
@@ -30,6 +27,9 @@ from tests.properties.machine import rest
 from tests.properties.machine import tenant_edits as edits
 from tests.properties.machine.world import World
 from tests.properties.scenes import play
+from tests.support.memapi.direct import Fate
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object
 
 NO_WEBHOOK = RefusedError(500, "InternalError", 'failed calling webhook "w": connection refused')
 

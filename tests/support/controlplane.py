@@ -32,7 +32,7 @@ from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from kubeio.errors import KubeError, NotSent
 from tests.support.processes import Process, free_port
-from tests.testbed import binaries
+from tools.testbed import binaries
 
 ACCOUNTS = "serviceaccount-controller"
 """The controller that makes the `default` account in each namespace."""

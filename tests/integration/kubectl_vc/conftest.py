@@ -33,7 +33,7 @@ from tenancy.resources import (
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_namespace
-from tests.testbed import product
+from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 PROGRAM = Path(sys.executable).parent / "kubectl-vc"

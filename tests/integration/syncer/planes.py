@@ -19,7 +19,7 @@ from tests.integration.syncer.world import HOME, SYNCER, World, names_of_others
 from tests.support.controlplane import ACCOUNTS, ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from tests.testbed import product
+from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 SLICE = "10.96.8.0/22"

@@ -13,7 +13,7 @@ from kubeio.api.client import Client
 from syncer.model.field_rules import Allow, Drop, Each, Fields, Free, Only, Verdict
 from syncer.rules import field_rule_tables
 from tests.support.controlplane import ControlPlane, running
-from tests.testbed.versions import load
+from tools.testbed.versions import load
 
 pytestmark = pytest.mark.thorough
 

@@ -31,7 +31,7 @@ from tests.integration.syncer.negative_list.rewrites import MISSING, REWRITES, P
 from tests.integration.syncer.negative_list.rows import ELSEWHERE, ROWS
 from tests.integration.syncer.negative_list.runner import PATIENCE, Result, Run
 from tests.support.controlplane import ControlPlane
-from tests.testbed import product
+from tools.testbed import product
 
 pytestmark = pytest.mark.thorough
 

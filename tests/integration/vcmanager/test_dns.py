@@ -17,7 +17,7 @@ from tenancy.resources import ENDPOINT_SLICES, NAMESPACES, SERVICES
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.processes import Process, free_port
-from tests.testbed import binaries
+from tools.testbed import binaries
 from vcmanager.plan import coredns
 
 ROOT = "default-fd1b34-vc-1"

@@ -31,8 +31,8 @@ from tests.integration.vcmanager.conftest import Stage
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.processes import Process, free_port
-from tests.testbed import binaries
 from tests.unit.vcmanager.factories import FACTS, UID, wish
+from tools.testbed import binaries
 from vcmanager.pki import authority, inventory
 from vcmanager.pki.authority import Pair
 from vcmanager.plan import control_plane, metrics_api, service_cidrs

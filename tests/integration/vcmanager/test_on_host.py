@@ -31,7 +31,7 @@ from tenancy.resources import Resource
 from tests.integration.vcmanager.conftest import Stage
 from tests.support.eventually import eventually
 from tests.support.processes import Process, free_port
-from tests.testbed import binaries
+from tools.testbed import binaries
 from vcmanager.pki import bundles
 from vcmanager.plan import tenant_objects
 

@@ -11,9 +11,9 @@ from tests.node.conftest import SuperCluster, TenantCluster, created
 from tests.node.kubectl import Kubectl, until
 from tests.node.minors import EACH
 from tests.support.debugs import debugged
-from tests.testbed import chart
-from tests.testbed.cluster import Cluster
-from tests.testbed.progress import Progress
+from tools.testbed import chart
+from tools.testbed.cluster import Cluster
+from tools.testbed.progress import Progress
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from bench.memapi.watches import Stored
 from kubeio.http.transport_protocol import Request
 from tenancy import ownership, wellknown
 from tenancy.resources import (
@@ -30,6 +29,7 @@ from tenancy.resources import (
     Resource,
 )
 from tests.properties.machine.kinds import OTHERS
+from tests.support.memapi.watches import Stored
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from bench.memapi.cluster import Cluster
 from tenancy import wellknown
 from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
+from tests.support.memapi.cluster import Cluster
 from vcmanager.reconcilers import orphan_sweep, virtual_cluster_deletion
 
 if TYPE_CHECKING:

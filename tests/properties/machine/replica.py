@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from bench.memapi.direct import DirectWire, Fate, Tap
 from kubeio.api.client import Client
 from kubeio.api.leader_election import Lease
 from kubeio.config.endpoint import Endpoint
@@ -21,6 +20,7 @@ from syncer.tenants.session import Session
 from tenancy import wellknown
 from tests.properties.machine.judge import HOME
 from tests.properties.machine.loop import running
+from tests.support.memapi.direct import DirectWire, Fate, Tap
 
 if TYPE_CHECKING:
     from tests.properties.machine.world import World

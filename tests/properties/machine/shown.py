@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.memapi.watches import Object
 from tenancy import ownership, wellknown
 from tenancy.resources import (
     NODES,
@@ -17,6 +16,7 @@ from tenancy.resources import (
     STORAGE_CLASSES,
 )
 from tests.properties.machine.judge import Break
+from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench.memapi.cluster import Cluster
-from bench.memapi.lists import Following
-from bench.memapi.watches import Object
 from syncer.tenants.session import Session
 from tenancy import ownership
 from tenancy.resources import NAMESPACES
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.lists import Following
+from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
     from tests.properties.machine.replica import Replica

@@ -9,9 +9,6 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench.memapi.cluster import Collection
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object, Stored
 from tenancy import ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -28,6 +25,9 @@ from tenancy.resources import (
 )
 from tests.properties.machine.kinds import OTHERS
 from tests.properties.machine.tenant_edits import NAMES, PLAIN, tenant_of
+from tests.support.memapi.cluster import Collection
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object, Stored
 
 if TYPE_CHECKING:
     from tests.properties.machine.world import World

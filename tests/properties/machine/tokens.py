@@ -8,11 +8,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from bench.memapi.watches import Object
 from tenancy import wellknown
 from tenancy.resources import PODS, SECRETS
 from tests.properties.machine.judge import Break
 from tests.properties.machine.loop import EPOCH
+from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide

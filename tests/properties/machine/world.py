@@ -13,12 +13,6 @@ import json
 import random
 from typing import Any
 
-from bench.memapi import clusters, verbs
-from bench.memapi.api import Api
-from bench.memapi.cluster import Cluster, Collection, State
-from bench.memapi.kubelet import Kubelet
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object, Stored
 from kubeio.config.endpoint import Endpoint
 from syncer.lifecycle.tenant_manager import KUBECONFIG
 from tenancy import names, ownership, wellknown
@@ -41,6 +35,12 @@ from tests.properties.machine.providers import Budgets, Storage, serve_ingresses
 from tests.properties.machine.replica import Replica
 from tests.properties.machine.sight import Sight
 from tests.properties.machine.tenant import TenantSide
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.api import Api
+from tests.support.memapi.cluster import Cluster, Collection, State
+from tests.support.memapi.kubelet import Kubelet
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object, Stored
 
 SUPER = "super"
 NODES = clusters.NODE_NAMES[:2]

@@ -11,11 +11,6 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.memapi import clusters, verbs
-from bench.memapi.api import Api
-from bench.memapi.cluster import Cluster
-from bench.memapi.direct import DirectWire, Fate, Tap
-from bench.memapi.refusals import RefusedError
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry, parse
@@ -32,6 +27,11 @@ from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from tests.support.directed import directed
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.api import Api
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.direct import DirectWire, Fate, Tap
+from tests.support.memapi.refusals import RefusedError
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
 BELOW = f"{TENANT.root}-web"

@@ -16,12 +16,6 @@ import orjson
 import pytest
 import trustme
 
-from bench.memapi import clusters, verbs
-from bench.memapi.api import Answer, Api, Place
-from bench.memapi.cluster import Cluster
-from bench.memapi.direct import DirectWire, Fate
-from bench.memapi.kubelet import Kubelet
-from bench.memapi.refusals import RefusedError
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from syncer.app import Options, Syncer
@@ -38,6 +32,12 @@ from tenancy.resources import NAMESPACES, NODES, PODS, SECRETS, SUPER_CLUSTERS, 
 from tests.properties.machine.controllers import Controllers, furnish
 from tests.support.directed import directed
 from tests.support.eventually import eventually
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.api import Answer, Api, Place
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.direct import DirectWire, Fate
+from tests.support.memapi.kubelet import Kubelet
+from tests.support.memapi.refusals import RefusedError
 
 SUPER, ABOVE, FAR = "http://127.0.0.1:9000", "http://127.0.0.1:9001", "https://192.0.2.9:6443"
 COUNT = 6
