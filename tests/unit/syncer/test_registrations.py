@@ -140,7 +140,7 @@ async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_regis
         body = config_map(far, registration)
         body["metadata"]["labels"] = {}
         api.objects["ConfigMap", "c"] = body
-        far.reminders.lost_sight_of(key, (body["metadata"]["namespace"], "c"))
+        far.lost_twins.lost_sight_of(key, (body["metadata"]["namespace"], "c"))
         if writes:
             with pytest.raises(Wait):
                 await adoption.look(kind, key, far)
