@@ -25,11 +25,11 @@ from tests.unit.syncer.sessions import Api, World, put
 
 READERS = {"owner_of", "super_side", "is_owned"}
 AT_HOME = {
-    "home_wiring.py",
-    "link.py",
-    "special/claims.py",
-    "special/ingress_hosts.py",
-    "special/volumes.py",
+    "handlers/home_events.py",
+    "tenants/connection.py",
+    "rules/storage/claims.py",
+    "rules/network/ingress_hosts.py",
+    "rules/storage/volumes.py",
 }
 """Modules that look at the home cluster alone."""
 
