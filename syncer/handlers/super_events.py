@@ -55,13 +55,13 @@ class SuperWiring:
             if news is News.FOREIGN and is_rewritten(old, new):
                 suspect(session, Side.SUPER, key, old, new)
             if new is not None:
-                session.reminders.is_in_sight(key)
+                session.lost_twins.is_in_sight(key)
                 if kind == "Pod" and session.target is not None:
                     _is_there(session, new)
             elif old is not None:
                 _left(session, key, old, kind=kind, live=live)
                 if news is News.FOREIGN and kind in registry.BY_NAME and not old.deleting:
-                    session.reminders.lost_sight_of(key, old.key)  # perhaps only of its labels
+                    session.lost_twins.lost_sight_of(key, old.key)  # perhaps only of its labels
             if kind == "Pod":
                 dependents.super_pod_changed(session, key.namespace, old, new)
                 _twin_moved(session, key, old, new, low=not live)
@@ -147,7 +147,7 @@ def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) 
         is_over = live or super_pod.deleting or pod_facts.is_finished(last)
         if session.target is not None and not is_over:
             session.target.muster.absent(session.tenant.uid, owner.uid)
-        session.reminders.saw_bound_twin_end(
+        session.lost_twins.saw_bound_twin_end(
             owner.uid,
             was_deleting=super_pod.deleting,
             # Without the last word of its kubelet it may only have lost the labels we watch.

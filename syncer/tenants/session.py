@@ -34,10 +34,13 @@ from syncer.safety.proven_deletes import Deletions
 from syncer.tenants import target_scope
 from syncer.tenants.all_keys import Roll
 from syncer.tenants.connection import Link
+from syncer.tenants.grace_timers import GraceTimers
+from syncer.tenants.lost_twins import LostTwins
 from syncer.tenants.metrics import Figures
 from syncer.tenants.node_index import NodeIndex
 from syncer.tenants.sanitizer import Scrubber
 from syncer.tenants.session_memory import Reminders
+from syncer.tenants.waiters import Waiters
 from tenancy import wellknown
 from tenancy.policies import BASELINE, TenantPolicySpec
 
@@ -99,6 +102,9 @@ class Session:
         self.event_budget = Budget()
         self.scrubber = Scrubber(self.tenant, super_cluster, link.home, self.stores["Node"])
         self.reminders = Reminders(self.now)
+        self.waiters = Waiters()
+        self.grace_timers = GraceTimers(self.now)
+        self.lost_twins = LostTwins()
         self.linked = Linked()
         self._leaving: set[Key] = set()
         self.is_ready = False
@@ -195,7 +201,7 @@ class Session:
 
     def wait_for(self, dependency: Key, key: Key) -> None:
         """Have a key worked on again when something happens to another one."""
-        self.reminders.wait_for(dependency, key)
+        self.waiters.wait_for(dependency, key)
 
     @contextmanager
     def leaving(self, key: Key, super_x: Entry) -> Iterator[None]:
@@ -223,7 +229,7 @@ class Session:
 
     def wake(self, dependency: Key) -> None:
         """Have everybody look again who waits for a key."""
-        for key in self.reminders.waiting_for(dependency):
+        for key in self.waiters.waiting_for(dependency):
             self.queue.add(key, low=key.kind == EVENT)
 
     def add(self, key: Key, *, low: bool = False) -> None:
@@ -278,7 +284,7 @@ class Session:
 
     def all_keys(self) -> Collection[Key]:
         """Return every key that may have work, each once: most are known on both sides."""
-        keys = chain(self._roll.keys(), self.reminders.out_of_sight(), self.unseated())
+        keys = chain(self._roll.keys(), self.lost_twins.out_of_sight(), self.unseated())
         return dict.fromkeys(keys)
 
     def unseated(self) -> Iterable[Key]:

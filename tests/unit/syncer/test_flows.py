@@ -36,7 +36,7 @@ async def test_a_tenant_object_of_a_reserved_name_has_none_of_our_objects_as_twi
     world.tenant_has(kind, name)
     world.above.objects[kind, name] = {"metadata": {"uid": f"{name}-uid"}}
     key = world.key(kind, "web", name)
-    world.session.reminders.linger_seconds = 0
+    world.session.grace_timers.linger_seconds = 0
     await sync_down.reconcile(registry.BY_NAME[kind], key, world.session)
     assert not world.below.writes()
     assert not world.below.asked
