@@ -17,10 +17,13 @@ again = || { [ $$? = 1 ] && [ '$(TRIES)' = 2 ] && echo "once more, alone: what f
 	&& $(PYTEST) -n 0 --last-failed --last-failed-no-failures none $(1); }
 # One more than there are processors: many tests wait.
 WORKERS := $(shell echo $$(($$(nproc) + 1)))
+# What a target needs is built before its first test, with no limit of time; tests build nothing.
+prepare = @$(BIN)/python -m tools.testbed build --for $(1)
+FOR ?= thorough
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check static format generate unit properties agent-properties integration node test thorough slow conformance mutants up demo down push bench bench-all clean
+.PHONY: help setup prepare check static format generate unit properties agent-properties integration node test thorough slow conformance mutants up demo down push bench bench-all clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
@@ -31,10 +34,15 @@ help: ## list the tasks
 
 setup: .venv/ready ## make .venv with everything that development needs
 
+prepare: .venv/ready ## build all programs and images that tests need; tests build nothing (FOR=demo: what `make demo` needs)
+	$(call prepare,$(FOR))
+
 up: .venv/ready ## an empty super cluster with the chart installed; kubeconfig at .testbed/super.kubeconfig
+	$(call prepare,up)
 	@$(BIN)/python -m tools.testbed up
 
 demo: .venv/ready ## the main job: super cluster, tenant, a pod in it, its logs (SUPER_KUBECONFIG=FILE IMAGES=REGISTRY/PREFIX: on your own cluster)
+	$(if $(SUPER_KUBECONFIG),,$(call prepare,demo))
 	@$(BIN)/python -m tools.demo $(if $(SUPER_KUBECONFIG),--super-kubeconfig '$(SUPER_KUBECONFIG)') $(if $(IMAGES),--images '$(IMAGES)')
 
 down: .venv/ready ## remove the super cluster and everything in it
@@ -65,9 +73,11 @@ generate: .venv/ready ## write the chart's RBAC and docs/kinds.md from the code'
 	@$(BIN)/python -m charts.generate
 
 unit: .venv/ready ## pure tests
+	$(call prepare,unit)
 	@$(PYTEST) -n $(WORKERS) tests/unit tests/contract $(call again,tests/unit tests/contract)
 
 properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
+	$(call prepare,properties)
 	@$(PYTEST) -n auto -m 'not thorough' tests/properties
 
 agent-properties: .venv/ready ## the node agent's properties at full length, as docs/reliability.md has them; half an hour (SEED=1: that seed)
@@ -76,16 +86,21 @@ agent-properties: .venv/ready ## the node agent's properties at full length, as 
 	done
 
 integration: .venv/ready ## tests with real etcd and API servers
+	$(call prepare,integration)
 	@$(PYTEST) -n auto --dist loadfile -m 'not thorough and not slow' tests/chart tests/integration \
 		$(call again,-m 'not thorough and not slow' tests/chart tests/integration)
 
 node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenants
+	$(call prepare,node)
 	@$(PYTEST) -m 'not thorough and not slow' tests/node \
 		$(call again,-m 'not thorough and not slow' tests/node)
 
-test: unit properties integration node ## unit, property, integration and node tests; some 25 minutes
+test: .venv/ready ## unit, property, integration and node tests; some 25 minutes
+	$(call prepare,test)
+	@$(MAKE) --no-print-directory unit properties integration node
 
 thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew at length; some 40 minutes
+	$(call prepare,thorough)
 	@$(PYTEST) -n auto --dist loadfile -m 'thorough and not slow' tests/chart tests/integration \
 		$(call again,-m 'thorough and not slow' tests/chart tests/integration)
 	@$(PYTEST) -n auto -m thorough tests/properties
@@ -93,10 +108,12 @@ thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew
 		$(call again,-m 'thorough and not slow' tests/node)
 
 slow: .venv/ready ## what is left: kubectl of the minor between, outages that are told late, the longest of drills and models, a quarter of an hour without the syncer; 50 minutes
+	$(call prepare,slow)
 	@$(PYTEST) -m slow tests
 
 # SLICE=1: the cases of tools/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.
 conformance: .venv/ready ## Kubernetes' conformance suite, on the super cluster and in a tenant; SLICE=1: a short run
+	$(call prepare,conformance)
 	@$(BIN)/python -m tools.conformance run $(if $(SLICE),--slice) $(ARGS)
 
 .venv-mutants/ready: requirements.lock tools/mutants/requirements.lock
@@ -109,12 +126,14 @@ mutants: .venv-mutants/ready ## mutation testing of decide, names, ownership, br
 	@.venv-mutants/bin/python -m tools.mutants run $(ARGS)
 
 bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes; the node agent (after `make up`)
+	$(call prepare,bench)
 	@$(BIN)/python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5
 	@$(BIN)/python -m bench.provision
 	@$(BIN)/python -m bench.quiet
 	@$(BIN)/python -m bench.agent
 
 bench-all: .venv/ready ## every measurement that needs no installed cluster; 60 quiet minutes (SMALL=1: in miniature, to see that they work)
+	$(call prepare,bench)
 	@$(BIN)/python -m bench.everything $(if $(SMALL),--small) $(ARGS)
 
 clean: ## remove what the build left in this folder (not the cache)

@@ -79,7 +79,8 @@ def test_a_tenant_older_than_the_super_cluster(
     super_cluster: SuperCluster, make_tenant: Callable[..., TenantCluster]
 ):
     assert version(super_cluster.kubectl) == "1.36"
-    publish(images.build_further(Progress()), super_cluster.cluster.places.registry)
+    made = images.build_further(Progress(), *images.FURTHER)
+    publish(made, super_cluster.cluster.places.registry)
     tenant = make_tenant("older", cluster_version="v1.35")
     works(super_cluster, tenant, minor="1.35")
     super_cluster.kubectl.run("vc", "delete", "older", timeout=180)

@@ -38,7 +38,8 @@ class Outcome:
 
 def build(progress: Progress) -> None:
     """Build the suite's programs; about six minutes the first time."""
-    binaries.build(binaries.programs(["conformance", "coredns", "etcd", "kubernetes"]), progress)
+    wanted = [*binaries.programs(["conformance", "coredns", "etcd"]), binaries.program("kubectl")]
+    binaries.build(wanted, progress)
 
 
 def cases() -> list[Case]:

@@ -21,6 +21,7 @@ from tools.testbed import (
     product,
     push,
     records,
+    targets,
     versions,
 )
 from tools.testbed.cluster import Cluster
@@ -67,18 +68,14 @@ def _autoscale(options: argparse.Namespace, progress: Progress) -> None:
 
 
 def _build(options: argparse.Namespace, progress: Progress) -> None:
-    if not options.groups:
-        preflight.check_tools(progress)  # before the programs, which take a quarter of an hour
-    groups = options.groups or [*binaries.CLUSTER_GROUPS, "kubectl"]
-    binaries.build(binaries.programs(groups), progress)
-    if not options.groups:
-        images.build(progress)
-        images.build_further(progress)
-        product.build(progress)
+    binaries.build(binaries.programs(options.groups), progress)
+    for target in options.targets or ([] if options.groups else ["thorough"]):
+        targets.prepare(target, progress)
 
 
 def _images(_options: argparse.Namespace, progress: Progress) -> None:
     preflight.check_tools(progress)
+    targets.prepare("demo", progress)
     made = [*images.build(progress), *images.build_further(progress), *product.build(progress)]
     for image in made:
         size = sum(blob.size for blob in image.blobs)
@@ -142,6 +139,13 @@ def _parser() -> argparse.ArgumentParser:
     build = commands.add_parser("build", help="build programs and images that are missing")
     build.add_argument(
         "groups", nargs="*", metavar="GROUP", help=", ".join(binaries.groups_known())
+    )
+    build.add_argument(
+        "--for",
+        dest="targets",
+        action="append",
+        choices=list(targets.TARGETS),
+        help="all that a target of the Makefile needs; without a word that of `thorough`",
     )
     build.set_defaults(run=_build)
 

@@ -1,6 +1,7 @@
 """The programs that the testbed runs, each built once from a pinned Go module.
 
-Owns the table of programs and the folder `bin/<module>-<digest of its pins>` of the cache.
+Owns the table of programs and the folder `bin/<module>-<digest of its pins>` of the cache. `build`
+alone builds; `path` finds.
 
 Hazard: two runs that build the same module at once would fight for both cores; the lock of the
 module makes the second one wait and find the work done.
@@ -10,13 +11,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.testbed import cache, preflight, versions
+from tools.testbed import cache, prebuilt, preflight, versions
 from tools.testbed.commands import TIED
 from tools.testbed.errors import TestbedError
 from tools.testbed.progress import Progress
@@ -34,6 +36,12 @@ class Program:
     group: str
     is_test: bool = False
     """Whether it is the tests of the package that are compiled."""
+
+    @property
+    def file(self) -> str:
+        """The file name that Go gives it: the last part of the package that is no version."""
+        *_, before, last = self.package.split("/")
+        return before if re.fullmatch(r"v\d+", last) else last
 
 
 def _cni(kind: str, name: str) -> Program:
@@ -104,17 +112,14 @@ PROGRAMS = (
     ),
 )
 
-CLUSTER_GROUPS = (
-    "etcd",
-    "kubernetes",
-    "containerd",
-    "cni",
-    "registry",
-    "localpath",
-    "coredns",
-    "metrics-server",
-    "helm",
-)
+CLUSTER_GROUPS = ("etcd", "containerd", "cni", "registry", "localpath", "coredns", "helm")
+"""What every super cluster runs or is set up with, besides its minor of Kubernetes."""
+_SOURCES = {
+    "kwok": "sigs.k8s.io/kwok",
+    "cert-manager": "github.com/cert-manager/cert-manager",
+    versions.SUITE: "k8s.io/kubernetes",
+}
+"""Modules of which the source is read as well (`source`), and the path of that."""
 
 
 def programs(groups: Iterable[str]) -> list[Program]:
@@ -137,19 +142,19 @@ def programs(groups: Iterable[str]) -> list[Program]:
                 f"there is no group {group!r} of programs; known: {', '.join(groups_known())}"
             )
         found += others
-    return found
+    return list(dict.fromkeys(found))
 
 
 def for_cluster(minor: str) -> list[Program]:
     """The programs of a super cluster of one minor, with tenants of the usual one."""
     table = versions.load()
     modules = dict.fromkeys((table.kubernetes[0].module, table.minor(minor).module))
-    return programs([*(group for group in CLUSTER_GROUPS if group != "kubernetes"), *modules])
+    return programs([*CLUSTER_GROUPS, *modules])
 
 
-def is_built(name: str, minor: str) -> bool:
-    """Whether a program of a Kubernetes minor is there."""
-    return location(_find(name, minor)).is_file()
+def is_built(name: str, minor: str | None = None) -> bool:
+    """Whether a program is there."""
+    return location(program(name, minor)).is_file()
 
 
 def groups_known() -> list[str]:
@@ -159,10 +164,15 @@ def groups_known() -> list[str]:
 
 
 def path(name: str, minor: str | None = None) -> Path:
-    """Where a program is, built on the spot when it is missing."""
-    program = _find(name, minor)
-    build([program], Progress())
-    return location(program)
+    """Where a program is. Raises TestbedError when it has not been built."""
+    wanted = program(name, minor)
+    found = location(wanted)
+    if not found.is_file():
+        raise TestbedError(
+            f"the program {wanted.module}/{wanted.name} is not built: run `make prepare`, or "
+            f"`.venv/bin/python -m tools.testbed build {wanted.group}` for it alone"
+        )
+    return found
 
 
 def location(program: Program) -> Path:
@@ -178,43 +188,70 @@ def location(program: Program) -> Path:
 
 
 def source(module: str, path: str) -> Path:
-    """Where the unpacked source of a module is that a go.mod pins: what it ships besides code."""
+    """Where the unpacked source of a module is that a go.mod pins: what it ships besides code.
+
+    `build` fetches it together with the programs. Raises TestbedError.
+    """
+    offline = {"GOPROXY": "off"} if prebuilt.is_required() else {}
     result = subprocess.run(
         [*TIED, _go(), "mod", "download", "-json", path],
         cwd=versions.GOMOD / module,
+        env={**os.environ, **offline},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
     )
     if result.returncode != 0:
+        prebuilt.refuse(f"the source of {path}")
         detail = result.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise TestbedError(f"getting the source of {path} failed: {''.join(detail)}")
     return Path(json.loads(result.stdout)["Dir"])
 
 
 def build(wanted: Iterable[Program], progress: Progress) -> None:
-    """Build what is missing, one module after the other."""
-    missing = [program for program in wanted if not location(program).is_file()]
-    if not missing:
-        return
-    go = _go()
-    for number, program in enumerate(missing, 1):
-        title = f"build {program.module}/{program.name} ({number} of {len(missing)}, once)"
-        with progress.step(title), cache.locked(f"build-{program.module}"):
-            if not location(program).is_file():
-                _build(go, program)
+    """Build what is missing, one module after the other; the programs of one at once.
+
+    Fetches the sources that are read of these modules as well.
+    """
+    every = list(wanted)
+    missing = [program for program in every if not location(program).is_file()]
+    if missing:
+        prebuilt.refuse(f"{missing[0].module}/{missing[0].name}")
+        go = _go()
+        batches = _batches(missing)
+        for number, batch in enumerate(batches, 1):
+            names = ", ".join(program.name for program in batch)
+            title = f"build {batch[0].module}: {names} ({number} of {len(batches)}, once)"
+            with progress.step(title), cache.locked(f"build-{batch[0].module}"):
+                left = [program for program in batch if not location(program).is_file()]
+                if left:
+                    _build(go, left)
+    for module in {program.module for program in every} & _SOURCES.keys():
+        source(module, _SOURCES[module])
 
 
-def _build(go: str, program: Program) -> None:
-    target = location(program)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_name(f".{program.name}.making")
-    temporary = cache.folder("scratch", f"go-{program.module}")
-    verb = ["test", "-c", "-vet=off"] if program.is_test else ["build"]
-    command = [go, *verb, "-trimpath", "-ldflags", _flags(program), "-o", str(scratch)]
+def _batches(missing: Sequence[Program]) -> list[list[Program]]:
+    """What one call of Go builds each: it compiles what they share once, and links side by side."""
+    found: dict[tuple[str, bool], list[Program]] = {}
+    for program in missing:
+        found.setdefault((program.module, program.is_test), []).append(program)
+    return list(found.values())
+
+
+def _build(go: str, batch: Sequence[Program]) -> None:
+    module = batch[0].module
+    folder = location(batch[0]).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = cache.folder("scratch", f"go-{module}")
+    made = cache.folder("scratch", f"go-{module}", "made")
+    verb = ["test", "-c", "-vet=off"] if batch[0].is_test else ["build"]
+    output = made / batch[0].name if batch[0].is_test else made
     result = subprocess.run(
-        [*TIED, *command, program.package],
-        cwd=versions.GOMOD / program.module,
+        [
+            *(*TIED, go, *verb, "-trimpath", "-ldflags", _flags(module), "-o", str(output)),
+            *(program.package for program in batch),
+        ],
+        cwd=versions.GOMOD / module,
         env={
             **os.environ,
             "CGO_ENABLED": "0",
@@ -226,23 +263,25 @@ def _build(go: str, program: Program) -> None:
         stderr=subprocess.PIPE,
         check=False,
     )
+    if result.returncode == 0:
+        for program in batch:
+            file = made / (program.name if program.is_test else program.file)
+            file.rename(folder / program.name)
     cache.remove(temporary)  # Go leaves its own behind when it is killed
     if result.returncode != 0:
         tail = result.stderr.decode(errors="replace").strip().splitlines()[-5:]
-        raise TestbedError(
-            f"building {program.name} from gomod/{program.module} failed: " + "\n  ".join(tail)
-        )
-    scratch.rename(target)
+        names = ", ".join(program.name for program in batch)
+        raise TestbedError(f"building {names} from gomod/{module} failed: " + "\n  ".join(tail))
 
 
-def _flags(program: Program) -> str:
+def _flags(module: str) -> str:
     flags = ["-s", "-w"]
     known = versions.load()
     minors = {entry.module: entry for entry in known.releases} | {
         versions.SUITE: known.kubernetes[0]
     }
-    if program.module in minors:
-        entry = minors[program.module]
+    if module in minors:
+        entry = minors[module]
         major, minor = entry.minor.split(".")
         for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
             flags += ["-X", f"{package}.gitVersion=v{entry.version}"]
@@ -278,12 +317,13 @@ def _kubectls() -> dict[str, Program]:
     }
 
 
-def _find(name: str, minor: str | None) -> Program:
+def program(name: str, minor: str | None = None) -> Program:
+    """The program of a name; one of Kubernetes' own is of the named minor. Raises TestbedError."""
     if name == "kubectl" and minor in _kubectls():
         return _kubectls()[minor]
     if name in KUBERNETES:
         return _kubernetes(name, versions.load().minor(minor))
-    for program in PROGRAMS:
-        if program.name == name:
-            return program
+    for each in PROGRAMS:
+        if each.name == name:
+            return each
     raise TestbedError(f"the testbed has no program {name!r}")

@@ -37,6 +37,7 @@ def install(
     embedded one and gets them by itself. `values` are further `--set` arguments.
     """
     progress = progress or Progress()
+    binaries.build(map(binaries.program, ("helm", "kubectl")), progress)
     made = product.build(progress)
     if registry is None:
         cluster = target if isinstance(target, Cluster) else _embedded(target)

@@ -115,9 +115,9 @@ class Cluster:
         progress = progress or Progress()
         preflight.check(progress)
         binaries.build(binaries.for_cluster(self._minor), progress)
-        stable = _stable_images(progress)
+        stable = stable_images(progress)
         template = content.prepare(stable, progress)
-        further = images.build_further(progress, missing=False)
+        further = images.build_further(progress)
         with cache.locked(f"cluster-{self.name}"):
             if self.is_up():
                 if self.minor != self._minor:
@@ -166,7 +166,7 @@ class Cluster:
     def add_node(self, labels: Mapping[str, str], progress: Progress | None = None) -> str:
         """Have one more node, with these labels; returns its name when it is Ready."""
         progress = progress or Progress(quiet=True)
-        template = content.prepare(_stable_images(progress), progress)
+        template = content.prepare(stable_images(progress), progress)
         with cache.locked(f"cluster-{self.name}"), progress.step("another node"):
             record = records.read(self.name) or {}
             topology = Topology(self.name, self.topology.slot, record["nodes"] + 1)
@@ -358,7 +358,7 @@ def _folder_of(program: str) -> Path:
     return binaries.path(program).parent
 
 
-def _stable_images(progress: Progress) -> list[Image]:
+def stable_images(progress: Progress) -> list[Image]:
     """Those that change with the pinned versions only; every node has them from the start."""
     return [*images.build(progress), *product.images_below(debian.root(progress), progress)]
 

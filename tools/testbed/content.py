@@ -9,6 +9,7 @@ and be corrupt at once.
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from tools.testbed.errors import TestbedError
 from tools.testbed.oci import Image
 from tools.testbed.progress import Progress
 
+_KEPT = 2
 # The folder is made by a containerd of its own, alone with its mounts and processes.
 _ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
@@ -42,15 +44,20 @@ def prepare(images: Sequence[Image], progress: Progress) -> Path:
     key = oci.key(versions.module_key("containerd"), *names)[:16]
     entry = cache.root() / "content" / key
     if entry.exists():
+        os.utime(entry)
         return entry
     with progress.step("import images (once)"), cache.locked("content"):
         if not entry.exists():
             with cache.making(entry) as folder:
                 _fill(images, folder)
-            for other in entry.parent.iterdir():  # clusters have links of their own
-                if other != entry:
-                    cache.remove(other)
+            _remove_old(entry.parent)
     return entry
+
+
+def _remove_old(folder: Path) -> None:
+    """Keep the newest ones, of which another checkout uses one; clusters have their own links."""
+    for old in sorted(folder.iterdir(), key=lambda entry: entry.stat().st_mtime)[:-_KEPT]:
+        cache.remove(old)
 
 
 def give(entry: Path, target: Path) -> None:

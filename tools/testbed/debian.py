@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tools.testbed import cache, oci, versions
+from tools.testbed import cache, oci, prebuilt, versions
 from tools.testbed.commands import run
 from tools.testbed.oci import Blob, Entry
 from tools.testbed.progress import Progress
@@ -71,6 +71,7 @@ def root_with(packages: Sequence[str], progress: Progress, purpose: str) -> Path
     entry = _entry(packages)
     if entry.exists():
         return entry
+    prebuilt.refuse(f"Debian {base.suite} for {purpose}")
     with progress.step(f"Debian {base.suite} for {purpose} (once)"), cache.locked("debian"):
         if not entry.exists():
             with cache.making(entry) as scratch:

@@ -6,7 +6,7 @@ Hazard: a name without a registry means docker.io to Kubernetes; the table spell
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.testbed import binaries, debian, oci, versions
@@ -18,6 +18,10 @@ PREFIX = "registry.local/virtual-cluster"
 PAUSE = f"{PREFIX}/pause:1"
 BUSYBOX = "docker.io/library/busybox:latest"
 PYTHON = "docker.io/library/python:3-slim"
+FURTHER = ("metrics-server", "kubernetes")
+"""Groups of programs of which only some tenants need images."""
+FOR_TENANTS = ("etcd", "coredns", *FURTHER)
+"""Groups of programs that tenants' control planes consist of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,8 @@ class Recipe:
     name: str
     group: str
     make: Callable[[Path], Image]
-    needs: tuple[tuple[str, str], ...] = ()
-    """Programs of a further Kubernetes minor, which only tenants of that minor need."""
+    needs: tuple[tuple[str, str | None], ...] = ()
+    """Programs, with their Kubernetes minors, that only some tenants need; empty: every cluster."""
 
 
 def recipes() -> list[Recipe]:
@@ -43,7 +47,10 @@ def recipes() -> list[Recipe]:
         Recipe(PYTHON, "base", _python),
         of_programs(f"{PREFIX}/etcd:{etcd}", "etcd", "etcd", "etcdctl"),
         of_programs(f"{PREFIX}/coredns:{coredns}", "coredns", "coredns"),
-        of_programs(f"{PREFIX}/metrics-server:v{metrics}", "metrics-server", "metrics-server"),
+        replace(
+            of_programs(f"{PREFIX}/metrics-server:v{metrics}", "metrics-server", "metrics-server"),
+            needs=(("metrics-server", None),),
+        ),
         of_programs(
             f"{PREFIX}/local-path-provisioner:{provisioner}", "localpath", "local-path-provisioner"
         ),
@@ -65,8 +72,7 @@ def name_of(short: str) -> str:
 
 def for_tenants() -> set[str]:
     """The names of the images that tenants' control planes consist of."""
-    groups = ("etcd", "coredns", "metrics-server", "kubernetes")
-    return {recipe.name for recipe in recipes() if recipe.group in groups}
+    return {recipe.name for recipe in recipes() if recipe.group in FOR_TENANTS}
 
 
 def build(progress: Progress) -> list[Image]:
@@ -74,15 +80,18 @@ def build(progress: Progress) -> list[Image]:
     return _build([recipe for recipe in recipes() if not recipe.needs], progress, "images")
 
 
-def build_further(progress: Progress, *, missing: bool = True) -> list[Image]:
-    """Make the images of tenants of further minors, whose programs take minutes to build.
+def build_further(progress: Progress, *groups: str) -> list[Image]:
+    """Make the images that only some tenants need: of a further minor, or with metrics.
 
-    With `missing` false, only those whose programs are there.
+    Of these groups all of them, which must be built; of others those whose programs are.
     """
-    wanted = [recipe for recipe in recipes() if recipe.needs]
-    if not missing:
-        wanted = [one for one in wanted if all(binaries.is_built(*need) for need in one.needs)]
-    return _build(wanted, progress, "images of further minors") if wanted else []
+    wanted = [
+        recipe
+        for recipe in recipes()
+        if recipe.needs
+        and (recipe.group in groups or all(binaries.is_built(*need) for need in recipe.needs))
+    ]
+    return _build(wanted, progress, "images for some tenants") if wanted else []
 
 
 def _build(wanted: list[Recipe], progress: Progress, title: str) -> list[Image]:

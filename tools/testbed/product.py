@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.testbed import cache, debian, images, oci, versions
+from tools.testbed import cache, debian, images, oci, prebuilt, versions
 from tools.testbed.commands import run
 from tools.testbed.errors import TestbedError
 from tools.testbed.oci import Blob, Entry, Image
@@ -78,6 +78,7 @@ def libraries(base: Path, progress: Progress) -> dict[str, list[Blob]]:
         lock = (REPOSITORY / "requirements.lock").read_bytes()
         inputs = oci.key("libraries", base.name, *requirements, hashlib.sha256(lock).hexdigest(), 1)
         if not oci.is_known(inputs):
+            prebuilt.refuse(f"the libraries of {product.image}")
             with progress.step(f"libraries of {product.image} (once)"):
                 _libraries_layer(base, inputs, requirements)
         found[product.image] = [

@@ -28,7 +28,7 @@ def push(destination: str, progress: Progress) -> list[str]:
             f"{destination!r} is not of the form REGISTRY/PREFIX, for example "
             "registry.example.com/virtual-cluster"
         )
-    binaries.build(binaries.programs(["crane"]), progress)
+    binaries.build(binaries.programs(["crane", *images.FOR_TENANTS]), progress)
     pushed = []
     for image, tags in _wanted(progress):
         name = image.repository.rpartition("/")[2]
@@ -42,7 +42,7 @@ def push(destination: str, progress: Progress) -> list[str]:
 
 def _wanted(progress: Progress) -> list[tuple[Image, list[str]]]:
     """What a cluster with the chart needs: our components and the tenants' control planes."""
-    made = [*images.build(progress), *images.build_further(progress)]
+    made = [*images.build(progress), *images.build_further(progress, *images.FURTHER)]
     tenant = [image for image in made if image.name in images.for_tenants()]
     ours = product.build(progress)
     return [(image, [image.tag]) for image in tenant] + [
