@@ -8,7 +8,11 @@ PYTHON ?= python3
 SUPER_KUBECONFIG ?=
 IMAGES ?=
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest
+# Each run ends with its twenty slowest tests and fixtures.
+PYTEST := $(BIN)/python -m pytest -p tests.support.shards --durations=20 --durations-min=1 $(if $(RECORD),--record-durations)
+# SHARD=0 to 4: that part of five of everything that takes long; five landings run all of it.
+SHARD ?=
+shard := $(if $(SHARD),--shard $(SHARD))
 # With TRIES=2, tests that failed are run once more, alone; both runs are printed. Only failures (exit
 # code 1) are: a run that broke off is no flake. For tests with servers, sockets and processes of their own,
 # whose clocks are not ours.
@@ -23,7 +27,7 @@ FOR ?= thorough
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup prepare check static format generate unit properties agent-properties integration node test thorough slow conformance mutants up demo down push bench bench-all clean
+.PHONY: help setup prepare check static format generate unit properties agent-properties integration node test thorough changed landing slow conformance mutants up demo down push bench bench-all clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
@@ -78,7 +82,7 @@ unit: .venv/ready ## pure tests
 
 properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
 	$(call prepare,properties)
-	@$(PYTEST) -n auto -m 'not thorough' tests/properties
+	@$(PYTEST) -n auto $(shard) --shard-tests -m 'not thorough' tests/properties
 
 agent-properties: .venv/ready ## the node agent's properties at full length, as docs/reliability.md has them; half an hour (SEED=1: that seed)
 	@for each in targets certificates frames cuts; do \
@@ -87,12 +91,12 @@ agent-properties: .venv/ready ## the node agent's properties at full length, as 
 
 integration: .venv/ready ## tests with real etcd and API servers
 	$(call prepare,integration)
-	@$(PYTEST) -n auto --dist loadfile -m 'not thorough and not slow' tests/chart tests/integration \
+	@$(PYTEST) -n auto --dist loadfile $(shard) -m 'not thorough and not slow' tests/chart tests/integration \
 		$(call again,-m 'not thorough and not slow' tests/chart tests/integration)
 
 node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenants
 	$(call prepare,node)
-	@$(PYTEST) -m 'not thorough and not slow' tests/node \
+	@$(PYTEST) $(shard) -m 'not thorough and not slow' tests/node \
 		$(call again,-m 'not thorough and not slow' tests/node)
 
 test: .venv/ready ## unit, property, integration and node tests; some 25 minutes
@@ -101,11 +105,21 @@ test: .venv/ready ## unit, property, integration and node tests; some 25 minutes
 
 thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew at length; some 40 minutes
 	$(call prepare,thorough)
-	@$(PYTEST) -n auto --dist loadfile -m 'thorough and not slow' tests/chart tests/integration \
+	@$(PYTEST) -n auto --dist loadfile $(shard) -m 'thorough and not slow' tests/chart tests/integration \
 		$(call again,-m 'thorough and not slow' tests/chart tests/integration)
-	@$(PYTEST) -n auto -m thorough tests/properties
-	@$(PYTEST) -m 'thorough and not slow' tests/node \
+	@$(PYTEST) -n auto $(shard) --shard-tests -m thorough tests/properties
+	@$(PYTEST) $(shard) -m 'thorough and not slow' tests/node \
 		$(call again,-m 'thorough and not slow' tests/node)
+
+changed: .venv/ready ## the tests on real servers that changed since the last landing or import what did; eight minutes or less
+	$(call prepare,thorough)
+	@files=$$($(BIN)/python -m tests.support.changed tests/chart tests/integration tests/node); \
+	beside=$$(grep -v ^tests/node/ <<< "$$files" || true); node=$$(grep ^tests/node/ <<< "$$files" || true); \
+	[ -z "$$beside" ] || $(PYTEST) -n auto --dist loadfile -m 'not slow' $$beside $(call again,-m 'not slow' $$beside); \
+	[ -z "$$node" ] || $(PYTEST) -m 'not slow' $$node $(call again,-m 'not slow' $$node)
+
+landing: ## raise the number of the landing, which chooses the part of five that `.ci/run` runs; commit it with the change
+	@echo $$(($$(cat .ci/landing) + 1)) > .ci/landing
 
 slow: .venv/ready ## what is left: kubectl of the minor between, outages that are told late, the longest of drills and models, a quarter of an hour without the syncer; 50 minutes
 	$(call prepare,slow)
@@ -114,7 +128,7 @@ slow: .venv/ready ## what is left: kubectl of the minor between, outages that ar
 # SLICE=1: the cases of tools/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.
 conformance: .venv/ready ## Kubernetes' conformance suite, on the super cluster and in a tenant; SLICE=1: a short run
 	$(call prepare,conformance)
-	@$(BIN)/python -m tools.conformance run $(if $(SLICE),--slice) $(ARGS)
+	@$(BIN)/python -m tools.conformance run $(if $(SLICE),--slice) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
 .venv-mutants/ready: requirements.lock tools/mutants/requirements.lock
 	@"$(PYTHON)" -m venv --clear .venv-mutants

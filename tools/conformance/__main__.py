@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from bench import shipped
+from tests.support.shards import COUNT
 from tools.conformance import images, judge, known, page, run, sides, suite
 from tools.conformance.cases import Case, chosen
 from tools.conformance.results import PASSED, Result, Store
@@ -140,6 +141,8 @@ def _selected(options: argparse.Namespace) -> list[Case]:
     cases = suite.cases()
     if options.slice:
         cases = chosen(cases, known.slice_names())
+    if options.shard is not None:
+        cases = cases[options.shard :: COUNT]
     if options.focus:
         cases = [case for case in cases if re.search(options.focus, case.name)]
     return cases[: options.first]
@@ -159,6 +162,9 @@ def _parser() -> argparse.ArgumentParser:
 
     selection = argparse.ArgumentParser(add_help=False)
     selection.add_argument("--slice", action="store_true", help="only the cases of slice.yaml")
+    selection.add_argument(
+        "--shard", type=int, choices=range(COUNT), help="one part of five of them"
+    )
     selection.add_argument("--focus", metavar="REGEX", help="only cases whose name has this in it")
     selection.add_argument("--first", type=int, metavar="N", help="only the first N of them")
     selection.add_argument(
