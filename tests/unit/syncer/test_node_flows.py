@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime, tzinfo
+from typing import Self
+
 import pytest
 
 from syncer.controllers import parked_writes
@@ -39,7 +42,18 @@ async def test_a_nodes_field_that_the_tenant_leaves_out_is_not_sent_again():
     assert ["features" in each for each in sent] == [True, False, False]
 
 
-async def test_a_node_that_is_put_back_each_time_is_parked_and_told():
+class Noon(datetime):
+    """A clock that stands still: a second that passes would make another condition."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls(2026, 1, 1, 12, tzinfo=tz)
+
+
+async def test_a_node_that_is_put_back_each_time_is_parked_and_told(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(node_reconciler, "datetime", Noon)
     world = World()
     put(world.super_cluster.nodes, {"metadata": {"name": "n", "uid": "n", "resourceVersion": "3"}})
     world.tenant_has("Pod", "p", spec=ON_NODE)

@@ -17,6 +17,7 @@ from syncer.clusters.home_cluster import Home
 from syncer.clusters.target_cluster import Plan
 from syncer.lifecycle import target_manager
 from syncer.lifecycle.target_manager import Targets
+from tests.support.eventually import eventually
 from tests.unit.syncer.sessions import Api, put
 
 IDENTITY = "kube-system-of-c2"
@@ -146,13 +147,22 @@ async def test_what_is_said_of_a_target_takes_no_new_client(yard: Yard, same: An
 
 
 async def test_another_credential_address_or_registration_is_followed_anew_at_once(yard: Yard):
+    async def made(number: int) -> None:
+        """Wait until there are so many clients, of which the last one alone goes on."""
+        wanted = [True] * (number - 1) + [False]
+        await eventually(lambda: [each.is_ended for each in Followed.made], until=wanted.__eq__)
+
     await yard.secret()
     await yard.declare()
+    await made(1)
     await yard.secret(token="u")
+    await made(2)
     await yard.declare(server="https://192.0.2.8:6443")
+    await made(3)
     await yard.declare(server="https://192.0.2.8:6443", uid="r2")
+    await made(4)
     await yard.declare(server="https://192.0.2.8:6443", uid="r2", identity="another")
-    assert [each.is_ended for each in Followed.made] == [True, True, True, True, False]
+    await made(5)
     last = Followed.made[-1].plan
     assert (last.endpoint.token, last.endpoint.server) == ("u", "https://192.0.2.8:6443")
     assert (last.registration, last.identity) == ("r2", "another")
