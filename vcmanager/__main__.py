@@ -14,7 +14,8 @@ from kubeio import errors
 from kubeio.config import loading
 from telemetry import logs
 from vcmanager import app
-from vcmanager.runtime.options import AgentPods, Settings
+from vcmanager.plan.control_plane import Settings
+from vcmanager.targets.agent_objects import AgentPods
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

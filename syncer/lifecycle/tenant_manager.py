@@ -24,9 +24,9 @@ from kubeio.cache.store import Entry
 from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue
 from kubeio.controller.worker import Wait
+from syncer import wiring
 from syncer.clusters.home_cluster import Home
 from syncer.clusters.super_cluster import SuperCluster
-from syncer.handlers import super_events, tenant_events
 from syncer.lifecycle.target_manager import Targets
 from syncer.lifecycle.target_sessions import Outposts
 from syncer.model.keys import HOME, Key, tenant_of
@@ -102,7 +102,7 @@ class Tenants:
 
     def _wire(self, target: SuperCluster) -> None:
         """Have what happens in a target reach the sessions that there are in it."""
-        super_events.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
+        wiring.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
 
     async def run(self) -> None:
         """Keep tenants until cancelled; the super cluster's caches are complete."""
@@ -232,7 +232,7 @@ class Tenants:
             )
         except (errors.CredentialsProblem, ValueError) as problem:
             return str(problem)
-        tenant_events.wire_tenant(session)
+        wiring.wire_tenant(session)
         link.sessions.append(session)
         tasks = (
             [asyncio.ensure_future(self._run_outposts(uid, link, plan))] if plan.is_split else []

@@ -13,17 +13,19 @@ tenant may say of any pod that it ran there, so what one alone misses holds nobo
 import hashlib
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
-from kubeio.cache.store import Entry
 from kubeio.controller.worker import Wait
 from syncer.model.pod_index import node_of
 from syncer.model.rejections import STUMBLES
 from syncer.rules.pods import lifecycle, pod_facts
 from syncer.rules.pods.lifecycle import Step
+
+if TYPE_CHECKING:
+    from syncer.tenants.session import Session
 
 LEAST = 5
 """Fewer pods that are missing are what happens every day."""
@@ -261,17 +263,15 @@ def _is_loss(missing: int, there: int) -> bool:
     return missing >= LEAST and missing * PART > missing + there
 
 
-def missing_uids(
-    tenant_pods: Iterable[Entry], *, shown_node: str, has_twin: Callable[[Entry], bool]
-) -> list[str]:
-    """Return the UIDs of the tenant pods that should run in a target and are not there.
+def call(session: "Session") -> None:
+    """Note which pods of a tenant should run in a target and are not there, as its session begins.
 
-    `shown_node` is the name of the target's node in the tenant, and `has_twin` reports whether the
-    cache of the target has the twin of a pod.
+    All caches are complete. What was there when somebody else looked last, nobody remembers.
     """
+    assert session.target is not None  # noqa: S101 - asked only of a target
     missing = []
-    for entry in tenant_pods:
-        if node_of(entry) != shown_node or has_twin(entry):
+    for entry in session.stores["Pod"].list():
+        if node_of(entry) != session.shown_node("") or session.has_twin(entry):
             continue
         try:
             step = lifecycle.step(pod_facts.pod_side(entry.decode()), None)
@@ -279,4 +279,4 @@ def missing_uids(
             continue  # no API server lets such a pod in; its own key says what is wrong
         if step in _CONCLUSIONS:
             missing.append(entry.uid)
-    return missing
+    session.target.muster.called(session.tenant.uid, missing)

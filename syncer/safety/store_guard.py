@@ -28,7 +28,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.controller.worker import Wait
-from kubeio.resource_version import revision_of
+from syncer.safety.expectations import revision_of
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES

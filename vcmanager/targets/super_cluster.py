@@ -205,7 +205,7 @@ async def _seen(
     digest, now = digest_of(endpoint), asyncio.get_running_loop().time()
     metadata = this.body["metadata"]
     head = (metadata["uid"], metadata.get("generation", 0), digest, version, identity)
-    last: Look | None = this.means.targets.looks.get(this.name)
+    last = this.means.targets.looks.get(this.name)
     is_well = conditions.is_true(this.old.conditions, super_clusters.READY)
     lasts = WHOLE_SECONDS if is_well else UNWELL_WHOLE_SECONDS
     if last is not None and last.head == head and now - last.at < lasts:

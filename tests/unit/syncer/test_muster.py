@@ -10,9 +10,10 @@ import pytest
 from kubeio import errors
 from kubeio.cache.store import Entry, parse
 from kubeio.controller.worker import Wait
+from syncer import wiring
 from syncer.clusters import target_conditions
 from syncer.controllers.pods import unreachable_target
-from syncer.handlers import super_events
+from syncer.safety import pod_loss_guard
 from syncer.safety.pod_loss_guard import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
 from tenancy import conditions, wellknown
 from tests.unit.syncer.sessions import TENANT, Api
@@ -216,7 +217,7 @@ def test_a_session_that_begins_anew_says_all_that_is_missing():
 def split() -> Split:
     made = Split()
     made.far.target.muster = Field().muster  # type: ignore[union-attr]
-    super_events.SuperWiring(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
+    wiring.SuperWiring(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
     return made
 
 
@@ -291,7 +292,7 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
         times = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
         body["metadata"] |= {**times, "resourceVersion": "52"}
         split.link.stores["Pod"].put(parse(orjson.dumps(body)), live=True)
-    split.far.report_missing_pods()
+    pod_loss_guard.call(split.far)
     target: Any = split.far.target
 
     async def prove(_: float, tenant: str) -> None:

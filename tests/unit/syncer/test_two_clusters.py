@@ -25,7 +25,7 @@ from syncer.controllers.pods import split_services
 from syncer.lifecycle import target_sessions
 from syncer.lifecycle.tenant_manager import KUBECONFIG
 from syncer.safety import pod_loss_guard
-from syncer.tenants import grace_timers
+from syncer.tenants import session_memory
 from tenancy import conditions, names, ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS
@@ -201,7 +201,7 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
         (target_cluster, "LOOK_SECONDS", 0.1), (target_sessions, "RETRY_SECONDS", 0.2),
         (target_sessions, "TELL_SECONDS", 0.1), (drain, "AGAIN_SECONDS", 0.1),
         (target_lease, "RENEW_SECONDS", 0.1), (pod_loss_guard, "LOOK_AGAIN_SECONDS", 0.2),
-        (grace_timers, "LINGER_SECONDS", 0.2),
+        (session_memory, "LINGER_SECONDS", 0.2),
     ):  # fmt: skip
         monkeypatch.setattr(module, field, seconds)
     made = Stage()
