@@ -35,10 +35,12 @@ One installation serves one super cluster. The chart installs:
 
 vc-manager also creates an agent for each target (custom resource `SuperCluster`).
 
-| Role | Rights | |---|---| | `virtual-cluster-view` | see VirtualClusters. Part of the usual role
-`view` | | `virtual-cluster-edit` | create and delete the VirtualClusters of a namespace, when bound
-in that namespace | | `virtual-cluster-versions` | see the ClusterVersions, when bound for the whole
-cluster | | `virtual-cluster-policies` | see the TenantPolicies, when bound for the whole cluster |
+| Role | Rights |
+|---|---|
+| `virtual-cluster-view` | see VirtualClusters. Part of the usual role `view` |
+| `virtual-cluster-edit` | create and delete the VirtualClusters of a namespace, when bound in it |
+| `virtual-cluster-versions` | see the ClusterVersions, when bound for the whole cluster |
+| `virtual-cluster-policies` | see the TenantPolicies, when bound for the whole cluster |
 | `virtual-cluster-metrics` | read the agents' metrics, when bound for the whole cluster |
 
 `helm uninstall` keeps the definitions, ClusterVersions and TenantPolicies, and so all tenants. **To
