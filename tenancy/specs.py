@@ -118,6 +118,13 @@ class TargetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Of the tenant, that are seated there."""
 
 
+class HeldStore(msgspec.Struct, frozen=True, kw_only=True):
+    """The tenant's etcd data for which the syncer holds deletes (condition DeletesHeld)."""
+
+    uid: str = ""
+    """UID of the Namespace kube-system in it; empty while there is none."""
+
+
 class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What other components read of `VirtualCluster.status`."""
 
@@ -130,6 +137,8 @@ class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     observed_generation: int = 0
     targets: tuple[TargetStatus, ...] = ()
     """Other super clusters in which there may be something of the tenant."""
+    held_store: HeldStore | None = None
+    """None while deletes are not held."""
     conditions: tuple[dict[str, Any], ...] = ()
 
 

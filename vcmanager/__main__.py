@@ -14,8 +14,7 @@ from kubeio import errors
 from kubeio.config import loading
 from telemetry import logs
 from vcmanager import app
-from vcmanager.plan.control_plane import Settings
-from vcmanager.targets.agent_objects import AgentPods
+from vcmanager.runtime.options import AgentPods, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

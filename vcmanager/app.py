@@ -25,13 +25,12 @@ from telemetry.probes import Probes
 from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from vcmanager.agents import authorities, csr_signer, permissions
-from vcmanager.plan.control_plane import Settings
 from vcmanager.reconcilers import finalizers, node_address, orphan_sweep
 from vcmanager.reconcilers.virtual_cluster import reconcile
 from vcmanager.runtime.context import Means, TenantClients
 from vcmanager.runtime.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
+from vcmanager.runtime.options import AgentPods, Settings
 from vcmanager.targets import super_cluster as target
-from vcmanager.targets.agent_objects import AgentPods
 from vcmanager.targets.clients import Targets
 from vcmanager.watches import kopf_watches
 

@@ -8,7 +8,7 @@ each goes to its own server alone.
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
-from vnagent.authz.metrics import show_upstream
+from vnagent.authz.metrics import Mode, Why, show_upstream
 from vnagent.authz.pod_authorizer import Gate
 from vnagent.client.https_client import Origin
 from vnagent.nodeapi.node_reads import Reads
@@ -21,7 +21,7 @@ from vnagent.upstream.apiserver import ApiServer
 from vnagent.upstream.node_upstream import Upstream
 from vnagent.upstream.target_kubelets import Kubelets
 from vnagent.upstream.upstream_events import Notices, Subject
-from vnagent.upstream.upstream_mode import Mode, Why, Wish
+from vnagent.upstream.upstream_mode import Wish
 
 
 class Way(Protocol):

@@ -12,11 +12,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tenancy import wellknown
+from vnagent.authz.metrics import Mode
 from vnagent.client.https_client import Address
 from vnagent.limits.concurrency import STREAMS, STREAMS_PER_TENANT
 from vnagent.stream.relay import Deadlines
 from vnagent.upstream import kubelet
-from vnagent.upstream.upstream_mode import Mode, Wish
+from vnagent.upstream.upstream_mode import Wish
 
 HEALTH_PORT = 10551
 METRICS_PORT = 10552

@@ -21,6 +21,7 @@ from kubeio.cache.store import Entry, Key, Store, parse
 from kubeio.http import watch_decoder
 from kubeio.http.rest import SILENCE
 from kubeio.loop_budget import Turns
+from kubeio.resource_version import revision_of
 from telemetry import metrics
 from tenancy.resources import Resource
 
@@ -34,7 +35,6 @@ _UNMARKED_SECONDS = (120, 180)
 _UNMARKED_SILENCE = 210.0
 """Where a server has no bookmarks to send, only the end of the watch tells that it lives."""
 _LIST_DEADLINE = 60.0
-_MAX_DIGITS = 19  # of 64 bits; Python refuses to read endless ones
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -236,7 +236,7 @@ class Reflector:
 
     async def _check_history(self) -> None:
         """After a break: a store that lost its end would never send what we wait for."""
-        newest = _number((await self._page("", limit=1)).metadata.resource_version)
+        newest = revision_of((await self._page("", limit=1)).metadata.resource_version)
         if newest < self.position:
             self._logger.warning("watch.store_went_back", seen=self.position, now=newest)
             self._resume = ""
@@ -382,7 +382,7 @@ class Reflector:
     def _advance(self, resource_version: str, *, restart: bool = False) -> None:
         if not resource_version:
             return
-        number = _number(resource_version)
+        number = revision_of(resource_version)
         if number < self.position and not restart:
             raise errors.Gone(f"the server's revision went back from {self.position} to {number}")
         self._resume = resource_version
@@ -394,10 +394,3 @@ class Reflector:
         if size != self._counted:
             self._objects_metric.inc(size - self._counted)
             self._counted = size
-
-
-def _number(resource_version: str) -> int:
-    """Return a resourceVersion as the number it is; 0 for servers that use something else."""
-    text = resource_version
-    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
-    return int(text) if is_number else 0

@@ -23,7 +23,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 async def look(kind: Kind, key: Key, session: Session) -> None:
     """Read live what vanished from the cache without our doing; raises Wait when it is there."""
-    place = session.reminders.lost_from_sight(key)
+    place = session.lost_twins.lost_from_sight(key)
     if place is None:
         return
     namespace, name = place
@@ -32,11 +32,11 @@ async def look(kind: Kind, key: Key, session: Session) -> None:
             kind.resource, name, namespace=namespace, metadata_only=True
         )
     except errors.NotFound:
-        session.reminders.is_in_sight(key)
+        session.lost_twins.is_in_sight(key)
         return
     metadata = live["metadata"]
     if not session.tenant.owns(metadata) or "deletionTimestamp" in metadata:
-        session.reminders.is_in_sight(key)
+        session.lost_twins.is_in_sight(key)
         return
     await put_labels_back(kind, metadata, session)
     raise Wait("the twin is there after all, the cache is behind", BEHIND_SECONDS)

@@ -23,7 +23,7 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
     pair = sync_down.look(kind, key, session)
     patience = _patience(pair, session)
     if patience is not None:
-        left = session.reminders.left_to_linger(key, patience)
+        left = session.grace_timers.left_to_linger(key, patience)
         if left > 0:
             return Again(left)
     return await sync_down.reconcile(kind, key, session)
@@ -44,4 +44,4 @@ def _patience(pair: Pair, session: Session) -> float | None:
     if not disruption_budgets.is_being_lowered(budget, super_x.decode(), twin):
         return None
     is_short = disruption_budgets.is_short_of_healthy(twin, pair.key.namespace, session.view)
-    return UNHEALTHY_SECONDS if is_short else session.reminders.linger_seconds
+    return UNHEALTHY_SECONDS if is_short else session.grace_timers.linger_seconds

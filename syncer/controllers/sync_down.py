@@ -288,7 +288,7 @@ async def _delete_unneeded(kind: Kind, pair: Pair, session: Session) -> Verdict:
     ref = Ref(kind.resource.kind, pair.super_x.name)
     if is_used_below(ref, pair.super_x.namespace, session):
         return Done()  # the end of the super pod wakes this key
-    left = session.reminders.left_to_linger(pair.key)
+    left = session.grace_timers.left_to_linger(pair.key)
     if left > 0:
         return Again(left)
     with session.leaving(pair.key, pair.super_x):
@@ -310,7 +310,7 @@ def is_used_below(ref: Ref, super_namespace: str, session: Session) -> bool:
 
 async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
     assert pair.super_x is not None  # noqa: S101 - decided on it
-    session.reminders.needed(pair.key)
+    session.grace_timers.needed(pair.key)
     twin = await build(kind, pair, session)
     if twin is None:
         return Done()  # frozen: what was let through before stays as it is

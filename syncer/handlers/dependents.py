@@ -1,8 +1,8 @@
 """What a change of one object means for others of the same tenant.
 
-Owns these few rules; `syncer.wiring` calls them. Must not decide or
-write: it queues keys. Hazard: a rule that is missing leaves a policy that names yesterday's
-namespaces.
+Owns these few rules; `syncer.handlers.tenant_events` and `syncer.handlers.super_events` call them.
+Must not decide or write: it queues keys. Hazard: a rule that is missing leaves a policy that names
+yesterday's namespaces.
 """
 
 from collections.abc import Iterable, Mapping

@@ -10,6 +10,8 @@ from functools import partial
 from kubeio.cache.store import Entry
 from syncer.clusters.home_cluster import Home
 from syncer.handlers import dependents
+from syncer.handlers.super_events import SuperWiring
+from syncer.handlers.tenant_events import suspect
 from syncer.model.keys import ADDRESS, NODE, VOLUME
 from syncer.rules.network.cluster_ips import parsed
 from syncer.rules.nodes.node_agents import registration_of as served
@@ -17,7 +19,6 @@ from syncer.rules.placement.target_node import name_of
 from syncer.rules.storage import claims, volumes
 from syncer.safety.expectations import News, Side
 from syncer.tenants.session import Session
-from syncer.wiring import SuperWiring, suspect
 from tenancy import ownership, wellknown
 
 

@@ -15,9 +15,9 @@ import structlog
 
 from kubeio import errors
 from kubeio.cache.store import Entry
-from syncer import wiring
 from syncer.clusters.home_cluster import Home
 from syncer.clusters.target_cluster import AWAY_SECONDS, Target
+from syncer.handlers import tenant_events
 from syncer.lifecycle.target_manager import Targets
 from syncer.model.keys import NODE
 from syncer.model.rejections import STUMBLES
@@ -176,7 +176,7 @@ class Outposts:
         judged = (seats.granted, seats.unseen(), frozenset(self._own))
         if judged != self._judged:
             self._judged = judged
-            wiring.look_again(self._link)
+            tenant_events.look_again(self._link)
 
     def _hear(self, session: Session) -> None:
         """Queue what is to be said of a target now; when it is back, everything once."""
@@ -282,10 +282,10 @@ class Outposts:
         self._begun.add(target.name)
         self._link.seats.untouched = {*self._link.seats.untouched} - {target.name}
         self._own[target.name] = session
-        self._unwire[target.name] = wiring.wire_tenant(session)
+        self._unwire[target.name] = tenant_events.wire_tenant(session)
         self._sessions.setdefault(target.name, {})[session.tenant.uid] = session
         self._link.sessions.append(session)
-        wiring.take_in(session)
+        tenant_events.take_in(session)
         if self._link.is_ready:
             self._link.brake.recall(session.stamps())
             session.start()

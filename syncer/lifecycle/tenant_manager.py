@@ -24,9 +24,9 @@ from kubeio.cache.store import Entry
 from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue
 from kubeio.controller.worker import Wait
-from syncer import wiring
 from syncer.clusters.home_cluster import Home
 from syncer.clusters.super_cluster import SuperCluster
+from syncer.handlers import super_events, tenant_events
 from syncer.lifecycle.target_manager import Targets
 from syncer.lifecycle.target_sessions import Outposts
 from syncer.model.keys import HOME, Key, tenant_of
@@ -102,7 +102,7 @@ class Tenants:
 
     def _wire(self, target: SuperCluster) -> None:
         """Have what happens in a target reach the sessions that there are in it."""
-        wiring.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
+        super_events.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
 
     async def run(self) -> None:
         """Keep tenants until cancelled; the super cluster's caches are complete."""
@@ -232,7 +232,7 @@ class Tenants:
             )
         except (errors.CredentialsProblem, ValueError) as problem:
             return str(problem)
-        wiring.wire_tenant(session)
+        tenant_events.wire_tenant(session)
         link.sessions.append(session)
         tasks = (
             [asyncio.ensure_future(self._run_outposts(uid, link, plan))] if plan.is_split else []
@@ -320,7 +320,9 @@ class Tenants:
             *conditions.held_before(entry),
         ]
         try:
-            await conditions.say(self._home.client, entry, wanted)
+            await conditions.say(
+                self._home.client, entry, wanted, store=conditions.held_store_before(entry)
+            )
         except errors.KubeError as problem:
             _log.warning("tenant.not_told", problem=str(problem))
             return False

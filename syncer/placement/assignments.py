@@ -12,23 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kubeio import Object
 from kubeio.cache.store import Entry
-from syncer.model import label_selectors
 from syncer.model.keys import HOME
 from syncer.model.pod_index import controller_of, node_of
 from syncer.placement.capacity import Inventory
-from syncer.rules import disruption_budgets
-from syncer.rules.disruption_budgets import BUDGET
 from syncer.rules.placement import target_node
 from syncer.rules.placement.cluster_scheduler import Amounts
 from tenancy import wellknown
 from tenancy.specs import TargetGrant
-
-if TYPE_CHECKING:
-    from syncer.tenants.session import Session
 
 OPENING_SECONDS = 10.0
 """How long pods wait for a target that was granted, or followed anew, just now."""
@@ -299,19 +293,3 @@ class Seats:
 
     def _may_be(self, target: str) -> bool:
         return target in self.granted or target in (self.known or ())
-
-
-def concerns(kind: str, entry: Entry, session: "Session") -> bool:
-    """Tell whether an object of the tenant is needed in a target; at home all take part."""
-    if kind == "Namespace":
-        below = session.view.super_namespace(entry.name)
-        return session.pods.is_in(entry.name) or bool(session.super_store("Pod").list(below))
-    if kind in ("ConfigMap", "Secret"):
-        return session.view.is_referenced(kind, entry.namespace, entry.name)
-    if kind == BUDGET:
-        selector = disruption_budgets.selector_of(entry.decode())
-        return selector is not None and any(
-            label_selectors.matches(selector, pod.labels)
-            for pod in session.view.super_pods(entry.namespace)
-        )
-    return session.pods.is_in(entry.namespace)

@@ -28,14 +28,13 @@ BUDGET = "PodDisruptionBudget"
 
 _NUMBER = Written(
     "disruption_budgets",
-    "becomes the number of pods that your cluster's controller computes from it. If the policy does"
-    " not allow budgets that block, it is at most one less than the number of healthy pods",
+    "becomes the number of pods that your cluster's controller works out of it; unless budgets may"
+    " block, one pod less than are healthy",
 )
 
 _EVICTION = Written(
     "disruption_budgets",
-    "is `AlwaysAllow`, if the policy does not allow budgets that block. An unhealthy pod may then"
-    " always be evicted",
+    "unless budgets may block, `AlwaysAllow`: a pod that is not healthy may always go",
 )
 _EVICTIONS = ("AlwaysAllow", "IfHealthyBudget")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 
 from kubeio.cache.store import Entry
+from kubeio.resource_version import revision_of
 from syncer.model.keys import Key
 
 PATIENCE_SECONDS = 5.0
@@ -18,7 +19,6 @@ BEHIND_SECONDS = 2.0
 """How long a key stands by whose cache is behind, if nothing wakes it before."""
 MOST_KEPT = 32
 """Events kept of a key in work: no run writes that often, so with so many some are no echoes."""
-_MAX_DIGITS = 19  # of 64 bits; a tenant may say anything, and Python refuses to read endless ones
 
 
 class Side(IntEnum):
@@ -26,13 +26,6 @@ class Side(IntEnum):
 
     TENANT = auto()
     SUPER = auto()
-
-
-def revision_of(resource_version: str) -> int:
-    """Return a resourceVersion as the number it is; 0 for servers that use something else."""
-    text = resource_version
-    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
-    return int(text) if is_number else 0
 
 
 class News(IntEnum):

@@ -13,19 +13,17 @@ tenant may say of any pod that it ran there, so what one alone misses holds nobo
 import hashlib
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 import structlog
 
+from kubeio.cache.store import Entry
 from kubeio.controller.worker import Wait
 from syncer.model.pod_index import node_of
 from syncer.model.rejections import STUMBLES
 from syncer.rules.pods import lifecycle, pod_facts
 from syncer.rules.pods.lifecycle import Step
-
-if TYPE_CHECKING:
-    from syncer.tenants.session import Session
 
 LEAST = 5
 """Fewer pods that are missing are what happens every day."""
@@ -46,6 +44,17 @@ _TENANTS_NAMED = 3
 _CONCLUSIONS = (Step.LOST, Step.TAKEN, Step.FINISH)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class Loss(NamedTuple):
+    """What is held, as the SuperCluster reports it."""
+
+    state: str
+    """Digest of the missing pods: `_STATE_DIGITS` hexadecimal digits. A confirmation names it."""
+    missing: int
+    total: int
+    message: str
+    """Of the condition LossesHeld, for people."""
 
 
 class Missing(NamedTuple):
@@ -108,12 +117,10 @@ class Muster:
         said = [self._identity, *sorted(f"{each.tenant}/{each.uid}" for each in named)]
         return hashlib.sha256("\n".join(said).encode()).hexdigest()[:_STATE_DIGITS]
 
-    def tell(self) -> str:
-        """Return the condition's message while there is a hold, and remember what it names.
-
-        The command line reads the state in it.
-        """
+    def tell(self) -> Loss:
+        """Return what is held, and record its state as one that a confirmation may name."""
         missing, state = self._concerned(), self.state
+        total = max(len(missing), self._of)
         self._named[state] = missing
         while len(self._named) > _STATES:
             self._named.popitem(last=False)
@@ -121,13 +128,14 @@ class Muster:
         if EVERYBODY not in self._holds:
             tenants = ", ".join(sorted(self._holds)[:_TENANTS_NAMED])
             whose = f"none that is missing to the VirtualCluster with the UID {tenants} is"
-        return (
-            f"{len(missing)} of the {max(len(missing), self._of)} pods that tenants have there are"
-            f" missing at once (state {state}), so {whose} taken for lost or for gone. If they"
+        message = (
+            f"{len(missing)} of the {total} pods that tenants have there are"
+            f" missing at once, so {whose} taken for lost or for gone. If they"
             f" are gone for good, run `kubectl vc target confirm {self._name}`: each counts as lost"
             " then, and its controller makes another. Otherwise bring back what is missing there;"
             " that ends it by itself."
         )
+        return Loss(state, len(missing), total, message)
 
     def check(self, tenant: str) -> None:
         """Raise Wait while nothing is to be concluded from what a tenant misses."""
@@ -259,19 +267,26 @@ class Muster:
         return holds
 
 
+def is_state(word: str) -> bool:
+    """Return whether a confirmation has the form of a state, and not of a cluster's identity."""
+    return len(word) == _STATE_DIGITS and not word.strip("0123456789abcdef")
+
+
 def _is_loss(missing: int, there: int) -> bool:
     return missing >= LEAST and missing * PART > missing + there
 
 
-def call(session: "Session") -> None:
-    """Note which pods of a tenant should run in a target and are not there, as its session begins.
+def missing_uids(
+    tenant_pods: Iterable[Entry], *, shown_node: str, has_twin: Callable[[Entry], bool]
+) -> list[str]:
+    """Return the UIDs of the tenant pods that should run in a target and are not there.
 
-    All caches are complete. What was there when somebody else looked last, nobody remembers.
+    `shown_node` is the name of the target's node in the tenant, and `has_twin` reports whether the
+    cache of the target has the twin of a pod.
     """
-    assert session.target is not None  # noqa: S101 - asked only of a target
     missing = []
-    for entry in session.stores["Pod"].list():
-        if node_of(entry) != session.shown_node("") or session.has_twin(entry):
+    for entry in tenant_pods:
+        if node_of(entry) != shown_node or has_twin(entry):
             continue
         try:
             step = lifecycle.step(pod_facts.pod_side(entry.decode()), None)
@@ -279,4 +294,4 @@ def call(session: "Session") -> None:
             continue  # no API server lets such a pod in; its own key says what is wrong
         if step in _CONCLUSIONS:
             missing.append(entry.uid)
-    session.target.muster.called(session.tenant.uid, missing)
+    return missing

@@ -14,6 +14,7 @@ from itertools import chain
 
 from kubeio.cache.store import Entry, Store
 from kubeio.controller.worker import Wait
+from kubeio.resource_version import revision_of
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.clusters.target_cluster import Target
 from syncer.model import decide
@@ -25,16 +26,21 @@ from syncer.placement import assignments
 from syncer.rules.events import Budget
 from syncer.rules.namespaces import is_at_level
 from syncer.rules.placement import target_node
+from syncer.rules.pods.environment import Linked
 from syncer.safety import pod_loss_guard
-from syncer.safety.expectations import Expectations, Side, revision_of
+from syncer.safety.expectations import Expectations, Side
 from syncer.safety.hot_loop_guard import Fuse
 from syncer.safety.proven_deletes import Deletions
+from syncer.tenants import target_scope
 from syncer.tenants.all_keys import Roll
 from syncer.tenants.connection import Link
+from syncer.tenants.grace_timers import GraceTimers
+from syncer.tenants.lost_twins import LostTwins
 from syncer.tenants.metrics import Figures
 from syncer.tenants.node_index import NodeIndex
 from syncer.tenants.sanitizer import Scrubber
 from syncer.tenants.session_memory import Reminders
+from syncer.tenants.waiters import Waiters
 from tenancy import wellknown
 from tenancy.policies import BASELINE, TenantPolicySpec
 
@@ -96,6 +102,10 @@ class Session:
         self.event_budget = Budget()
         self.scrubber = Scrubber(self.tenant, super_cluster, link.home, self.stores["Node"])
         self.reminders = Reminders(self.now)
+        self.waiters = Waiters()
+        self.grace_timers = GraceTimers(self.now)
+        self.lost_twins = LostTwins()
+        self.linked = Linked()
         self._leaving: set[Key] = set()
         self.is_ready = False
         self._in_flight = 0
@@ -130,7 +140,9 @@ class Session:
 
     def concerns(self, kind: str, entry: Entry) -> bool:
         """Tell whether an object of the tenant is needed in this super cluster."""
-        return self.target is None or assignments.concerns(kind, entry, self)
+        return self.target is None or target_scope.needs(
+            kind, entry, self.view, self.pods, self.super_store("Pod")
+        )
 
     def concerns_here(self, kind: str, entry: Entry) -> bool:
         """As `concerns`, of pods as well."""
@@ -189,7 +201,7 @@ class Session:
 
     def wait_for(self, dependency: Key, key: Key) -> None:
         """Have a key worked on again when something happens to another one."""
-        self.reminders.wait_for(dependency, key)
+        self.waiters.wait_for(dependency, key)
 
     @contextmanager
     def leaving(self, key: Key, super_x: Entry) -> Iterator[None]:
@@ -217,7 +229,7 @@ class Session:
 
     def wake(self, dependency: Key) -> None:
         """Have everybody look again who waits for a key."""
-        for key in self.reminders.waiting_for(dependency):
+        for key in self.waiters.waiting_for(dependency):
             self.queue.add(key, low=key.kind == EVENT)
 
     def add(self, key: Key, *, low: bool = False) -> None:
@@ -234,11 +246,21 @@ class Session:
 
     def start(self) -> None:
         """Work from now on, and on everything once."""
-        if self.target is not None:
-            pod_loss_guard.call(self)  # before anything is concluded
+        self.report_missing_pods()  # before anything is concluded
         self.is_ready = True
         for key in self.all_keys():
             self.queue.add(key, low=True)
+
+    def report_missing_pods(self) -> None:
+        """Report to its target which pods should run there and do not; the caches are complete.
+
+        What was there when somebody else looked last, nobody remembers.
+        """
+        if self.target is not None:
+            missing = pod_loss_guard.missing_uids(
+                self.stores["Pod"].list(), shown_node=self.shown_node(""), has_twin=self.has_twin
+            )
+            self.target.muster.called(self.tenant.uid, missing)
 
     def began(self) -> None:
         """Count one key in hand, so that disengaging can wait for it; `ended` has to follow."""
@@ -262,7 +284,7 @@ class Session:
 
     def all_keys(self) -> Collection[Key]:
         """Return every key that may have work, each once: most are known on both sides."""
-        keys = chain(self._roll.keys(), self.reminders.out_of_sight(), self.unseated())
+        keys = chain(self._roll.keys(), self.lost_twins.out_of_sight(), self.unseated())
         return dict.fromkeys(keys)
 
     def unseated(self) -> Iterable[Key]:

@@ -9,7 +9,7 @@ import yaml
 from tenancy import wellknown
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
 from vcmanager.agents import authorities
-from vcmanager.targets.agent_objects import AgentPods
+from vcmanager.runtime.options import AgentPods
 from vnagent.authz import token_review
 from vnagent.limits import concurrency
 

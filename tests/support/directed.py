@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kubeio.config.endpoint import Endpoint
-from kubeio.http import rest
+from kubeio.http import rest, tls_contexts
 from kubeio.http.transport_protocol import Fence, Wire
 
 Wires = Callable[[Endpoint, "Fence | None"], Wire]
@@ -16,7 +16,7 @@ Wires = Callable[[Endpoint, "Fence | None"], Wire]
 @contextlib.contextmanager
 def directed(wires: Wires) -> Iterator[None]:
     """Have every client that is opened from now on speak through the wire that `wires` gives it."""
-    before, context = rest._wire, rest.tls.context
+    before, context = rest._wire, tls_contexts.context
 
     def chosen(endpoint: Endpoint, *others: Any) -> Wire:
         _, _, fence, _ = others
@@ -26,4 +26,4 @@ def directed(wires: Wires) -> Iterator[None]:
     try:
         yield
     finally:
-        rest._wire, rest.tls.context = before, context
+        rest._wire, tls_contexts.context = before, context

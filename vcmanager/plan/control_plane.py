@@ -22,6 +22,7 @@ from vcmanager.plan import (
     versions,
 )
 from vcmanager.plan.service_cidrs import Slice
+from vcmanager.runtime.options import Settings
 
 Manifest = dict[str, Any]
 
@@ -54,16 +55,6 @@ _SHAPES: Mapping[str, templates.Shape] = {
     DNS: templates.shape_of(("ConfigMap", "coredns"), ("Deployment", "coredns")),
     METRICS: templates.shape_of(("Deployment", "metrics-server")),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What the super cluster's operator decides for all tenants."""
-
-    registry: str
-    """Prefix of the control plane images."""
-    node_ports: str = "30000-32767"
-    """The super cluster's range of node ports; tenants offer the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,22 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.api.event_recorder import EventRecorder
 from kubeio.api.leader_election import Observer
 from kubeio.config import loading
+from kubeio.config.endpoint import Endpoint
 from kubeio.http.transport_protocol import Fence
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
-from vcmanager.plan.control_plane import Settings
 from vcmanager.runtime.certificate_expiry import Expiries
 from vcmanager.runtime.keys import Key
+from vcmanager.runtime.options import AgentPods, Settings
 from vcmanager.runtime.tenant_watch import Lookout
-from vcmanager.targets.agent_objects import AgentPods
-from vcmanager.targets.clients import Targets
 
 RESYNC_SECONDS = 36_000.0
 """Until what needs nothing is looked at again: what matters is watched, and a look is some thirty
@@ -98,6 +97,41 @@ class TenantClients:
             await client.__aexit__(None, None, None)
 
 
+class TargetClients(Protocol):
+    """One client per target, and what was seen with it: `vcmanager.targets.clients.Targets`.
+
+    `looks`, `agents` and `losses_told` are by the name of the SuperCluster. The modules of
+    `vcmanager.targets` alone know what is in the first two.
+    """
+
+    looks: dict[str, Any]
+    agents: dict[str, Any]
+    losses_told: dict[str, str]
+
+    async def client(self, name: str, endpoint: Endpoint) -> Client:
+        """Return the client of a SuperCluster."""
+
+    def opened(self, endpoint: Endpoint) -> Client:
+        """Return a client that is not kept, for `async with`."""
+
+    async def forget(self, name: str) -> None:
+        """Forget a SuperCluster that was deleted."""
+
+    async def drop(self, name: str) -> None:
+        """Close the client of a SuperCluster, and forget what was seen with it."""
+
+    def follow(
+        self,
+        super_client: Client,
+        *,
+        namespace: str,
+        secret: str,
+        name: str,
+        wake: Callable[[str], None],
+    ) -> None:
+        """Call `wake` with the name of a SuperCluster when its Secret changes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Departure:
     """A tenant that has ended."""
@@ -122,7 +156,7 @@ class Means:
     later: Callable[[Key, float], None]
     """Have a key looked at in so many seconds."""
     tenants: TenantClients = field(default_factory=TenantClients)
-    targets: Targets = field(default_factory=Targets)
+    targets: TargetClients
     """Other super clusters."""
     agent_pods: AgentPods | None = None
     """How their agents run here; None: nobody has said."""

@@ -8,9 +8,7 @@ tenants that there is none.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from kubeio import Object
 from kubeio.config.endpoint import Endpoint
@@ -20,6 +18,7 @@ from tenancy.resources import SUPER_CLUSTERS
 from tenancy.super_clusters import Mode
 from vcmanager.pki import bundles
 from vcmanager.runtime.object_metadata import digest
+from vcmanager.runtime.options import AgentPods
 
 COMPONENT = wellknown.TARGET_AGENT
 NOWHERE = "https://target.invalid"
@@ -30,26 +29,6 @@ _ACCOUNT_FILES = "/var/run/secrets/kubernetes.io/serviceaccount"
 _HEALTH_PORT, _METRICS_PORT = 10551, 10552
 _UPSTREAMS: Mapping[Mode, str] = {"agent": "kubelet", "apiserver": "apiserver"}
 """The agent's words for the modes."""
-
-
-class AgentPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the chart wants these pods; the names are those of a Deployment's fields."""
-
-    image: str
-    image_pull_policy: str = "IfNotPresent"
-    image_pull_secrets: tuple[dict[str, str], ...] = ()
-    instance: str = "virtual-cluster"
-    """Name of the release."""
-    log_level: str = "INFO"
-    secure_metrics: bool = True
-    """Whether metrics are for those alone whom a role lets read them."""
-    replicas: int = 1
-    priority_class_name: str = ""
-    resources: dict[str, Any] = {}
-    node_selector: dict[str, str] = {}
-    tolerations: tuple[dict[str, Any], ...] = ()
-    affinity: dict[str, Any] = {}
-    pod_annotations: dict[str, str] = {}
 
 
 class Servers(NamedTuple):

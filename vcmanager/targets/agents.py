@@ -271,7 +271,8 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
     servers = ground.servers
     if token is None or servers is None:
         return None
-    known, now = means.targets.agents.get(ground.name), means.now()
+    known: AgentLook | None = means.targets.agents.get(ground.name)
+    now = means.now()
     head = digest([token.text, servers.place])
     if known is None or known.head != head or known.until <= now:
         given = Endpoint(

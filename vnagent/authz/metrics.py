@@ -14,7 +14,6 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from tenancy import names
 from vnagent.protocol.routes import Verb
-from vnagent.upstream.upstream_mode import Mode, Why
 
 TENANTS = 8
 """Tenants with a label of their own; whoever comes first keeps his until the agent ends."""
@@ -22,6 +21,23 @@ OTHERS = "other"
 UNKNOWN = "unknown"
 """Whoever showed no certificate of a tenant's."""
 OUTCOMES = ("served", "refused", "failed")
+
+
+class Mode(StrEnum):
+    """The way to the node's pods; a closed set."""
+
+    KUBELET = "kubelet"
+    APISERVER = "apiserver"
+
+
+class Why(StrEnum):
+    """Why it is that way; a closed set."""
+
+    CONFIGURED = "configured"
+    UNSEEN = "unseen"
+    """No handshake has been completed yet."""
+    VERIFIED = "verified"
+    UNTRUSTED = "untrusted"
 
 
 class Policies(StrEnum):

@@ -16,6 +16,7 @@ from functools import partial
 import structlog
 
 from vnagent.authz.client_identity import Caller
+from vnagent.authz.metrics import Mode
 from vnagent.authz.pod_authorizer import Gate, OwnedPod
 from vnagent.authz.pod_list_parser import PodListError
 from vnagent.authz.thread_offload import beside
@@ -28,7 +29,6 @@ from vnagent.protocol.errors import Reason, RefusedError
 from vnagent.protocol.http_heads import ResponseProblemError
 from vnagent.protocol.routes import Route, Verb
 from vnagent.upstream.node_upstream import Upstream, not_offered
-from vnagent.upstream.upstream_mode import Mode
 
 FILTERED = 2
 """Answers that are filtered at the same time."""

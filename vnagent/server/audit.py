@@ -12,7 +12,7 @@ from vnagent.authz import metrics
 from vnagent.authz.client_identity import Caller
 from vnagent.protocol.routes import Route
 
-_log = structlog.get_logger("vnagent.server.audit")
+_log = structlog.get_logger("vnagent.audit")
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import structlog
 
 from vnagent.authz import metrics
+from vnagent.authz.metrics import Mode
 from vnagent.authz.pod_authorizer import OwnedPod
 from vnagent.client.https_client import Origin
 from vnagent.client.upstream_server import Opened
@@ -23,7 +24,7 @@ from vnagent.stream.tls_contexts import TrustProblemError
 from vnagent.upstream import upstream_mode as choices
 from vnagent.upstream.apiserver import ApiServer
 from vnagent.upstream.kubelet import Kubelet
-from vnagent.upstream.upstream_mode import Choice, Mode, Sight, Wish
+from vnagent.upstream.upstream_mode import Choice, Sight, Wish
 
 LOOK_SECONDS = {Mode.KUBELET: 60.0, Mode.APISERVER: 5.0}
 """Between two looks at the kubelet's certificate when no call shows it."""

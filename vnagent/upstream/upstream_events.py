@@ -18,10 +18,11 @@ import orjson
 import structlog
 
 from tenancy import wellknown
+from vnagent.authz.metrics import Mode, Why
 from vnagent.client.https_client import Origin
 from vnagent.protocol.http_heads import ResponseProblemError
 from vnagent.stream.tls_contexts import TrustProblemError
-from vnagent.upstream.upstream_mode import Choice, Mode, Why
+from vnagent.upstream.upstream_mode import Choice
 
 AGAIN_SECONDS = 1800.0
 RETRY_SECONDS = 60.0

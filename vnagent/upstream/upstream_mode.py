@@ -9,6 +9,8 @@ send the whole node's streams through the API server.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from vnagent.authz.metrics import Mode, Why
+
 HOLD_SECONDS = 10.0
 """How long a certificate must verify before its kubelet is taken up again."""
 LONGEST_HOLD_SECONDS = 60.0
@@ -22,23 +24,6 @@ class Wish(StrEnum):
     AUTO = "auto"
     KUBELET = "kubelet"
     APISERVER = "apiserver"
-
-
-class Mode(StrEnum):
-    """The way; a closed set, safe as a metric label."""
-
-    KUBELET = "kubelet"
-    APISERVER = "apiserver"
-
-
-class Why(StrEnum):
-    """Why it is that way; a closed set, safe as a metric label."""
-
-    CONFIGURED = "configured"
-    UNSEEN = "unseen"
-    """No handshake has been completed yet."""
-    VERIFIED = "verified"
-    UNTRUSTED = "untrusted"
 
 
 class Sight(StrEnum):

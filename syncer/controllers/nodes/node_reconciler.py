@@ -92,7 +92,7 @@ async def _reconcile(key: Key, session: Session) -> Verdict:
         if session.pods.is_on_node(key.name):
             return Done()  # left as it is: pods name it, and it is not proved that they ran there
         return await _linger(key, shown, session)
-    session.reminders.needed(key)
+    session.grace_timers.needed(key)
     super_node = below.decode()
     await _show(key, super_node, shown, session)
     return Done()
@@ -197,7 +197,7 @@ async def apply(
 async def _linger(key: Key, shown: Entry | None, session: Session) -> Verdict:
     if shown is None or not virtual_nodes.is_ours(shown.decode()):
         return Done()
-    left = session.reminders.left_to_linger(key)
+    left = session.grace_timers.left_to_linger(key)
     if left > 0:
         return Again(left)
     await remove(key, shown, session)

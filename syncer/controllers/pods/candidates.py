@@ -12,6 +12,7 @@ from syncer.model.keys import HOME, PLACEMENT, Key
 from syncer.model.unstructured import mapping, mappings
 from syncer.rules.placement import cluster_scheduler, target_node
 from syncer.rules.placement.cluster_scheduler import Ask, Candidate
+from syncer.rules.pods import dns
 from syncer.tenants.session import Session
 from tenancy.resources import PODS
 from tenancy.specs import TargetGrant
@@ -50,7 +51,7 @@ def _candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> Candida
         return made._replace(rooms=inventory.rooms(view), free=inventory.free())
     shown = session.stores["Node"].get("", target_node.name_of(grant.name))
     node = shown.decode() if shown is not None else {}
-    resolver = there.view.resolver()
+    resolver = dns.resolver_of(there.view)
     return made._replace(
         rooms=inventory.rooms(view, target_node.name_of(grant.name)),
         free=inventory.free(),

@@ -37,7 +37,14 @@ from syncer.model.rejections import (
 from syncer.rules import registry
 from syncer.rules.configuration import config_maps_secrets
 from syncer.rules.placement import cluster_scheduler
-from syncer.rules.pods import pod_build, scheduling, size_limits, token_specs
+from syncer.rules.pods import (
+    dns,
+    environment,
+    pod_build,
+    scheduling,
+    size_limits,
+    token_specs,
+)
 from syncer.rules.pods.pod_build import Built, PodFacts
 from syncer.rules.pods.scheduling import Placement
 from syncer.rules.pods.token_specs import TokenSpec
@@ -213,7 +220,7 @@ def facts(
         tenant=session.tenant,
         super_namespace=super_namespace.name,
         super_namespace_uid=super_namespace.uid,
-        resolver=view.resolver(),
+        resolver=dns.resolver_of(view),
         placement=Placement(
             vc_uid=session.tenant.uid,
             namespace=namespace,
@@ -224,9 +231,11 @@ def facts(
             additions=session.nodes.additions,
             shows=view.shows,
         ),
-        variables=view.service_variables(namespace, links=links),
+        variables=environment.tenant_variables(view, namespace, links=links, linked=session.linked),
         account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
-        provided=lambda container: view.provided_variables(namespace, container, left.take),
+        provided=lambda container: environment.provided_variables(
+            view, namespace, container, left.take
+        ),
         policy=view.policy,
         take=left.take,
     )

@@ -80,8 +80,8 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
     twin = super_x.decode() if super_x is not None and is_own else None
     side = pod_facts.pod_side(
         pod,
-        had_twin=session.reminders.had_bound_twin(tenant_x.uid),
-        was_taken=session.reminders.saw_twin_deleted(tenant_x.uid),
+        had_twin=session.lost_twins.had_bound_twin(tenant_x.uid),
+        was_taken=session.lost_twins.saw_twin_deleted(tenant_x.uid),
     )
     step = lifecycle.step(side, twin_side(twin, session) if twin is not None else None)
     both = Both(
@@ -283,7 +283,7 @@ async def _follow_out(both: Both, grace_seconds: int | None) -> None:
 
 
 async def _finish(both: Both) -> Verdict:
-    if not both.session.reminders.saw_twin_end(both.tenant_x.uid):
+    if not both.session.lost_twins.saw_twin_end(both.tenant_x.uid):
         await _prove_gone(both)
     await _delete_tenant_pod(both, grace_seconds=0)
     return Done()

@@ -62,12 +62,12 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     # An older account's Secret may outlive the account.
     mounted = Ref(SECRETS.kind, entry.name)
     if not is_needed(token, session) and not is_used_below(mounted, entry.namespace, session):
-        lingering = session.reminders.left_to_linger(key)
+        lingering = session.grace_timers.left_to_linger(key)
         if lingering > 0:
             return Again(lingering)
         await _remove(key, entry, session, is_still=lambda: not is_needed(token, session))
         return Done()
-    session.reminders.needed(key)
+    session.grace_timers.needed(key)
     left, secret = 0.0, entry.decode()
     if token_specs.is_as_written(secret):  # else what pods mount is no token, or an odd one
         left = token_specs.seconds_to_renewal(entry.annotations, datetime.now(UTC))
@@ -135,7 +135,7 @@ async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Sessi
                 SECRETS, secret, field_manager=wellknown.SYNCER
             )
         except errors.AlreadyExists:
-            session.reminders.lost_sight_of(key, (namespace, key.name))
+            session.lost_twins.lost_sight_of(key, (namespace, key.name))
             await adoption.look(BY_NAME[SECRETS.kind], key, session)
             return Again(BEHIND_SECONDS)
     else:

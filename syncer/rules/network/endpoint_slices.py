@@ -38,17 +38,15 @@ ENDPOINT_SLICE: Mapping[str, Verdict] = {
         {
             "addresses": ALLOW,
             "conditions": Fields({"ready": ALLOW, "serving": ALLOW, "terminating": ALLOW}),
-            "deprecatedTopology": Drop("belongs to a removed API version"),
+            "deprecatedTopology": Drop("of an API version that is gone"),
             "hints": Fields(
                 {"forNodes": Drop("names nodes"), "forZones": Each({"name": ALLOW})},
             ),
             "hostname": ALLOW,
             "nodeName": Written(
-                "endpoint_slices", "is synced if it is a node that your cluster shows"
+                "endpoint_slices", "goes down, when it is a node that your cluster shows"
             ),
-            "targetRef": Drop(
-                "names an object of your cluster, which the super cluster does not use"
-            ),
+            "targetRef": Drop("names an object of the tenant; nobody below follows it"),
             "zone": ALLOW,
         }
     ),

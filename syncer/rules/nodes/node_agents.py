@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kubeio.cache.store import Entry, Store
-from syncer.safety.expectations import revision_of
+from kubeio.resource_version import revision_of
 from tenancy import conditions, wellknown
 
 BY_NODE = "node"

@@ -1,6 +1,6 @@
 """How a super pod resolves names: always by the tenant's DNS server, spelled out in dnsConfig.
 
-Pure. Owns dnsPolicy, dnsConfig and the host name's domain. Must not know how the server is found.
+Pure. Owns dnsPolicy, dnsConfig, the host name's domain, and which server a tenant's pods ask.
 Hazard: a policy other than None would let the super kubelet write its own cluster's DNS server.
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from syncer.model.rejections import Problem, RejectedError
+from syncer.model.tenant_view import DNS_OFFSET, DNS_SERVICE, TenantView
 
 MAX_NAME_SERVERS = 3
 MAX_SEARCHES = 32
@@ -26,6 +27,27 @@ class Resolver(NamedTuple):
     policy."""
     others: tuple[str, ...] = ()
     """Further addresses, where it is not the tenant's own."""
+
+
+def resolver_of(view: TenantView) -> Resolver:
+    """Return what the tenant's pods resolve names with."""
+    if view.away is not None:
+        servers = view.away().resolvers
+        return Resolver(
+            server=servers[0] if servers else "",
+            others=servers[1:],
+            domain=view.spec.cluster_domain,
+            allows_node_dns=view.policy.network.node_dns == "Allow",
+        )
+    service = view.stores["Service"].get(*DNS_SERVICE)
+    server = str(view.slice[DNS_OFFSET]) if view.spec.dns == "managed" else ""
+    if service is not None:
+        server = (service.decode().get("spec") or {}).get("clusterIP") or server
+    return Resolver(
+        server="" if server == "None" else server,
+        domain=view.spec.cluster_domain,
+        allows_node_dns=view.spec.dns != "managed" or view.policy.network.node_dns == "Allow",
+    )
 
 
 def resolution(spec: Mapping[str, Any], namespace: str, resolver: Resolver) -> dict[str, Any]:

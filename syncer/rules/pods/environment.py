@@ -5,19 +5,19 @@ field references so that a pod reads the tenant's values. Must not know DNS. Haz
 kubelet adds KUBERNETES_* of the super cluster to every container that does not set them itself.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from kubeio.cache.store import Entry
 from syncer.model import object_meta
-from tenancy import wellknown
+from syncer.model.tenant_view import MASTER, TenantView
+from syncer.rules.configuration import cache_transforms
+from tenancy import names, wellknown
 from tenancy.policies import BASELINE, Metadata
 
 Service = Mapping[str, Any]
 Variables = dict[str, str]
-
-MASTER = ("default", "kubernetes")
-"""The Service whose variables every container gets, service links or not."""
 
 _NO_HOST = "kubernetes.invalid"
 _RECORDED = {"metadata.namespace": wellknown.NAMESPACE, "metadata.uid": wellknown.UID}
@@ -56,6 +56,71 @@ def reached_at(master: Service, endpoint: str) -> list[Service]:
         host, port = _NO_HOST, 443
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     return [{**master, "spec": {"clusterIP": host, "ports": ports}}]
+
+
+class Linked:
+    """The variables of the namespace whose pods were made last, as a burst makes them in a row."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._asked: tuple[str, bool] = ("", False)
+        self._services: list[Entry] = []
+        self._variables: Variables = {}
+
+    def of(self, namespace: str, services: list[Entry], *, links: bool) -> Variables:
+        """Return what these Services put into the pods of a namespace."""
+        # Entries are never changed: the same ones say the same.
+        if (namespace, links) != self._asked or services != self._services:
+            decoded = [entry.decode() for entry in services]
+            self._variables = service_variables(decoded, namespace, links=links)
+            self._asked, self._services = (namespace, links), services
+        return self._variables
+
+
+def tenant_variables(view: TenantView, namespace: str, *, links: bool, linked: Linked) -> Variables:
+    """Return what the Services of a namespace put into its pods; not to be changed.
+
+    With `links` false that is the tenant's API alone.
+    """
+    store = view.stores["Service"]
+    master = store.get(*MASTER)
+    own = [] if master is None else [master]
+    if view.away is not None:
+        reached = view.away().endpoint
+        services = [each for it in own for each in reached_at(it.decode(), reached)]
+        return service_variables(services, namespace, links=False)
+    if links:
+        own += store.list(namespace)
+    return linked.of(namespace, own, links=links)
+
+
+def provided_variables(
+    view: TenantView,
+    namespace: str,
+    container: Mapping[str, Any],
+    take: Callable[[int], None],
+) -> Collection[str]:
+    """Return the variables that the envFrom sources of a container bring now.
+
+    `take` is asked before so many are looked at.
+    """
+    found: set[str] = set()
+    for source in container.get("envFrom") or ():
+        for field_name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+            ref = source.get(field_name) or {}
+            entry = _named(view, kind, namespace, ref.get("name", ""))
+            if entry is not None:
+                keys = list(cache_transforms.variables(entry.decode()))
+                take(len(keys))
+                found |= {f"{source.get('prefix') or ''}{key}" for key in keys}
+    return found
+
+
+def _named(view: TenantView, kind: str, namespace: str, name: str) -> Entry | None:
+    # A builder has put the root CA's super name into its copy already.
+    return view.stores[kind].get(
+        namespace, names.TENANT_ROOT_CA if name == names.SUPER_ROOT_CA else name
+    )
 
 
 def _has_address(service: Service) -> bool:

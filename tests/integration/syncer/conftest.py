@@ -28,7 +28,7 @@ from tests.support.controlplane import ControlPlane
 
 @pytest.fixture(autouse=True)
 def _short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syncer.tenants.session_memory.LINGER_SECONDS", LINGER)
+    monkeypatch.setattr("syncer.tenants.grace_timers.LINGER_SECONDS", LINGER)
 
 
 @pytest.fixture(scope="session")

@@ -78,14 +78,12 @@ async def test_a_frozen_tenant_stops_nobody_else(world: World, tmp_path: Path):
 
 async def test_a_tenant_joins_and_leaves_while_the_syncer_runs(world: World):
     """Another VirtualCluster of the same control plane: engaged, told, and let go of."""
-    async with world.syncer() as syncer:
+    async with world.syncer() as program:
         joined = await declare(world.below, world.tenant_plane)
-        await eventually(lambda: joined.uid in syncer.lifecycle.tenant_manager.links, within=30)
-        await eventually(
-            lambda: syncer.lifecycle.tenant_manager.links[joined.uid].is_ready, within=30
-        )
+        await eventually(lambda: joined.uid in program.tenants.links, within=30)
+        await eventually(lambda: program.tenants.links[joined.uid].is_ready, within=30)
         await world.below.delete(VIRTUAL_CLUSTERS, joined.name, namespace=joined.namespace)
-        await eventually(lambda: joined.uid not in syncer.lifecycle.tenant_manager.links)
+        await eventually(lambda: joined.uid not in program.tenants.links)
         assert world.is_engaged()
 
 

@@ -84,17 +84,17 @@ async def synced(world: World, reason: str) -> Object:
 async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: World):
     name = fresh_name("policy")
     await bind(own, name)
-    async with own.syncer(engaged=False) as syncer:
+    async with own.syncer(engaged=False) as program:
         told = await synced(own, conditions.POLICY_MISSING)
         assert f"TenantPolicy {name}" in told["message"]
         assert "create it" in told["message"]
-        assert own.tenant.uid not in syncer.lifecycle.tenant_manager.links
+        assert own.tenant.uid not in program.tenants.links
         await policy(own, name)
         await synced(own, conditions.ENGAGED)
         space = await own.namespace()
         await own.below.delete(TENANT_POLICIES, name)
         await synced(own, conditions.POLICY_MISSING)
-        assert own.tenant.uid not in syncer.lifecycle.tenant_manager.links
+        assert own.tenant.uid not in program.tenants.links
         assert await level(own, space) == "baseline"  # nothing of the tenant is removed
         await bind(own, await policy(own))
         await synced(own, conditions.ENGAGED)

@@ -24,12 +24,13 @@ from kubeio.controller.worker import Verdict
 from tenancy import names, resources
 from tests.support.controlplane import ControlPlane
 from tests.support.processes import free_port
-from vcmanager.plan.control_plane import Settings
 from vcmanager.rbac import ACCESS
 from vcmanager.reconcilers.virtual_cluster import reconcile
 from vcmanager.runtime import keys
 from vcmanager.runtime.context import Means
 from vcmanager.runtime.keys import Key
+from vcmanager.runtime.options import Settings
+from vcmanager.targets.clients import Targets
 
 CRDS = Path(__file__).parents[3] / "charts" / "virtual-cluster" / "files" / "crds"
 NAMESPACE = "vc-manager"
@@ -325,6 +326,7 @@ async def stage(plane: ControlPlane, inside: ControlPlane) -> AsyncIterator[Stag
             wake=woken.append,
             later=lambda key, _: woken.append(key),
             tenants=tenants,  # type: ignore[arg-type]
+            targets=Targets(),
         )
         yield Stage(
             plane=plane,

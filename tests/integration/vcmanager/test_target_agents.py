@@ -40,7 +40,7 @@ from tests.unit.vnagent.stage import (
     FakeKubelet,
     access,
 )
-from vcmanager.targets.agent_objects import AgentPods
+from vcmanager.runtime.options import AgentPods
 from vnagent.rbac import TARGET_HOME_ACCESS
 
 pytestmark = needs_address

@@ -30,6 +30,7 @@ from tests.unit.vnagent.series import agent_series
 from tests.unit.vnagent.stage import access, unhurried
 from vnagent.authz import pod_authorizer
 from vnagent.authz.client_identity import Caller
+from vnagent.authz.metrics import Mode
 from vnagent.authz.permissions import Permits
 from vnagent.authz.pod_authorizer import Gate, OwnedPod
 from vnagent.client.upstream_server import Opened
@@ -42,7 +43,6 @@ from vnagent.server.request import Requests
 from vnagent.stream.relay import Deadlines
 from vnagent.stream.tls_stream import Sink
 from vnagent.upstream.node_upstream import kubelet_target
-from vnagent.upstream.upstream_mode import Mode
 
 FULL = 1_000_000
 ONE_IN = 10

@@ -388,34 +388,47 @@ async def test_what_does_not_go_in_time_is_told(monkeypatch):
         assert (silence in str(e.value)) is (reachable == "False")
 
 
-def held(*listed):
-    return {"metadata": {"name": "c2", "uid": "u"}, "status": {"conditions": [*listed]}}
-
-
-def test_what_is_confirmed_is_what_the_condition_names():
-    loss = {
-        "type": "LossesHeld",
-        "status": "True",
-        "message": "5 of 5 (state 0123456789abcdef), so",
+def held(*listed, **status):
+    return {
+        "metadata": {"name": "c2", "uid": "u"},
+        "status": {"conditions": [*listed], **status},
     }
-    assert confirm.confirmed("c2", held(loss))[0] == "0123456789abcdef"
-    answers = f"another cluster answers: its kube-system is {HOME_UID}, and that of the cluster"
-    another = {"type": "Reachable", "status": "False", "reason": "IdentityChanged"}
-    word, meant = confirm.confirmed("c2", held(loss, {**another, "message": answers}))
+
+
+LOSS = {"type": "LossesHeld", "status": "True", "message": "(state fedcba9876543210)"}
+ANOTHER = {"type": "Reachable", "status": "False", "reason": "IdentityChanged", "message": "m"}
+STATE = {"state": "0123456789abcdef", "missing": 5, "total": 5}
+
+
+def test_what_is_confirmed_is_what_the_status_names():
+    assert confirm.confirmed("c2", held(LOSS, losses=STATE))[0] == "0123456789abcdef"
+    both = held(LOSS, ANOTHER, losses=STATE, observedIdentity=HOME_UID)
+    word, meant = confirm.confirmed("c2", both)
     assert word == HOME_UID
     assert HOME_UID in meant
 
 
+@pytest.mark.parametrize("listed", [[], [{**LOSS, "status": "False"}]])
+def test_without_a_loss_there_is_nothing_to_confirm(listed):
+    with pytest.raises(CliProblem, match="nothing is held for c2"):
+        confirm.confirmed("c2", held(*listed, losses=STATE, observedIdentity=HOME_UID))
+
+
 @pytest.mark.parametrize(
-    ("status", "message", "words"),
+    ("body", "words"),
     [
-        ("False", "state 0123456789abcdef", "nothing is held for c2"),
-        ("True", "5 of 5", "names no state"),
+        (held(LOSS), "LossesHeld is True, but the field status.losses is missing. The syncer"),
+        (held(LOSS, losses={}), "the field status.losses is missing"),
+        (
+            held(LOSS, ANOTHER, losses=STATE),
+            "Reachable is False, but the field status.observedIdentity is missing. The vc-manager",
+        ),
     ],
 )
-def test_without_a_loss_there_is_nothing_to_confirm(status, message, words):
-    with pytest.raises(CliProblem, match=words):
-        confirm.confirmed("c2", held({"type": "LossesHeld", "status": status, "message": message}))
+def test_a_status_of_an_older_component_confirms_nothing_and_says_why(body, words):
+    with pytest.raises(CliProblem, match=words) as caught:
+        confirm.confirmed("c2", body)
+    assert "Upgrade virtual-cluster in the super cluster" in str(caught.value)
 
 
 def test_a_hold_is_something_that_a_doctor_finds():

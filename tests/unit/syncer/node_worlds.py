@@ -6,8 +6,8 @@ from typing import Any
 
 from syncer.controllers.pods import pod_reconciler as flow
 from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.tenant_events import wire_tenant
 from syncer.rules import registry
-from syncer.wiring import wire_tenant
 from tenancy import wellknown
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from kubeio.cache.store import Entry
-from syncer import wiring
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.controllers.pods import assign_cluster
+from syncer.handlers import tenant_events
 from syncer.model.keys import HOME, PLACEMENT, Key
 from syncer.rules import registry
 from syncer.safety.pod_loss_guard import Muster
@@ -57,7 +57,7 @@ class Split(World):
         self.far.deletions._tenant_client = self.above  # type: ignore[assignment]
         self.far.is_ready = True
         for session in (self.session, self.far):
-            wiring.wire_tenant(session)
+            tenant_events.wire_tenant(session)
             put(session.super_cluster.nodes, READY)
 
     def pod(self, name: str = "p", *, record: str = "", version: int = 50, **spec: Any) -> Entry:

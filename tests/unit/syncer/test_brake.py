@@ -7,7 +7,7 @@ import pytest
 from kubeio.controller.worker import Wait
 from syncer.safety import store_guard
 from syncer.safety.store_guard import Record, judge, record_of, sentence
-from tenancy import conditions, wellknown
+from tenancy import wellknown
 from tests.unit.syncer.brakes import (
     KNOWN,
     OTHER,
@@ -43,7 +43,7 @@ def test_any_of_the_three_marks_going_back_is_a_problem(record, seen, problem):
 
 def test_the_sentence_names_store_and_remedy():
     said = sentence(judge(KNOWN, sight(uid=OTHER)), OTHER, "vc")
-    assert conditions.named_store(said) == OTHER
+    assert OTHER in said
     assert "kubectl vc confirm-deletes vc" in said
 
 

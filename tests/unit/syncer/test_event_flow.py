@@ -8,8 +8,8 @@ import pytest
 
 from kubeio import errors
 from syncer.controllers import events
+from syncer.handlers.super_events import SuperWiring
 from syncer.model.keys import EVENT, Key
-from syncer.wiring import SuperWiring
 from tests.unit.syncer.sessions import World, put
 
 SPEC = {"containers": [{"name": "main", "image": "i"}]}

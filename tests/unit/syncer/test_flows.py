@@ -9,10 +9,10 @@ import pytest
 
 from kubeio import errors
 from kubeio.controller.worker import Again
-from syncer import wiring
 from syncer.controllers import namespaces, rejection_events, sync_down, sync_up
 from syncer.controllers.network import cluster_ips, services
 from syncer.controllers.pods import tokens
+from syncer.handlers import tenant_events
 from syncer.handlers.resync import Patrol
 from syncer.model.keys import Key
 from syncer.model.references import ACCOUNT_TOKEN, Ref
@@ -36,7 +36,7 @@ async def test_a_tenant_object_of_a_reserved_name_has_none_of_our_objects_as_twi
     world.tenant_has(kind, name)
     world.above.objects[kind, name] = {"metadata": {"uid": f"{name}-uid"}}
     key = world.key(kind, "web", name)
-    world.session.reminders.linger_seconds = 0
+    world.session.grace_timers.linger_seconds = 0
     await sync_down.reconcile(registry.BY_NAME[kind], key, world.session)
     assert not world.below.writes()
     assert not world.below.asked
@@ -194,7 +194,7 @@ async def test_an_account_that_was_given_something_is_put_back(given):
 
 async def test_the_end_of_what_has_no_twin_is_not_remembered():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     world.super_has("ConfigMap", "twin")
     for name in ("twin", "other"):
         entry = world.tenant_has("ConfigMap", name)
@@ -258,7 +258,7 @@ async def test_writes_upward_are_counted():
 
 async def test_a_key_is_tried_from_the_start_when_its_object_changes_and_not_at_its_status():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     key, queue = world.key("Pod", "web", "p"), world.session.queue
 
     def seen(revision: int, generation: int, **fields: Any) -> int:

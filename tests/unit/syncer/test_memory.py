@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kubeio.cache.store import Entry, parse
 from kubeio.controller.worker import Wait
+from kubeio.resource_version import revision_of
 from syncer.model.keys import HOME, Key, group_of
 from syncer.model.pod_index import PodIndex
 from syncer.model.references import (
@@ -23,16 +24,9 @@ from syncer.model.references import (
     refs_of,
 )
 from syncer.safety.circuit_breaker import FAILURES, Breaker
-from syncer.safety.expectations import (
-    MOST_KEPT,
-    PATIENCE_SECONDS,
-    Expectations,
-    News,
-    Side,
-    revision_of,
-)
+from syncer.safety.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side
 from syncer.safety.hot_loop_guard import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
-from syncer.tenants import session_memory
+from syncer.tenants import grace_timers, lost_twins, session_memory, waiters
 
 KEY = Key("vc", HOME, "Pod", "web", "p")
 
@@ -428,8 +422,8 @@ def test_queues_are_fair_between_tenants_and_between_the_super_clusters_of_each(
 
 
 def test_who_waits_is_remembered_up_to_an_end(monkeypatch):
-    monkeypatch.setattr(session_memory, "MAX_WAITERS", 10)
-    memory = session_memory.Reminders(Clock())
+    monkeypatch.setattr(waiters, "MAX_WAITERS", 10)
+    memory = waiters.Waiters()
 
     def key(name: str) -> Key:
         return KEY._replace(name=name)
@@ -449,9 +443,9 @@ def test_who_waits_is_remembered_up_to_an_end(monkeypatch):
 
 
 def test_what_lingers_is_remembered_up_to_an_end(monkeypatch):
-    monkeypatch.setattr(session_memory, "MAX_UNUSED", 5)
+    monkeypatch.setattr(grace_timers, "MAX_UNUSED", 5)
     clock = Clock()
-    memory = session_memory.Reminders(clock)
+    memory = grace_timers.GraceTimers(clock)
     for number in range(20):
         assert memory.left_to_linger(KEY._replace(name=str(number))) == memory.linger_seconds
     assert len(memory._unused) == 5
@@ -470,8 +464,8 @@ def test_an_event_is_told_again_only_in_another_state():
 
 
 def test_a_twin_that_was_seen_to_go_is_remembered_by_the_pods_uid(monkeypatch):
-    monkeypatch.setattr(session_memory, "MAX_LOST_TWINS", 3)
-    memory = session_memory.Reminders(Clock())
+    monkeypatch.setattr(lost_twins, "MAX_LOST_TWINS", 3)
+    memory = lost_twins.LostTwins()
     for number in range(5):
         memory.saw_bound_twin_end(f"u{number}", was_deleting=number == 4, is_certain=True)
     assert memory.saw_twin_end("u4")

@@ -10,12 +10,12 @@ import pytest
 from kubeio import errors
 from kubeio.cache.store import Entry, parse
 from kubeio.controller.worker import Wait
-from syncer import wiring
 from syncer.clusters import target_conditions
 from syncer.controllers.pods import unreachable_target
+from syncer.handlers import super_events
 from syncer.safety import pod_loss_guard
 from syncer.safety.pod_loss_guard import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
-from tenancy import conditions, wellknown
+from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, Api
 from tests.unit.syncer.splits import Split, key_of
 
@@ -101,10 +101,10 @@ def test_a_word_is_about_the_very_pods_that_were_named_and_counts_once():
     field = Field()
     field.lose(*range(LEAST))
     first = field.muster.state
-    message = field.muster.tell()
-    assert conditions.named_state(message) == first
-    assert "`kubectl vc target confirm c2`" in message
-    assert f"{LEAST} of the {LEAST} pods" in message
+    loss = field.muster.tell()
+    assert (loss.state, loss.missing, loss.total) == (first, LEAST, LEAST)
+    assert "`kubectl vc target confirm c2`" in loss.message
+    assert f"{LEAST} of the {LEAST} pods" in loss.message
     field.lose(*range(20, 20 + LEAST))
     assert field.muster.confirm(first)
     assert field.muster.is_held, "of those that were not named"
@@ -147,7 +147,7 @@ def test_what_one_tenant_says_holds_nobody_else_up():
     with pytest.raises(Wait):
         field.muster.check("forger")
     field.muster.check("other")
-    assert "the VirtualCluster with the UID forger is" in field.muster.tell()
+    assert "the VirtualCluster with the UID forger is" in field.muster.tell().message
     state = field.muster.state
     field.lose(4, tenant="other")
     assert field.muster.state == state, "the word is about who is held"
@@ -174,7 +174,7 @@ def test_a_word_is_not_made_wrong_by_a_tenant_that_misses_others_each_time():
     field = Field(10)
     field.lose(*range(20), tenant="b")
     field.lose(*range(30), tenant="a")
-    word = conditions.named_state(field.muster.tell())
+    word = field.muster.tell().state
     field.muster.called("a", [f"another{number}" for number in range(30)])
     assert field.muster.confirm(word)
     field.muster.check("b")
@@ -217,7 +217,7 @@ def test_a_session_that_begins_anew_says_all_that_is_missing():
 def split() -> Split:
     made = Split()
     made.far.target.muster = Field().muster  # type: ignore[union-attr]
-    wiring.SuperWiring(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
+    super_events.SuperWiring(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
     return made
 
 
@@ -292,7 +292,7 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
         times = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
         body["metadata"] |= {**times, "resourceVersion": "52"}
         split.link.stores["Pod"].put(parse(orjson.dumps(body)), live=True)
-    pod_loss_guard.call(split.far)
+    split.far.report_missing_pods()
     target: Any = split.far.target
 
     async def prove(_: float, tenant: str) -> None:
@@ -315,11 +315,11 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
 # --- what is said ---------------------------------------------------------------------------------
 
 
-def declared(*listed: dict[str, Any], word: str = "") -> Entry:
+def declared(*listed: dict[str, Any], word: str = "", losses: Any = None) -> Entry:
     annotations = {wellknown.CONFIRM_LOSSES: word} if word else {}
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1", "annotations": annotations}
-    body = {"metadata": metadata, "status": {"conditions": [*listed]}}
-    return parse(orjson.dumps(body))
+    status = {"conditions": [*listed]} | ({"losses": losses} if losses else {})
+    return parse(orjson.dumps({"metadata": metadata, "status": status}))
 
 
 async def said(entry: Entry, found: Muster | None, api: Api, problem: str = "") -> Any:
@@ -340,23 +340,57 @@ async def test_losses_are_said_once_and_so_is_their_end():
     field.lose(*range(LEAST))
     found = (await said(declared(followed), field.muster, api))["LossesHeld"]
     assert (found["status"], found["reason"]) == ("True", "PodsMissing")
-    assert await said(declared(followed, found), field.muster, api) is None
+    lost = api.bodies[-1]["status"]["losses"]
+    assert lost == {"state": field.muster.state, "missing": LEAST, "total": LEAST}
+    both = declared(followed, found, losses=lost)
+    assert await said(both, field.muster, api) is None
+    assert (await said(declared(followed, found), field.muster, api))["LossesHeld"] == found
     field.there = 100
-    assert await said(declared(followed, found), field.muster, api) is None, "no news"
+    assert await said(both, field.muster, api) is None, "no news"
     field.muster.confirm(field.muster.state)
-    ended = (await said(declared(followed, found), field.muster, api))["LossesHeld"]
+    ended = (await said(both, field.muster, api))["LossesHeld"]
     assert (ended["status"], ended["reason"]) == ("False", "NothingMissing")
+    assert "losses" not in api.bodies[-1]["status"]
     assert await said(declared(followed, ended), field.muster, api) is None
+    assert (await said(declared(followed, ended, losses=lost), field.muster, api)) is not None
+
+
+async def test_other_pods_that_are_missing_are_news_though_their_number_is_the_same():
+    field, api = Field(), Api()
+    field.muster.called("t", [f"u{number}" for number in range(LEAST)])
+    first = await said(declared(), field.muster, api)
+    lost = api.bodies[-1]["status"]["losses"]
+    field.muster.called("t", [f"v{number}" for number in range(LEAST)])
+    again = await said(declared(*first.values(), losses=lost), field.muster, api)
+    assert again["LossesHeld"]["message"] == first["LossesHeld"]["message"]
+    assert api.bodies[-1]["status"]["losses"]["state"] == field.muster.state != lost["state"]
 
 
 async def test_while_it_is_not_followed_that_is_said_and_what_was_held_stays_said():
     field, api = Field(), Api()
     field.lose(*range(LEAST))
     before = (await said(declared(), field.muster, api))["LossesHeld"]
-    found = await said(declared(before), None, api, problem="its Secret is missing")
+    lost = api.bodies[-1]["status"]["losses"]
+    entry = declared(before, losses=lost)
+    found = await said(entry, None, api, problem="its Secret is missing")
     assert found["Followed"]["status"] == "False"
     assert found["Followed"]["message"] == "its Secret is missing"
     assert found["LossesHeld"] == before, "or it would be given up"
+    assert api.bodies[-1]["status"]["losses"] == lost, "and so would this"
+
+
+@pytest.mark.parametrize(
+    ("word", "is_one"),
+    [
+        ("0123456789abcdef", True),
+        ("0123456789abcde", False),
+        ("0123456789abcdeg", False),
+        ("", False),
+    ],
+)
+def test_a_state_is_told_from_an_identity_by_its_form(word: str, is_one: bool):
+    assert pod_loss_guard.is_state(word) is is_one
+    assert pod_loss_guard.is_state(Field().muster.state)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from syncer.handlers import dependents
 from syncer.handlers.dispatcher import Engine
 from syncer.handlers.home_events import HomeWiring
 from syncer.handlers.resync import differs
+from syncer.handlers.tenant_events import wire_tenant
 from syncer.model.keys import HOME
 from syncer.model.references import Ref, References, user_of
 from syncer.model.super_cidrs import SuperRanges, networks
@@ -24,8 +25,7 @@ from syncer.rules.network.endpoint_slices import (
     SERVICE_NAME,
 )
 from syncer.safety.proven_deletes import Target
-from syncer.tenants.session_memory import LINGER_SECONDS
-from syncer.wiring import wire_tenant
+from syncer.tenants.grace_timers import LINGER_SECONDS
 from tests.unit.syncer.sessions import TENANT, World, put
 from tests.unit.syncer.special.views import policy
 
@@ -300,7 +300,7 @@ async def test_a_budget_is_raised_at_once_and_lowered_after_a_while(unready, sec
     world = World()
     world.ready()
     now = 100.0
-    world.session.reminders._clock = lambda: now
+    world.session.grace_timers._clock = lambda: now
     spec = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 2}
     status = {"desiredHealthy": 2, "observedGeneration": 1}
     world.tenant_has("PodDisruptionBudget", "x", spec=spec, status=status)

@@ -37,7 +37,7 @@ def required(twin: dict[str, Any]) -> Any:
 async def test_a_node_with_something_of_its_tenants_stays_without_pods(labels, spec, is_kept):
     world = engaged(World())
     node_with(world, spec=spec, **labels)
-    world.session.reminders.linger_seconds = 0
+    world.session.grace_timers.linger_seconds = 0
     await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     assert ("delete", "Node", "n") in world.above.writes() or is_kept
     assert is_kept or not [verb for verb, *_ in world.above.writes() if verb == "apply"]

@@ -100,7 +100,7 @@ async def test_a_finished_pod_keeps_the_node_that_was_shown_and_none_of_its_tena
     world.tenant_has("Pod", "p", spec=ON_NODE, status={"phase": "Succeeded"})
     own = {"annotations": {wellknown.UID: recorded}}
     world.tenant_has("Node", "n", namespace="", metadata=own, spec={}, status={})
-    world.session.reminders.linger_seconds = 0
+    world.session.grace_timers.linger_seconds = 0
     await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     verbs = {verb for verb, *_ in world.above.writes("Node")}
     assert verbs == ({"apply"} if is_kept else set())

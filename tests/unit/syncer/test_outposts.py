@@ -193,7 +193,7 @@ async def test_the_condition_goes_with_the_last_grant(yard: Yard):
          "status": {"conditions": said}},
     )  # fmt: skip
     before = len(yard.world.below.bodies)
-    await conditions.say(yard.world.below, entry, [])  # type: ignore[arg-type]
+    await conditions.say(yard.world.below, entry, [], store=None)  # type: ignore[arg-type]
     assert len(yard.world.below.bodies) == before + 1
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kubeio import errors
 from syncer.controllers import parked_writes, sync_down, sync_up
 from syncer.controllers.sync_up import Seen
+from syncer.handlers.tenant_events import wire_tenant
 from syncer.model import diff
 from syncer.model.keys import HOME, Key
 from syncer.rules import registry
@@ -34,7 +35,6 @@ from syncer.safety.hot_loop_guard import (
     Outcome,
     Part,
 )
-from syncer.wiring import wire_tenant
 from tenancy import wellknown
 from tests.unit.syncer.sessions import World
 from tests.unit.syncer.test_memory import Clock

@@ -17,8 +17,8 @@ from syncer.rules import namespaces, registry
 from syncer.rules.namespaces import POD_SECURITY
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.nodes.node_agents import Agent
+from syncer.rules.pods import dns, pod_status
 from syncer.rules.pods import pod_facts as pod_sides
-from syncer.rules.pods import pod_status
 from tenancy import wellknown
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.unit.syncer.sessions import TENANT, World, put
@@ -120,7 +120,7 @@ def test_other_refusals_are_none_of_pod_security():
 @pytest.mark.parametrize("verdict", ["Allow", "Refuse"])
 def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
     world = World(policy(network={"nodeDns": verdict}))
-    assert world.session.view.resolver().allows_node_dns is (verdict == "Allow")
+    assert dns.resolver_of(world.session.view).allows_node_dns is (verdict == "Allow")
 
 
 # Nodes.

@@ -25,11 +25,11 @@ from tests.unit.syncer.sessions import Api, World, put
 
 READERS = {"owner_of", "super_side", "is_owned"}
 AT_HOME = {
-    "home_wiring.py",
-    "link.py",
-    "special/claims.py",
-    "special/ingress_hosts.py",
-    "special/volumes.py",
+    "handlers/home_events.py",
+    "tenants/connection.py",
+    "rules/storage/claims.py",
+    "rules/network/ingress_hosts.py",
+    "rules/storage/volumes.py",
 }
 """Modules that look at the home cluster alone."""
 
@@ -140,7 +140,7 @@ async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_regis
         body = config_map(far, registration)
         body["metadata"]["labels"] = {}
         api.objects["ConfigMap", "c"] = body
-        far.reminders.lost_sight_of(key, (body["metadata"]["namespace"], "c"))
+        far.lost_twins.lost_sight_of(key, (body["metadata"]["namespace"], "c"))
         if writes:
             with pytest.raises(Wait):
                 await adoption.look(kind, key, far)

@@ -8,11 +8,10 @@ import pytest
 
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Again, Done, Wait
-from syncer import wiring
 from syncer.controllers import sync_down
 from syncer.controllers.pods import assign_cluster, candidates
 from syncer.controllers.pods import pod_reconciler as pod_flow
-from syncer.handlers import resync
+from syncer.handlers import resync, super_events, tenant_events
 from syncer.model.keys import HOME, PLACEMENT
 from syncer.placement.assignments import NOWHERE, OPENING_SECONDS
 from syncer.rules import registry
@@ -79,9 +78,9 @@ def test_nothing_a_pod_needs_goes_where_nothing_is_granted(split: Split, forged:
 def test_what_a_pod_that_runs_there_needs_stays_until_its_twin_goes(split: Split):
     split.pod(record="c2/0", volumes=[{"name": "v", "secret": {"secretName": "s"}}])
     withdrawn(split)
-    wiring.look_again(split.link)
+    tenant_events.look_again(split.link)
     assert not split.far.view.is_referenced("Secret", "web", "s")
-    below = wiring.SuperWiring(split.far.super_cluster, {split.far.tenant.uid: split.far})
+    below = super_events.SuperWiring(split.far.super_cluster, {split.far.tenant.uid: split.far})
     below.subscribe()
     twin = split.twin(split.far, nodeName="n")  # its create was on its way
     assert split.far.view.is_referenced("Secret", "web", "s")
@@ -139,10 +138,10 @@ async def test_after_a_start_nothing_is_made_before_every_target_was_seen(
     assert seats.of(pod) == NOWHERE
     split.link.sessions.append(split.far)
     split.twin(split.far, nodeName="n")
-    wiring.take_in(split.far)
+    tenant_events.take_in(split.far)
     assert seats.of(pod) == "c2", "the twin is the fact"
     split.taken()
-    wiring.look_again(split.link)
+    tenant_events.look_again(split.link)
     assert {key_of(split.far), split.session.key(PLACEMENT, "web", "p")} <= split.taken()
     if record != "c2/0":
         await split.place()

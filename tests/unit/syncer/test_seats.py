@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from syncer import wiring
 from syncer.controllers import sync_down
+from syncer.handlers import tenant_events
 from syncer.model.keys import HOME, PLACEMENT
 from syncer.placement.assignments import NOWHERE
 from syncer.rules import registry
@@ -131,7 +131,7 @@ def test_a_session_that_begins_later_takes_in_what_is_seated_there(split: Split)
         tenant_slice=ipaddress.ip_network("10.96.8.0/22"),
         target=split.far.target,
     )
-    wiring.take_in(late)
+    tenant_events.take_in(late)
     assert late.pods.has("web", "p")
     put(split.link.stores["Namespace"], {"metadata": {"name": "web", "uid": "w"}})
     put(split.link.stores["Namespace"], {"metadata": {"name": "other", "uid": "o"}})
@@ -140,7 +140,7 @@ def test_a_session_that_begins_later_takes_in_what_is_seated_there(split: Split)
 
 
 def test_what_is_not_wired_any_more_hears_nothing(split: Split):
-    unwire = wiring.wire_tenant(split.far)
+    unwire = tenant_events.wire_tenant(split.far)
     before = len(split.link.stores["Pod"]._handlers)
     unwire()
     assert len(split.link.stores["Pod"]._handlers) == before - 1

@@ -12,9 +12,9 @@ from kubeio.controller.worker import Wait
 from syncer.controllers import parked_writes
 from syncer.controllers.nodes import node_reconciler
 from syncer.controllers.pods import pod_reconciler as flow
+from syncer.handlers.tenant_events import wire_tenant
 from syncer.rules import registry
 from syncer.safety.hot_loop_guard import WRITES
-from syncer.wiring import wire_tenant
 from tenancy import wellknown
 from tenancy.policies import parse_tenant_policy
 from tests.unit.syncer.node_worlds import ON_NODE, SUPER_NODE
@@ -114,7 +114,7 @@ async def test_a_node_that_cannot_be_made_is_its_own_keys_matter():
     assert len(world.above.writes()) == 1, "the second has waited for the first"
     assert world.session.queue.take() == world.key("Node", "", "n")
     waiting = {world.key("Pod", "web", name) for name in "pq"}
-    assert world.session.reminders.waiting_for(world.key("Node", "", "n")) == waiting
+    assert world.session.waiters.waiting_for(world.key("Node", "", "n")) == waiting
 
 
 def take_no_status(world: World) -> None:
@@ -243,7 +243,7 @@ async def test_a_node_that_was_removed_does_not_count_as_made():
     shown(world, world.above.revision, is_whole=True)
     for store in (world.session.stores["Pod"], world.super_cluster.stores["Pod"]):
         store.discard(store.list()[0], live=True)
-    world.session.reminders.linger_seconds = 0
+    world.session.grace_timers.linger_seconds = 0
     await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     assert world.above.writes()[-1] == ("delete", "Node", "n")
     assert not world.session.reminders.made_nodes

@@ -10,10 +10,10 @@ import pytest
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Wait
-from syncer import wiring
 from syncer.controllers import mirrors, parked_writes, sync_down
 from syncer.controllers.pods import pod_reconciler
 from syncer.controllers.storage import claims, volumes
+from syncer.handlers import tenant_events
 from syncer.handlers.home_events import HomeWiring
 from syncer.model.keys import VOLUME
 from syncer.rules import registry
@@ -179,7 +179,7 @@ def made_for(pod: str) -> dict[str, Any]:
 )
 async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volumes(owners):
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     world.ready()
     containers = [{"name": "main", "image": "i"}]
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]
@@ -424,7 +424,7 @@ def test_a_super_volume_wakes_the_tenant_of_its_claim():
 
 def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     world.tenant_has(CLAIM, "c", spec={"volumeName": "mine"})
     assert queued(world) == {(CLAIM, "web", "c"), (VOLUME, "", "mine")}
     world.tenant_has(CLAIM, "d", spec="odd")
@@ -433,7 +433,7 @@ def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
 
 def test_a_tenants_volume_wakes_the_claim_that_it_names():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     reference = {"claimRef": {"namespace": "web", "name": "c"}}
     world.tenant_has(VOLUME, "mine", namespace="", spec=reference)
     assert queued(world) == {(VOLUME, "", "mine"), (CLAIM, "web", "c")}

@@ -62,7 +62,7 @@ async def test_a_twin_that_lost_its_labels_gets_them_back_though_nobody_needs_it
     assert written["metadata"]["uid"] == entry.uid
     assert ownership.labels(TENANT, "web").items() <= written["metadata"]["labels"].items()
     world.super_cluster.stores[kind].put(entry, live=True)
-    assert not world.session.reminders.out_of_sight()
+    assert not world.session.lost_twins.out_of_sight()
 
 
 @pytest.mark.parametrize("what", ["gone", "a stranger's", "on its way out"])

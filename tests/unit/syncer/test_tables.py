@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import orjson
+import pytest
 
 from kubeio.cache.store import parse
 from syncer.clusters.super_cluster import OWNED
@@ -60,12 +61,15 @@ def test_nothing_of_a_tenant_is_written_but_what_goes_up():
     assert may(TENANT_ACCESS, "", "namespaces") == {"get", "list", "watch"}
 
 
-def cluster(*told: dict[str, object]):
+STORE = "7b0a5f0e-0000-4000-8000-000000000001"
+
+
+def cluster(*told: dict[str, object], **status: object):
     """Return a cached VirtualCluster with conditions."""
     body = {
         "kind": "VirtualCluster",
         "metadata": {"name": "vc", "namespace": "default", "uid": "u", "generation": 2},
-        "status": {"conditions": list(told)},
+        "status": {"conditions": list(told), **status},
     }
     return parse(orjson.dumps(body))
 
@@ -86,16 +90,39 @@ async def test_a_condition_is_said_once():
         conditions.deletes_held(message="", generation=2),
     ]
     listener = Listener()
-    await conditions.say(listener, cluster(), wanted)
+    await conditions.say(listener, cluster(), wanted, store=None)
     assert len(listener.bodies) == 1
-    await conditions.say(listener, cluster(*wanted), wanted)
+    await conditions.say(listener, cluster(*wanted), wanted, store=None)
     assert len(listener.bodies) == 1
     held = [wanted[0], conditions.deletes_held(message="Why.", generation=2)]
     old = {**wanted[0], "lastTransitionTime": "2020-01-01T00:00:00Z"}
-    await conditions.say(listener, cluster(old, wanted[1]), held)
+    await conditions.say(listener, cluster(old, wanted[1]), held, store={})
     applied = listener.bodies[-1]["status"]["conditions"]
     assert applied[0]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
     assert (applied[1]["status"], applied[1]["message"]) == ("True", "Why.")
+    assert listener.bodies[-1]["status"]["heldStore"] == {}
+
+
+async def test_another_store_is_said_though_the_conditions_are_the_same():
+    wanted = [
+        conditions.synced(reason=conditions.ENGAGED, message="All.", generation=2),
+        conditions.deletes_held(message="Why.", generation=2),
+    ]
+    first, second = conditions.held_store(STORE), conditions.held_store(STORE[:-1] + "2")
+    listener = Listener()
+    known = cluster(*wanted, heldStore=first)
+    await conditions.say(listener, known, wanted, store=first)
+    assert listener.bodies == []
+    await conditions.say(listener, known, wanted, store=second)
+    assert listener.bodies[-1]["status"]["heldStore"] == second
+    await conditions.say(listener, known, wanted, store=None)
+    assert "heldStore" not in listener.bodies[-1]["status"]
+
+
+@pytest.mark.parametrize("uid", ["", "u", STORE.upper(), f"{STORE}1", "x" * 5000, f"{STORE}\n"])
+def test_a_uid_that_no_api_server_writes_is_not_passed_on(uid: str):
+    assert conditions.held_store(uid) == {}
+    assert conditions.held_store(STORE) == {"uid": STORE}
 
 
 def test_only_engaged_is_synced():
@@ -107,4 +134,8 @@ def test_a_held_condition_is_kept_by_other_news():
     held = conditions.deletes_held(message="Why.", generation=2)
     assert conditions.held_before(cluster(held)) == [held]
     assert conditions.held_before(cluster()) == []
+    store = conditions.held_store(STORE)
+    assert conditions.held_store_before(cluster(held, heldStore=store)) == store
+    assert conditions.held_store_before(cluster(held, heldStore={})) == {}
+    assert conditions.held_store_before(cluster(held)) is None
     assert held["type"] == wellknown.DELETES_HELD

@@ -11,9 +11,9 @@ from syncer.controllers.pods import candidates
 from syncer.handlers import dependents
 from syncer.handlers.dispatcher import Engine
 from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.super_events import SuperWiring
 from syncer.model.keys import HOME, NODE, Key
 from syncer.rules.placement.target_node import name_of
-from syncer.wiring import SuperWiring
 from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.splits import Split

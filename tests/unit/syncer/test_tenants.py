@@ -16,6 +16,7 @@ from kubeio import errors
 from kubeio.cache.crd_reflector import OptionalReflector
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Store
+from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue
 from syncer.app import Options, Syncer
 from syncer.lifecycle import tenant_manager
@@ -175,22 +176,22 @@ async def test_a_policy_gives_its_tenants_turns_and_another_weight_needs_no_othe
     """As the syncer has its queue, a tenant with weight 4 has four turns for one."""
     world = World()
     options = Options(namespace="vc-manager", port=0, identity="unit", version="unit")
-    syncer = Syncer(world.below, options)  # type: ignore[arg-type]
-    world.super_cluster = syncer.clusters.home_cluster
+    program = Syncer(world.below, options)  # type: ignore[arg-type]
+    world.super_cluster = program.home
     declare_policy(world, "own", weight=4)
     bound_to(world, "own")
     plan = plan_of(world)
     assert plan is not None
-    keeper = syncer.lifecycle.tenant_manager
+    keeper = program.tenants
     changed = keeper._changed[TENANT.uid] = asyncio.Event()
     linked = asyncio.ensure_future(keeper._until_changed(TENANT.uid, plan.digest()))
     await asyncio.sleep(0)
-    assert turns(syncer.queue, 50) == [40, 10]
+    assert turns(program.queue, 50) == [40, 10]
     assert keeper.weight(f"{TENANT.uid}@far") == 4
     declare_policy(world, "own", 2)
     changed.set()
     await asyncio.sleep(0)
-    assert turns(syncer.queue, 50) == [25, 25]
+    assert turns(program.queue, 50) == [25, 25]
     assert not linked.done()
     assert keeper.weight(f"{TENANT.uid}@far") == keeper.weight("nobody") == 1
     linked.cancel()
@@ -281,9 +282,7 @@ async def test_what_a_link_promised_to_its_pods_ends_with_it(monkeypatch):
 
     monkeypatch.setattr(links.Link, "run", run)
     monkeypatch.setattr(links.Link, "drained", nothing)
-    monkeypatch.setattr(
-        tenant_manager.config, "tenant_kubeconfig", lambda *_, **__: world.link.client
-    )
+    monkeypatch.setattr(loading, "tenant_kubeconfig", lambda *_, **__: world.link.client)
     queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
     keeper = Tenants(world.super_cluster, queue)
     monkeypatch.setattr(links, "TenantClient", lambda *_, **__: world.above)

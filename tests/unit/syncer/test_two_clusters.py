@@ -25,7 +25,7 @@ from syncer.controllers.pods import split_services
 from syncer.lifecycle import target_sessions
 from syncer.lifecycle.tenant_manager import KUBECONFIG
 from syncer.safety import pod_loss_guard
-from syncer.tenants import session_memory
+from syncer.tenants import grace_timers
 from tenancy import conditions, names, ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS
@@ -175,6 +175,10 @@ class Stage:
         body = self.get(self.below, SUPER_CLUSTERS, "c2")
         return conditions.find(body["status"]["conditions"], kind) or {}
 
+    def losses(self) -> Any:
+        """Return `status.losses` of the SuperCluster, empty when the field is absent."""
+        return self.get(self.below, SUPER_CLUSTERS, "c2")["status"].get("losses", {})
+
     def listed(self) -> Any:
         body = self.get(self.below, VIRTUAL_CLUSTERS, "vc", "default")
         found = (body.get("status") or {}).get("targets") or [{}]
@@ -201,7 +205,7 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
         (target_cluster, "LOOK_SECONDS", 0.1), (target_sessions, "RETRY_SECONDS", 0.2),
         (target_sessions, "TELL_SECONDS", 0.1), (drain, "AGAIN_SECONDS", 0.1),
         (target_lease, "RENEW_SECONDS", 0.1), (pod_loss_guard, "LOOK_AGAIN_SECONDS", 0.2),
-        (session_memory, "LINGER_SECONDS", 0.2),
+        (grace_timers, "LINGER_SECONDS", 0.2),
     ):  # fmt: skip
         monkeypatch.setattr(module, field, seconds)
     made = Stage()
@@ -233,6 +237,8 @@ async def test_a_cluster_that_was_set_back_loses_nothing_without_a_persons_word(
         lambda: stage.said("LossesHeld"), until=lambda c: c.get("status") == "True"
     )
     assert f"{COUNT} of the {COUNT} pods" in held["message"]
+    first = stage.losses()
+    assert (first["missing"], first["total"]) == (COUNT, COUNT)
     verbs.delete(stage.above.of(PODS), verbs.found(stage.above.of(PODS), "default", "p0"), {})
     await asyncio.sleep(0.5)
     assert {stage.phase(name) for name in found} == {"Running"}
@@ -241,10 +247,8 @@ async def test_a_cluster_that_was_set_back_loses_nothing_without_a_persons_word(
     await eventually(lambda: stage.phase("p0") == "gone")
     assert {stage.phase(name) for name in found[1:]} == {"Running"}
     stage.there.restore(empty, bump=3000)
-    again = await eventually(
-        lambda: stage.said("LossesHeld"), until=lambda c: c.get("status") == "True"
-    )
-    for word in (conditions.named_state(held["message"]), conditions.named_state(again["message"])):
+    await eventually(lambda: stage.said("LossesHeld")["status"] == "True")
+    for word in (first["state"], stage.losses()["state"]):
         assert {stage.phase(name) for name in found[1:]} == {"Running"}
         body = stage.get(stage.below, SUPER_CLUSTERS, "c2")
         metadata = {**body["metadata"], "annotations": {wellknown.CONFIRM_LOSSES: word}}
@@ -259,6 +263,7 @@ async def test_a_cluster_that_was_set_back_loses_nothing_without_a_persons_word(
         )
     await eventually(lambda: {stage.phase(name) for name in found[1:]} == {"Failed"})
     assert stage.said("LossesHeld")["status"] == "False"
+    assert stage.losses() == {}
 
 
 async def test_a_few_that_are_missing_are_lost_as_ever(stage: Stage):

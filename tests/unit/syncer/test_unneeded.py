@@ -28,7 +28,7 @@ def world() -> World:
     """Have a Secret below that no pod needs any more, for long enough."""
     world = World()
     world.ready()
-    world.session.reminders.linger_seconds = 0
+    world.session.grace_timers.linger_seconds = 0
     assert SECRET.build is not None
     twin = SECRET.build(
         world.tenant_has("Secret", "registry", type="Opaque", data={}).decode(), world.session.view
@@ -167,7 +167,7 @@ async def test_no_pod_comes_into_a_namespace_that_is_left(monkeypatch):
     """In a target only those namespaces are that have pods there."""
     split = Split()
     far, kind = split.far, registry.BY_NAME["Namespace"]
-    far.reminders.linger_seconds = 0
+    far.grace_timers.linger_seconds = 0
     space = split.tenant_has("Namespace", "web", namespace="").decode()
     assert kind.build is not None
     twin = kind.build(space, far.view)

@@ -7,6 +7,7 @@ from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means
 from vcmanager import app
 from vcmanager.reconcilers import orphan_sweep, virtual_cluster, virtual_cluster_deletion
 from vcmanager.runtime import keys
+from vcmanager.targets import tenant_cleanup
 
 KEY = keys.departure(TENANT.namespace, TENANT.uid)
 
@@ -89,7 +90,7 @@ async def test_other_super_clusters_are_looked_at_too(monkeypatch):
     async def act(_means, body, tenant):
         seen.append((body, tenant))
 
-    monkeypatch.setattr(virtual_cluster_deletion.ending, "act", act)
+    monkeypatch.setattr(tenant_cleanup, "act", act)
     await orphan_sweep.reconcile(noted(Recorder()), KEY)
     assert seen == [(cluster(), TENANT)]
 

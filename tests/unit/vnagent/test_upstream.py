@@ -32,8 +32,9 @@ from tests.unit.vnagent.stage import (
     shop,
 )
 from vnagent.authz import metrics, pod_authorizer
+from vnagent.authz.metrics import Mode
 from vnagent.upstream import apiserver, node_upstream
-from vnagent.upstream.upstream_mode import Mode, Wish
+from vnagent.upstream.upstream_mode import Wish
 
 POD = f"/api/v1/namespaces/{SPACE}/pods/shop".encode()
 FORWARD = (

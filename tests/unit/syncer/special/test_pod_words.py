@@ -137,8 +137,10 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             (
                 "token-audience",
                 "spec.volumes[1].projected.sources[1].serviceAccountToken.audience",
-                f"has {builtin_policy.MAX_AUDIENCE + 1} bytes; "
-                f"use one of at most {builtin_policy.MAX_AUDIENCE}",
+                (
+                    f"has {builtin_policy.MAX_AUDIENCE + 1} bytes; "
+                    f"use one of at most {builtin_policy.MAX_AUDIENCE}"
+                ),
             ),
         ),
     ],

@@ -14,8 +14,8 @@ import trustme
 from kubeio.config.endpoint import Endpoint
 from tests.unit.vcmanager.factories import NOW, Recorder, fake_means
 from vcmanager.runtime.context import Means
+from vcmanager.runtime.options import AgentPods
 from vcmanager.targets import agents, probe
-from vcmanager.targets.agent_objects import AgentPods
 from vcmanager.targets.agents import Ground
 from vcmanager.targets.required_permissions import Right
 from vcmanager.targets.super_cluster_conditions import Said

@@ -16,10 +16,11 @@ from tests.unit.vcmanager.targets.agent_yard import (
     container_of,
 )
 from vcmanager import __main__
+from vcmanager.runtime.options import AgentPods
 from vcmanager.targets import agent_objects
-from vcmanager.targets.agent_objects import AgentPods, Post, Servers
+from vcmanager.targets.agent_objects import Post, Servers
 from vnagent import settings
-from vnagent.upstream import upstream_mode
+from vnagent.authz import metrics
 
 
 async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(yard):
@@ -67,7 +68,7 @@ def test_the_agent_reads_what_it_is_given():
     assert str(given.target.token_file) == f"{mounts['target']}/token"
     assert str(given.target.authorities_file) == f"{mounts['target']}/ca.crt"
     assert str(given.target.kubelet_authorities_file) == f"{mounts['target']}/kubelet-ca.crt"
-    assert given.target.mode is upstream_mode.Mode.KUBELET
+    assert given.target.mode is metrics.Mode.KUBELET
     data = agent_objects.secret(post, servers, "t")["data"]
     volumes = {each["name"]: each for each in made["spec"]["template"]["spec"]["volumes"]}
     paths = {each["key"]: each["path"] for each in volumes["target"]["secret"]["items"]}

@@ -12,13 +12,14 @@ import trustme
 from kubeio import errors
 from kubeio.config.endpoint import Endpoint, digest_of
 from kubeio.controller.worker import Again, Done
-from tenancy import wellknown
+from tenancy import super_clusters, wellknown
 from tests.unit.vcmanager.factories import Recorder, fake_means
 from vcmanager.runtime.keys import Key
 from vcmanager.targets import probe, super_cluster
 from vcmanager.targets.clients import Targets
 
 KEY = Key("SuperCluster", "", "c2")
+OTHER_UID = "7b0a5f0e-0000-4000-8000-000000000002"
 
 
 class Home(Recorder):
@@ -171,6 +172,40 @@ def test_another_cluster_is_the_one_that_is_meant_only_by_a_word(said, is_troubl
         assert trouble[0] == "IdentityChanged"
         assert "kube-system is new-uid," in trouble[1]
         assert "`kubectl vc target confirm c2`" in trouble[1]
+
+
+@pytest.mark.parametrize(
+    ("uid", "is_named"), [(OTHER_UID, True), ("new-uid", False), (f"{OTHER_UID}\x1b", False)]
+)
+async def test_another_cluster_is_named_in_a_field_until_it_is_gone(monkeypatch, uid, is_named):
+    """A UID that no API server writes comes from something else, and is not passed on."""
+
+    async def alive(_: Any) -> str:
+        return "v1.36.4"
+
+    async def identity(_: Any) -> str:
+        return uid
+
+    monkeypatch.setattr(probe, "alive", alive)
+    monkeypatch.setattr(probe, "identity", identity)
+    known = {"identity": "old-uid", "nodes": 0}
+    client = home(body(status=known), body("home"), **{"ca.crt": _authority()})
+    means = fake_means(client)
+    await super_cluster.reconcile(means, KEY)
+    assert said(client)["Reachable"] == ("False", super_clusters.IDENTITY_CHANGED)
+    (status,) = [each["status"] for each in client.bodies if "status" in each]
+    assert status["identity"] == "old-uid"
+    assert status.get("observedIdentity", "") == (uid if is_named else "")
+
+    client.listed[0] = body(status=status)
+    client.bodies.clear()
+    await super_cluster.reconcile(means, KEY)
+    assert client.bodies == [], "the second time it is no news"
+
+    client.objects.pop("s")
+    await super_cluster.reconcile(means, KEY)
+    (status,) = [each["status"] for each in client.bodies if "status" in each]
+    assert "observedIdentity" not in status
 
 
 @pytest.mark.parametrize(
