@@ -17,7 +17,8 @@ ServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer"]
 Dns = Literal["managed", "tenant", "none"]
 Metrics = Literal["managed", "none"]
 Pods = Literal["all", "elected"]
-Phase = Literal["Pending", "Running", "Updating", "Error"]
+Phase = Literal["Pending", "Running", "Error"]
+"""Values of `status.phase` that vc-manager writes; upstream's words."""
 
 
 class SpecProblemError(ValueError):
@@ -128,7 +129,8 @@ class HeldStore(msgspec.Struct, frozen=True, kw_only=True):
 class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What other components read of `VirtualCluster.status`."""
 
-    phase: Phase | Literal[""] = ""
+    phase: str = ""
+    """A `Phase`, or what upstream's manager wrote before, such as Updating."""
     cluster_namespace: str = ""
     endpoint: str = ""
     """URL by which clients outside the super cluster reach the API, empty when there is none."""
