@@ -65,7 +65,7 @@ def test_a_kind_that_is_not_there_means_the_chart_is_not():
     told = cli_errors.sentence(
         from_status(404, "the server could not find the requested resource", "NotFound")
     )
-    assert "install the chart: helm install virtual-cluster" in told
+    assert "to install the Helm chart virtual-cluster" in told
 
 
 def test_an_object_that_is_not_there_is_named():
