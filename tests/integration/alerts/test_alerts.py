@@ -18,7 +18,7 @@ from syncer.tenants.metrics import TargetCounts
 from tenancy import wellknown
 from tests.support.alerts import firing, rules, scraped
 from tests.support.faults import misbehaving
-from tests.unit.kubeio.test_lease import LeaseServer
+from tests.unit.kubeio.api.test_leader_election import LeaseServer
 from vcmanager.pki import authority, checks
 from vcmanager.runtime.certificate_expiry import Expiries, Span
 from vnagent.authz.client_identity import Caller
