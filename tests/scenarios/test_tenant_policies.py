@@ -11,69 +11,21 @@ from kubeio.controller.worker import Again, Wait
 from syncer.controllers.nodes import node_reconciler as node_flow
 from syncer.controllers.pods import pod_reconciler
 from syncer.handlers import home_events
-from syncer.model import object_meta, rejections
+from syncer.model import rejections
 from syncer.model.keys import NODE
-from syncer.rules import namespaces, registry
+from syncer.rules import registry
 from syncer.rules.namespaces import POD_SECURITY
-from syncer.rules.nodes import virtual_nodes
-from syncer.rules.nodes.node_agents import Agent
 from syncer.rules.pods import dns, pod_status
 from syncer.rules.pods import pod_facts as pod_sides
-from tenancy import wellknown
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.support.syncer.sessions import TENANT, World, put
-from tests.unit.syncer.rules.nodes.test_virtual_nodes import NOW, super_node
+from tests.unit.syncer.rules.nodes.test_virtual_nodes import super_node
 
 CONTAINERS = [{"name": "main", "image": "i"}]
 
 
 def policy(**spec: Any) -> TenantPolicySpec:
     return parse_tenant_policy({"metadata": {"name": "own"}, "spec": spec})
-
-
-# Configuration.
-
-
-@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
-@pytest.mark.parametrize("mode", ["Referenced", "All"])
-def test_what_no_pod_names_goes_down_only_where_all_do(kind, mode):
-    world = World(policy(sync={"configMaps": mode, "secrets": mode}))
-    entry = world.tenant_has(kind, "c", type="Opaque")
-    assert registry.BY_NAME[kind].wants(entry, world.session.view) is (mode == "All")
-
-
-@pytest.mark.parametrize(
-    "kind", ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"]
-)
-def test_secrets_that_never_leave_are_not_even_looked_at_by_all(kind):
-    world = World(policy(sync={"secrets": "All"}))
-    entry = world.tenant_has("Secret", "c", type=kind)
-    assert not registry.BY_NAME["Secret"].wants(entry, world.session.view)
-
-
-# Namespaces.
-
-
-@pytest.mark.parametrize(
-    ("spec", "level"),
-    [
-        ({}, "baseline"),
-        ({"security": {"level": "restricted"}}, "restricted"),
-        ({"security": {"level": "privileged"}}, "privileged"),
-        ({"network": {"hostPorts": "Allow"}}, "privileged"),
-    ],
-)
-def test_a_super_namespace_is_held_to_the_level_of_the_policy(spec, level):
-    world = World(policy(**spec))
-    own = world.tenant_has("Namespace", "web", namespace="").decode()
-    twin = namespaces.namespace(own, world.session.view)
-    assert twin["metadata"]["labels"][POD_SECURITY] == level
-    live = {"metadata": {**twin["metadata"], "uid": "u"}}
-    assert namespaces.patch(live, twin) is None
-    live["metadata"]["labels"] = {**live["metadata"]["labels"], POD_SECURITY: "other"}
-    assert namespaces.patch(live, twin) == {
-        "metadata": {"uid": "u", "labels": {POD_SECURITY: level}}
-    }
 
 
 def test_no_pod_is_made_before_its_namespace_is_held_to_the_level():
@@ -113,56 +65,10 @@ async def test_what_pod_security_says_is_told_in_its_words_and_not_asked_in_a_ci
     )
 
 
-def test_other_refusals_are_none_of_pod_security():
-    assert rejections.pod_security('pods "p" is forbidden: exceeded quota') is None
-
-
 @pytest.mark.parametrize("verdict", ["Allow", "Refuse"])
 def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
     world = World(policy(network={"nodeDns": verdict}))
     assert dns.resolver_of(world.session.view).allows_node_dns is (verdict == "Allow")
-
-
-# Nodes.
-
-
-def shown(view: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    return (
-        virtual_nodes.node(super_node(), view),  # type: ignore[arg-type]
-        virtual_nodes.status(super_node(), Agent("10.2.0.5"), view, now=NOW),  # type: ignore[arg-type]
-    )
-
-
-def test_a_minimal_view_shows_the_agents_address_and_hardly_a_label():
-    node, status = shown("Minimal")
-    assert node["metadata"]["labels"] == {
-        "kubernetes.io/hostname": "n1",
-        wellknown.VIRTUAL_NODE: "true",
-    }
-    assert status["addresses"] == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.5"}]
-
-
-def test_a_full_view_shows_every_label():
-    node, status = shown("Full")
-    own = super_node()["metadata"]["labels"]
-    assert node["metadata"]["labels"] == {**own, wellknown.VIRTUAL_NODE: "true"}
-    assert {"type": "InternalIP", "address": "192.0.2.1"} in status["addresses"]
-    assert "ExternalIP" not in str(status)
-
-
-def test_a_node_without_addresses_can_still_be_bound_to():
-    status = virtual_nodes.status(super_node(), None, "Minimal", now=NOW)
-    assert "addresses" not in status  # as the API hands it out
-    assert virtual_nodes.is_complete({"status": status})
-    assert not virtual_nodes.is_complete(
-        {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}}
-    )
-
-
-def test_a_narrower_view_takes_labels_off_again():
-    full, standard = shown("Full")[0], shown("Standard")[0]
-    assert not virtual_nodes.is_node_shown(full, standard)
-    assert virtual_nodes.is_node_shown(full, full)
 
 
 @pytest.mark.parametrize(("view", "hidden"), [("Standard", False), ("Minimal", True)])
@@ -189,55 +95,6 @@ async def test_every_node_is_shown_from_the_start_where_the_policy_exposes_all(e
     assert len(world.session.queue) == (1 if is_all else 0)
     await node_flow.reconcile(key, world.session)
     assert bool(world.above.writes("Node")) is is_all
-
-
-# Metadata.
-
-METADATA = policy(
-    metadata={
-        "labelDomains": ["istio.io", "node.kubernetes.io", wellknown.DOMAIN],
-        "annotations": {
-            "Service": ["cloud.example/internal"],
-            "*": ["everywhere.example/a", f"{wellknown.DOMAIN}/uid"],
-            "Pod": ["kubectl.kubernetes.io/last-applied-configuration"],
-        },
-    }
-).metadata
-
-
-@pytest.mark.parametrize(
-    ("key", "passes"),
-    [
-        ("istio.io/rev", True),
-        ("node.kubernetes.io/x", True),
-        ("sub.istio.io/rev", False),  # domains are compared whole
-        ("notistio.io/rev", True),
-        ("kubernetes.io/x", False),
-        (f"{wellknown.DOMAIN}/vcuid", False),  # never, whatever a policy says
-    ],
-)
-def test_labels_of_listed_domains_pass(key, passes):
-    assert object_meta.passes_label(key, METADATA) is passes
-
-
-@pytest.mark.parametrize(
-    ("kind", "key", "passes"),
-    [
-        ("Service", "cloud.example/internal", True),
-        ("Pod", "cloud.example/internal", False),
-        ("Pod", "everywhere.example/a", True),
-        ("Pod", f"{wellknown.DOMAIN}/uid", False),
-        ("Pod", "kubectl.kubernetes.io/last-applied-configuration", False),
-    ],
-)
-def test_listed_annotations_pass_by_exact_key_and_kind(kind, key, passes):
-    assert object_meta.passes_annotation(kind, key, METADATA) is passes
-
-
-def test_a_listed_annotation_holds_nothing_back_any_more():
-    annotations = {"cloud.example/internal": "true"}
-    assert object_meta.holding_annotation("Service", annotations) is not None
-    assert object_meta.holding_annotation("Service", annotations, METADATA) is None
 
 
 CARRIED: dict[str, dict[str, Any]] = {

@@ -64,3 +64,20 @@ def made(world: World) -> dict[str, Any]:
 def unschedulable(message: str) -> dict[str, Any]:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return {"phase": "Pending", "conditions": [{**condition, "message": message}]}
+
+
+# --- addresses of the super cluster ---------------------------------------------------------------
+
+
+def node(name: str, address: str, pods: str, version: str = "1") -> dict[str, Any]:
+    """Return a node with an address and a range of pods."""
+    return {
+        "metadata": {"name": name, "uid": name, "resourceVersion": version},
+        "spec": {"podCIDR": pods, "podCIDRs": [pods]},
+        "status": {
+            "addresses": [
+                {"type": "InternalIP", "address": address},
+                {"type": "Hostname", "address": name},
+            ]
+        },
+    }

@@ -25,8 +25,7 @@ from syncer.clusters.target_cluster import (
     Plan,
     Target,
 )
-from syncer.safety.circuit_breaker import DEADLINE_SECONDS, FAILURES, Breaker
-from syncer.safety.cluster_identity import Anchor
+from syncer.safety.circuit_breaker import DEADLINE_SECONDS
 from syncer.safety.pod_loss_guard import LEAST
 from tenancy import wellknown
 from tenancy.super_clusters import SuperClusterSpec
@@ -272,47 +271,3 @@ def test_what_may_be_kept_of_a_list_is_bounded_in_a_target_alone():
     assert {each._most for each in there} == {super_cluster.MOST_LIST_BYTES}  # type: ignore[union-attr]
     home = Home(api, namespace="vc-manager").reflectors
     assert {getattr(each, "_most", None) for each in home} == {None}
-
-
-def test_a_breaker_says_who_is_silent():
-    found = Breaker(lambda: 0.0, whose="the super cluster c2's")
-    for _ in range(FAILURES):
-        found.failed()
-    with pytest.raises(Wait, match="the super cluster c2's API does not answer"):
-        found.check()
-
-
-def anchored(uid: str | None, clock: Any) -> tuple[Anchor, Api]:
-    """Return the anchor of a target that has this kube-system."""
-    api = Api()
-    if uid is not None:
-        api.objects["Namespace", "kube-system"] = {"metadata": {"uid": uid}}
-    made = Anchor(api, name="c2", identity=IDENTITY, clock=clock)  # type: ignore[arg-type]
-    return made, api
-
-
-async def test_the_anchor_holds_only_when_it_was_looked_at_after_what_it_is_to_prove():
-    now = 10.0
-    anchor, api = anchored(IDENTITY, lambda: now)
-    await anchor.verify(9.0)
-    await anchor.verify(10.0)
-    assert len(api.asked) == 1, "one look proves all that was read before it"
-    now = 11.0
-    await anchor.verify(10.5)
-    assert len(api.asked) == 2
-
-
-@pytest.mark.parametrize("uid", ["another", None])
-async def test_another_cluster_proves_nothing(uid: str | None):
-    anchor, _ = anchored(uid, lambda: 10.0)
-    with pytest.raises(Wait, match="another cluster answers for c2"):
-        await anchor.verify(9.0)
-    with pytest.raises(Wait):
-        await anchor.verify(9.0)
-
-
-async def test_a_cluster_that_does_not_answer_proves_nothing():
-    anchor, api = anchored(IDENTITY, lambda: 10.0)
-    api.refusals["get Namespace"] = errors.Unavailable("silent")
-    with pytest.raises(errors.Unavailable):
-        await anchor.verify(9.0)

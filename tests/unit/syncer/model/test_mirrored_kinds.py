@@ -15,7 +15,7 @@ from syncer.rbac import SUPER_ACCESS, TENANT_ACCESS
 from tenancy import wellknown
 from tenancy.policies import BASELINE, Classes, Sync
 from tests.unit.syncer.model.test_object_meta import OBJECTS
-from tests.unit.syncer.rules.test_registry import may
+from tests.unit.syncer.test_rbac import may
 
 METADATA = {"name": "c", "uid": "u", "labels": {"secret": "x"}, "annotations": {"secret": "x"}}
 

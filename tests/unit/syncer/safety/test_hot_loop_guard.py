@@ -2,28 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from kubeio import errors
-from syncer.controllers import parked_writes, sync_down, sync_up
-from syncer.controllers.sync_up import Seen
-from syncer.handlers.tenant_events import wire_tenant
-from syncer.model import diff
 from syncer.model.keys import HOME, Key
-from syncer.rules import registry
 from syncer.safety import hot_loop_guard as fuses
-from syncer.safety.circuit_breaker import (
-    FORGOTTEN_SECONDS,
-    REFUSED,
-    REFUSING_SECONDS,
-    Refusals,
-    _is_refusal,
-    _written,
-)
 from syncer.safety.hot_loop_guard import (
     NEAR_SECONDS,
     PARK_SECONDS,
@@ -35,85 +15,9 @@ from syncer.safety.hot_loop_guard import (
     Outcome,
     Part,
 )
-from tenancy import wellknown
-from tests.support.syncer.sessions import World
-from tests.unit.syncer.safety.test_expectations import Clock
+from tests.support.syncer.clocks import Clock
 
 PART = Part(Key("vc", HOME, "Pod", "web", "p"), "super")
-TWICE = [
-    {"key": "a", "operator": "In", "values": ["1"]},
-    {"key": "a", "operator": "NotIn", "values": ["2", "3"]},
-]
-CONTAINERS = [{"name": "a", "image": "i", "stdin": False}, {"name": "b", "image": "j"}]
-
-
-@pytest.mark.parametrize(
-    ("sent", "there", "gone"),
-    [
-        ({"spec": {"a": 1, "b": 2}}, {"spec": {"a": 1}}, ["spec.b"]),
-        ({"spec": {"a": 1}}, {"spec": {"a": 2, "c": 3}}, []),
-        ({"spec": {"off": False, "none": [], "empty": {}, "text": ""}}, {"spec": {}}, []),
-        (
-            {"spec": {"containers": CONTAINERS}},
-            {"spec": {"containers": [{"name": "side"}, {"name": "b", "image": "x"}]}},
-            ["spec.containers[a]"],
-        ),
-        (
-            {"spec": {"containers": CONTAINERS}},
-            {"spec": {"containers": [{"name": "b", "image": "j"}, {"name": "a"}]}},
-            ["spec.containers[a].image"],
-        ),
-        ({"args": ["a", "b"]}, {"args": ["a"]}, ["args[1]"]),
-        ({"matchExpressions": TWICE}, {"matchExpressions": TWICE}, []),
-    ],
-)
-def test_what_a_server_dropped_is_named_and_what_it_changed_or_left_empty_is_not(sent, there, gone):
-    assert diff.missing(sent, there) == gone
-
-
-def test_what_differs_is_named_without_the_bookkeeping_of_a_write():
-    body = {
-        "metadata": {
-            "uid": "u",
-            "resourceVersion": "7",
-            "labels": {"a": "1", "b": None},
-            "annotations": {wellknown.STORE_REVISION: "9"},
-        },
-        "spec": {"x": 1},
-    }
-    there = {"metadata": {"uid": "v", "labels": {"a": "2", "b": "3"}}, "spec": {"x": 1}}
-    assert diff.lacking(body, there) == ["metadata.labels.a", "metadata.labels.b"]
-    assert diff.between({"data": {"a": "1"}}, {"data": {"a": "1", "b": "2"}}) == ["data.b"]
-
-
-def test_a_difference_is_the_same_whatever_version_it_is_made_from_and_another_with_other_values():
-    def digest(sent: str, there: str, version: str) -> bytes:
-        body = {"metadata": {"uid": "u", "resourceVersion": version}, "data": {"a": sent}}
-        return diff.digest(body, {"metadata": {"resourceVersion": version}, "data": {"a": there}})
-
-    assert digest("1", "2", "7") == digest("1", "2", "8")
-    body: dict[str, Any] = {"metadata": {"uid": "u"}, "data": {"a": "1"}}
-    stamped = {**body, "metadata": {"uid": "u", "annotations": {wellknown.STORE_REVISION: "9"}}}
-    assert diff.digest(body, {}) == diff.digest(stamped, {})
-    assert digest("1", "2", "7") != digest("1", "3", "7")
-    assert digest("1", "2", "7") != digest("2", "2", "7")
-
-
-values = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from("ab")),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["name", "x", "y"]), inner)
-    ),
-    max_leaves=8,
-)
-bodies = st.dictionaries(st.sampled_from(["spec", "data", "metadata"]), values)
-
-
-@given(bodies, bodies)
-def test_no_body_stumbles_and_none_differs_from_itself(one, other):
-    diff.lacking(one, other)
-    diff.missing(one, other)
-    assert diff.missing(one, one) == []
 
 
 def tries(fuse: Fuse, times: int, *, digest: bytes = b"d", taken: bool = True) -> list[bool]:
@@ -308,124 +212,20 @@ def test_what_settles_is_forgotten_and_only_what_was_parked_is_told():
     fuse.forget(PART.key)
 
 
-async def test_a_status_that_the_tenants_api_does_not_take_is_told_once_and_left():
-    world = World()
-    entry = world.tenant_has("Pod", "p", spec={}, status={})
-    kind, key = registry.BY_NAME["Pod"], world.key("Pod", "web", "p")
-    body = {"metadata": {"uid": "p-uid"}, "status": {"newer": "x"}}
-    for _ in range(REPEATS + 3):
-        await sync_up.write(
-            kind, key, body, world.session, subresource="status", seen=Seen(entry, entry.decode())
-        )
-    assert len(world.above.writes("Pod")) == REPEATS
-    assert world.told() == [parked_writes.REASON]
-    assert "status.newer" in world.above.bodies[-1]["message"]
-    assert "Pod web/p status.newer" in parked_writes.sentence(world.link)
+KEY = Key("vc", HOME, "Pod", "web", "p")
 
 
-@pytest.mark.parametrize("kind", ["PersistentVolumeClaim", "Service"])
-def test_our_own_status_that_comes_back_does_not_count_as_the_tenants_change(kind):
-    """Neither kind counts its generations."""
-    world = World()
-    wire_tenant(world.session)
-    world.tenant_has(kind, "c", spec={"x": 1})
-    part = Part(world.key(kind, "web", "c"), parked_writes.TENANT, "status")
-    for _ in range(REPEATS):
-        world.session.fuse.tried(part, b"d", lambda: Outcome("status.x", taken=True))
-    world.tenant_has(kind, "c", spec={"x": 1}, status={"x": 2}, metadata={"resourceVersion": "51"})
-    assert world.session.fuse.is_parked(part, b"d")
-    world.tenant_has(kind, "c", spec={"x": 2}, status={"x": 2}, metadata={"resourceVersion": "52"})
-    assert not world.session.fuse.is_parked(part, b"d")
-
-
-async def test_a_twin_that_is_put_back_is_parked_with_its_path():
-    world = World()
-    world.ready()
-    world.session.pods.references.set("web", "user", {downward_ref("c")})
-    world.tenant_has("ConfigMap", "c", data={"a": "1"})
-    key = world.key("ConfigMap", "web", "c")
-    for number in range(REPEATS + 2):
-        revision = {"resourceVersion": str(2000 + number)}
-        world.super_has("ConfigMap", "c", data={"a": "theirs"}, metadata=revision)
-        await sync_down.reconcile(registry.BY_NAME["ConfigMap"], key, world.session)
-    assert len(world.below.writes("ConfigMap")) == REPEATS
-    assert world.told() == [parked_writes.REASON]
-    assert "data.a" in world.above.bodies[-1]["message"]
-
-
-def downward_ref(name: str) -> Any:
-    """Return a need for a ConfigMap."""
-    from syncer.model.references import Ref  # noqa: PLC0415 - only here
-
-    return Ref("ConfigMap", name)
-
-
-# --- a tenant that refuses writes -----------------------------------------------------------------
-
-
-def test_a_tenant_that_takes_nothing_of_a_kind_is_said_to_refuse_it():
+def test_a_key_that_flaps_is_slowed_and_never_stopped():
+    """REL-38."""
     clock = Clock()
-    refusals = Refusals(clock)
-    for _ in range(REFUSED):
-        refusals.refused("pods/status", "denied by a webhook")
-    assert refusals.problem() == ""  # not for long enough
-    clock.now += REFUSING_SECONDS
-    assert refusals.problem() == "writes of pods/status are refused: denied by a webhook"
-    for _ in range(REFUSED):
-        refusals.refused("events", "no events")
-    clock.now += REFUSING_SECONDS
-    assert refusals.problem() == "writes of events, pods/status are refused: no events"
-    refusals.accepted("events")
-    assert refusals.problem()
-    refusals.accepted("pods/status")
-    assert refusals.problem() == ""
-    for _ in range(REFUSED):
-        refusals.refused("pods", "no")
-    clock.now += FORGOTTEN_SECONDS  # nobody tries it any more
-    assert refusals.problem() == ""
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "what"),
-    [
-        ("GET", "/api/v1/namespaces/web/pods/p", ""),
-        ("PATCH", "/api/v1/namespaces/web/pods/p/status", "pods/status"),
-        ("POST", "/api/v1/namespaces/web/pods/p/binding", "pods/binding"),
-        ("POST", "/api/v1/namespaces/web/events", "events"),
-        ("PATCH", "/api/v1/nodes/n", "nodes"),
-        ("PATCH", "/api/v1/namespaces/web", "namespaces"),
-        ("POST", "/apis/networking.k8s.io/v1/ipaddresses", "ipaddresses"),
-    ],
-)
-def test_what_a_request_writes(method, path, what):
-    assert _written(method, path) == what
-
-
-def test_what_counts_as_refused():
-    gone = errors.Forbidden("m", details={"causes": [{"reason": "NamespaceTerminating"}]})
-    refused = (errors.Forbidden("m"), errors.Invalid("m"), errors.ServerProblem("m"))
-    assert all(_is_refusal(problem) for problem in refused)
-    others = (gone, errors.NotFound("m"), errors.Conflict("m"), errors.TooManyRequests("m"))
-    assert not any(_is_refusal(problem) for problem in others)
-
-
-@pytest.mark.parametrize(
-    ("answer", "is_all"),
-    [
-        ({"metadata": {"resourceVersion": "2", "labels": {"a": "1"}}, "status": {"x": 2}}, True),
-        ({"metadata": {"resourceVersion": "2", "labels": {"a": "2"}}, "status": {"x": 2}}, False),
-        ({"metadata": {"resourceVersion": "2"}, "status": {"x": 2}}, False),
-        (
-            {"metadata": {"labels": {"a": "1"}}, "status": {"x": 2, "y": 1}},
-            False,
-        ),
-        ({"metadata": {"labels": {"a": "1"}}, "status": {"x": 2}, "spec": {"b": 1}}, False),
-        ({"metadata": {"generation": 2, "labels": {"a": "1"}}, "status": {"x": 2}}, False),
-    ],
-    ids=["ours", "label-changed", "label-gone", "status-besides", "spec-besides", "counted"],
-)
-def test_an_answer_that_holds_more_than_was_there_and_sent_is_not_all_ours(answer, is_all):
-    before = {"metadata": {"resourceVersion": "1", "labels": {"a": "1"}}, "status": {"y": 1}}
-    patch = {"metadata": {"uid": "u"}, "status": {"x": 2, "y": None}}
-    before["metadata"]["uid"] = answer["metadata"]["uid"] = "u"
-    assert diff.is_all(before, patch, answer) is is_all
+    fuse = Fuse(clock)
+    for _ in range(WRITES):
+        fuse.wrote(KEY)
+    assert fuse.pause(KEY) == 0
+    fuse.wrote(KEY)
+    assert fuse.pause(KEY) == PAUSE_SECONDS
+    clock.now += PAUSE_SECONDS
+    assert fuse.pause(KEY) == 0
+    clock.now += WINDOW_SECONDS
+    fuse.wrote(KEY)
+    assert fuse.pause(KEY) == 0

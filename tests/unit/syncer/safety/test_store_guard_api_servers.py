@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -13,98 +12,16 @@ import pytest
 
 from kubeio import errors
 from kubeio.api.client import Client
-from kubeio.cache.store import Entry, parse
 from kubeio.config.endpoint import Endpoint
-from kubeio.controller.worker import Wait
-from kubeio.http.transport_protocol import Request
-from syncer.model.decide import Grounds
-from syncer.model.keys import HOME, Key
 from syncer.safety import store_guard
-from syncer.safety.expectations import Expectations, News, Side
-from syncer.safety.proven_deletes import Deletions, Target
-from syncer.safety.store_guard import Brake, Sight
-from tenancy import ownership, wellknown
-from tenancy.ownership import Tenant
-from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
+from syncer.safety.store_guard import Sight
+from tenancy import wellknown
+from tenancy.resources import CONFIG_MAPS, NAMESPACES
 from tests.support.directed import directed
-from tests.support.memapi import clusters, verbs
+from tests.support.memapi import clusters
 from tests.support.memapi.api import Api
-from tests.support.memapi.cluster import Cluster
-from tests.support.memapi.direct import DirectWire, Fate, Tap
-from tests.support.memapi.refusals import RefusedError
-
-TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
-BELOW = f"{TENANT.root}-web"
-FULL = RefusedError(403, "Forbidden", "not now")
-
-
-@dataclass
-class Wired:
-    """What goes over one wire; writes can be refused."""
-
-    asked: list[Request] = field(default_factory=list)
-    refuses: bool = False
-
-    def fate(self, request: Request) -> Fate:
-        """Note a request, and let it go."""
-        self.asked.append(request)
-        return Fate(refusal=FULL if self.refuses and request.method != "GET" else None)
-
-    def opened(self, tap: Tap) -> None:
-        """Nobody watches here."""
-
-
-@dataclass
-class Pair:
-    """A tenant's API server and the super cluster's, with a client of each."""
-
-    above: Cluster
-    below: Cluster
-    tenant_client: Client
-    super_client: Client
-    wired: dict[str, Wired]
-
-    def brake(self) -> Brake:
-        """Return the brake of a syncer that has just started."""
-        return Brake(
-            tenant=TENANT,
-            tenant_client=self.tenant_client,
-            super_client=self.super_client,
-            revision=lambda: 0,
-            judged=lambda: None,
-        )
-
-    def make(self, cluster: Cluster, resource: Resource, space: str, body: Any) -> Any:
-        """Make an object as an admin would."""
-        copied = orjson.loads(orjson.dumps(body))
-        return verbs.create(cluster, cluster.of(resource), space, copied, "admin").decode()
-
-    def mark(self) -> dict[str, Any] | None:
-        """Return the ConfigMap in the tenant, if it is there."""
-        stored = self.above.of(CONFIG_MAPS).get("kube-system", store_guard.CONFIG_MAP)
-        return None if stored is None else stored.decode()
-
-    def remembered(self) -> dict[str, str]:
-        """Return what the root namespace remembers."""
-        stored = self.below.of(NAMESPACES).get("", TENANT.root)
-        assert stored is not None
-        return dict(stored.decode()["metadata"].get("annotations") or {})
-
-    def system(self) -> str:
-        """Return the UID of the tenant's kube-system."""
-        stored = self.above.of(NAMESPACES).get("", "kube-system")
-        assert stored is not None
-        return str(stored.decode()["metadata"]["uid"])
-
-    def replace(self) -> None:
-        """Put a fresh store behind the tenant's address, further on than the old one."""
-        fresh = clusters.fresh("other", "10.96.4.0/22", accounts=False)
-        self.above.restore(fresh.save(), bump=100_000)
-
-    def writes(self, side: str) -> list[str]:
-        """Return the writes that went to a side."""
-        asked = self.wired[side].asked
-        return [f"{each.method} {each.target}" for each in asked if each.method != "GET"]
+from tests.support.memapi.direct import DirectWire
+from tests.support.syncer.two_api_servers import TENANT, Pair, Wired
 
 
 @pytest.fixture
@@ -357,132 +274,3 @@ async def test_a_store_is_known_by_what_was_last_written(pair):
     pair.above.restore(old, bump=100_000)
     await found.look()
     assert "epoch 1 is below 2" in found.problem
-
-
-# --- deletions ------------------------------------------------------------------------------------
-
-KEY = Key(TENANT.uid, HOME, "Pod", "web", "p")
-
-
-async def deletions(pair: Pair) -> tuple[Deletions, Expectations, Entry]:
-    """Return deletions of an engaged tenant, and the twin of a pod that its node runs."""
-    held = pair.brake()
-    await held.engage(twin_uid="", stamps=())
-    pair.make(pair.below, NAMESPACES, "", {"metadata": {"name": BELOW}})
-    pod = {
-        "metadata": {"name": "p", "annotations": ownership.annotations(TENANT, "web", "p-uid")},
-        "spec": {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]},
-    }
-    made = pair.make(pair.below, PODS, BELOW, pod)
-    expectations = Expectations()
-    found = Deletions(
-        brake=held,
-        tenant_client=pair.tenant_client,
-        super_client=pair.super_client,
-        expectations=expectations,
-    )
-    for wired in pair.wired.values():
-        wired.asked.clear()
-    return found, expectations, parse(orjson.dumps({**made, "kind": "Pod"}))
-
-
-def target(entry: Entry, grounds: Grounds) -> Target:
-    return Target(key=KEY, resource=PODS, entry=entry, grounds=grounds)
-
-
-@pytest.mark.parametrize(
-    ("grounds", "is_proved"),
-    [(Grounds.MARKED, False), (Grounds.ABSENT, True), (Grounds.UNWANTED, True)],
-)
-async def test_a_delete_says_which_object_it_means_and_how_it_goes(pair, grounds, is_proved):
-    found, _, entry = await deletions(pair)
-    await found.delete(target(entry, grounds), grace_seconds=7)
-    (request,) = (each for each in pair.wired["below"].asked if each.method == "DELETE")
-    assert request.target == f"/api/v1/namespaces/{BELOW}/pods/p"
-    options = orjson.loads(request.body)
-    proof = {"resourceVersion": entry.resource_version} if is_proved else {}
-    assert options["preconditions"] == {"uid": entry.uid, **proof}
-    assert options["propagationPolicy"] == "Background"
-    assert options["gracePeriodSeconds"] == 7
-    live = pair.below.of(PODS).get(BELOW, "p").decode()["metadata"]
-    assert live["deletionGracePeriodSeconds"] == 7
-
-
-async def test_proofs_are_read_live_and_without_the_bodies(pair):
-    found, _, entry = await deletions(pair)
-    await found.delete(target(entry, Grounds.ABSENT))
-    reads = [
-        (side, each.target, "PartialObjectMetadata" in dict(each.headers)["Accept"])
-        for side, wired in pair.wired.items()
-        for each in wired.asked
-        if each.method == "GET" and "/pods/" in each.target
-    ]
-    assert reads == [
-        ("above", "/api/v1/namespaces/web/pods/p", True),
-        ("below", f"/api/v1/namespaces/{BELOW}/pods/p", True),
-    ]
-
-
-async def test_the_echo_of_a_delete_is_expected_at_the_version_that_it_made(pair):
-    found, expectations, entry = await deletions(pair)
-    for number in range(3):  # the version that it makes is not the next one
-        pair.make(pair.below, CONFIG_MAPS, BELOW, {"metadata": {"name": f"other-{number}"}})
-    await found.delete(target(entry, Grounds.MARKED), grace_seconds=30)
-    live = pair.below.of(PODS).get(BELOW, "p").decode()
-    assert expectations.is_behind(Side.SUPER, KEY, entry)
-    version = int(live["metadata"]["resourceVersion"])
-    assert version > int(entry.resource_version) + 1
-    earlier = {**live["metadata"], "resourceVersion": str(version - 1)}
-    assert expectations.is_behind(Side.SUPER, KEY, parse(orjson.dumps({"metadata": earlier})))
-    ending = parse(orjson.dumps({**live, "kind": "Pod"}))
-    assert not expectations.is_behind(Side.SUPER, KEY, ending)
-
-
-async def test_the_echo_of_a_delete_says_nothing_new(pair):
-    found, expectations, entry = await deletions(pair)
-    await found.delete(target(entry, Grounds.MARKED), grace_seconds=30)
-    live = pair.below.of(PODS).get(BELOW, "p").decode()
-    ending = parse(orjson.dumps({**live, "kind": "Pod"}))
-    assert expectations.seen(Side.SUPER, KEY, ending) is News.QUIET
-
-
-async def test_a_delete_of_what_ends_at_once_is_answered_by_its_absence(pair):
-    found, expectations, entry = await deletions(pair)
-    await found.delete(target(entry, Grounds.MARKED), grace_seconds=0)
-    assert pair.below.of(PODS).get(BELOW, "p") is None
-    assert expectations.is_behind(Side.SUPER, KEY, entry)
-    assert not expectations.is_behind(Side.SUPER, KEY, None)
-
-
-async def test_another_pod_of_the_name_is_not_deleted_in_its_place(pair):
-    found, expectations, entry = await deletions(pair)
-    pods = pair.below.of(PODS)
-    verbs.delete(pods, pods.get(BELOW, "p"), {"gracePeriodSeconds": 0})
-    pair.make(
-        pair.below,
-        PODS,
-        BELOW,
-        {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
-    )
-    with pytest.raises(errors.Conflict):
-        await found.delete(target(entry, Grounds.MARKED))
-    with pytest.raises(Wait) as waited:
-        await found.delete(target(entry, Grounds.ABSENT))
-    assert waited.value.after == 1.0
-    assert "another one now" in str(waited.value)
-    assert pods.get(BELOW, "p") is not None
-    assert not expectations.is_behind(Side.SUPER, KEY, entry)
-
-
-async def test_a_forced_end_is_that_of_one_object_until_its_twin_is_gone(pair):
-    found, _, _ = await deletions(pair)
-    other = KEY._replace(name="other")
-    assert not found.was_forced(KEY, "p-uid")
-    found.saw_gone(KEY, "p-uid", forced=True)
-    found.saw_gone(other, "o-uid")
-    assert found.was_forced(KEY, "p-uid")
-    assert not found.was_forced(KEY, "another-uid")
-    assert not found.was_forced(other, "o-uid")
-    found.forget(KEY)
-    assert not found.was_forced(KEY, "p-uid")
-    found.forget(KEY)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
+from kubeio.cache.store import parse
 from syncer.tenants import conditions
+from tenancy import wellknown
 
 MANY = [f"target-{number:04}" for number in range(200)]
 
@@ -25,3 +28,53 @@ def test_targets_that_nobody_declared_are_named_with_what_to_do():
     assert said["message"].startswith("There is no SuperCluster c9, which spec.targets names; join")
     assert said["message"].endswith("or take it out.")
     assert (fine["status"], fine["reason"]) == ("True", conditions.GRANTED)
+
+
+def cluster(*told: dict[str, object]):
+    """Return a cached VirtualCluster with conditions."""
+    body = {
+        "kind": "VirtualCluster",
+        "metadata": {"name": "vc", "namespace": "default", "uid": "u", "generation": 2},
+        "status": {"conditions": list(told)},
+    }
+    return parse(orjson.dumps(body))
+
+
+class Listener:
+    """Counts what is applied."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, object]] = []
+
+    async def apply(self, _: object, body: dict[str, object], **__: object) -> None:
+        self.bodies.append(body)
+
+
+async def test_a_condition_is_said_once():
+    wanted = [
+        conditions.synced(reason=conditions.ENGAGED, message="All.", generation=2),
+        conditions.deletes_held(message="", generation=2),
+    ]
+    listener = Listener()
+    await conditions.say(listener, cluster(), wanted)
+    assert len(listener.bodies) == 1
+    await conditions.say(listener, cluster(*wanted), wanted)
+    assert len(listener.bodies) == 1
+    held = [wanted[0], conditions.deletes_held(message="Why.", generation=2)]
+    old = {**wanted[0], "lastTransitionTime": "2020-01-01T00:00:00Z"}
+    await conditions.say(listener, cluster(old, wanted[1]), held)
+    applied = listener.bodies[-1]["status"]["conditions"]
+    assert applied[0]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+    assert (applied[1]["status"], applied[1]["message"]) == ("True", "Why.")
+
+
+def test_only_engaged_is_synced():
+    for reason in (conditions.DISENGAGED, conditions.UNREACHABLE):
+        assert conditions.synced(reason=reason, message="m", generation=1)["status"] == "False"
+
+
+def test_a_held_condition_is_kept_by_other_news():
+    held = conditions.deletes_held(message="Why.", generation=2)
+    assert conditions.held_before(cluster(held)) == [held]
+    assert conditions.held_before(cluster()) == []
+    assert held["type"] == wellknown.DELETES_HELD

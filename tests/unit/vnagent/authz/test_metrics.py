@@ -20,6 +20,8 @@ from vnagent.server import audit
 from vnagent.stream.stream_states import End
 
 CALLER = Caller("0f0e0d0c-0b0a-4900-8800-070605040302", "default-b41df0-one", datetime.now(UTC))
+
+
 RESULTS = [*End, *Reason, "kubelet_refused"]
 
 
@@ -42,6 +44,8 @@ def test_series_do_not_grow_with_what_callers_invent():
 LABELS = {
     *("verb", "result", "direction", "tenant", "outcome", "mode", "reason", "state"),
 }
+
+
 """Every label that a metric of the agent may have; each has a closed set of values."""
 
 
@@ -121,13 +125,3 @@ def test_streams_are_counted_while_they_are_open(monkeypatch):
     with metrics.streaming(CALLER.vc_uid, Verb.LOGS), metrics.streaming(CALLER.vc_uid, Verb.EXEC):
         assert value("vc_agent_tenant_open_streams", tenant=tenant) == 2
     assert value("vc_agent_tenant_open_streams", tenant=tenant) == 0
-
-
-def test_the_line_has_no_command(capsys):
-    """A command may hold a password."""
-    query = (("command", "pa55word"),)
-    route = Route(verb=Verb.EXEC, method="POST", pod="shop", container="main", query=query)
-    audit.record(audit.Session(CALLER, route=route, result="complete"))
-    line = capsys.readouterr().out
-    assert "shop" in line
-    assert "pa55word" not in line

@@ -5,20 +5,19 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.cache.store import Store, parse
+from kubeio.cache.store import Store
 from syncer.model.rejections import RejectedError
 from syncer.model.tenant_view import TenantView
-from syncer.rules import events
-from syncer.rules.network import cluster_ips, services
-from tenancy import ownership, wellknown
+from syncer.rules.network import services
 from tenancy.ownership import Tenant
 from tenancy.specs import VirtualClusterSpec
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+
+
 KINDS = ("Namespace", "Service", "ConfigMap", "Secret", "Node", "Pod")
 
 
@@ -136,146 +135,3 @@ def test_which_services_are_provided():
 def test_what_a_refusal_is_about(field, about):
     problem = errors.Invalid("x", details={"causes": [{"field": field}]})
     assert services.refusal(problem) == about
-
-
-def event(**about: Any) -> dict[str, Any]:
-    """Return a super Event about a twin."""
-    return {
-        "metadata": {"name": "p.17", "namespace": f"{TENANT.root}-web"},
-        "involvedObject": {
-            "kind": "Pod",
-            "apiVersion": "v1",
-            "namespace": f"{TENANT.root}-web",
-            "name": "p",
-            "uid": "below",
-            "fieldPath": "spec.containers{main}",
-            "resourceVersion": "7",
-            **about,
-        },
-        "reason": "BackOff",
-        "message": f"restarting failed container main in pod p_{TENANT.root}-web(below)",
-        "type": "Warning",
-        "count": 3,
-        "source": {"component": "kubelet", "host": "n1"},
-    }
-
-
-TWIN = {
-    "uid": "below",
-    "annotations": {
-        **ownership.annotations(TENANT, "web", "above"),
-        wellknown.CONTAINERS: "setup,main,debugger",
-    },
-}
-
-
-def test_an_event_is_told_about_the_tenants_object():
-    told = events.told(event(), TWIN, view(), name="p", clean=str)
-    assert told is not None
-    assert told["metadata"] == {"name": "p.17", "namespace": "web"}
-    assert told["involvedObject"] == {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "namespace": "web",
-        "name": "p",
-        "uid": "above",
-        "fieldPath": "spec.containers{main}",
-    }
-    assert told["message"] == "restarting failed container main in pod p_web(above)"
-    assert TENANT.root not in str(told)
-
-
-def test_an_event_about_another_object_of_the_name_stays_below():
-    foreign = {"uid": "below", "annotations": {}}
-    assert events.told(event(uid="earlier"), TWIN, view(), name="p", clean=str) is None
-    assert events.told(event(), foreign, view(), name="p", clean=str) is None
-
-
-@pytest.mark.parametrize(
-    ("path", "is_told"),
-    [
-        ("", True),
-        ("spec.containers{main}", True),
-        ("spec.initContainers{setup}", True),
-        ("spec.ephemeralContainers{debugger}", True),
-        ("spec.containers{vault-agent}", False),
-        ("spec.initContainers{vault-agent-init}", False),
-        ("spec.containers{main,setup}", False),
-        ("spec.containers[1]", False),
-        ("implicitly required container POD", False),
-    ],
-)
-def test_an_event_about_a_container_of_others_stays_below(path, is_told):
-    found = event()
-    found["involvedObject"]["fieldPath"] = path
-    assert (events.told(found, TWIN, view(), name="p", clean=str) is not None) is is_told
-
-
-def test_an_event_of_the_newer_api_keeps_its_series_and_reporter():
-    new = {
-        **event(),
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "series": {"count": 4, "lastObservedTime": "2026-01-01T00:01:00.000000Z", "odd": 1},
-        "reportingComponent": "kubelet",
-        "reportingInstance": f"{TENANT.root}-x",
-        "action": "Restarting",
-        "related": {"kind": "Node", "name": "secret"},
-    }
-    told = events.told(new, TWIN, view(), name="p", clean=lambda text: text.replace("n1", "n"))
-    assert told is not None
-    assert told["series"] == {"count": 4, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
-    assert (told["reportingComponent"], told["reportingInstance"]) == ("kubelet", "x")
-    assert told["source"] == {"component": "kubelet", "host": "n"}
-    assert "related" not in told
-    growth = events.growth(told)
-    assert set(growth) == {"count", "message", "series", "type"}
-
-
-def test_no_text_of_an_event_names_the_super_cluster():
-    """Whoever writes Events may put anything into any of these."""
-    below = f"{TENANT.root}-web"
-    texts = ("action", "message", "reason", "reportingComponent", "reportingInstance")
-    named = {
-        **event(),
-        **dict.fromkeys(texts, f"of {below}/p on secret-1"),
-        "source": {"component": f"of {below}/p on secret-1", "host": "secret-1"},
-    }
-    told = events.told(
-        named, TWIN, view(), name="p", clean=lambda text: text.replace("secret-1", "a-node")
-    )
-    assert told is not None
-    assert {told[field] for field in texts} == {"of web/p on a-node"}
-    assert told["source"] == {"component": "of web/p on a-node", "host": "a-node"}
-    assert TENANT.root not in str(told)
-
-
-def test_events_beyond_the_budget_are_dropped():
-    now = 0.0
-    budget = events.Budget(per_second=10, burst=3, clock=lambda: now)
-    assert [budget.take() for _ in range(5)] == [True, True, True, False, False]
-    now = 0.1
-    assert [budget.take() for _ in range(2)] == [True, False]
-
-
-def test_addresses_of_others_are_reserved():
-    look = view()
-    namespace = parse(b'{"metadata":{"name":"web","uid":"u"},"kind":"Namespace"}')
-    look.stores["Namespace"].put(namespace, live=True)
-
-    def held_in(name: str) -> dict[str, Any]:
-        return {"spec": {"parentRef": {"resource": "services", "namespace": name, "name": "s"}}}
-
-    assert cluster_ips.is_taken_by_others(held_in("default"), look)
-    assert cluster_ips.is_taken_by_others(held_in("other-tenant-web"), look)
-    assert not cluster_ips.is_taken_by_others(held_in(f"{TENANT.root}-web"), look)
-    assert not cluster_ips.is_taken_by_others(held_in(TENANT.root), look)
-
-
-@pytest.mark.parametrize("crowd", [0, 2000])
-def test_the_addresses_of_a_slice_are_found_among_few_and_among_many(crowd):
-    """Whichever are fewer are gone through: the slice has 1,024, of which the store has two."""
-    store, names = Store(), ["10.96.8.77", "10.96.11.255", "10.96.12.1", "fd00::1", "nonsense"]
-    names += [f"10.97.{number // 256}.{number % 256}" for number in range(crowd)]
-    for name in names:
-        store.put(parse(orjson.dumps({"metadata": {"name": name, "uid": name}})), live=True)
-    assert [entry.name for entry in cluster_ips.in_slice(store, view().slice)] == names[:2]

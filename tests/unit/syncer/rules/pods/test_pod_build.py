@@ -6,9 +6,13 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from syncer.rules.pods import pod_build
+from syncer.rules.pods.pod_fields import POD_SPEC
 from tenancy import names, wellknown
+from tests.support import built_pods
+from tests.support.schemas import Node, of_table
 from tests.support.syncer.pods import FACTS, TENANT, below, build, pod
 
 
@@ -217,3 +221,34 @@ def test_classes_pass_when_they_are_shown_and_only_by_name():
     assert not {"priority", "preemptionPolicy", "overhead"} & set(spec)
     other = pod_build.build(pod(priorityClassName="low"), facts).pod["spec"]
     assert "priorityClassName" not in other
+
+
+_TEXTS = Node("list", item=lambda: Node("text"))
+
+
+_OPTION = Node("object", fields={"name": lambda: Node("text"), "value": lambda: Node("text")})
+
+
+_DNS = Node(
+    "object",
+    fields={
+        "nameservers": lambda: _TEXTS,
+        "options": lambda: Node("list", item=lambda: _OPTION),
+        "searches": lambda: _TEXTS,
+    },
+)
+
+
+_TABLE = of_table(POD_SPEC)
+
+
+SPEC = Node("object", fields={**_TABLE.fields, "dnsConfig": lambda: _DNS})
+
+
+METADATA = Node("object", fields={name: lambda: Node("map") for name in ("labels", "annotations")})
+
+
+@settings(max_examples=150, deadline=None)
+@given(pod=built_pods.pods(SPEC, METADATA))
+def test_what_is_built_has_only_leaves_of_the_table(pod):
+    built_pods.check(pod, FACTS)
