@@ -19,52 +19,51 @@ from kubeio.api.leader_election import (
     Observer,
     identity,
 )
+from tenancy.resources import LEASES, NAMESPACES
 from tests.support.eventually import eventually
 from tests.support.faketime import FakeTime
-from tests.support.faults import misbehaving
+from tests.support.memapi import clusters, patches, verbs
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.served import Served
 
 
-class LeaseServer:
-    """Keeps one Lease as an API server would, unless told to fail."""
+class LeaseServer(Served):
+    """The Lease `l` in the namespace `n`, as a test sees it and changes it behind its holder."""
 
     def __init__(self):
-        self.lease = None
-        self.version = 0
+        super().__init__(clusters.fresh("leases", "10.96.0.0/16", accounts=False))
+        self._leases = self.cluster.of(LEASES)
+        self._leases.listeners.append(self._wrote)
+        verbs.create(
+            self.cluster, self.cluster.of(NAMESPACES), "", {"metadata": {"name": "n"}}, "test"
+        )
         self.writes = 0
-        self.refuses = lambda _: False
 
-    async def __call__(self, request, answer):
-        if self.refuses(request):
-            await answer.status(500, "InternalError")
-        elif request.method == "GET":
-            if self.lease is None:
-                await answer.status(404, "NotFound")
-            else:
-                await answer.json(self.lease)
-        elif request.method == "POST" and self.lease is not None:
-            await answer.status(409, "AlreadyExists")
-        elif request.method == "PUT" and not self._is_current(request):
-            await answer.status(409, "Conflict")
-        else:
-            self._store(orjson.loads(request.body))
-            await answer.json(self.lease)
+    def _wrote(self, kind, _):
+        self.writes += kind != "DELETED"
 
-    def _is_current(self, request):
-        sent = orjson.loads(request.body)["metadata"].get("resourceVersion")
-        return self.lease is not None and sent == self.lease["metadata"]["resourceVersion"]
-
-    def _store(self, body):
-        self.version += 1
-        self.writes += 1
-        body["metadata"]["resourceVersion"] = str(self.version)
-        self.lease = body
-
-    def steal(self, holder):
-        self._store({**self.lease, "spec": {**self.lease["spec"], "holderIdentity": holder}})
+    @property
+    def lease(self):
+        found = self._leases.get("n", "l")
+        return found and found.decode()
 
     @property
     def holder(self):
         return self.lease and self.lease["spec"]["holderIdentity"]
+
+    def change(self, **fields):
+        change = lambda found: patches.merged(found, fields, by_key=False)  # noqa: E731
+        verbs.patch(self._leases, self._leases.get("n", "l"), change, fields, "test")
+
+    def steal(self, holder):
+        self.change(spec={"holderIdentity": holder})
+
+    def delete(self):
+        verbs.delete(self._leases, self._leases.get("n", "l"), {})
+
+
+def internal_error(_):
+    return RefusedError(500, "InternalError", "InternalError")
 
 
 class Scope:
@@ -107,8 +106,8 @@ async def _candidate(server, time, scope, identity="one", **options):
 
 async def test_a_free_lease_is_taken_renewed_and_given_back():
     store, time, scope = LeaseServer(), FakeTime(), Scope()
-    async with misbehaving(store) as server:
-        async with _candidate(server, time, scope) as (lease, _):
+    async with store.running():
+        async with _candidate(store, time, scope) as (lease, _):
             await eventually(lambda: scope.running and time.asleep == 1)
             assert lease.is_held
             assert store.lease["spec"] == {
@@ -128,8 +127,8 @@ async def test_a_free_lease_is_taken_renewed_and_given_back():
 
 async def test_a_renewal_that_was_cut_off_does_not_keep_it_from_being_given_back():
     store, time, scope = LeaseServer(), FakeTime(), Scope()
-    async with misbehaving(store) as server:
-        async with _candidate(server, time, scope):
+    async with store.running():
+        async with _candidate(store, time, scope):
             await eventually(lambda: scope.running and time.asleep == 1)
             store.steal("one")  # it got through, and the answer did not arrive
         assert store.holder == ""
@@ -144,7 +143,7 @@ async def test_what_the_scope_returns_and_raises_comes_through():
     async def fail():
         raise ZeroDivisionError
 
-    async with misbehaving(store) as server, Client(server.endpoint) as client:
+    async with store.running(), Client(store.endpoint) as client:
         lease = Lease(
             client, namespace="n", name="l", identity="one", clock=time.clock, sleep=time.sleep
         )
@@ -158,10 +157,10 @@ async def test_a_silent_server_fences_the_scope_before_anyone_else_could_take_ov
     """REL-50."""
     store, time, scope = LeaseServer(), FakeTime(), Scope()
 
-    async with misbehaving(store) as server, _candidate(server, time, scope) as (_, task):
+    async with store.running(), _candidate(store, time, scope) as (_, task):
         await eventually(lambda: scope.running and time.asleep == 1)
         last_renewal = time.seconds
-        store.refuses = lambda _: True
+        store.refusal = internal_error
         while not task.done():
             time.pass_to_next()
             await eventually(lambda: task.done() or time.asleep == 1)
@@ -174,13 +173,13 @@ async def test_a_silent_server_fences_the_scope_before_anyone_else_could_take_ov
 async def test_a_short_trouble_is_survived():
     store, time, scope = LeaseServer(), FakeTime(), Scope()
 
-    async with misbehaving(store) as server, _candidate(server, time, scope) as (lease, _):
+    async with store.running(), _candidate(store, time, scope) as (lease, _):
         await eventually(lambda: scope.running and time.asleep == 1)
-        store.refuses = lambda _: True
+        store.refusal = internal_error
         for _ in range(3):
             time.pass_to_next()
             await eventually(lambda: time.asleep == 1)
-        store.refuses = lambda _: False
+        store.refusal = lambda _: None
         time.pass_to_next()
         await eventually(lambda: store.writes == 2)
         assert lease.is_held
@@ -189,7 +188,7 @@ async def test_a_short_trouble_is_survived():
 
 async def test_a_stolen_lease_ends_the_scope_at_the_next_look():
     store, time, scope = LeaseServer(), FakeTime(), Scope()
-    async with misbehaving(store) as server, _candidate(server, time, scope) as (_, task):
+    async with store.running(), _candidate(store, time, scope) as (_, task):
         await eventually(lambda: scope.running and time.asleep == 1)
         store.steal("thief")
         time.pass_to_next()
@@ -202,9 +201,9 @@ async def test_a_stolen_lease_ends_the_scope_at_the_next_look():
 
 async def test_a_strangers_edit_does_not_lose_the_lease():
     store, time, scope = LeaseServer(), FakeTime(), Scope()
-    async with misbehaving(store) as server, _candidate(server, time, scope) as (lease, _):
+    async with store.running(), _candidate(store, time, scope) as (lease, _):
         await eventually(lambda: scope.running and time.asleep == 1)
-        store._store({**store.lease, "metadata": {**store.lease["metadata"], "labels": {"x": "1"}}})
+        store.change(metadata={"labels": {"x": "1"}})
         time.pass_to_next()
         await eventually(lambda: time.asleep == 1)
         time.pass_to_next()
@@ -217,16 +216,18 @@ async def test_the_second_waits_for_as_long_as_the_first_renews_and_takes_over_w
     """REL-50: never both."""
     store, time = LeaseServer(), FakeTime()
     first, second = Scope(), Scope()
-    async with misbehaving(store) as server, _candidate(server, time, first) as (_, dying):
+    async with store.running(), _candidate(store, time, first) as (_, dying):
         await eventually(lambda: first.running and time.asleep == 1)
-        async with _candidate(server, time, second, "two") as (lease, _task):
+        async with _candidate(store, time, second, "two") as (lease, _task):
             for _ in range(40):
                 await eventually(lambda: time.asleep == 2)
                 time.pass_to_next()
             assert first.running
             assert not second.running
             # The first one's machine stops: no renewal, no release.
-            store.refuses = lambda request: _writer(request) in ("one", "")
+            store.refusal = lambda request: (
+                internal_error(request) if _writer(request) in ("one", "") else None
+            )
             while not second.running:
                 await eventually(lambda: time.asleep >= 1 or second.running)
                 assert not (first.running and second.running)
@@ -245,32 +246,32 @@ def _writer(request):
 async def test_the_next_process_of_a_pod_takes_back_what_the_one_before_it_left():
     """Another pod, or a process outside of one, waits until that has run out."""
     store, time = LeaseServer(), FakeTime()
-    async with misbehaving(store) as server:
+    async with store.running():
         for who, is_had in (
             (("pod", "uid"), True),
             (("pod", "other"), False),
             (("pod", ""), False),
         ):
             dead, scope = identity("pod", "uid"), Scope()
-            async with _candidate(server, time, Scope(), dead):
+            async with _candidate(store, time, Scope(), dead):
                 await eventually(lambda: store.holder == "pod_uid" and time.asleep == 1)
                 left = store.lease
-            store.lease = left
-            async with _candidate(server, time, scope, identity(*who)):
+            store.change(spec=left["spec"])
+            async with _candidate(store, time, scope, identity(*who)):
                 await eventually(lambda: time.asleep == 1)
                 assert scope.running == is_had
-            store.lease = None
+            store.delete()
 
 
 async def test_of_two_processes_of_one_pod_the_earlier_ends_at_its_next_renewal():
     """No kubelet has that; one that does must not have two writers, nor lose the later's lease."""
     store, time = LeaseServer(), FakeTime()
     first, second = Scope(), Scope()
-    async with misbehaving(store) as server, _candidate(server, time, first) as (_, earlier):
+    async with store.running(), _candidate(store, time, first) as (_, earlier):
         await eventually(lambda: first.running and time.asleep == 1)
         time.pass_to_next()
         await eventually(lambda: store.writes == 2 and time.asleep == 1)
-        async with _candidate(server, time, second) as (lease, _task):
+        async with _candidate(store, time, second) as (lease, _task):
             await eventually(lambda: second.running and time.asleep == 2)
             time.pass_to_next()
             await eventually(earlier.done)
@@ -281,15 +282,15 @@ async def test_of_two_processes_of_one_pod_the_earlier_ends_at_its_next_renewal(
 async def test_a_released_lease_is_taken_at_the_next_look():
     store, time = LeaseServer(), FakeTime()
     first, second = Scope(), Scope()
-    async with misbehaving(store) as server:
-        async with _candidate(server, time, second, "two") as (_, _task):
+    async with store.running():
+        async with _candidate(store, time, second, "two") as (_, _task):
             await eventually(lambda: second.running and time.asleep == 1)
-            async with _candidate(server, time, first) as (_, waiting):
+            async with _candidate(store, time, first) as (_, waiting):
                 await eventually(lambda: time.asleep == 2)
                 waiting.cancel()
                 await eventually(waiting.done)
         assert store.holder == ""
-        async with _candidate(server, time, first):
+        async with _candidate(store, time, first):
             await eventually(lambda: first.running)
 
 
@@ -321,7 +322,7 @@ def test_times_that_fence_nothing_are_refused():
 async def test_a_write_is_let_through_only_while_the_lease_is_certainly_held():
     """REL-12, REL-79: a loop that stood still counts as frozen."""
     store, time, scope = LeaseServer(), FakeTime(), Scope()
-    async with misbehaving(store) as server, _candidate(server, time, scope) as (lease, task):
+    async with store.running(), _candidate(store, time, scope) as (lease, task):
         with pytest.raises(errors.Fenced, match="the lease n/l was not renewed"):
             lease.fence()
         await eventually(lambda: scope.running and time.asleep == 1)
