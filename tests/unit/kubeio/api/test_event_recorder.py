@@ -12,8 +12,11 @@ import pytest
 from kubeio.api.client import Client
 from kubeio.api.event_recorder import MAX_MESSAGE, EventRecorder
 from kubeio.config.endpoint import Endpoint
+from tenancy.resources import EVENTS, NAMESPACES
 from tests.support.eventually import eventually
-from tests.support.faults import misbehaving
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.served import Served
 
 POD = {
     "apiVersion": "v1",
@@ -23,35 +26,37 @@ POD = {
 }
 
 
-class EventServer:
-    """Keeps Events by name, unless told to refuse."""
+class EventServer(Served):
+    """The Events of a cluster."""
 
     def __init__(self):
-        self.events = {}
-        self.refuses = 0
+        super().__init__(
+            clusters.fresh("events", "10.96.0.0/16", accounts=False, keeps_events=True)
+        )
+        self._events = self.cluster.of(EVENTS)
+        verbs.create(
+            self.cluster, self.cluster.of(NAMESPACES), "", {"metadata": {"name": "n"}}, "test"
+        )
 
-    async def __call__(self, request, answer):
-        body = orjson.loads(request.body)
-        name = request.path.rpartition("/")[2]
-        if self.refuses:
-            await answer.status(self.refuses, "No")
-        elif request.method == "POST":
-            self.events[body["metadata"]["name"]] = body
-            await answer.json(body)
-        elif name not in self.events:
-            await answer.status(404, "NotFound")
-        else:
-            self.events[name].update(body)
-            await answer.json(self.events[name])
+    @property
+    def events(self):
+        return [stored.decode() for stored in self._events.all()]
 
     @property
     def counts(self):
-        return {event["message"]: event["count"] for event in self.events.values()}
+        return {event["message"]: event["count"] for event in self.events}
+
+    def forget(self):
+        for event in self.events:
+            self._events.remove(event)
+
+    def refuse(self, code):
+        self.refusal = lambda _: RefusedError(code, "No", "No") if code else None
 
 
 @contextlib.asynccontextmanager
 async def _recorder(store):
-    async with misbehaving(store) as server, Client(server.endpoint) as client:
+    async with store.running(), Client(store.endpoint) as client:
         recorder = EventRecorder(
             client,
             component="vc-test",
@@ -60,7 +65,7 @@ async def _recorder(store):
         )
         task = asyncio.ensure_future(recorder.run())
         try:
-            yield recorder, server
+            yield recorder
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -69,13 +74,14 @@ async def _recorder(store):
 
 async def test_an_event_says_what_the_api_wants_to_know():
     store = EventServer()
-    async with _recorder(store) as (recorder, server):
+    async with _recorder(store) as recorder:
         recorder.record(POD, "Held", "The annotation x is unknown.", kind="Warning")
-        (event,) = (await eventually(lambda: store.events)).values()
+        await eventually(lambda: store.events)
+    event = orjson.loads(store.requests[0].body)
     name = event["metadata"].pop("name")
     assert name.startswith("a.")
     assert len(name) == 18
-    assert server.requests[0].path == "/api/v1/namespaces/n/events"
+    assert store.requests[0].target.partition("?")[0] == "/api/v1/namespaces/n/events"
     assert event == {
         "apiVersion": "v1",
         "kind": "Event",
@@ -102,7 +108,7 @@ async def test_an_event_says_what_the_api_wants_to_know():
 
 async def test_the_same_news_is_counted_and_other_news_is_not():
     store = EventServer()
-    async with _recorder(store) as (recorder, server):
+    async with _recorder(store) as recorder:
         recorder.record(POD, "Held", "one")
         await eventually(lambda: store.counts == {"one": 1})
         newer = {**POD, "metadata": {**POD["metadata"], "resourceVersion": "8"}}
@@ -110,12 +116,12 @@ async def test_the_same_news_is_counted_and_other_news_is_not():
         recorder.record(newer, "Held", "one")
         recorder.record(POD, "Held", "two")
         await eventually(lambda: store.counts == {"one": 3, "two": 1})
-        assert [request.method for request in server.requests] == ["POST", "PATCH", "POST"]
+        assert [request.method for request in store.requests] == ["POST", "PATCH", "POST"]
 
 
 async def test_a_new_object_of_the_same_name_is_another_object():
     store = EventServer()
-    async with _recorder(store) as (recorder, _):
+    async with _recorder(store) as recorder:
         recorder.record(POD, "Held", "one")
         recorder.record({**POD, "metadata": {**POD["metadata"], "uid": "v"}}, "Held", "one")
         await eventually(lambda: len(store.events) == 2)
@@ -123,10 +129,10 @@ async def test_a_new_object_of_the_same_name_is_another_object():
 
 async def test_an_event_that_the_server_forgot_is_posted_anew():
     store = EventServer()
-    async with _recorder(store) as (recorder, _):
+    async with _recorder(store) as recorder:
         recorder.record(POD, "Held", "one")
         await eventually(lambda: store.events)
-        store.events.clear()
+        store.forget()
         recorder.record(POD, "Held", "one")
         await eventually(lambda: store.counts == {"one": 1})
 
@@ -134,22 +140,22 @@ async def test_an_event_that_the_server_forgot_is_posted_anew():
 @pytest.mark.parametrize("code", [403, 404, 422, 500])
 async def test_refusals_stop_nothing(code):
     store = EventServer()
-    async with _recorder(store) as (recorder, server):
-        store.refuses = code
+    async with _recorder(store) as recorder:
+        store.refuse(code)
         recorder.record(POD, "Held", "lost")
-        await eventually(lambda: server.requests)
+        await eventually(lambda: store.requests)
         await eventually(lambda: not recorder._pending)
-        store.refuses = 0
+        store.refuse(0)
         recorder.record(POD, "Held", "kept")
         await eventually(lambda: store.counts == {"kept": 1})
 
 
 async def test_cluster_scoped_objects_have_their_events_in_default():
     store = EventServer()
-    async with _recorder(store) as (recorder, server):
+    async with _recorder(store) as recorder:
         recorder.record({"kind": "Node", "metadata": {"name": "x" * 250}}, "R", "m")
-        (event,) = (await eventually(lambda: store.events)).values()
-    assert server.requests[0].path == "/api/v1/namespaces/default/events"
+        (event,) = await eventually(lambda: store.events)
+    assert store.requests[0].target.partition("?")[0] == "/api/v1/namespaces/default/events"
     assert len(event["metadata"]["name"]) <= 253
 
 
