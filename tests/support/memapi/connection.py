@@ -10,6 +10,7 @@ import random
 import time
 from typing import cast
 
+from tenancy.resources import Resource
 from tests.support.memapi.api import Api, Request
 from tests.support.memapi.lists import Following
 from tests.support.memapi.watches import Watch
@@ -103,6 +104,11 @@ class Connection(asyncio.Protocol):
         for at in range(0, len(lines), size):
             chunk = lines[at : at + size]
             self._send(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+
+    @property
+    def watched(self) -> Resource | None:
+        """The kind that is watched, if one is."""
+        return None if self._watch is None else self._watch[0].collection.resource
 
     def say(self, line: bytes) -> None:
         """Send the watch a line, whatever it means."""

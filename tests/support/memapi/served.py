@@ -14,6 +14,7 @@ from typing import Self
 import orjson
 
 from kubeio.config.endpoint import Endpoint
+from tenancy.resources import Resource
 from tests.support.memapi.api import Answer, Api, Request
 from tests.support.memapi.cluster import Cluster
 from tests.support.memapi.connection import Connection, Followed
@@ -50,11 +51,12 @@ class Served(Api):
         refusal = self.refusal(request)
         return super().answer(request) if refusal is None else (refusal.code, refusal.encoded())
 
-    def say(self, kind: object, found: object) -> None:
-        """Send an event of the test's own making to every watch."""
+    def say(self, kind: object, found: object, of: Resource | None = None) -> None:
+        """Send an event of the test's own making to every watch, or to those of one kind."""
         line = orjson.dumps({"type": kind, "object": found}) + b"\n"
         for connection in self._connections:
-            connection.say(line)
+            if of is None or connection.watched == of:
+                connection.say(line)
 
     @contextlib.asynccontextmanager
     async def running(

@@ -4,58 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from urllib.parse import quote
 
 from kubeio.api.client import Client
 from kubeio.cache.crd_reflector import OptionalReflector, definition_of
 from kubeio.cache.store import Store
-from kubeio.http import watch_decoder
-from tenancy.resources import VOLUME_SNAPSHOT_CLASSES
+from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, VOLUME_SNAPSHOT_CLASSES
 from tests.support.eventually import eventually
-from tests.support.faults import misbehaving
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.served import Served
 
 CLASSES = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses"
 NAME = "volumesnapshotclasses.snapshot.storage.k8s.io"
 
 
-def thing(name: str, version: int) -> dict[str, object]:
-    """Return an object of whatever kind."""
-    metadata = {"name": name, "uid": f"{name}-{version}", "resourceVersion": str(version)}
-    return {"apiVersion": "v1", "kind": "Thing", "metadata": metadata}
-
-
-def mark(version: int) -> dict[str, object]:
-    """Return the bookmark that ends a streamed list."""
-    marked = {watch_decoder.INITIAL_EVENTS_END: "true"}
-    metadata = {"resourceVersion": str(version), "annotations": marked}
-    return {"apiVersion": "v1", "kind": "Thing", "metadata": metadata}
-
-
-class Server:
-    """Serves the CRD as the test moves it, and the collection with one object."""
-
-    def __init__(self) -> None:
-        self.moves: asyncio.Queue[tuple[str, dict[str, object]]] = asyncio.Queue()
-        self.asked: list[str] = []
-        self.selected = ""
-
-    async def __call__(self, request, answer) -> None:
-        self.asked.append(request.path)
-        await answer.begin()
-        if request.path == CLASSES:
-            await answer.event("ADDED", thing("gold", 20))
-            await answer.event("BOOKMARK", mark(20))
-            await answer.hang()
-        self.selected = request.query.get("fieldSelector", "")
-        await answer.event("BOOKMARK", mark(10))
-        while True:
-            await answer.event(*await self.moves.get())
-
-
 @contextlib.asynccontextmanager
-async def following(server: Server, told: list[str]):
+async def following(server: Served, told: list[str]):
     """Follow the collection for the length of a block."""
     store = Store()
-    async with misbehaving(server) as running, Client(running.endpoint) as client:
+    async with server.running(), Client(server.endpoint) as client:
         reflector = OptionalReflector(
             client, VOLUME_SNAPSHOT_CLASSES, store, on_served=lambda: told.append("served")
         )
@@ -68,25 +36,45 @@ async def following(server: Server, told: list[str]):
                 await task
 
 
+def make_class(cluster: Cluster, name: str) -> None:
+    """Have an object of the kind that the CRD brings."""
+    body = {"metadata": {"name": name}}
+    verbs.create(cluster, cluster.of(VOLUME_SNAPSHOT_CLASSES), "", body, "test")
+
+
+def lists_of_classes(server: Served) -> int:
+    """Return how often the collection was listed."""
+    return sum(target.startswith(f"{CLASSES}?") for target in server.asked)
+
+
 async def test_it_is_followed_while_its_definition_is_there():
-    server, told = Server(), []
+    cluster, told = clusters.fresh("classes", "10.96.0.0/16", accounts=False), []
+    server, definitions = Served(cluster), cluster.of(CUSTOM_RESOURCE_DEFINITIONS)
     async with following(server, told) as (reflector, store):
         await asyncio.wait_for(reflector.wait_synced(), 5)
         assert reflector.synced
         assert not store.synced  # absence means nothing
-        await asyncio.sleep(0.1)
-        assert CLASSES not in server.asked
-        assert server.selected == f"metadata.name={NAME}"
-        server.moves.put_nowait(("ADDED", thing(NAME, 11)))
+        assert lists_of_classes(server) == 0
+        (watched,) = server.asked
+        assert f"fieldSelector={quote(f'metadata.name={NAME}')}" in watched
+        clusters.define(cluster, VOLUME_SNAPSHOT_CLASSES)
+        make_class(cluster, "gold")
         await eventually(lambda: store.synced and store.get("", "gold") and told == ["served"])
-        assert reflector.revision == 20
-        server.moves.put_nowait(("MODIFIED", thing(NAME, 11) | {"changed": True}))
-        server.moves.put_nowait(("DELETED", thing(NAME, 12)))
+        there = definitions.get("", NAME)
+        changed = verbs.patch(definitions, there, lambda body: {**body, "spec": {}}, {}, "test")
+        for name in ("silver", "bronze"):
+            make_class(cluster, name)
+        seen = await eventually(lambda: store.get("", "bronze") and reflector.revision)
+        assert seen == changed.revision + 2 == cluster.revision
+        late = {**changed.decode()["metadata"], "resourceVersion": str(changed.revision + 1)}
+        server.say("DELETED", {"metadata": late}, CUSTOM_RESOURCE_DEFINITIONS)
         await eventually(lambda: not store.synced and not len(store))
-        assert reflector.revision == 20  # a store's revision never seems to go back
-        server.moves.put_nowait(("ADDED", thing(NAME, 13)))
+        assert reflector.revision == seen  # a store's revision never seems to go back
+        clusters.undefine(cluster, VOLUME_SNAPSHOT_CLASSES)
+        clusters.define(cluster, VOLUME_SNAPSHOT_CLASSES)
+        make_class(cluster, "gold")
         await eventually(lambda: store.get("", "gold"))
-        assert server.asked.count(CLASSES) == 2
+        assert lists_of_classes(server) == 2
         assert not reflector.problem
 
 
