@@ -102,13 +102,17 @@ def test_there_are_eleven_alerts_each_with_words_and_a_page():
         assert {"summary", "description", "runbook_url"} <= rule["annotations"].keys()
         assert rule["annotations"]["runbook_url"] == f"docs/runbooks/{rule['alert']}.md"
     pages = {page.stem: page.read_text() for page in RUNBOOKS.glob("*.md")}
+    index = pages.pop("README")
     assert sorted(pages) == sorted(names)
+    for rule in rules():
+        link = f"[{rule['alert']}]({rule['alert']}.md)"
+        assert f"| {link} | {rule['labels']['severity']} |" in index
     for name, text in pages.items():
         assert text.startswith(f"# {name}\n")
         for part in (
-            "**What it means.**",
-            "**What users feel.**",
-            "## How to look",
-            "## What to do",
+            "**Meaning.**",
+            "**Impact.**",
+            "## Diagnosis",
+            "## Mitigation",
         ):
             assert part in text, name
