@@ -17,30 +17,35 @@ CHART = Path(__file__).resolve().parent / "virtual-cluster"
 _HEAD = """\
 # virtual-cluster
 
-Whole Kubernetes control planes for many tenants on one super cluster. Needs Kubernetes 1.33 or
-newer, a default StorageClass, and nodes that reach the images.
+A Kubernetes control plane for each of many tenants on one cluster, the super cluster. Needs
+Kubernetes 1.33 or newer, a default StorageClass, and nodes that can pull the images.
 
 ```
 helm install virtual-cluster charts/virtual-cluster \\
   --namespace vc-manager --create-namespace --set image.registry=REGISTRY/PREFIX
 ```
 
-One installation serves a cluster. It brings the custom resource definitions, vc-manager, the
-syncer, an agent on each node and, by vc-manager, one for each other super cluster that is
-declared, an account with its own narrow role for each of them, a
-ClusterVersion for each minor, three TenantPolicies, and five roles to give to people and programs:
+One installation serves one super cluster. The chart installs:
 
-| Role | Lets somebody |
+- the custom resource definitions
+- vc-manager, the syncer, and an agent on each node
+- an account for each of them, with its own narrow role
+- a ClusterVersion for each Kubernetes minor, and three TenantPolicies
+- five roles for users and programs
+
+vc-manager also creates an agent for each target (custom resource `SuperCluster`).
+
+| Role | Rights |
 |---|---|
-| `virtual-cluster-view` | see VirtualClusters; part of the usual `view` |
-| `virtual-cluster-edit` | make and delete VirtualClusters of a namespace, when bound there |
-| `virtual-cluster-versions` | see the ClusterVersions there are, when bound for the whole cluster |
-| `virtual-cluster-policies` | see the TenantPolicies there are, when bound for the whole cluster |
+| `virtual-cluster-view` | see VirtualClusters. Part of the usual role `view` |
+| `virtual-cluster-edit` | create and delete the VirtualClusters of a namespace, when bound in that namespace |
+| `virtual-cluster-versions` | see the ClusterVersions, when bound for the whole cluster |
+| `virtual-cluster-policies` | see the TenantPolicies, when bound for the whole cluster |
 | `virtual-cluster-metrics` | read the agents' metrics, when bound for the whole cluster |
 
-`helm uninstall` leaves the definitions, ClusterVersions, TenantPolicies and so all tenants;
-whoever wants them gone deletes the VirtualClusters first, while vc-manager still runs, and then
-the definitions. The agents of other super clusters go with their SuperClusters.
+`helm uninstall` keeps the definitions, ClusterVersions and TenantPolicies, and so all tenants. **To
+remove the tenants as well, delete the VirtualClusters first, while vc-manager still runs.** Then
+delete the definitions. The agents of targets are deleted with their SuperClusters.
 
 ## Values
 
