@@ -1,7 +1,7 @@
-"""The user's page `docs/kinds.md`: for each kind, every field and what becomes of it.
+"""Generator of the users' page `docs/kinds.md`: each field of each kind, and how it is synced.
 
-Owns the words around the tables. The tables are those that the syncer works by, so the page cannot
-promise anything else. Must not decide.
+Owns the text around the tables. The tables are the ones that the syncer uses, so the page always
+matches its behaviour. Must not decide.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,77 +12,86 @@ from syncer.leaves import Allow, Drop, Each, Fields, Free, Only, Refuse, Verdict
 from syncer.special import node_choice
 
 _HEAD = """\
-# What becomes of each field
+# Sync of each field
 
-Written by `python -m charts.generate` from the tables that the syncer works by; change it there.
+Written by `python -m charts.generate` from the syncer's tables. Change it there.
 
-What you create in your cluster is made anew where pods run, field by field, by these tables. A
-field that no table names is refused, so that nothing slips through that nobody has thought of. A
-refused object gets one Event in your cluster that says which field, why, and what would do. A new
-one is not made until you change it. One that was let through before, and is refused after a change,
-stays in force as it was let through; it is taken away only when nothing of it may be there, because
-the policy does not offer it, or because it would reach or hold up others.
+The syncer copies your objects to the super cluster, the cluster that runs your pods. It builds each
+copy field by field from the tables on this page. A field that no table lists is refused, so no
+unchecked field can reach the super cluster.
 
-| Words | Meaning |
+A refused object gets one Event in your cluster with the field, the reason and the remedy. A new
+object is not copied until you change it. If an object was synced before and a change is refused,
+its copy keeps the last accepted state. The copy is deleted only if none of it may exist, because
+the policy does not allow it, or because it would reach or block other tenants.
+
+| Result | Meaning |
 |---|---|
-| goes down | as you wrote it |
-| goes down, when | one of the listed values goes down, any other refuses the object |
+| synced | copied as you wrote it |
+| synced if | copied for the listed values. Any other value refuses the object |
 | refused | any value refuses the whole object |
-| left out | without a word, for the reason given |
-| followed | not copied: it becomes what the sentence says |
+| dropped | ignored without an Event, for the reason given |
+| special | handled as described |
 
-For every kind: name and namespace stay what they are in your cluster. Labels go down, except those
-that make Kubernetes or an add-on act; so do annotations without a prefix and a short list of
-prefixed ones. ConfigMaps and Secrets go down without labels. Finalizers and owners stay in your
-cluster. A policy of whoever runs this cluster may allow more or less than these tables say; the
-Event of a refused object is always right.
+Rules for every kind:
+
+- The name and namespace stay the same in your cluster.
+- Labels are synced, except labels that control Kubernetes or an add-on.
+- Annotations without a prefix are synced, and a short list of annotations with a prefix.
+- ConfigMaps and Secrets are synced without labels.
+- Finalizers and owner references stay in your cluster.
+- A policy of your platform administrator may allow more or less than these tables. The Event of a
+  refused object is always right.
 """
 _FLOWS: Mapping[Flow, str] = {
-    Flow.DOWN: "What you write goes down; nothing of it is changed in your cluster.",
-    Flow.DOWN_UP: "What you write goes down, and its status comes up.",
+    Flow.DOWN: "Your object is synced to the super cluster. Nothing is synced back.",
+    Flow.DOWN_UP: (
+        "Your object is synced to the super cluster. Its status is synced back to your cluster."
+    ),
 }
 _OTHERS = {
     "PersistentVolume": (
-        "The volumes of your claims are shown in your cluster. One that you write goes down when a"
-        " claim of yours is to have it, as far as the policy lists its source."
+        "The volumes of your claims are shown in your cluster. A volume that you create is synced"
+        " to the super cluster for a claim of yours that it is for, if the policy lists its source."
     ),
 }
 """Kinds with a flow of their own."""
 _NODE = """
 ## Node
 
-Nodes come up; you make none. What you add to one stays, and your cluster goes by it although it has
-no scheduler of its own.
+Nodes are shown in your cluster, and you cannot create any. Your changes to a node are kept and
+respected, although your cluster has no scheduler of its own.
 
-| What you do to a node | What becomes of it |
+| Your change to a node | Result |
 |---|---|
 {rows}
-A node that is shown only while pods run on it stays for as long as it has a label, a taint or a
-cordon of yours. One that you do not see yet has none of your labels. A pod that waits for a node
-follows your labels, taints and cordons; one that runs stays where it is. Of more than {named} nodes
-that match by your labels, a pod gets {named}, another pod others.
+Some nodes are shown only while your pods run on them. Such a node stays as long as it has a label,
+a taint or a cordon of yours. A node that is not shown yet has none of your labels. A pending pod
+follows your labels, taints and cordons. A running pod stays where it is. If more than {named} nodes
+match by your labels, each pod can use {named} of them, and different pods can use different nodes.
 """
 _NODE_ROWS = {
-    "labels and annotations of your own": (
-        "stay. A selector or affinity of a pod on a key that only your labels have is resolved into"
-        " the names of the nodes that match when the pod is started; while none does, the pod is"
-        " `Pending` with an Event `FailedScheduling`, and is looked at again when your nodes change"
+    "your own labels and annotations": (
+        "kept. A pod may select by a key that only your labels have, in a selector or an affinity."
+        " Then the pod gets the names of the matching nodes when it is started. While no node"
+        " matches, the pod is `Pending` with an Event `FailedScheduling`. It is checked again when"
+        " your nodes change"
     ),
-    "taints of your own": (
-        "stay. `NoSchedule` and `NoExecute` keep new pods off that do not tolerate them,"
-        " `NoExecute` also ends such pods that run; `PreferNoSchedule` is not heeded"
+    "your own taints": (
+        "kept. `NoSchedule` and `NoExecute` keep new pods away that do not tolerate them."
+        " `NoExecute` also ends running pods that do not tolerate it. `PreferNoSchedule` is ignored"
     ),
     "`kubectl cordon`": (
-        "stays, and keeps new pods off that do not tolerate `node.kubernetes.io/unschedulable`;"
-        " `kubectl drain` works"
+        "kept. New pods that do not tolerate `node.kubernetes.io/unschedulable` are not started on"
+        " the node. `kubectl drain` works"
     ),
-    "labels, annotations, taints, addresses, conditions and amounts that came up": (
-        "come back as they were"
+    "labels, annotations, taints, addresses, conditions and capacity of the super cluster": (
+        "reset to the values of the super cluster"
     ),
-    "`kubectl delete`": "it comes back without what you had added, when it has to be shown",
+    "`kubectl delete`": "the node is shown again when it is needed, without your changes",
 }
 _MANY = 6
-"""A table of this many fields that was shown before is named instead of shown again."""
+"""Number of fields from which a table is referred to, instead of shown a second time."""
 
 
 def text() -> str:
@@ -99,7 +108,7 @@ def _node() -> str:
 def _kind(name: str, flow: str) -> str:
     lines = [f"\n## {name}\n\n{flow}\n"]
     for part in verdicts.TABLES.get(name, ()):
-        lines.append("\n| Field | What becomes of it |\n|---|---|\n")
+        lines.append("\n| Field | Result |\n|---|---|\n")
         shown: dict[int, str] = {}
         for path, words in _rows(part.table, part.path, shown):
             lines.append(f"| `{path}` | {words} |\n")
@@ -124,20 +133,27 @@ def _rows(
 
 
 def words(verdict: Verdict) -> str:  # noqa: PLR0911 - one for each verdict
-    """Return a verdict in words for users."""
+    """Return the words for users of one verdict."""
     match verdict:
         case Allow() | Free():
-            return "goes down"
+            return "synced"
         case Only():
             if not verdict.values:
-                return f"goes down, when the policy lists the value (rule {verdict.rule})"
+                return f"synced if the policy lists the value (rule {verdict.rule})"
             values = ", ".join(f"`{value}`" for value in sorted(verdict.values, key=str))
-            return f"goes down, when one of {values} (rule {verdict.rule})"
+            return f"synced if one of {values} (rule {verdict.rule})"
         case Refuse():
-            return f"refused: {verdict.text} (rule {verdict.rule})"
+            return f"refused: {_as_sentences(verdict.text)} (rule {verdict.rule})"
         case Drop():
-            return f"left out: {verdict.why}"
+            return f"dropped: {verdict.why}"
         case Written():
-            return f"followed: {verdict.text}" if verdict.text else "followed"
+            return f"special: {verdict.text}" if verdict.text else "special"
         case Fields() | Each():
             return "by its own fields"
+
+
+def _as_sentences(message: str) -> str:
+    """Return the parts of an Event's message as sentences."""
+    return ". ".join(
+        part[:1].upper() + part[1:] if n else part for n, part in enumerate(message.split("; "))
+    )

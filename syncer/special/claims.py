@@ -32,7 +32,7 @@ _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 _DATA_SOURCE = Written(
     "claims",
-    "goes down, when it is a claim of the same namespace, once that is there",
+    "is synced if it is a claim of the same namespace, after that claim is synced",
 )
 
 CLAIM_SPEC: Mapping[str, Verdict] = {
@@ -47,15 +47,15 @@ CLAIM_SPEC: Mapping[str, Verdict] = {
     ),
     "storageClassName": Written(
         "claims",
-        "must be a class that your cluster shows; without one it is the default class,"
-        " when your cluster shows that",
+        "must be a class that your cluster shows. Without a value it is the default class,"
+        " if your cluster shows that",
     ),
     "volumeAttributesClassName": Written(
-        "claims", "goes down, when it is a class that is offered to your cluster"
+        "claims", "is synced if it is a class that is offered to your cluster"
     ),
     "volumeMode": ALLOW,
     "volumeName": Written(
-        "claims", "must be a volume of your own, or one kept for this very claim"
+        "claims", "must be a volume of your own, or a volume that is reserved for this claim"
     ),
 }
 _NO_VOLUME = (

@@ -28,11 +28,11 @@ CONFIG_MAP: Mapping[str, Verdict] = {"binaryData": FREE, "data": FREE, "immutabl
 SECRET: Mapping[str, Verdict] = {
     "data": FREE,
     "immutable": ALLOW,
-    "stringData": Drop("your API server has put it into `data`"),
+    "stringData": Drop("your API server has moved it into `data`"),
     "type": Written(
         "configuration",
-        "is kept for pull secrets and TLS, and becomes Opaque otherwise; service account tokens,"
-        " bootstrap tokens and Helm releases never leave your cluster",
+        "is kept for pull secrets and TLS, and becomes Opaque otherwise. Service account tokens,"
+        " bootstrap tokens and Helm releases are never synced",
     ),
 }
 

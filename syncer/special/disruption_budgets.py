@@ -29,13 +29,14 @@ BUDGET = "PodDisruptionBudget"
 
 _NUMBER = Written(
     "disruption_budgets",
-    "becomes the number of pods that your cluster's controller works out of it; unless budgets may"
-    " block, one pod less than are healthy",
+    "becomes the number of pods that your cluster's controller computes from it. If the policy does"
+    " not allow budgets that block, it is at most one less than the number of healthy pods",
 )
 
 _EVICTION = Written(
     "disruption_budgets",
-    "unless budgets may block, `AlwaysAllow`: a pod that is not healthy may always go",
+    "is `AlwaysAllow`, if the policy does not allow budgets that block. An unhealthy pod may then"
+    " always be evicted",
 )
 _EVICTIONS = ("AlwaysAllow", "IfHealthyBudget")
 

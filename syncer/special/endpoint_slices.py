@@ -38,15 +38,17 @@ ENDPOINT_SLICE: Mapping[str, Verdict] = {
         {
             "addresses": ALLOW,
             "conditions": Fields({"ready": ALLOW, "serving": ALLOW, "terminating": ALLOW}),
-            "deprecatedTopology": Drop("of an API version that is gone"),
+            "deprecatedTopology": Drop("belongs to a removed API version"),
             "hints": Fields(
                 {"forNodes": Drop("names nodes"), "forZones": Each({"name": ALLOW})},
             ),
             "hostname": ALLOW,
             "nodeName": Written(
-                "endpoint_slices", "goes down, when it is a node that your cluster shows"
+                "endpoint_slices", "is synced if it is a node that your cluster shows"
             ),
-            "targetRef": Drop("names an object of the tenant; nobody below follows it"),
+            "targetRef": Drop(
+                "names an object of your cluster, which the super cluster does not use"
+            ),
             "zone": ALLOW,
         }
     ),

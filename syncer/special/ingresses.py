@@ -32,14 +32,15 @@ INGRESS_SPEC: Mapping[str, Verdict] = {
     "defaultBackend": _BACKEND,
     "ingressClassName": Written(
         "ingresses",
-        "must be a class that your cluster shows; without one it is the default class, where every"
+        "must be a class that your cluster shows. Without a value it is the default class, if every"
         " class is offered",
     ),
     "rules": Each(
         {
             "host": Written(
                 "ingress_hosts",
-                "must be a host that nobody else has, in a domain that is offered to your cluster",
+                "must be a host that no other tenant uses, in a domain that is offered to your"
+                " cluster",
             ),
             "http": Fields(
                 {"paths": Each({"backend": _BACKEND, "path": ALLOW, "pathType": ALLOW})}

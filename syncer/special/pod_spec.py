@@ -100,7 +100,7 @@ _VOLUME: Table = {
         {"defaultMode": ALLOW, "items": _KEYS, "optional": ALLOW, "secretName": ALLOW}
     ),
     "ephemeral": Written(
-        "pod_build", "names the claim that your cluster makes of it, which goes down on its own"
+        "pod_build", "names the claim that your cluster creates for it, which is synced separately"
     ),
     "persistentVolumeClaim": Fields({"claimName": ALLOW, "readOnly": ALLOW}),
     "hostPath": _no_volume("would open the node's files"),
@@ -130,7 +130,8 @@ _VOLUME: Table = {
 
 _HOST_NAMESPACE = Refuse("host-namespace", "must not be true; run in namespaces of the pod's own")
 _GROUP = Written(
-    "pod_scheduling", "places the pod on its own: groups are not offered, and an Event says so"
+    "pod_scheduling",
+    "is ignored, with an Event, because groups are not offered. The pod is scheduled alone",
 )
 
 POD_SPEC: Table = {
@@ -138,14 +139,14 @@ POD_SPEC: Table = {
     "affinity": _AFFINITY,
     "automountServiceAccountToken": Written(
         "pods",
-        "has done its work in your cluster; the volume that it added gets your cluster's token",
+        "has taken effect in your cluster. The volume that it added gets your cluster's token",
     ),
     "containers": Each(CONTAINER),
-    "dnsConfig": Written("pod_dns", "is added to what makes the pod ask your cluster's DNS"),
-    "dnsPolicy": Written(
-        "pod_dns", "is followed; wherever it means the cluster's DNS, that is your cluster's"
+    "dnsConfig": Written(
+        "pod_dns", "is added to the settings that make the pod use your cluster's DNS"
     ),
-    "enableServiceLinks": Written("pod_env", "is followed with your cluster's services"),
+    "dnsPolicy": Written("pod_dns", "takes effect. The cluster's DNS is the DNS of your cluster"),
+    "enableServiceLinks": Written("pod_env", "takes effect with your cluster's services"),
     "ephemeralContainers": Written(
         "pod_ephemeral", "are added to the running pod, by the table below"
     ),
@@ -160,18 +161,18 @@ POD_SPEC: Table = {
     "initContainers": Each(CONTAINER),
     "nodeName": Written(
         "pod_scheduling",
-        "must be a node that your cluster shows; the pod then runs there, or has failed when the"
-        " node has no room or no free port for it",
+        "must be a node that your cluster shows. The pod runs on that node, or fails if the node"
+        " has no room or no free port for it",
     ),
     "nodeSelector": FREE,
     "os": Fields({"name": Only(frozenset({"linux"}), "os", "use linux, or leave it out")}),
-    "overhead": Drop("the super cluster's admission fills it in"),
-    "preemptionPolicy": Drop("follows from the class that the super cluster chooses"),
-    "priority": Drop("follows from the class that the super cluster chooses"),
+    "overhead": Drop("the super cluster's admission sets it"),
+    "preemptionPolicy": Drop("is set by the class that the super cluster chooses"),
+    "priority": Drop("is set by the class that the super cluster chooses"),
     "priorityClassName": Written(
         "pod_scheduling",
-        "goes down, when your cluster shows it as offered; any other orders pods in your cluster"
-        " only, and the classes of the system are refused",
+        "is synced if your cluster shows it as offered. Any other class orders pods in your cluster"
+        " only. The system classes are refused",
     ),
     "readinessGates": Each({"conditionType": ALLOW}),
     "resourceClaims": CLAIMS,
@@ -181,7 +182,7 @@ POD_SPEC: Table = {
         "pod_scheduling", "must be a class that your cluster shows as offered"
     ),
     "schedulerName": Drop("the super cluster's scheduler places the pod"),
-    "schedulingGates": Written("pods", "hold the pod in your cluster until none is left"),
+    "schedulingGates": Written("pods", "hold the pod in your cluster until all are removed"),
     "schedulingGroup": _GROUP,
     "securityContext": Fields(
         {
@@ -207,7 +208,7 @@ POD_SPEC: Table = {
     ),
     "serviceAccount": Drop("the older spelling of serviceAccountName"),
     "serviceAccountName": Written(
-        "pods", "is the account of your cluster whose token the pod gets"
+        "pods", "names the account of your cluster. The pod gets a token of that account"
     ),
     "setHostnameAsFQDN": Written(
         "pod_dns", "gives the pod its name in your cluster's domain as host name"
@@ -215,7 +216,7 @@ POD_SPEC: Table = {
     "shareProcessNamespace": ALLOW,
     "subdomain": ALLOW,
     "terminationGracePeriodSeconds": Written(
-        "pods", "is followed up to the longest that is offered"
+        "pods", "takes effect up to the longest period that is offered"
     ),
     "tolerations": Each(
         {

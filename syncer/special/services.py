@@ -35,15 +35,15 @@ SERVICE_SPEC: Mapping[str, Verdict] = {
     "externalIPs": Refuse("external-ips", "would catch the traffic of others; remove them"),
     "externalName": Written(
         "external_names",
-        "goes down; a name in your cluster's domain becomes the name that it has where pods run",
+        "is synced. A name in your cluster's domain becomes the name in the super cluster",
     ),
     "externalTrafficPolicy": ALLOW,
-    "healthCheckNodePort": Drop("the super cluster picks its own"),
+    "healthCheckNodePort": Drop("the super cluster assigns its own"),
     "internalTrafficPolicy": ALLOW,
     "ipFamilies": ALLOW,
     "ipFamilyPolicy": ALLOW,
     "loadBalancerClass": Written(
-        "services", "goes down, when it is a class that is offered to your cluster"
+        "services", "is synced if it is a class that is offered to your cluster"
     ),
     "loadBalancerIP": Refuse("load-balancer", "is not offered; leave it out"),
     "loadBalancerSourceRanges": ALLOW,
@@ -65,8 +65,8 @@ SERVICE_SPEC: Mapping[str, Verdict] = {
     "type": ALLOW,
 }
 SERVICE_STATUS: Mapping[str, Verdict] = {
-    "conditions": Written("services", "come up without names of the super cluster"),
-    "loadBalancer": Written("services", "comes up"),
+    "conditions": Written("services", "are synced back without names of the super cluster"),
+    "loadBalancer": Written("services", "is synced back"),
 }
 
 

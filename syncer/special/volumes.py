@@ -73,7 +73,7 @@ def volume_spec(offered: TenantVolumes) -> Mapping[str, Verdict]:
         "accessModes": ALLOW,
         "capacity": FREE,
         "claimRef": Written(
-            "volumes", "becomes the one claim of your cluster that gets the volume"
+            "volumes", "becomes the one claim of your cluster that is bound to the volume"
         ),
         "csi": Fields(
             {
@@ -98,9 +98,10 @@ def volume_spec(offered: TenantVolumes) -> Mapping[str, Verdict]:
             }
         ),
         "nodeAffinity": Refuse("volume-affinity", "is not offered; leave it out"),
-        "persistentVolumeReclaimPolicy": Drop("what the volume holds is the tenant's: Retain"),
+        "persistentVolumeReclaimPolicy": Drop("the data is yours, so the copy has Retain"),
         "storageClassName": Written(
-            "volumes", "counts in your cluster only; the claim is bound by name where pods run"
+            "volumes",
+            "applies in your cluster only. In the super cluster the claim is bound by name",
         ),
         "volumeAttributesClassName": Refuse(
             "volume-attributes-class", "is not offered; leave it out"

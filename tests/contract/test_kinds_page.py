@@ -28,9 +28,9 @@ def test_every_leaf_of_every_table_is_on_the_page_or_named_by_another():
 def test_what_becomes_of_a_field_is_said_in_words():
     for line in kinds_page.text().splitlines():
         assert "depends on the policy" not in line
-        assert not line.endswith("| followed |"), f"{line}: give its Written a text"
+        assert not line.endswith("| special |"), f"{line}: give its Written a text"
 
 
 def test_nobody_reads_a_leaf_that_has_no_verdict_of_its_own():
-    assert kinds_page.words(Written("x", "is y")) == "followed: is y"
+    assert kinds_page.words(Written("x", "is y")) == "special: is y"
     assert {kinds_page.words(Fields({})), kinds_page.words(Each({}))} == {"by its own fields"}
