@@ -8,7 +8,11 @@ PYTHON ?= python3
 SUPER_KUBECONFIG ?=
 IMAGES ?=
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest
+# Each run ends with its twenty slowest tests and fixtures.
+PYTEST := $(BIN)/python -m pytest -p tests.support.shards --durations=20 --durations-min=1 $(if $(RECORD),--record-durations)
+# SHARD=0 to 4: that part of five of everything that takes long; five landings run all of it.
+SHARD ?=
+shard := $(if $(SHARD),--shard $(SHARD))
 # With TRIES=2, tests that failed are run once more, alone; both runs are printed. Only failures (exit
 # code 1) are: a run that broke off is no flake. For tests with servers, sockets and processes of their own,
 # whose clocks are not ours.
@@ -17,34 +21,42 @@ again = || { [ $$? = 1 ] && [ '$(TRIES)' = 2 ] && echo "once more, alone: what f
 	&& $(PYTEST) -n 0 --last-failed --last-failed-no-failures none $(1); }
 # One more than there are processors: many tests wait.
 WORKERS := $(shell echo $$(($$(nproc) + 1)))
+# What a target needs is built before its first test, with no limit of time; tests build nothing.
+prepare = @$(BIN)/python -m tools.testbed build --for $(1)
+FOR ?= thorough
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check static format generate unit properties agent-properties integration node test thorough slow conformance mutants up demo down push bench bench-all clean
+.PHONY: help setup prepare check static format generate unit properties agent-properties integration node test thorough changed landing slow conformance mutants up demo down push bench bench-all clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
 
 .venv/ready: requirements.lock pyproject.toml
-	@./tests/testbed/python-venv "$(PYTHON)"
+	@./tools/testbed/python-venv "$(PYTHON)"
 	@touch $@
 
 setup: .venv/ready ## make .venv with everything that development needs
 
+prepare: .venv/ready ## build all programs and images that tests need; tests build nothing (FOR=demo: what `make demo` needs)
+	$(call prepare,$(FOR))
+
 up: .venv/ready ## an empty super cluster with the chart installed; kubeconfig at .testbed/super.kubeconfig
-	@$(BIN)/python -m tests.testbed up
+	$(call prepare,up)
+	@$(BIN)/python -m tools.testbed up
 
 demo: .venv/ready ## the main job: super cluster, tenant, a pod in it, its logs (SUPER_KUBECONFIG=FILE IMAGES=REGISTRY/PREFIX: on your own cluster)
-	@$(BIN)/python -m tests.demo $(if $(SUPER_KUBECONFIG),--super-kubeconfig '$(SUPER_KUBECONFIG)') $(if $(IMAGES),--images '$(IMAGES)')
+	$(if $(SUPER_KUBECONFIG),,$(call prepare,demo))
+	@$(BIN)/python -m tools.demo $(if $(SUPER_KUBECONFIG),--super-kubeconfig '$(SUPER_KUBECONFIG)') $(if $(IMAGES),--images '$(IMAGES)')
 
 down: .venv/ready ## remove the super cluster and everything in it
-	@$(BIN)/python -m tests.testbed down --all
+	@$(BIN)/python -m tools.testbed down --all
 	@rm -f .testbed/*.kubeconfig
-	@$(BIN)/python -m tests.testbed check-clean
+	@$(BIN)/python -m tools.testbed check-clean
 
 push: .venv/ready ## push all images to a registry (IMAGES=REGISTRY/PREFIX)
 	@test -n "$(IMAGES)" || { echo "say where to: make push IMAGES=REGISTRY/PREFIX" >&2; exit 2; }
-	@$(BIN)/python -m tests.testbed push --to '$(IMAGES)'
+	@$(BIN)/python -m tools.testbed push --to '$(IMAGES)'
 
 check: .venv/ready ## format, lint, types, layers, unit and contract tests; under a minute
 	@$(MAKE) --no-print-directory static & static=$$!; \
@@ -65,10 +77,12 @@ generate: .venv/ready ## write the chart's RBAC and docs/kinds.md from the code'
 	@$(BIN)/python -m charts.generate
 
 unit: .venv/ready ## pure tests
+	$(call prepare,unit)
 	@$(PYTEST) -n $(WORKERS) tests/unit tests/contract $(call again,tests/unit tests/contract)
 
 properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
-	@$(PYTEST) -n auto -m 'not thorough' tests/properties
+	$(call prepare,properties)
+	@$(PYTEST) -n auto $(shard) --shard-tests -m 'not thorough' tests/properties
 
 agent-properties: .venv/ready ## the node agent's properties at full length, as docs/reliability.md has them; half an hour (SEED=1: that seed)
 	@for each in targets certificates frames cuts; do \
@@ -76,45 +90,64 @@ agent-properties: .venv/ready ## the node agent's properties at full length, as 
 	done
 
 integration: .venv/ready ## tests with real etcd and API servers
-	@$(PYTEST) -n auto --dist loadfile -m 'not thorough and not slow' tests/chart tests/integration \
+	$(call prepare,integration)
+	@$(PYTEST) -n auto --dist loadfile $(shard) -m 'not thorough and not slow' tests/chart tests/integration \
 		$(call again,-m 'not thorough and not slow' tests/chart tests/integration)
 
 node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenants
-	@$(PYTEST) -m 'not thorough and not slow' tests/node \
+	$(call prepare,node)
+	@$(PYTEST) $(shard) -m 'not thorough and not slow' tests/node \
 		$(call again,-m 'not thorough and not slow' tests/node)
 
-test: unit properties integration node ## unit, property, integration and node tests; some 25 minutes
+test: .venv/ready ## unit, property, integration and node tests; some 25 minutes
+	$(call prepare,test)
+	@$(MAKE) --no-print-directory unit properties integration node
 
 thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew at length; some 40 minutes
-	@$(PYTEST) -n auto --dist loadfile -m 'thorough and not slow' tests/chart tests/integration \
+	$(call prepare,thorough)
+	@$(PYTEST) -n auto --dist loadfile $(shard) -m 'thorough and not slow' tests/chart tests/integration \
 		$(call again,-m 'thorough and not slow' tests/chart tests/integration)
-	@$(PYTEST) -n auto -m thorough tests/properties
-	@$(PYTEST) -m 'thorough and not slow' tests/node \
+	@$(PYTEST) -n auto $(shard) --shard-tests -m thorough tests/properties
+	@$(PYTEST) $(shard) -m 'thorough and not slow' tests/node \
 		$(call again,-m 'thorough and not slow' tests/node)
 
+changed: .venv/ready ## the tests on real servers that changed since the last landing or import what did; eight minutes or less
+	$(call prepare,thorough)
+	@files=$$($(BIN)/python -m tests.support.changed tests/chart tests/integration tests/node); \
+	beside=$$(grep -v ^tests/node/ <<< "$$files" || true); node=$$(grep ^tests/node/ <<< "$$files" || true); \
+	[ -z "$$beside" ] || $(PYTEST) -n auto --dist loadfile -m 'not slow' $$beside $(call again,-m 'not slow' $$beside); \
+	[ -z "$$node" ] || $(PYTEST) -m 'not slow' $$node $(call again,-m 'not slow' $$node)
+
+landing: ## raise the number of the landing, which chooses the part of five that `.ci/run` runs; commit it with the change
+	@echo $$(($$(cat .ci/landing) + 1)) > .ci/landing
+
 slow: .venv/ready ## what is left: kubectl of the minor between, outages that are told late, the longest of drills and models, a quarter of an hour without the syncer; 50 minutes
+	$(call prepare,slow)
 	@$(PYTEST) -m slow tests
 
-# SLICE=1: the cases of tests/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.
+# SLICE=1: the cases of tools/conformance/slice.yaml, ten minutes or less. A run that was ended goes on.
 conformance: .venv/ready ## Kubernetes' conformance suite, on the super cluster and in a tenant; SLICE=1: a short run
-	@$(BIN)/python -m tests.conformance run $(if $(SLICE),--slice) $(ARGS)
+	$(call prepare,conformance)
+	@$(BIN)/python -m tools.conformance run $(if $(SLICE),--slice) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
-.venv-mutants/ready: requirements.lock tests/mutants/requirements.lock
+.venv-mutants/ready: requirements.lock tools/mutants/requirements.lock
 	@"$(PYTHON)" -m venv --clear .venv-mutants
-	@.venv-mutants/bin/pip install --quiet --require-hashes -r requirements.lock -r tests/mutants/requirements.lock
+	@.venv-mutants/bin/pip install --quiet --require-hashes -r requirements.lock -r tools/mutants/requirements.lock
 	@touch $@
 
 # ARGS=--go-on: a run that was ended goes on; ARGS=--survivors: those again that no test has noticed yet.
 mutants: .venv-mutants/ready ## mutation testing of decide, names, ownership, brake and builder; half an hour or more
-	@.venv-mutants/bin/python -m tests.mutants run $(ARGS)
+	@.venv-mutants/bin/python -m tools.mutants run $(ARGS)
 
 bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes; the node agent (after `make up`)
+	$(call prepare,bench)
 	@$(BIN)/python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5
 	@$(BIN)/python -m bench.provision
 	@$(BIN)/python -m bench.quiet
 	@$(BIN)/python -m bench.agent
 
 bench-all: .venv/ready ## every measurement that needs no installed cluster; 60 quiet minutes (SMALL=1: in miniature, to see that they work)
+	$(call prepare,bench)
 	@$(BIN)/python -m bench.everything $(if $(SMALL),--small) $(ARGS)
 
 clean: ## remove what the build left in this folder (not the cache)

@@ -1,6 +1,6 @@
 """What the node agent adds to a tenant's kubelet calls, beside the same calls made to the kubelet.
 
-    python -m tests.testbed up --no-chart
+    python -m tools.testbed up --no-chart
     python -m bench.agent
 
 Runs an agent on the host in front of the embedded cluster's node. One client asks both, as the
@@ -26,7 +26,7 @@ from bench.agent_memory import memory
 from bench.agent_runs import ECHO, SHAPES, execs, execs_in_a_row, floods, logs, prepare
 from bench.figures import Spread, ratios, spread
 from bench.report import cell
-from tests.testbed.cluster import Cluster
+from tools.testbed.cluster import Cluster
 
 GOAL_SHARE = {1: 0.95, 10: 0.75}
 """Of the kubelet's MB/s, by streams."""

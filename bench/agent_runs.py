@@ -26,7 +26,7 @@ from bench.downloads import MEGABYTE, fetch
 from bench.execs import ExecError, Times, run
 from bench.figures import summary
 from tests.node import objects
-from vnagent.limits import STREAMS_PER_TENANT
+from vnagent.limits.concurrency import STREAMS_PER_TENANT
 
 GIGABYTE = 1e9
 MIB = 1024 * 1024

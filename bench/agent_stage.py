@@ -16,14 +16,14 @@ from typing import Any
 from bench import shipped
 from bench.doors import Door
 from bench.downloads import fetch
-from tenancy.switches import Call, Switches
+from tenancy.agent_permissions import Call, Switches
 from tests.node import objects
 from tests.node.kubectl import Kubectl, until
 from tests.support import agents
 from tests.support.agents import Caller
 from tests.support.processes import free_port
-from tests.testbed.cluster import Cluster
-from vnagent.kubelet import PORT
+from tools.testbed.cluster import Cluster
+from vnagent.upstream.kubelet import PORT
 
 TICKER = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.2; done"
 NEIGHBOURS = 8
@@ -113,7 +113,7 @@ def running(cluster: Cluster, folder: Path) -> Iterator[Stage]:
     """Have an agent and its tenant for the length of a block."""
     if not cluster.is_up():
         raise SystemExit(
-            f"the cluster {cluster.name} is not up: python -m tests.testbed up --no-chart"
+            f"the cluster {cluster.name} is not up: python -m tools.testbed up --no-chart"
             f" --name {cluster.name}"
         )
     below = Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())

@@ -1,6 +1,6 @@
 """Where the time of a command goes, step by step, at the kubelet's door and at the node agent's.
 
-    python -m tests.testbed up --no-chart
+    python -m tools.testbed up --no-chart
     python -m bench.agent_steps
 
 Runs `true` at both doors, and at the kubelet's on a connection that stands already, as those of the
@@ -31,7 +31,7 @@ from bench.execs import run
 from bench.figures import Spread, spread, summary
 from bench.report import cell
 from bench.tracing import Event, NoTracingError, traced
-from tests.testbed.cluster import Cluster
+from tools.testbed.cluster import Cluster
 
 WORDS = ("true",)
 RUNTIME = "runc"

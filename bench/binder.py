@@ -14,9 +14,10 @@ import uvloop
 
 from bench import nodes
 from bench.wire import Wire
-from kubeio import config, errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio import errors
+from kubeio.api.client import Client
+from kubeio.config import loading
+from kubeio.config.endpoint import Endpoint
 from tenancy.resources import PODS
 
 _AGENT = "binder"
@@ -63,7 +64,7 @@ async def _run(endpoint: Endpoint, names: list[str]) -> None:
 
 def main() -> int:
     """Bind until told to stop."""
-    endpoint = config.tenant_kubeconfig(Path(sys.argv[1]).read_bytes(), name="super")
+    endpoint = loading.tenant_kubeconfig(Path(sys.argv[1]).read_bytes(), name="super")
     names = [str(node["metadata"]["name"]) for node in nodes.nodes(int(sys.argv[2]))]
     uvloop.run(_run(endpoint, names))
     return 0

@@ -16,10 +16,10 @@ from typing import Any
 
 from bench import calls, use
 from bench.figures import summary
-from bench.memapi.clusters import NODE_NAMES
 from bench.memory_stage import MemoryStage
 from bench.rig import MIB
 from bench.syncers import Running, Syncer
+from tests.support.memapi.clusters import NODE_NAMES
 
 Figures = dict[str, Any]
 Requests = Counter[tuple[str, str, str]]

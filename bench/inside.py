@@ -24,13 +24,13 @@ from typing import Any
 
 from bench.figures import summary
 from bench.rig import ROOT
-from kubeio.endpoint import Endpoint
-from kubeio.transport import Transport
-from kubeio.worker import Verdict, Wait
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.worker import Verdict, Wait
+from kubeio.http.rest import Transport
 from syncer import __main__, app
-from syncer.engine import Engine
-from syncer.expectations import Expectations, Side
-from syncer.keys import Key
+from syncer.handlers.dispatcher import Engine
+from syncer.model.keys import Key
+from syncer.safety.expectations import Expectations, Side
 from tenancy.resources import PODS
 
 TICK = 0.01

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
 from kubeio import Object
-from kubeio.client import Client
-from tenancy import marks, names
+from kubeio.api.client import Client
+from tenancy import names, wellknown
 from tenancy.resources import STATEFUL_SETS, VIRTUAL_CLUSTERS
 from tests.integration.vcmanager.conftest import NAMESPACE, USER, installed
 from tests.support.controlplane import ControlPlane
@@ -70,7 +70,7 @@ async def _pair(
     # Names of their own: a Lease that an earlier pair left behind must not be taken for this one's.
     names = (f"{number}-one", f"{number}-two")
     one, two = (Replica("vcmanager", name, folder, kubeconfig, _WORDS) for name in names)
-    lease = (NAMESPACE, marks.MANAGER)
+    lease = (NAMESPACE, wellknown.MANAGER)
     pair = Pair((one, two), client=admin, lease=lease, agent=USER_AGENT, planes=(plane,))
     try:
         yield pair

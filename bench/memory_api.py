@@ -5,7 +5,7 @@
 
 Starts everything on loopback and ends it. Prints a table, of several times the median and the
 lowest and highest; writes JSON and plots to `bench/results/`. The
-clusters bind and run pods by themselves; what they leave out says `bench.memapi`.
+clusters bind and run pods by themselves; what they leave out says `tests.support.memapi`.
 """
 
 import argparse

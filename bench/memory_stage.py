@@ -1,6 +1,7 @@
 """Clusters in memory, and tenants declared in them: the ground of a syncer that is measured alone.
 
-Owns the process of `bench.memapi`, its certificates, and the commands to it. Must not know figures.
+Owns the process of `tests.support.memapi`, its certificates, and the commands to it. Must not know
+figures.
 """
 
 import asyncio
@@ -15,13 +16,13 @@ from typing import Any
 
 import trustme
 
-from bench.memapi.clusters import service_range
 from bench.rig import ROOT
 from bench.tenants import HOME, enlist
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
 from tenancy.resources import NAMESPACES
 from tests.support.controlplane import client_pair, kubeconfig
+from tests.support.memapi.clusters import service_range
 from tests.support.processes import Process
 
 _LINE_BYTES = 1 << 28
@@ -118,7 +119,7 @@ async def running(
         path.touch(mode=0o600)
         path.write_bytes(content)
     command = [
-        *("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "bench.memapi", str(folder)),
+        *("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.support.memapi", str(folder)),
         *(f"--tenants={tenants}", f"--shape={shape}", f"--step={step}"),
         *(f"--echo-first={echo_first}", f"--token-seconds={token_seconds}"),
         *(() if events else ("--no-events",)),

@@ -19,9 +19,10 @@ from typing import Any
 import msgspec
 import uvloop
 
-from kubeio import config, errors
-from kubeio.client import Client
-from kubeio.stream import Event
+from kubeio import errors
+from kubeio.api.client import Client
+from kubeio.config import loading
+from kubeio.http.watch_decoder import Event
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 
 KINDS = {resource.kind: resource for resource in (PODS, CONFIG_MAPS, SECRETS)}
@@ -166,7 +167,7 @@ async def _run(plan: dict[str, Any]) -> None:
     records = Records()
     tasks: list[asyncio.Task[None]] = []
     for cluster in plan["clusters"]:
-        endpoint = config.tenant_kubeconfig(cluster["content"], name=cluster["name"])
+        endpoint = loading.tenant_kubeconfig(cluster["content"], name=cluster["name"])
         client = await Client(endpoint, user_agent="observer").__aenter__()
         tasks += [
             asyncio.create_task(_watch(records, client, cluster["name"], cluster["side"], kind))

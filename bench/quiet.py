@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from bench import rig, shipped
 from bench.rig import Super, create, root_of, tenants
-from tests.testbed.cluster import Cluster
+from tools.testbed.cluster import Cluster
 
 OURS = ("vc-manager", "vc-syncer", "vn-agent", "virtual-cluster-syncer")
 _LOGGED = re.compile(

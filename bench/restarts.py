@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.ground import Figures, Ground
-from syncer.brake import CONFIG_MAP, SETTLE_SECONDS
+from syncer.safety.store_guard import CONFIG_MAP, SETTLE_SECONDS
 
 CHURN = "churn-"
 _AFTER = 5.0

@@ -1,7 +1,7 @@
 """The interpreter that the product's images run, for the programs that are measured.
 
 It is of the images' Debian root and has their libraries, as long as that root has been made
-(`python -m tests.testbed build`, or `make` here): a newer Python with a newer OpenSSL, built for
+(`python -m tools.testbed build`, or `make` here): a newer Python with a newer OpenSSL, built for
 speed, which takes a tenth less for the same work than the one of a development environment.
 """
 
@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from functools import cache
 
 from bench.rig import ROOT
-from tests.testbed import debian, product
-from tests.testbed.errors import TestbedError
-from tests.testbed.progress import Progress
+from tools.testbed import debian, product
+from tools.testbed.errors import TestbedError
+from tools.testbed.progress import Progress
 
 _NOT_RESULTS = ":(exclude)bench/results"
 

@@ -17,18 +17,18 @@ from bench import nodes
 from bench.rig import ROOT
 from bench.shapes import Shape
 from bench.tenants import Place, declare, grant, install
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import AlreadyExists
-from syncer.access import TENANT_ACCESS
-from tenancy import marks
+from syncer.rbac import TENANT_ACCESS
+from tenancy import wellknown
 from tenancy.resources import NAMESPACES, NODES
 from tests.support.controlplane import ControlPlane
 from tests.support.processes import Process
-from tests.testbed import binaries
+from tools.testbed import binaries
 
 DIRECT = "direct"
 """Namespace of the pods that no syncer carries."""
-SUPER_SYNCER = f"system:serviceaccount:vc-manager:{marks.SYNCER}"
+SUPER_SYNCER = f"system:serviceaccount:vc-manager:{wellknown.SYNCER}"
 _AT_ONCE = 3  # API servers that start together on two cores
 UNUSED = (
     "apps/v1",

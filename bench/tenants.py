@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import yaml
 
 from kubeio import Object
-from kubeio.client import Client
-from syncer.access import SUPER_ACCESS
-from tenancy import marks, names, ownership
-from tenancy.access import Access
+from kubeio.api.client import Client
+from syncer.rbac import SUPER_ACCESS
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
+from tenancy.rbac import Access
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -27,7 +27,7 @@ from tenancy.resources import (
 from tests.chart.helm import render
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
-from tests.testbed import product
+from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 HOME = "vc-manager"
@@ -139,7 +139,7 @@ async def enlist(
 def _secret(tenant: Tenant, user: str, kubeconfig: bytes) -> Object:
     labels = ownership.labels(tenant, "")
     if user == "syncer":
-        labels[marks.CREDENTIAL] = marks.CREDENTIAL_SYNCER
+        labels[wellknown.CREDENTIAL] = wellknown.CREDENTIAL_SYNCER
     name = f"{user}-kubeconfig"
     return {
         "apiVersion": "v1",

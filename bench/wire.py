@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from kubeio import tls
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import tls_contexts
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -35,7 +35,7 @@ class Wire:
         """Connect at most so many times, when needed."""
         url = urlsplit(endpoint.server)
         self._host, self._port = str(url.hostname), url.port or 443
-        self._tls = tls.context(endpoint)
+        self._tls = tls_contexts.context(endpoint)
         self._head = f"Host: {url.netloc}\r\nUser-Agent: {agent}\r\nAccept: {JSON}\r\n"
         self._idle: asyncio.LifoQueue[tuple[Connection | None, float]] = asyncio.LifoQueue()
         for _ in range(connections):

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from charts import kinds_page, readme
-from syncer.access import SUPER_ACCESS, TARGET_ACCESS, TENANT_ACCESS
-from tenancy import marks
-from tenancy.access import Access, AccessProblemError
-from vcmanager.access import ACCESS as MANAGER_ACCESS
-from vnagent.access import ACCESS as AGENT_ACCESS
-from vnagent.access import TARGET_ACCESS as TARGET_AGENT_ACCESS
-from vnagent.access import TARGET_HOME_ACCESS
+from syncer.rbac import SUPER_ACCESS, TARGET_ACCESS, TENANT_ACCESS
+from tenancy import wellknown
+from tenancy.rbac import Access, AccessProblemError
+from vcmanager.rbac import ACCESS as MANAGER_ACCESS
+from vnagent.rbac import ACCESS as AGENT_ACCESS
+from vnagent.rbac import TARGET_ACCESS as TARGET_AGENT_ACCESS
+from vnagent.rbac import TARGET_HOME_ACCESS
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
@@ -45,10 +45,10 @@ class Component:
 
 
 COMPONENTS = (
-    Component(marks.MANAGER, "vcmanager/access.py", tuple(MANAGER_ACCESS)),
-    Component(marks.SYNCER, "syncer/access.py", tuple(SUPER_ACCESS)),
-    Component(marks.AGENT, "vnagent/access.py", tuple(AGENT_ACCESS)),
-    Component(marks.TARGET_AGENT, "vnagent/access.py", tuple(TARGET_HOME_ACCESS)),
+    Component(wellknown.MANAGER, "vcmanager/rbac.py", tuple(MANAGER_ACCESS)),
+    Component(wellknown.SYNCER, "syncer/rbac.py", tuple(SUPER_ACCESS)),
+    Component(wellknown.AGENT, "vnagent/rbac.py", tuple(AGENT_ACCESS)),
+    Component(wellknown.TARGET_AGENT, "vnagent/rbac.py", tuple(TARGET_HOME_ACCESS)),
 )
 
 
@@ -57,11 +57,11 @@ def files() -> dict[Path, str]:
     found = {TEMPLATES / f"{each.account}-rbac.yaml": _chart_file(each) for each in COMPONENTS}
     return {
         **found,
-        TENANT_ROLE: _cluster_role(marks.SYNCER_USER, tuple(TENANT_ACCESS)),
+        TENANT_ROLE: _cluster_role(wellknown.SYNCER_USER, tuple(TENANT_ACCESS)),
         TARGET_ROLE: _cluster_role("virtual-cluster:target", tuple(TARGET_ACCESS)),
         **{
             path: _cluster_role(
-                "virtual-cluster:target-agent", TARGET_AGENT_ACCESS[mode], table="vnagent/access.py"
+                "virtual-cluster:target-agent", TARGET_AGENT_ACCESS[mode], table="vnagent/rbac.py"
             )
             for mode, path in TARGET_AGENT_ROLES.items()
         },
@@ -133,7 +133,7 @@ def _role(
     ]
 
 
-def _cluster_role(name: str, rows: tuple[Access, ...], *, table: str = "syncer/access.py") -> str:
+def _cluster_role(name: str, rows: tuple[Access, ...], *, table: str = "syncer/rbac.py") -> str:
     for row in rows:
         if row.namespaced:
             raise AccessProblemError(

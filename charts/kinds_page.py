@@ -6,10 +6,20 @@ matches its behaviour. Must not decide.
 
 from collections.abc import Iterator, Mapping
 
-from syncer import verdicts
-from syncer.kinds import KINDS, Flow
-from syncer.leaves import Allow, Drop, Each, Fields, Free, Only, Refuse, Verdict, Written
-from syncer.special import node_choice
+from syncer.model.field_rules import (
+    Allow,
+    Drop,
+    Each,
+    Fields,
+    Free,
+    Only,
+    Refuse,
+    Verdict,
+    Written,
+)
+from syncer.rules import field_rule_tables
+from syncer.rules.pods import node_selection
+from syncer.rules.registry import KINDS, Flow
 
 _HEAD = """\
 # Sync of each field
@@ -102,12 +112,12 @@ def text() -> str:
 
 def _node() -> str:
     rows = "".join(f"| {done} | {outcome} |\n" for done, outcome in _NODE_ROWS.items())
-    return _NODE.format(rows=rows, named=node_choice.MAX_NAMED)
+    return _NODE.format(rows=rows, named=node_selection.MAX_NAMED)
 
 
 def _kind(name: str, flow: str) -> str:
     lines = [f"\n## {name}\n\n{flow}\n"]
-    for part in verdicts.TABLES.get(name, ()):
+    for part in field_rule_tables.TABLES.get(name, ()):
         lines.append("\n| Field | Result |\n|---|---|\n")
         shown: dict[int, str] = {}
         for path, words in _rows(part.table, part.path, shown):

@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from kubectl_vc import flags, target_app
-from kubectl_vc.access import Access
-from kubectl_vc.commands import on_super_cluster, terminal
-from kubectl_vc.output import Format
-from kubectl_vc.problems import UsageProblem
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.command import on_super_cluster, terminal
+from kubectl_vc.output.cli_errors import UsageProblem
+from kubectl_vc.output.printers import Format
 
 PROGRAM = "kubectl vc"
 FIVE_MINUTES = 300.0
@@ -38,7 +38,7 @@ def main() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from kubectl_vc import version
+        from kubectl_vc.verbs import version
 
         typer.echo(version.line())
         raise typer.Exit
@@ -93,13 +93,13 @@ async def create(
         raise UsageProblem(
             "-o is missing; give the file for the kubeconfig, or --no-wait to do without one"
         )
-    from kubectl_vc import create as verb
-    from kubectl_vc import manifests
+    from kubectl_vc.verbs import create as verb
+    from kubectl_vc.verbs import create_manifests
 
     if filename:
-        manifest = manifests.parse(manifests.load(filename), filename)
+        manifest = create_manifests.parse(create_manifests.load(filename), filename)
     else:
-        manifest = manifests.virtual_cluster(name, cluster_version)
+        manifest = create_manifests.virtual_cluster(name, cluster_version)
     wishes = verb.Wishes(kubeconfig=output, force=force, wait=wait, seconds=timeout)
     await verb.run(access, terminal(), manifest, wishes)
 
@@ -110,7 +110,7 @@ async def list_all(
     *, access: Access, everywhere: flags.Everywhere = False, output: flags.Output = Format.TABLE
 ) -> None:
     """List virtual clusters."""
-    from kubectl_vc import listing
+    from kubectl_vc.verbs import listing
 
     await listing.run(access, terminal(), everywhere=everywhere, form=output)
 
@@ -130,8 +130,8 @@ async def get(
     """
     if name and everywhere:
         raise UsageProblem("a NAME is in one namespace; give -n instead of -A")
-    from kubectl_vc import get as verb
-    from kubectl_vc import listing
+    from kubectl_vc.verbs import get as verb
+    from kubectl_vc.verbs import listing
 
     if name:
         await verb.run(access, terminal(), name=name, form=output)
@@ -149,7 +149,7 @@ async def kubeconfig(
     force: flags.Force = False,
 ) -> None:
     """Print or write the administrator's kubeconfig."""
-    from kubectl_vc import kubeconfig as verb
+    from kubectl_vc.verbs import kubeconfig as verb
 
     await verb.run(access, terminal(), name=name, output=output, force=force)
 
@@ -168,7 +168,7 @@ async def delete(
 
     Its volumes go too. Deletion does not need the tenant's own API to work.
     """
-    from kubectl_vc import delete as verb
+    from kubectl_vc.verbs import delete as verb
 
     await verb.run(
         access,
@@ -189,7 +189,7 @@ async def confirm_deletes(*, access: Access, name: flags.Name) -> None:
     nothing is deleted in the super cluster. This says that the new store is the right one, and that
     what it does not have may go.
     """
-    from kubectl_vc import confirm_deletes as verb
+    from kubectl_vc.verbs import confirm_deletes as verb
 
     await verb.run(access, terminal(), name=name)
 
@@ -198,6 +198,6 @@ async def confirm_deletes(*, access: Access, name: flags.Name) -> None:
 @on_super_cluster
 async def version(*, access: Access, client: flags.ClientOnly = False) -> None:
     """Print the versions of program and super cluster."""
-    from kubectl_vc import version as verb
+    from kubectl_vc.verbs import version as verb
 
     await verb.run(access, terminal(), client_only=client)

@@ -15,9 +15,9 @@ from typing import Any
 import typer
 
 from kubectl_vc import app
-from kubectl_vc.access import Access
+from kubectl_vc.client.config_flags import Access
 from kubectl_vc.flags import Mode
-from kubectl_vc.output import Format
+from kubectl_vc.output.printers import Format
 
 PATIENCE = 1.5
 """Seconds for the API server to answer; afterwards the prompt is more use than its answer."""
@@ -199,7 +199,7 @@ def _value_kind(flag: str, verb: str) -> Wanted:
 
 async def _looked_up(place: Place) -> list[tuple[str, str]]:
     """Return words that the API server or the kubeconfig knows; none when it cannot be asked."""
-    from kubectl_vc.problems import CliProblem  # noqa: PLC0415 - a third of a second, rarely needed
+    from kubectl_vc.output.cli_errors import CliProblem  # noqa: PLC0415 - a third of a second, rarely needed
     from kubeio.errors import KubeError  # noqa: PLC0415
 
     access = Access(
@@ -215,8 +215,8 @@ async def _looked_up(place: Place) -> list[tuple[str, str]]:
 
 
 async def _names(wanted: Wanted, access: Access) -> list[str]:
-    from kubectl_vc.connection import connected  # noqa: PLC0415
-    from kubeio import config  # noqa: PLC0415
+    from kubectl_vc.client.connection import connected  # noqa: PLC0415
+    from kubeio.config import loading  # noqa: PLC0415
     from tenancy.resources import (  # noqa: PLC0415
         CLUSTER_VERSIONS,
         NAMESPACES,
@@ -225,7 +225,7 @@ async def _names(wanted: Wanted, access: Access) -> list[str]:
     )
 
     if wanted is Wanted.CONTEXT:
-        return config.contexts(access.kubeconfig)
+        return loading.contexts(access.kubeconfig)
     resources = {
         Wanted.NAME: VIRTUAL_CLUSTERS,
         Wanted.NAMESPACE: NAMESPACES,

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from kubectl_vc import durations
-from kubectl_vc.access import Access
-from kubectl_vc.output import Format
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.output import durations
+from kubectl_vc.output.printers import Format
 
 
 class Mode(StrEnum):

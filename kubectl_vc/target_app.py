@@ -9,10 +9,10 @@ at the top delays `--help`.
 import typer
 
 from kubectl_vc import flags
-from kubectl_vc.access import Access
-from kubectl_vc.commands import on_super_cluster, terminal
-from kubectl_vc.output import Format
-from kubectl_vc.problems import UsageProblem
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.command import on_super_cluster, terminal
+from kubectl_vc.output.cli_errors import UsageProblem
+from kubectl_vc.output.printers import Format
 
 MANAGER_NAMESPACE = "vc-manager"
 ONE_MINUTE = 60.0
@@ -57,8 +57,8 @@ async def join(
     """
     if not (target_kubeconfig or target_context):
         raise UsageProblem("say which cluster joins, with --target-kubeconfig or --target-context")
-    from kubectl_vc.targets import join as verb
-    from kubectl_vc.targets import manifests
+    from kubectl_vc.target import join as verb
+    from kubectl_vc.target import manifests
 
     await verb.run(
         access,
@@ -87,7 +87,7 @@ async def join(
 @on_super_cluster
 async def list_all(*, access: Access, output: flags.Output = Format.TABLE) -> None:
     """List the clusters that are declared."""
-    from kubectl_vc.targets import listing
+    from kubectl_vc.target import listing
 
     await listing.run(access, terminal(), form=output)
 
@@ -101,7 +101,7 @@ async def doctor(
 
     Ends with 1 when something is wrong.
     """
-    from kubectl_vc.targets import doctor as verb
+    from kubectl_vc.target import doctor as verb
 
     await verb.run(access, terminal(), name=name, form=output)
 
@@ -114,7 +114,7 @@ async def confirm(*, access: Access, name: flags.TargetName) -> None:
     While many are missing at once, or another cluster answers, none of them counts as lost. After
     this they do, and their controllers make others.
     """
-    from kubectl_vc.targets import confirm as verb
+    from kubectl_vc.target import confirm as verb
 
     await verb.run(access, terminal(), name=name)
 
@@ -140,7 +140,7 @@ async def leave(
     the cluster leaves once nothing is. Without a kubeconfig of the other cluster, what is left
     there is told.
     """
-    from kubectl_vc.targets import leave as verb
+    from kubectl_vc.target import leave as verb
 
     await verb.run(
         access,

@@ -1,4 +1,5 @@
 """Carries tenant objects down into the super cluster, and statuses, nodes and events back up.
 
-Imports kubeio, tenancy and telemetry only. Start reading at `syncer.kinds`, the table of kinds.
+Imports kubeio, tenancy and telemetry only. Start reading at `syncer.rules.registry`, the table of
+kinds.
 """

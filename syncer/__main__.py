@@ -9,8 +9,11 @@ from collections.abc import Sequence
 
 import uvloop
 
-from kubeio import config, errors
-from syncer import app, patrol, view
+from kubeio import errors
+from kubeio.config import loading
+from syncer import app
+from syncer.handlers import resync
+from syncer.model import tenant_view
 from telemetry import logs
 
 
@@ -26,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(options: argparse.Namespace) -> int:
-    endpoint = await config.super_endpoint(options.kubeconfig, options.context)
+    endpoint = await loading.super_endpoint(options.kubeconfig, options.context)
     return await app.serve(
         app.Options(
             namespace=options.namespace,
@@ -56,13 +59,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--cluster-domain",
-        default=env("CLUSTER_DOMAIN", view.DOMAIN),
+        default=env("CLUSTER_DOMAIN", tenant_view.DOMAIN),
         help="domain of the super cluster's own DNS",
     )
     parser.add_argument(
         "--patrol-seconds",
         type=float,
-        default=float(env("PATROL_SECONDS", str(patrol.PERIOD_SECONDS))),
+        default=float(env("PATROL_SECONDS", str(resync.PERIOD_SECONDS))),
         help="time between two rounds that look for what events missed",
     )
     parser.add_argument(

@@ -13,22 +13,22 @@ from dataclasses import dataclass
 
 import structlog
 
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.lease import Lease, LeaseLost, identity
-from kubeio.queue import FairQueue
-from kubeio.turns import Turns
-from kubeio.worker import Worker
-from syncer.engine import Engine, log_fields
-from syncer.home import Home
-from syncer.home_wiring import HomeWiring
-from syncer.keys import HOME, Key, group_of
-from syncer.patrol import PERIOD_SECONDS, Patrol
-from syncer.tenants import Tenants
-from syncer.view import DOMAIN
-from telemetry import garbage
+from kubeio.api.client import Client
+from kubeio.api.leader_election import Lease, LeaseLost, identity
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import Worker
+from kubeio.loop_budget import Turns
+from syncer.clusters.home_cluster import Home
+from syncer.handlers.dispatcher import Engine, log_fields
+from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.resync import PERIOD_SECONDS, Patrol
+from syncer.lifecycle.tenant_manager import Tenants
+from syncer.model.keys import HOME, Key, group_of
+from syncer.model.tenant_view import DOMAIN
+from telemetry import gc_tuning
 from telemetry.probes import Probes
-from tenancy import marks
+from tenancy import wellknown
 
 USER_AGENT = "virtual-cluster-syncer"
 DRAIN_SECONDS = 8.0
@@ -70,7 +70,7 @@ class Syncer:
         self._started = started
         turns = Turns()
         self.queue: FairQueue[Key] = FairQueue(
-            name=marks.SYNCER,
+            name=wellknown.SYNCER,
             group=group_of,
             weight=lambda group: self.tenants.weight(group),  # noqa: PLW0108 - not there yet
             in_flight=IN_FLIGHT,
@@ -89,7 +89,7 @@ class Syncer:
         """Work until told to stop, then finish what is in hand."""
         engine = Engine(self.tenants.sessions)
         worker = Worker(
-            self.queue, engine.reconcile, name=marks.SYNCER, count=WORKERS, fields=log_fields
+            self.queue, engine.reconcile, name=wellknown.SYNCER, count=WORKERS, fields=log_fields
         )
         everywhere = self.tenants.sessions
         HomeWiring(self.home, everywhere[HOME], everywhere).subscribe()
@@ -122,7 +122,7 @@ class Syncer:
 
 async def serve(options: Options, endpoint: Endpoint) -> int:
     """Compete for the Lease and work while it is held; 0 after an orderly end."""
-    garbage.relax()
+    gc_tuning.relax()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
@@ -133,12 +133,12 @@ async def serve(options: Options, endpoint: Endpoint) -> int:
         lease = Lease(
             await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
             namespace=options.namespace,
-            name=marks.SYNCER,
+            name=wellknown.SYNCER,
             identity=identity(options.identity, options.pod_uid),
         )
         super_client = Client(endpoint, user_agent=agent, fence=lease.fence)
         syncer = Syncer(
-            await stack.enter_async_context(super_client), options, started=garbage.settle
+            await stack.enter_async_context(super_client), options, started=gc_tuning.settle
         )
         probes = Probes()
         # A standby is ready: it could take over at once. Only the holder's caches can be missing.

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from telemetry import lateness
+from telemetry import loop_lag
 from telemetry.exposition import Exposition
 
 Fact = Callable[[], str]
@@ -45,7 +45,7 @@ class Probes:
         """Answer on a port (0: any free one, which is given) while the block runs."""
         server = await asyncio.start_server(self._answer, host, port, limit=_MAX_HEAD)
         try:
-            async with lateness.measured():
+            async with loop_lag.measured():
                 yield server.sockets[0].getsockname()[1]
         finally:
             server.close()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tenancy import marks
+from tenancy import wellknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,37 +47,37 @@ def owner_of(metadata: Mapping[str, Any], registration: str = "") -> Owner | Non
     stranger's, too.
     """
     annotations = metadata.get("annotations") or {}
-    vc_uid, uid = annotations.get(marks.VC_UID), annotations.get(marks.UID)
-    if not vc_uid or not uid or annotations.get(marks.SUPER_CLUSTER, "") != registration:
+    vc_uid, uid = annotations.get(wellknown.VC_UID), annotations.get(wellknown.UID)
+    if not vc_uid or not uid or annotations.get(wellknown.SUPER_CLUSTER, "") != registration:
         return None
-    return Owner(vc_uid, uid, annotations.get(marks.NAMESPACE, ""))
+    return Owner(vc_uid, uid, annotations.get(wellknown.NAMESPACE, ""))
 
 
 def labels(tenant: Tenant, tenant_namespace: str) -> dict[str, str]:
     """Return the labels that name a tenant; an empty namespace means the root namespace."""
     found = {
-        marks.CONTROLLED: "true",
-        marks.CLUSTER: tenant.root,
-        marks.VC_NAME: tenant.name,
-        marks.VC_NAMESPACE: tenant.namespace,
-        marks.VC_UID: tenant.uid,
+        wellknown.CONTROLLED: "true",
+        wellknown.CLUSTER: tenant.root,
+        wellknown.VC_NAME: tenant.name,
+        wellknown.VC_NAMESPACE: tenant.namespace,
+        wellknown.VC_UID: tenant.uid,
         **_registered(tenant),
     }
-    return {**found, marks.NAMESPACE: tenant_namespace} if tenant_namespace else found
+    return {**found, wellknown.NAMESPACE: tenant_namespace} if tenant_namespace else found
 
 
 def annotations(tenant: Tenant, tenant_namespace: str, tenant_uid: str) -> dict[str, str]:
     """Return the ownership record of a super object."""
     return {
-        marks.CLUSTER: tenant.root,
-        marks.VC_NAME: tenant.name,
-        marks.VC_NAMESPACE: tenant.namespace,
-        marks.VC_UID: tenant.uid,
-        marks.NAMESPACE: tenant_namespace,
-        marks.UID: tenant_uid,
+        wellknown.CLUSTER: tenant.root,
+        wellknown.VC_NAME: tenant.name,
+        wellknown.VC_NAMESPACE: tenant.namespace,
+        wellknown.VC_UID: tenant.uid,
+        wellknown.NAMESPACE: tenant_namespace,
+        wellknown.UID: tenant_uid,
         **_registered(tenant),
     }
 
 
 def _registered(tenant: Tenant) -> dict[str, str]:
-    return {marks.SUPER_CLUSTER: tenant.registration} if tenant.registration else {}
+    return {wellknown.SUPER_CLUSTER: tenant.registration} if tenant.registration else {}

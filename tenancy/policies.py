@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.specs import SpecProblemError, VirtualClusterSpec
 
 SecurityLevel = Literal["privileged", "baseline", "restricted"]
@@ -64,7 +64,7 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ingress_classes: Classes = _ALL
     volume_snapshot_classes: Classes = _ALL
     csi_drivers: Classes = _ALL
-    priority_classes: Classes = Classes(match_labels={marks.SUPER_PUBLIC: "true"})
+    priority_classes: Classes = Classes(match_labels={wellknown.SUPER_PUBLIC: "true"})
     runtime_classes: Classes = Classes()
 
 

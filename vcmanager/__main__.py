@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import msgspec
 import uvloop
 
-from kubeio import config, errors
+from kubeio import errors
+from kubeio.config import loading
 from telemetry import logs
 from vcmanager import app
-from vcmanager.controlplane import Settings
-from vcmanager.targets.agent_objects import AgentPods
+from vcmanager.runtime.options import AgentPods, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(options: argparse.Namespace) -> int:
-    endpoint = await config.super_endpoint(options.kubeconfig, options.context)
+    endpoint = await loading.super_endpoint(options.kubeconfig, options.context)
     return await app.serve(
         app.Options(
             namespace=options.namespace,

@@ -15,31 +15,24 @@ from typing import Any
 import structlog
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.events import EventRecorder
-from kubeio.lease import Lease, LeaseLost, identity
-from kubeio.queue import FairQueue
-from kubeio.worker import Verdict, Worker
+from kubeio.api.client import Client
+from kubeio.api.event_recorder import EventRecorder
+from kubeio.api.leader_election import Lease, LeaseLost, identity
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import Verdict, Worker
 from telemetry.probes import Probes
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
-from vcmanager import (
-    agent_access,
-    agent_trust,
-    departures,
-    node_addresses,
-    operator,
-    protection,
-    signer,
-)
-from vcmanager.controlplane import Settings
-from vcmanager.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
-from vcmanager.means import Means, TenantClients
-from vcmanager.reconcile import reconcile
-from vcmanager.targets import reconcile as target
-from vcmanager.targets.agent_objects import AgentPods
-from vcmanager.targets.watch import Targets
+from vcmanager.agents import authorities, csr_signer, permissions
+from vcmanager.reconcilers import finalizers, node_address, orphan_sweep
+from vcmanager.reconcilers.virtual_cluster import reconcile
+from vcmanager.runtime.context import Means, TenantClients
+from vcmanager.runtime.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
+from vcmanager.runtime.options import AgentPods, Settings
+from vcmanager.targets import super_cluster as target
+from vcmanager.targets.clients import Targets
+from vcmanager.watches import kopf_watches
 
 USER_AGENT = "vc-manager"
 _DRAIN_SECONDS = 8.0
@@ -50,13 +43,13 @@ _RETRY = 5.0
 
 _RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
     "VirtualCluster": reconcile,
-    "ClusterVersion": protection.reconcile,
-    "CertificateSigningRequest": signer.reconcile,
-    "AgentTrust": agent_trust.reconcile,
-    "AgentAccess": agent_access.reconcile,
-    "NodeAddress": node_addresses.reconcile,
+    "ClusterVersion": finalizers.reconcile,
+    "CertificateSigningRequest": csr_signer.reconcile,
+    "AgentTrust": authorities.reconcile,
+    "AgentAccess": permissions.reconcile,
+    "NodeAddress": node_address.reconcile,
     "SuperCluster": target.reconcile,
-    "Departure": departures.reconcile,
+    "Departure": orphan_sweep.reconcile,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -87,7 +80,7 @@ async def serve(options: Options, endpoint: Endpoint) -> int:
         lease = Lease(
             await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
             namespace=options.namespace,
-            name=marks.MANAGER,
+            name=wellknown.MANAGER,
             identity=identity(options.identity, options.pod_uid),
         )
         super_client = await stack.enter_async_context(
@@ -134,7 +127,9 @@ class _Manager:
         if not await self._wait_for_crds():
             return
         options = self._options
-        recorder = EventRecorder(self._client, component=marks.MANAGER, instance=options.identity)
+        recorder = EventRecorder(
+            self._client, component=wellknown.MANAGER, instance=options.identity
+        )
         async with contextlib.AsyncExitStack() as stack:
             means = Means(
                 super_client=self._client,
@@ -170,7 +165,7 @@ class _Manager:
             working = group.create_task(worker.run())
             self._queue.add(AGENT_TRUST)
             self._queue.add(AGENT_ACCESS)
-            async with operator.watching(self._endpoint, self._queue.add) as failed:
+            async with kopf_watches.watching(self._endpoint, self._queue.add) as failed:
                 _log.info("manager.started", version=self._options.version)
                 stopped = group.create_task(self._stop.wait())
                 either: list[asyncio.Future[Any]] = [stopped, failed]

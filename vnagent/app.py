@@ -10,25 +10,25 @@ import signal
 import structlog
 from cryptography import x509
 
-from telemetry import dump
+from telemetry import debug_dump
 from telemetry.exposition import Exposition
 from telemetry.probes import Probes
-from tenancy import marks
-from vnagent import ways
-from vnagent.bulletin import Bulletin
-from vnagent.channel import ReceiveBuffer
-from vnagent.limits import REQUEST_SECONDS, REQUESTS_AT_ONCE, Streams
-from vnagent.metrics_port import MetricsPort
-from vnagent.origin import Origin
-from vnagent.pace import Buckets
-from vnagent.permits import Permits
-from vnagent.reload import WatchedFile, watch
-from vnagent.reviews import Reviews
-from vnagent.server import Server
-from vnagent.serving import Credential, Pod, ServingCertificate
-from vnagent.session import Requests
+from tenancy import wellknown
+from vnagent import backends
+from vnagent.authz.permissions import Permits
+from vnagent.authz.token_review import Reviews
+from vnagent.client.configmap_watch import Bulletin
+from vnagent.client.https_client import Origin
+from vnagent.limits.concurrency import REQUEST_SECONDS, REQUESTS_AT_ONCE, Streams
+from vnagent.limits.token_bucket import Buckets
+from vnagent.server.metrics_server import MetricsPort
+from vnagent.server.request import Requests
+from vnagent.server.server import Server
+from vnagent.server.serving_certificate import Credential, Pod, ServingCertificate
 from vnagent.settings import DRAIN_SECONDS, Settings, StaticCertificate
-from vnagent.tls import TrustProblemError, open_context, server_context
+from vnagent.stream.file_watch import WatchedFile, watch
+from vnagent.stream.tls_contexts import TrustProblemError, open_context, server_context
+from vnagent.stream.tls_stream import ReceiveBuffer
 
 WAIT_SECONDS = 1.0
 
@@ -48,7 +48,7 @@ class Agent:
         self._api = Origin(
             settings.api, authorities=self._api_authorities, token=self._token, buffer=buffer
         )
-        self._way = ways.of(settings, self._api, self._token, buffer)
+        self._way = backends.of(settings, self._api, self._token, buffer)
         self._streams = Streams(per_tenant=settings.streams_per_tenant, total=settings.streams)
         self._permits = Permits()
         requests = Requests(
@@ -63,7 +63,7 @@ class Agent:
         self._bulletin = Bulletin(
             self._api,
             namespace=settings.pod_namespace,
-            name=marks.AGENT_ACCESS,
+            name=wellknown.AGENT_ACCESS,
             tell=self._permits.learn,
             lose=self._permits.lose,
         )
@@ -80,7 +80,7 @@ class Agent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        with dump.on_signal({"streams": lambda: self._streams.count}):
+        with debug_dump.on_signal({"streams": lambda: self._streams.count}):
             await self._serve(stop)
         self._way.close()
         _log.info("ended")

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tenancy import marks
-from vnagent import kubelet
-from vnagent.choice import Mode, Wish
-from vnagent.limits import STREAMS, STREAMS_PER_TENANT
-from vnagent.origin import Address
-from vnagent.pump import Deadlines
+from tenancy import wellknown
+from vnagent.authz.metrics import Mode
+from vnagent.client.https_client import Address
+from vnagent.limits.concurrency import STREAMS, STREAMS_PER_TENANT
+from vnagent.stream.relay import Deadlines
+from vnagent.upstream import kubelet
+from vnagent.upstream.upstream_mode import Wish
 
 HEALTH_PORT = 10551
 METRICS_PORT = 10552
@@ -173,7 +174,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         )
 
     add("--listen-host", "LISTEN_HOST", "", "address to listen on, if not the pod's")
-    add("--port", "PORT", marks.AGENT_PORT, "port for tenant API servers")
+    add("--port", "PORT", wellknown.AGENT_PORT, "port for tenant API servers")
     add("--health-port", "HEALTH_PORT", HEALTH_PORT, "plain port of /healthz and /readyz")
     about = "TLS port of /metrics, for bearer tokens; 0: without either, on the health port"
     add("--metrics-port", "METRICS_PORT", METRICS_PORT, about)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import NAMESPACES
 from tests.chart.gate import Stage, root, space, tenant, token
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, helm

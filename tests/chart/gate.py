@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import Forbidden
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import SERVICE_ACCOUNTS, Resource
 from tests.chart.helm import NAMESPACE
@@ -66,7 +66,7 @@ def space(of: Tenant, namespace: str = "web") -> Object:
 def root(of: Tenant) -> Object:
     """Return the root namespace of a tenant as vc-manager makes it."""
     metadata = marked(of, "")
-    metadata["annotations"][marks.ROOT_NAMESPACE] = "true"
+    metadata["annotations"][wellknown.ROOT_NAMESPACE] = "true"
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": of.root, **metadata}}
 
 
@@ -75,7 +75,7 @@ def sample(resource: Resource, namespace: str, metadata: Object) -> Object:
     place = {"namespace": namespace} if resource.namespaced else {}
     body = copy.deepcopy(SAMPLES.get(resource.kind, {}))
     if resource.kind == "PersistentVolume":
-        cluster = metadata.get("annotations", {}).get(marks.CLUSTER, "other")
+        cluster = metadata.get("annotations", {}).get(wellknown.CLUSTER, "other")
         body["spec"]["claimRef"]["namespace"] = f"{cluster}-web"
     return {
         "apiVersion": resource.api_version,

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
-from syncer.access import SUPER_ACCESS
+from kubeio.api.client import Client
+from syncer.rbac import SUPER_ACCESS
 from tenancy import names, resources
 from tenancy.resources import CONFIG_MAPS, LEASES, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from tests.chart.gate import SAMPLES, Stage, marked, refused, root, sample, tenant, token

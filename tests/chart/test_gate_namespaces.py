@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from kubeio import Object
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.resources import NAMESPACES, SECRETS
 from tests.chart.gate import GATE, marked, refused, root, sample, space, tenant
 from tests.chart.helm import NAMESPACE
@@ -32,9 +32,9 @@ def changed(body: Object, field: str, **keys: str | None) -> Object:
     """Return a namespace with some marks changed."""
     found = copy.deepcopy(body)
     for key, value in keys.items():
-        found["metadata"][field].pop(f"{marks.DOMAIN}/{key}", None)
+        found["metadata"][field].pop(f"{wellknown.DOMAIN}/{key}", None)
         if value is not None:
-            found["metadata"][field][f"{marks.DOMAIN}/{key}"] = value
+            found["metadata"][field][f"{wellknown.DOMAIN}/{key}"] = value
     return found
 
 
@@ -105,17 +105,17 @@ async def test_a_namespace_never_changes_hands(stage):
 
 
 async def test_a_root_namespace_takes_the_record_of_the_store_and_nothing_else(stage):
-    record = {marks.STORE_UID: "u", marks.STORE_REVISION: "5", marks.STORE_EPOCH: "1"}
+    record = {wellknown.STORE_UID: "u", wellknown.STORE_REVISION: "5", wellknown.STORE_EPOCH: "1"}
     patch = {"metadata": {"annotations": record}}
     own = stage.own.root
     await stage.thief.patch(NAMESPACES, own, patch)
     for wrong in (
-        {"annotations": {marks.PKI_INITIALISED: "true"}},
-        {"annotations": {marks.ROOT_NAMESPACE: None}},
-        {"annotations": {marks.VC_UID: "other"}},
+        {"annotations": {wellknown.PKI_INITIALISED: "true"}},
+        {"annotations": {wellknown.ROOT_NAMESPACE: None}},
+        {"annotations": {wellknown.VC_UID: "other"}},
         {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}},
-        {"labels": {marks.NAMESPACE: "web"}},
-        {"labels": {marks.CLUSTER: "other", marks.NAMESPACE: "web"}},
+        {"labels": {wellknown.NAMESPACE: "web"}},
+        {"labels": {wellknown.CLUSTER: "other", wellknown.NAMESPACE: "web"}},
         {"finalizers": ["example.com/held"]},
     ):
         body = {"metadata": wrong}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import Forbidden, Invalid
 from tenancy import names
 from tenancy.policies import BASELINE, parse_tenant_policy

@@ -6,16 +6,17 @@ import msgspec
 import pytest
 import yaml
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
-from vcmanager import agent_trust
-from vcmanager.targets.agent_objects import AgentPods
-from vnagent import limits, reviews
+from vcmanager.agents import authorities
+from vcmanager.runtime.options import AgentPods
+from vnagent.authz import token_review
+from vnagent.limits import concurrency
 
 WORKLOADS = (
-    ("Deployment", marks.MANAGER),
-    ("Deployment", marks.SYNCER),
-    ("DaemonSet", marks.AGENT),
+    ("Deployment", wellknown.MANAGER),
+    ("Deployment", wellknown.SYNCER),
+    ("DaemonSet", wellknown.AGENT),
 )
 VALUE_SETS = {
     "defaults": (),
@@ -175,7 +176,7 @@ def environment(workload) -> dict:
 
 def test_two_wait_for_each_lease_unless_told(usual):
     """One that vanishes with its node is followed without waiting for a new pod."""
-    for name in (marks.MANAGER, marks.SYNCER):
+    for name in (wellknown.MANAGER, wellknown.SYNCER):
         assert named(usual, "Deployment", name)["spec"]["replicas"] == 2
         budget = named(usual, "PodDisruptionBudget", name)["spec"]
         assert budget["maxUnavailable"] == 1, "one of two stays; one alone holds up no drain"
@@ -189,7 +190,9 @@ def test_values_arrive(full):
         assert container["imagePullPolicy"] == "Always"
         assert pod["imagePullSecrets"] == [{"name": "pull"}]
         assert environment(named(full, kind, name))["LOG_LEVEL"] == "DEBUG"
-    manager, syncer = (named(full, "Deployment", name) for name in (marks.MANAGER, marks.SYNCER))
+    manager, syncer = (
+        named(full, "Deployment", name) for name in (wellknown.MANAGER, wellknown.SYNCER)
+    )
     assert (manager["spec"]["replicas"], syncer["spec"]["replicas"]) == (1, 3)
     assert environment(manager)["CONTROL_PLANE_REGISTRY"] == "other.example/k"
     assert environment(manager)["NODE_PORTS"] == "31000-31999"
@@ -204,27 +207,27 @@ def test_values_arrive(full):
 
 
 def test_control_planes_come_from_the_components_registry_unless_told(usual):
-    assert environment(named(usual, "Deployment", marks.MANAGER))["CONTROL_PLANE_REGISTRY"] in (
+    assert environment(named(usual, "Deployment", wellknown.MANAGER))["CONTROL_PLANE_REGISTRY"] in (
         *("", None),
     )
     told = render("--set", "image.registry=registry.example/x")
-    manager = environment(named(told, "Deployment", marks.MANAGER))
+    manager = environment(named(told, "Deployment", wellknown.MANAGER))
     assert manager["CONTROL_PLANE_REGISTRY"] == "registry.example/x"
 
 
 def test_who_holds_a_lease_is_told_by_its_pod(usual):
-    for name in (marks.MANAGER, marks.SYNCER):
+    for name in (wellknown.MANAGER, wellknown.SYNCER):
         env = environment(named(usual, "Deployment", name))
         assert env["POD_NAME"] == {"fieldPath": "metadata.name"}
         assert env["POD_UID"] == {"fieldPath": "metadata.uid"}
 
 
 def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
-    agent = named(usual, "DaemonSet", marks.AGENT)
+    agent = named(usual, "DaemonSet", wellknown.AGENT)
     pod = pod_of(agent)
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert pod["containers"][0]["ports"] == [
-        {"name": "kubelet", "containerPort": marks.AGENT_PORT},
+        {"name": "kubelet", "containerPort": wellknown.AGENT_PORT},
         {"name": "http", "containerPort": 10551},
         {"name": "metrics", "containerPort": 10552},
     ]
@@ -238,15 +241,20 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
         "POD_UID": {"fieldPath": "metadata.uid"},
         "UPSTREAM": "auto",
         "METRICS_PORT": "10552",
-        "MAX_STREAMS": str(limits.STREAMS),
-        "MAX_STREAMS_PER_TENANT": str(limits.STREAMS_PER_TENANT),
+        "MAX_STREAMS": str(concurrency.STREAMS),
+        "MAX_STREAMS_PER_TENANT": str(concurrency.STREAMS_PER_TENANT),
         "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
         "KUBELET_CA_FILE": "/etc/vn-agent/kubelet/ca.crt",
     }
     volumes = {each["name"]: each for each in pod["volumes"]}
-    assert volumes["trust"] == {"name": "trust", "configMap": {"name": marks.AGENT_CLIENT_TRUST}}
+    assert volumes["trust"] == {
+        "name": "trust",
+        "configMap": {"name": wellknown.AGENT_CLIENT_TRUST},
+    }
     assert volumes["kubelet-ca"]["configMap"]["name"] == "kube-root-ca.crt"
-    own = {each["name"]: each for each in pod_of(named(full, "DaemonSet", marks.AGENT))["volumes"]}
+    own = {
+        each["name"]: each for each in pod_of(named(full, "DaemonSet", wellknown.AGENT))["volumes"]
+    }
     assert own["kubelet-ca"]["configMap"] == {
         "name": "kubelets",
         "items": [{"key": "root.pem", "path": "ca.crt"}],
@@ -276,9 +284,9 @@ def test_the_agent_has_the_rights_of_its_way_and_no_others(upstream, straight, a
         **({"pods": ["list"], "pods/log": ["get"]} if around else {}),
         **({key: ["create", "get"] for key in streams} if around else {}),
     }
-    narrow = named(objects, "Role", marks.AGENT)["rules"] or []
+    narrow = named(objects, "Role", wellknown.AGENT)["rules"] or []
     assert any("events" in rule["resources"] for rule in narrow) is told
-    agent = named(objects, "DaemonSet", marks.AGENT)
+    agent = named(objects, "DaemonSet", wellknown.AGENT)
     assert environment(agent)["UPSTREAM"] == upstream
     assert ("KUBELET_CA_FILE" in environment(agent)) is straight
     assert ("kubelet-ca" in {each["name"] for each in pod_of(agent)["volumes"]}) is straight
@@ -288,17 +296,18 @@ def test_vc_manager_is_told_how_agents_of_targets_run(usual, full):
     """Which it makes itself, of the agent's image and under an account that has no pods."""
     told = {
         key: msgspec.json.decode(
-            environment(named(objects, "Deployment", marks.MANAGER))["AGENT_PODS"], type=AgentPods
+            environment(named(objects, "Deployment", wellknown.MANAGER))["AGENT_PODS"],
+            type=AgentPods,
         )
         for key, objects in (("usual", usual), ("full", full))
     }
     for key, objects in (("usual", usual), ("full", full)):
-        (container,) = pod_of(named(objects, "DaemonSet", marks.AGENT))["containers"]
+        (container,) = pod_of(named(objects, "DaemonSet", wellknown.AGENT))["containers"]
         assert told[key].image == container["image"]
         assert told[key].image_pull_policy == container["imagePullPolicy"]
         rules = [
-            *named(objects, "ClusterRole", f"virtual-cluster:{marks.TARGET_AGENT}")["rules"],
-            *named(objects, "Role", marks.TARGET_AGENT)["rules"],
+            *named(objects, "ClusterRole", f"virtual-cluster:{wellknown.TARGET_AGENT}")["rules"],
+            *named(objects, "Role", wellknown.TARGET_AGENT)["rules"],
         ]
         assert {resource for rule in rules for resource in rule["resources"]} == {
             *("certificatesigningrequests", "configmaps", "tokenreviews", "subjectaccessreviews"),
@@ -313,12 +322,12 @@ def test_vc_manager_is_told_how_agents_of_targets_run(usual, full):
     assert told["full"].image_pull_secrets == ({"name": "pull"},)
     assert told["full"].tolerations == ({"operator": "Exists"},)
     assert (told["full"].node_selector, told["full"].pod_annotations) == ({"a": "b"}, {"a": "b"})
-    service = named(full, "Service", f"{marks.TARGET_AGENT}-metrics")
+    service = named(full, "Service", f"{wellknown.TARGET_AGENT}-metrics")
     assert service["spec"]["selector"] == {
-        "app.kubernetes.io/name": marks.TARGET_AGENT,
+        "app.kubernetes.io/name": wellknown.TARGET_AGENT,
         "app.kubernetes.io/instance": RELEASE,
     }
-    agents = named(full, "ServiceMonitor", marks.AGENT)["spec"]["selector"]["matchLabels"]
+    agents = named(full, "ServiceMonitor", wellknown.AGENT)["spec"]["selector"]["matchLabels"]
     assert agents.items() <= service["metadata"]["labels"].items()
 
 
@@ -329,12 +338,12 @@ def test_leases_have_a_way_of_their_own_through_a_busy_server(usual):
     assert leases["priorityLevelConfiguration"]["name"] == "leader-election"
     for spec in (leases, work):
         accounts = [each["serviceAccount"] for each in spec["rules"][0]["subjects"]]
-        assert [each["name"] for each in accounts] == [marks.MANAGER, marks.SYNCER]
+        assert [each["name"] for each in accounts] == [wellknown.MANAGER, wellknown.SYNCER]
         assert {each["namespace"] for each in accounts} == {NAMESPACE}
 
 
 def test_a_drain_is_never_held_up_by_a_single_pod(usual):
-    for name in (marks.MANAGER, marks.SYNCER):
+    for name in (wellknown.MANAGER, wellknown.SYNCER):
         assert named(usual, "PodDisruptionBudget", name)["spec"]["maxUnavailable"] == 1
 
 
@@ -343,13 +352,13 @@ def test_metrics_of_agents_may_be_open_instead():
     objects = render(
         *("--set", "agent.metrics.secure=false", "--set", "monitoring.podMonitors.enabled=true")
     )
-    agent = named(objects, "DaemonSet", marks.AGENT)
+    agent = named(objects, "DaemonSet", wellknown.AGENT)
     assert environment(agent)["METRICS_PORT"] == "0"
     ports = pod_of(agent)["containers"][0]["ports"]
     assert [port["name"] for port in ports] == ["kubelet", "http"]
     rules = named(objects, "ClusterRole", "virtual-cluster:vn-agent")["rules"]
     assert not [rule for rule in rules if "tokenreviews" in rule["resources"]]
-    endpoints = named(objects, "PodMonitor", marks.AGENT)["spec"]["podMetricsEndpoints"]
+    endpoints = named(objects, "PodMonitor", wellknown.AGENT)["spec"]["podMetricsEndpoints"]
     assert endpoints == [{"port": "http", "path": "/metrics"}]
     assert not [each for each in objects if each["kind"] in ("ServiceMonitor", "Service")]
 
@@ -359,26 +368,26 @@ def test_metrics_of_agents_are_read_by_tls_with_a_token_and_never_without(full):
     assert not [
         each
         for each in full
-        if each["kind"] == "PodMonitor" and each["metadata"]["name"] == marks.AGENT
+        if each["kind"] == "PodMonitor" and each["metadata"]["name"] == wellknown.AGENT
     ]
-    (endpoint,) = named(full, "ServiceMonitor", marks.AGENT)["spec"]["endpoints"]
+    (endpoint,) = named(full, "ServiceMonitor", wellknown.AGENT)["spec"]["endpoints"]
     assert endpoint["scheme"] == "https"
     assert endpoint["tlsConfig"] == {
-        "ca": {"configMap": {"name": marks.AGENT_CLIENT_TRUST, "key": agent_trust.SERVING_KEY}}
+        "ca": {"configMap": {"name": wellknown.AGENT_CLIENT_TRUST, "key": authorities.SERVING_KEY}}
     }
     assert endpoint["bearerTokenFile"].endswith("/serviceaccount/token")
     service = named(full, "Service", "vn-agent-metrics")
     labels = service["metadata"]["labels"].items()
-    wanted = named(full, "ServiceMonitor", marks.AGENT)["spec"]["selector"]["matchLabels"]
+    wanted = named(full, "ServiceMonitor", wellknown.AGENT)["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= labels
     (port,) = service["spec"]["ports"]
-    agent = named(full, "DaemonSet", marks.AGENT)
+    agent = named(full, "DaemonSet", wellknown.AGENT)
     ports = {each["name"] for each in pod_of(agent)["containers"][0]["ports"]}
     assert (port["name"], port["targetPort"] in ports) == (endpoint["port"], True)
     template = agent["spec"]["template"]["metadata"]["labels"].items()
     assert service["spec"]["selector"].items() <= template
     assert named(full, "ClusterRole", "virtual-cluster-metrics")["rules"] == [
-        {"nonResourceURLs": [reviews.PATH], "verbs": ["get"]}
+        {"nonResourceURLs": [token_review.PATH], "verbs": ["get"]}
     ]
 
 

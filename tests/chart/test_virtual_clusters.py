@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
-from tenancy import marks, resources
+from kubeio.api.client import Client
+from tenancy import resources, wellknown
 from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 from tests.chart.gate import Stage, refused, token
 from tests.support.names import fresh_name
@@ -32,7 +32,7 @@ async def declared(stage: Stage, **metadata: Any) -> str:
 
 
 async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
-    annotations = {marks.CONFIRM_DELETES: "u", "mine": "1"}
+    annotations = {wellknown.CONFIRM_DELETES: "u", "mine": "1"}
     name = await declared(stage, annotations=annotations)
 
     async def patch(body: Object, subresource: str = "") -> object:
@@ -41,7 +41,7 @@ async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
         )
 
     condition = {
-        "type": marks.SYNCED,
+        "type": wellknown.SYNCED,
         "status": "True",
         "reason": "Engaged",
         "message": "",
@@ -59,11 +59,11 @@ async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
         {"conditions": [condition], "endpoint": "https://203.0.113.1:6443"},
     ):
         await refused(lambda f=forged: patch({"status": f}, "status"))
-    await patch({"metadata": {"annotations": {marks.CONFIRM_DELETES: None}}})
+    await patch({"metadata": {"annotations": {wellknown.CONFIRM_DELETES: None}}})
     for wrong in (
         {"spec": {"policyRef": {"name": "baseline"}}},
         {"metadata": {"annotations": {"mine": None}}},
-        {"metadata": {"annotations": {marks.CONFIRM_DELETES: "v"}}},
+        {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: "v"}}},
         {"metadata": {"labels": {"a": "b"}}},
         {"metadata": {"finalizers": ["example.com/held"]}},
     ):
@@ -72,7 +72,7 @@ async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
 
 async def test_of_a_super_cluster_the_syncer_writes_one_condition_and_takes_a_word_off(stage):
     name = fresh_name("c")
-    annotations = {marks.CONFIRM_LOSSES: "u", "mine": "1"}
+    annotations = {wellknown.CONFIRM_LOSSES: "u", "mine": "1"}
     metadata = {"name": name, "annotations": annotations}
     body = {"apiVersion": SUPER_CLUSTERS.api_version, "kind": "SuperCluster", "metadata": metadata}
     await stage.admin.create(SUPER_CLUSTERS, {**body, "spec": {"secretRef": {"name": "s"}}})
@@ -99,11 +99,11 @@ async def test_of_a_super_cluster_the_syncer_writes_one_condition_and_takes_a_wo
         {"conditions": [{**ready, "message": "other"}, held]},
     ):
         await refused(lambda f=forged: patch({"status": f}, "status"))
-    await patch({"metadata": {"annotations": {marks.CONFIRM_LOSSES: None}}})
+    await patch({"metadata": {"annotations": {wellknown.CONFIRM_LOSSES: None}}})
     for wrong in (
         {"spec": {"secretRef": {"name": "another"}}},
         {"metadata": {"annotations": {"mine": None}}},
-        {"metadata": {"annotations": {marks.CONFIRM_LOSSES: "v"}}},
+        {"metadata": {"annotations": {wellknown.CONFIRM_LOSSES: "v"}}},
         {"metadata": {"labels": {"a": "b"}}},
         {"metadata": {"finalizers": ["example.com/held"]}},
     ):
@@ -186,7 +186,7 @@ async def test_our_finalizer_is_taken_off_by_the_manager_or_by_right(server, sta
     user, right = fresh_name(USER), fresh_name("rightful")
     await let(stage.admin, user, EDIT)
     await let(stage.admin, right, EDIT, rule("virtualclusters/finalizers", "update"))
-    name = await declared(stage, finalizers=[marks.FINALIZER, "example.com/own"])
+    name = await declared(stage, finalizers=[wellknown.FINALIZER, "example.com/own"])
     plane = server.plane
 
     async def take_off(client: Client, *left: str, **metadata: Any) -> object:
@@ -197,8 +197,8 @@ async def test_our_finalizer_is_taken_off_by_the_manager_or_by_right(server, sta
         for left in ((), ("example.com/own",)):
             told = await refused(lambda e=left: take_off(owner, *e), "virtual-cluster-finalizer")
             assert "goes when vc-manager has removed" in told
-        await take_off(owner, marks.FINALIZER)  # one of his own
-        await take_off(owner, marks.FINALIZER, "example.com/own", labels={"a": "b"})
+        await take_off(owner, wellknown.FINALIZER)  # one of his own
+        await take_off(owner, wellknown.FINALIZER, "example.com/own", labels={"a": "b"})
         await owner.delete(VIRTUAL_CLUSTERS, name, namespace="default")
         await refused(lambda: take_off(owner), "virtual-cluster-finalizer")
     async with Client(plane.endpoint_for(right)) as rightful:

@@ -10,7 +10,7 @@ import yaml
 
 from charts import generate, readme
 from clusterversions import catalog
-from tenancy.access import Access, AccessProblemError
+from tenancy.rbac import Access, AccessProblemError
 from tenancy.super_clusters import Mode
 
 TABLES = {

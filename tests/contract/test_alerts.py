@@ -11,12 +11,12 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
 from telemetry import metrics
-from tenancy import marks
+from tenancy import wellknown
 from tests.support.alerts import METRIC, MONITORING, rules
-from tests.testbed import product
-from vnagent import metrics as agent_metrics
-from vnagent.ends import End
-from vnagent.refusals import Reason
+from tools.testbed import product
+from vnagent.authz import metrics as agent_metrics
+from vnagent.protocol.errors import Reason
+from vnagent.stream.stream_states import End
 
 RUNBOOKS = product.REPOSITORY / "docs" / "runbooks"
 SCRAPED = {"instance", "job"}
@@ -26,9 +26,12 @@ _SELECTED = re.compile(rf"({METRIC.pattern})(?:\{{([^}}]*)\}})?")
 _MATCHER = re.compile(r'(\w+)\s*(=~|!=|!~|=)\s*"([^"]*)"')
 _GROUPED = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
 _VALUES = {
-    ("leader_election_master_status", "name"): {marks.SYNCER, marks.MANAGER},
-    ("controller_runtime_reconcile_total", "controller"): {marks.SYNCER, marks.MANAGER},
-    ("controller_runtime_reconcile_errors_total", "controller"): {marks.SYNCER, marks.MANAGER},
+    ("leader_election_master_status", "name"): {wellknown.SYNCER, wellknown.MANAGER},
+    ("controller_runtime_reconcile_total", "controller"): {wellknown.SYNCER, wellknown.MANAGER},
+    ("controller_runtime_reconcile_errors_total", "controller"): {
+        wellknown.SYNCER,
+        wellknown.MANAGER,
+    },
     ("vc_tenants", "condition"): {
         *("declared", "engaged", "unreachable", "refusing", "deletes_held"),
     },

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from kubeio import secret_config
+from kubeio.config import secret_kubeconfig
 from tenancy import specs, super_clusters
 from tenancy.resources import (
     CLUSTER_VERSIONS,
@@ -15,7 +15,7 @@ from tenancy.resources import (
     TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
 )
-from vnagent import kubelet
+from vnagent.upstream import kubelet
 
 CRDS = Path("charts/virtual-cluster/files/crds")
 STATUS_FOR_PEOPLE = {"reason", "message"}
@@ -119,7 +119,7 @@ def test_the_mode_says_what_each_does_and_needs():
     said = " ".join(schema(SUPER_CLUSTERS, "spec", "mode")["description"].split())
     for mode in get_args(super_clusters.Mode):
         assert f" {mode}: " in said
-    port, key = str(kubelet.PORT), secret_config.KUBELET_AUTHORITIES
+    port, key = str(kubelet.PORT), secret_kubeconfig.KUBELET_AUTHORITIES
     for word in ("status.hostIP", port, key, "nodes/proxy", "--mode agent"):
         assert word in said
     assert schema(SUPER_CLUSTERS, "spec", "mode")["default"] == "apiserver"

@@ -1,12 +1,12 @@
 """What users read about a field is what the syncer does with it."""
 
 from charts import generate, kinds_page
-from syncer import kinds, verdicts
-from syncer.leaves import Each, Fields, Written, paths
+from syncer.model.field_rules import Each, Fields, Written, paths
+from syncer.rules import field_rule_tables, registry
 
 
 def test_every_kind_that_is_carried_down_has_a_table():
-    assert {row.resource.kind for row in kinds.KINDS} <= set(verdicts.TABLES)
+    assert {row.resource.kind for row in registry.KINDS} <= set(field_rule_tables.TABLES)
 
 
 def test_the_committed_page_is_what_the_generator_writes():
@@ -17,7 +17,7 @@ def test_the_committed_page_is_what_the_generator_writes():
 def test_every_leaf_of_every_table_is_on_the_page_or_named_by_another():
     lines = kinds_page.text().splitlines()
     shown = {line.split("`")[1]: line for line in lines if line.startswith("| `")}
-    for parts in verdicts.TABLES.values():
+    for parts in field_rule_tables.TABLES.values():
         for part in parts:
             for path, _ in paths(part.table, part.path):
                 where = path.removeprefix(".")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.testbed import product
+from tools.testbed import product
 
 ROOT = product.REPOSITORY
 

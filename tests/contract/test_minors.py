@@ -6,9 +6,9 @@ import yaml
 from clusterversions import catalog
 from tenancy.specs import ClusterVersionSpec
 from tests.node import minors
-from tests.testbed import images, product
-from tests.testbed.versions import load
-from vcmanager import versions
+from tools.testbed import images, product
+from tools.testbed.versions import load
+from vcmanager.plan import versions
 
 BUILT = {each.minor: each.version for each in load().kubernetes}
 MINORS = catalog.minors()

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.rows import calls, carried, page, results, table
-from tests.rows.carried import Shown
-from tests.rows.page import OFFLOAD, RELIABILITY, Page
-from tests.rows.results import Recording
 from tests.support import sections
+from tools.rows import calls, carried, page, results, table
+from tools.rows.carried import Shown
+from tools.rows.page import OFFLOAD, RELIABILITY, Page
+from tools.rows.results import Recording
 
 EACH = pytest.mark.parametrize("one", page.PAGES, ids=lambda one: one.file.name)
 
@@ -29,7 +29,7 @@ def test_every_row_has_a_test_or_a_reason(one: Page):
 def test_the_committed_page_is_what_the_program_writes(one: Page):
     found = carried.in_tests(one.ids)
     body = page.render(one, table.rows(one.rows), found, results.known()).strip()
-    assert sections.get(one.file.read_text(), page.TITLE) == body, "run `python -m tests.rows`"
+    assert sections.get(one.file.read_text(), page.TITLE) == body, "run `python -m tools.rows`"
 
 
 def test_no_row_is_forgotten():

@@ -12,8 +12,8 @@ import sys
 import time
 from collections.abc import Iterator
 
-from kubeio import lease
-from kubeio.lease import Lease
+from kubeio.api import leader_election
+from kubeio.api.leader_election import Lease
 from syncer.__main__ import main
 from tests.properties.machine import mutants
 
@@ -27,7 +27,7 @@ def leases_by_the_wall_clock() -> None:
     """Who holds a Lease, and for how long, is told by a clock that people set."""
     defaults = Lease.__init__.__kwdefaults__ or {}
     defaults["clock"] = time.time
-    lease.Observer.__init__.__defaults__ = (time.time,)
+    leader_election.Observer.__init__.__defaults__ = (time.time,)
 
 
 OWN = {each.__name__: each for each in (no_fence, leases_by_the_wall_clock)}

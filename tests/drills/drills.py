@@ -19,7 +19,7 @@ from typing import NamedTuple
 from bench.tenants import HOME
 from kubeio.errors import NotFound
 from syncer.app import USER_AGENT
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import LEASES
 from tests.drills import steps
 from tests.drills.clock import Clock
@@ -54,7 +54,7 @@ async def kill(turn: Turn) -> None:
             slot.kill()
             if fate == "freed":
                 with suppress(NotFound):
-                    await stage.below.delete(LEASES, marks.SYNCER, namespace=HOME)
+                    await stage.below.delete(LEASES, wellknown.SYNCER, namespace=HOME)
             await asyncio.sleep(chance.uniform(0.0, 0.3))
             began = datetime.now(UTC)
             slot.start(is_same_pod=fate == "its pod's")
@@ -128,7 +128,7 @@ async def away(turn: Turn) -> None:
         within = NOTICED_SECONDS[is_frozen]
 
         async def is_said() -> bool:
-            return await stage.says(tenant, marks.SYNCED, "False")
+            return await stage.says(tenant, wellknown.SYNCED, "False")
 
         if turn.seconds >= within:
             await turn.until(is_said, "Synced=False", within)
@@ -199,7 +199,7 @@ def _audits(stage: Stage, pair: tuple[Replica, Replica]) -> Pair:
     return Pair(
         pair,
         client=stage.below,
-        lease=(HOME, marks.SYNCER),
+        lease=(HOME, wellknown.SYNCER),
         agent=USER_AGENT,
         planes=stage.planes,
     )

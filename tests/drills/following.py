@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import orjson
 
-from kubeio import errors, stream
-from kubeio.client import Client
+from kubeio import errors
+from kubeio.api.client import Client
+from kubeio.http import watch_decoder
 from tenancy.resources import Resource
 from tests.drills.sides import Object
 
@@ -51,7 +52,9 @@ class Following:
                     self._take(event.type, body)
                     if seen is not None:
                         seen.add(body["metadata"]["uid"])
-                elif stream.INITIAL_EVENTS_END in (body["metadata"].get("annotations") or {}):
+                elif watch_decoder.INITIAL_EVENTS_END in (
+                    body["metadata"].get("annotations") or {}
+                ):
                     for uid in set(self.objects) - (seen or set()):
                         self._take("DELETED", self.objects[uid])
                     seen, self.lists = None, self.lists + 1

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Owner
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 from tests.drills.sides import SYNCED, Finding, Object, TenantSide
@@ -58,7 +58,7 @@ class Judge:
             self._judge_bystander(resource, kind, metadata)
             owner = ownership.owner_of(metadata)
             if owner is not None:
-                is_token = marks.TOKEN_SECONDS in metadata["annotations"]
+                is_token = wellknown.TOKEN_SECONDS in metadata["annotations"]
                 self._owners.setdefault(metadata["uid"], (resource, owner, is_token))
             if resource is PODS:
                 self._note_pod(kind, body)

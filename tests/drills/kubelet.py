@@ -1,7 +1,8 @@
 """Scheduler and kubelets of the super cluster in one: pods get a node, are Ready, and end.
 
 Binds what has no node, reports what is not Ready, and removes what is on its way out; nothing else
-is ever deleted below by anybody but the syncer. `bench.memapi.kubelet` does the same in memory.
+is ever deleted below by anybody but the syncer. `tests.support.memapi.kubelet` does the same in
+memory.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import contextlib
 
 from kubeio import errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import PODS
 from tests.drills.following import Following
 from tests.drills.sides import Object

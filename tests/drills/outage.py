@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bench.figures import summary
 from bench.tenants import grant
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import KubeError, NotFound
-from syncer.access import TARGET_ACCESS
-from tenancy import marks
+from syncer.rbac import TARGET_ACCESS
+from tenancy import wellknown
 from tenancy.resources import NODES, PODS
 from tests.drills.following import Following
 from tests.drills.judge import Audit
@@ -79,7 +79,7 @@ class Outpost:
     def heard(self, kind: str, body: Object) -> None:
         """Take note of a pod there."""
         del kind
-        owner = (body["metadata"].get("annotations") or {}).get(marks.UID, "")
+        owner = (body["metadata"].get("annotations") or {}).get(wellknown.UID, "")
         self.owners[body["metadata"]["uid"]] = owner
 
     def wrong_deletes(self) -> list[Finding]:

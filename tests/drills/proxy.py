@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 import trustme
 
-from kubeio import tls
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import tls_contexts
 from tests.drills import http
 from tests.drills.faults import Fault, Script
 from tests.drills.http import Reply, Request
@@ -198,7 +198,7 @@ class Proxy:
         self.relays: list[Relay] = []
         self._endpoint = endpoint
         url = urlsplit(endpoint.server)
-        context = tls.context(endpoint) if endpoint.is_encrypted else None
+        context = tls_contexts.context(endpoint) if endpoint.is_encrypted else None
         self._upstream = (str(url.hostname), url.port or 443, context)
         self._authority = trustme.CA()
         self._port = free_port()

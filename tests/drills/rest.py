@@ -11,8 +11,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from kubeio.client import Client
-from tenancy import marks, ownership
+from kubeio.api.client import Client
+from tenancy import ownership, wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
 from tests.drills.sides import SYNCED, Finding, Object, TenantSide
 from tests.support.likeness import TERMINAL, differences, needs, untold
@@ -52,7 +52,7 @@ def _owned(below: Contents, tenant: TenantSide) -> list[tuple[Resource, str, Obj
         for body in below[resource]
         if (owner := ownership.owner_of(body["metadata"])) is not None
         and owner.vc_uid == tenant.tenant.uid
-        and marks.TOKEN_SECONDS not in body["metadata"]["annotations"]
+        and wellknown.TOKEN_SECONDS not in body["metadata"]["annotations"]
     ]
 
 

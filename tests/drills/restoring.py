@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from time import time
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
 from tests.drills import rest, snapshots
 from tests.drills.sides import TenantSide
@@ -54,7 +54,7 @@ async def restore(turn: Turn) -> None:
         tenant.asked.pop(uid, None)
     if is_away:
         stage.slots[0].start()
-    held = marks.DELETES_HELD
+    held = wellknown.DELETES_HELD
     if not await turn.until(lambda: stage.says(tenant, held, "True"), "deletes are held", _LONG):
         return
     async with turn.churning():
@@ -81,10 +81,10 @@ async def _is_counted(turn: Turn, tenant: TenantSide) -> bool:
     """Tell whether the brake has counted everything that the restore will lose.
 
     It counts a while after a write. A restore within that while, to a moment before the write, is
-    the known limit of its promise (`syncer.brake`).
+    the known limit of its promise (`syncer.safety.store_guard`).
     """
     root = await turn.stage.below.get(NAMESPACES, tenant.tenant.root)
-    found = (root["metadata"].get("annotations") or {}).get(marks.STORE_REVISION, "0")
+    found = (root["metadata"].get("annotations") or {}).get(wellknown.STORE_REVISION, "0")
     contents = await rest.contents(tenant.client)
     newest = max(
         int(body["metadata"]["resourceVersion"])
@@ -102,6 +102,6 @@ async def _confirm(turn: Turn, tenant: TenantSide) -> None:
     await turn.stage.below.patch(
         VIRTUAL_CLUSTERS,
         tenant.tenant.name,
-        {"metadata": {"annotations": {marks.CONFIRM_DELETES: uid}}},
+        {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: uid}}},
         namespace=tenant.tenant.namespace,
     )

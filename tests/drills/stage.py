@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from bench import nodes
-from bench.memapi.clusters import service_range
 from bench.stage import SUPER_SYNCER, UNUSED
 from bench.tenants import HOME, enlist, grant, install
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import KubeError
-from syncer.access import TENANT_ACCESS
-from tenancy import conditions, marks
+from syncer.rbac import TENANT_ACCESS
+from tenancy import conditions, wellknown
 from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES, VIRTUAL_CLUSTERS
 from tests.drills import outage, rest, steps
 from tests.drills.faults import Script
@@ -37,6 +36,7 @@ from tests.drills.sides import SYNCED, Finding, TenantSide
 from tests.drills.tasks import ended
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
+from tests.support.memapi.clusters import service_range
 
 NODE_COUNT = 2
 CALM_SECONDS = 150.0
@@ -112,7 +112,7 @@ class Stage:
 
     async def _lease(self) -> Mapping[str, Any]:
         try:
-            return dict((await self.below.get(LEASES, marks.SYNCER, namespace=HOME))["spec"])
+            return dict((await self.below.get(LEASES, wellknown.SYNCER, namespace=HOME))["spec"])
         except KubeError:
             return {}
 

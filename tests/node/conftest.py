@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.node.kubectl import Kubectl, until
-from tests.testbed import chart
-from tests.testbed.cluster import Cluster
-from tests.testbed.progress import Progress
+from tools.testbed import chart
+from tools.testbed.cluster import Cluster
+from tools.testbed.progress import Progress
 
 COMPONENTS = "vc-manager"
 """Namespace of our components."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from tests.testbed import binaries
+from tools.testbed import binaries
 
 POLL_SECONDS = 0.25
 
@@ -40,7 +40,7 @@ class Kubectl:
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": self.path}
 
     def of_minor(self, minor: str) -> Self:
-        """Return the same cluster through another minor's kubectl, built when it is missing."""
+        """Return the same cluster through another minor's kubectl."""
         folder = binaries.path("kubectl", minor).parent
         return replace(self, path=f"{folder}{os.pathsep}{self.path}")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.testbed import versions
+from tools.testbed import versions
 
 _TABLE = versions.load()
 MINORS = tuple(release.minor for release in (_TABLE.kubernetes[0], *_TABLE.kubectl))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.node import objects
 from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster
 from tests.node.kubectl import Kubectl, until
@@ -122,7 +122,7 @@ def way_to(kubectl: Kubectl) -> tuple[list[str], int, str]:
     return (
         status["declaredFeatures"],
         status["daemonEndpoints"]["kubeletEndpoint"]["Port"],
-        addresses.get(marks.AGENT_ADDRESS, ""),
+        addresses.get(wellknown.AGENT_ADDRESS, ""),
     )
 
 
@@ -164,7 +164,7 @@ def test_a_node_without_its_agent_says_so_and_takes_pods(
     def found() -> tuple[str, str]:
         (node,) = user.items("nodes")
         conditions = {each["type"]: each for each in node["status"]["conditions"]}
-        direct = conditions[marks.KUBELET_DIRECT]
+        direct = conditions[wellknown.KUBELET_DIRECT]
         return direct["status"], direct["reason"]
 
     until(lambda: found() == ("Unknown", "NoAgent"), "the node says that it has no agent")
@@ -190,7 +190,7 @@ def test_a_rollout_lets_a_running_exec_go_on(super_cluster: SuperCluster, tenant
     name = old["metadata"]["name"]
     features, port, address = way_to(user)
     assert WEBSOCKETS in features
-    assert (port, address) == (marks.AGENT_PORT, old["status"]["podIP"])
+    assert (port, address) == (wellknown.AGENT_PORT, old["status"]["podIP"])
     seen: list[str] = []
 
     def look() -> str:

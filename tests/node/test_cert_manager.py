@@ -21,9 +21,9 @@ from tests.node.conftest import SuperCluster, TenantCluster
 from tests.node.kubectl import until
 from tests.support import policy_matrix
 from tests.support.policy_matrix import Host, PodHost, Port
-from tests.testbed import cache, cert_manager
-from tests.testbed.progress import Progress
-from tests.testbed.registry import publish
+from tools.testbed import cache, cert_manager
+from tools.testbed.progress import Progress
+from tools.testbed.registry import publish
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 

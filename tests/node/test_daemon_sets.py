@@ -12,8 +12,7 @@ import pytest
 from tests.node import objects
 from tests.node.conftest import SuperCluster, TenantCluster
 from tests.node.kubectl import Kubectl, until
-from tests.testbed import binaries, kwok
-from tests.testbed.progress import Progress
+from tools.testbed import kwok
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(600)]
 
@@ -36,7 +35,6 @@ def nodes(
     super_cluster: SuperCluster, tenant_a: TenantCluster, tenant_b: TenantCluster
 ) -> Iterator[None]:
     """Three nodes without machines; both tenants are up before they could take control planes."""
-    binaries.build(binaries.programs(["kwok"]), Progress())
     kubectl = super_cluster.kubectl
     kwok.start(super_cluster.cluster)
     try:

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.node import objects
 from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster, created, running
 from tests.node.kubectl import stays, until
-from tests.testbed import images
-from tests.testbed.cluster import Cluster
-from tests.testbed.progress import Progress
-from tests.testbed.registry import publish
+from tools.testbed import images
+from tools.testbed.cluster import Cluster
+from tools.testbed.progress import Progress
+from tools.testbed.registry import publish
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
-SYNCER = f"system:serviceaccount:{COMPONENTS}:{marks.SYNCER}"
+SYNCER = f"system:serviceaccount:{COMPONENTS}:{wellknown.SYNCER}"
 
 
 def works(super_cluster: SuperCluster, tenant: TenantCluster, *, minor: str) -> None:
@@ -70,14 +70,17 @@ def version(kubectl) -> str:
 def warnings(tenant: TenantCluster) -> list[str]:
     """Return what the syncer complains of."""
     events = tenant.kubectl.items("events", "--field-selector", "type=Warning")
-    return [each["message"] for each in events if each["source"].get("component") == marks.SYNCER]
+    return [
+        each["message"] for each in events if each["source"].get("component") == wellknown.SYNCER
+    ]
 
 
 def test_a_tenant_older_than_the_super_cluster(
     super_cluster: SuperCluster, make_tenant: Callable[..., TenantCluster]
 ):
     assert version(super_cluster.kubectl) == "1.36"
-    publish(images.build_further(Progress()), super_cluster.cluster.places.registry)
+    made = images.build_further(Progress(), *images.FURTHER)
+    publish(made, super_cluster.cluster.places.registry)
     tenant = make_tenant("older", cluster_version="v1.35")
     works(super_cluster, tenant, minor="1.35")
     super_cluster.kubectl.run("vc", "delete", "older", timeout=180)

@@ -18,8 +18,7 @@ import pytest
 from tests.node import objects
 from tests.node.conftest import SuperCluster, TenantCluster
 from tests.node.kubectl import Done, Kubectl, until
-from tests.testbed import binaries, kwok
-from tests.testbed.progress import Progress
+from tools.testbed import kwok
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -33,7 +32,6 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module", autouse=True)
 def nodes(super_cluster: SuperCluster, tenant_a: TenantCluster) -> Iterator[None]:
     """Six nodes without machines; the tenant is up before they could take its control plane."""
-    binaries.build(binaries.programs(["kwok"]), Progress())
     cluster, kubectl = super_cluster.cluster, super_cluster.kubectl
     kwok.start(cluster)
     try:

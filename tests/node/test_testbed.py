@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed import leftovers, network
-from tests.testbed.cluster import REPOSITORY, Cluster
-from tests.testbed.progress import Progress
+from tools.testbed import leftovers, network
+from tools.testbed.cluster import REPOSITORY, Cluster
+from tools.testbed.progress import Progress
 
 pytestmark = pytest.mark.node
 
@@ -205,7 +205,7 @@ def test_the_audit_log_has_every_write(cluster: Cluster, kubectl: Kubectl):
 def killed_after(seconds: float, *words: str) -> None:
     """Run a command of the testbed and kill it, whatever it is doing by then."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.testbed", *words],
+        [sys.executable, "-m", "tools.testbed", *words],
         cwd=REPOSITORY,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

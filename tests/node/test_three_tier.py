@@ -17,7 +17,7 @@ import pytest
 
 from tests.node.conftest import SuperCluster, TenantCluster
 from tests.node.kubectl import Done, Kubectl, until
-from tests.testbed.cluster import REPOSITORY
+from tools.testbed.cluster import REPOSITORY
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -118,7 +118,7 @@ def compare(left: Side, right: Side, *words: str) -> Done:
     kubeconfigs = (str(left.kubectl.kubeconfig), str(right.kubectl.kubeconfig))
     spaces = ("-n", left.namespace, "--right-namespace", right.namespace)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.compare", *kubeconfigs, *spaces, *words],
+        [sys.executable, "-m", "tools.compare", *kubeconfigs, *spaces, *words],
         cwd=REPOSITORY,
         env={**os.environ, "PATH": left.kubectl.path},
         capture_output=True,

@@ -21,10 +21,10 @@ from tests.node.conftest import SuperCluster
 from tests.node.kubectl import Kubectl, until
 from tests.support.forwards import forwarded, read_from
 from tests.support.names import fresh_name
-from tests.testbed import pki
-from tests.testbed.cluster import REPOSITORY, Cluster
-from tests.testbed.progress import Progress
-from tests.walks import run
+from tools.testbed import pki
+from tools.testbed.cluster import REPOSITORY, Cluster
+from tools.testbed.progress import Progress
+from tools.walks import run
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 

@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from bench.memapi.direct import Fate
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object
 from tenancy.resources import PODS, Resource
 from tests.properties import scenes
 from tests.properties.machine import tenant_edits as edits
 from tests.properties.machine.run import Outcome
 from tests.properties.machine.world import World
 from tests.properties.scenes import Rule
+from tests.support.memapi.direct import Fate
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object
 
 T0 = 12.0
 """When a scene begins, in seconds: the tenants are engaged by then."""

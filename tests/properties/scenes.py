@@ -16,12 +16,12 @@ from unittest import mock
 
 import structlog
 
-from bench.memapi.direct import Fate
-from kubeio.wire import Request
+from kubeio.http.transport_protocol import Request
 from tests.properties.machine import judge, network, run, steps
 from tests.properties.machine.run import Outcome
 from tests.properties.machine.steps import Step
 from tests.properties.machine.world import World
+from tests.support.memapi.direct import Fate
 
 Happening = Callable[[World], Any]
 Rule = Callable[[str, Request, network.Sender], Fate | None]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.properties.agent import certificates, cuts, frames, targets
 from tests.properties.agent.tries import Maker, Try
-from vnagent import audit
+from vnagent.server import audit
 
 SMALL = {
     "targets": (targets, 20_000),

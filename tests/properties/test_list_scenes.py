@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from bench.memapi.direct import Fate
-from bench.memapi.refusals import RefusedError
 from tenancy.resources import PODS
 from tests.properties.happenings import T0, Seen, asked, config_map, holds, nothing, now, pod, twin
 from tests.properties.machine.world import World
 from tests.properties.scenes import play
+from tests.support.memapi.direct import Fate
+from tests.support.memapi.refusals import RefusedError
 
 AWAY = RefusedError(503, "ServiceUnavailable", "not now")
 

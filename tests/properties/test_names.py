@@ -3,7 +3,8 @@
 Only the shortened form is proof against somebody who aims: two VirtualClusters whose UIDs begin
 with the same 24 bits of digest share their short names, and a tenant can spell out the shortened
 form of another of its names. Both UIDs and the tenant's own name, recorded on each object, decide
-then (`syncer.decide`); here that is forced for the shortened form, and left out for the short one.
+then (`syncer.model.decide`); here that is forced for the shortened form, and left out for the short
+one.
 """
 
 from __future__ import annotations

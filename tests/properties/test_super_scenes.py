@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from bench.memapi.direct import Fate
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object
 from tenancy.resources import EVENTS, PODS
 from tests.properties.happenings import (
     FULL,
@@ -33,6 +30,9 @@ from tests.properties.machine import rest
 from tests.properties.machine import tenant_edits as edits
 from tests.properties.machine.world import World
 from tests.properties.scenes import play
+from tests.support.memapi.direct import Fate
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object
 
 DENIED = RefusedError(403, "Forbidden", 'admission webhook "gold.example" denied the request')
 QUOTA = RefusedError(403, "Forbidden", 'pods "a" is forbidden: exceeded quota: gold')

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from bench.memapi.direct import Fate
-from kubeio.wire import Request
+from kubeio.http.transport_protocol import Request
 from tenancy.resources import EVENTS
 from tests.properties import scenes
 from tests.properties.machine import tenant_edits as edits
 from tests.properties.machine.network import ANY, FAULTS, WRITES
 from tests.properties.machine.replica import Replica
 from tests.properties.machine.world import World
+from tests.support.memapi.direct import Fate
 
 STRIDE = 5
 """Every so manieth request in a run that is not thorough."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.memapi.direct import Fate
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, VIRTUAL_CLUSTERS
 from tests.properties.happenings import (
     FULL,
@@ -30,6 +27,9 @@ from tests.properties.machine import rest
 from tests.properties.machine import tenant_edits as edits
 from tests.properties.machine.world import World
 from tests.properties.scenes import play
+from tests.support.memapi.direct import Fate
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object
 
 NO_WEBHOOK = RefusedError(500, "InternalError", 'failed calling webhook "w": connection refused')
 
@@ -40,7 +40,7 @@ def synced(world: World, tenant: int = 0) -> str:
     stored = world.below.of(VIRTUAL_CLUSTERS).get("default", name)
     assert stored is not None
     found = stored.decode()["status"].get("conditions") or ()
-    return next((str(each["reason"]) for each in found if each["type"] == marks.SYNCED), "")
+    return next((str(each["reason"]) for each in found if each["type"] == wellknown.SYNCED), "")
 
 
 @pytest.mark.parametrize(

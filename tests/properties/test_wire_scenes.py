@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bench.memapi.direct import Fate
 from tests.properties.happenings import (
     T0,
     Seen,
@@ -25,6 +24,7 @@ from tests.properties.machine import rest
 from tests.properties.machine import tenant_edits as edits
 from tests.properties.machine.world import World
 from tests.properties.scenes import play
+from tests.support.memapi.direct import Fate
 
 
 @pytest.mark.parametrize("side", ["super", "tenant0"])

@@ -22,12 +22,12 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tenancy import marks, names, switches
-from tenancy.switches import Switches
+from tenancy import agent_permissions, names, wellknown
+from tenancy.agent_permissions import Switches
 from tests.node.kubectl import Kubectl
 from tests.support.processes import Process, free_port
 from vcmanager.pki.authority import Pair, Subject, make_authority, make_leaf
-from vnagent.access import ACCESS
+from vnagent.rbac import ACCESS
 
 SPACE = "agent-test"
 """Super namespace of the agent's account."""
@@ -146,19 +146,19 @@ def running(
 
 def permit(below: Kubectl, told: Switches) -> None:
     """Do vc-manager's work: tell agents what each tenant may call."""
-    metadata = {"name": marks.AGENT_ACCESS, "namespace": SPACE}
-    data = {switches.DOCUMENT: switches.write(told)}
+    metadata = {"name": wellknown.AGENT_ACCESS, "namespace": SPACE}
+    data = {agent_permissions.DOCUMENT: agent_permissions.write(told)}
     below.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
 def recorded(pod: dict[str, Any], caller: Caller, node: str, **record: str) -> dict[str, Any]:
     """Do the syncer's work: return the super pod of a tenant's, on a node and with its record."""
     annotations = {
-        marks.CLUSTER: caller.root,
-        marks.VC_UID: caller.vc_uid,
-        marks.UID: str(uuid.uuid4()),
-        marks.NAMESPACE: "default",
-        marks.CONTAINERS: ",".join(c["name"] for c in pod["spec"]["containers"]),
+        wellknown.CLUSTER: caller.root,
+        wellknown.VC_UID: caller.vc_uid,
+        wellknown.UID: str(uuid.uuid4()),
+        wellknown.NAMESPACE: "default",
+        wellknown.CONTAINERS: ",".join(c["name"] for c in pod["spec"]["containers"]),
         **record,
     }
     metadata = {
@@ -268,7 +268,7 @@ def _make_account(below: Kubectl, folder: Path) -> None:
                 {
                     "apiGroups": [""],
                     "resources": ["configmaps"],
-                    "resourceNames": [marks.AGENT_ACCESS],
+                    "resourceNames": [wellknown.AGENT_ACCESS],
                     "verbs": ["get", "watch"],
                 }
             ],

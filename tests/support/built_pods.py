@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
-from syncer.leaves import Allow, Free, Only, Written, paths
-from syncer.rejections import STUMBLES, RejectedError, UnplacedError
-from syncer.special import pod_build
-from syncer.special.pod_build import PodFacts
-from syncer.special.pod_spec import POD_SPEC
+from syncer.model.field_rules import Allow, Free, Only, Written, paths
+from syncer.model.rejections import STUMBLES, RejectedError, UnplacedError
+from syncer.rules.pods import pod_build
+from syncer.rules.pods.pod_build import PodFacts
+from syncer.rules.pods.pod_fields import POD_SPEC
 from tests.support.schemas import STRAY, STRAY_FIELD, Node, grow
 
 NEVER_WRITTEN = frozenset(

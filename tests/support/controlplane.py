@@ -28,11 +28,11 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
 from kubeio.errors import KubeError, NotSent
 from tests.support.processes import Process, free_port
-from tests.testbed import binaries
+from tools.testbed import binaries
 
 ACCOUNTS = "serviceaccount-controller"
 """The controller that makes the `default` account in each namespace."""

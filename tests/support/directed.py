@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubeio import transport
-from kubeio.endpoint import Endpoint
-from kubeio.wire import Fence, Wire
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import rest, tls_contexts
+from kubeio.http.transport_protocol import Fence, Wire
 
 Wires = Callable[[Endpoint, "Fence | None"], Wire]
 
@@ -16,14 +16,14 @@ Wires = Callable[[Endpoint, "Fence | None"], Wire]
 @contextlib.contextmanager
 def directed(wires: Wires) -> Iterator[None]:
     """Have every client that is opened from now on speak through the wire that `wires` gives it."""
-    before, context = transport._wire, transport.tls.context
+    before, context = rest._wire, tls_contexts.context
 
     def chosen(endpoint: Endpoint, *others: Any) -> Wire:
         _, _, fence, _ = others
         return wires(endpoint, fence)
 
-    transport._wire = chosen
+    rest._wire = chosen
     try:
         yield
     finally:
-        transport._wire, transport.tls.context = before, context
+        rest._wire, tls_contexts.context = before, context

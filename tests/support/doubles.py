@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import KubeError
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS
 
 
 async def twins(client: Client, namespace: str) -> set[str]:
     """Return the UIDs of the tenant pods that have a twin there."""
     found = (await client.list(PODS, namespace=namespace))["items"]
-    return {each["metadata"]["annotations"][marks.UID] for each in found}
+    return {each["metadata"]["annotations"][wellknown.UID] for each in found}
 
 
 @dataclass

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
 
 
 @dataclass(frozen=True)

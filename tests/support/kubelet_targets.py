@@ -3,9 +3,9 @@
 import random
 import re
 
-from vnagent import routes
-from vnagent.refusals import RefusedError
-from vnagent.routes import Route, Verb
+from vnagent.protocol import routes
+from vnagent.protocol.errors import RefusedError
+from vnagent.protocol.routes import Route, Verb
 
 SUPER = "default-b41df0-one-web"
 SUPER_UID = "0e1f2a3b-0000-4000-8000-00000000abcd"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 
 Object = dict[str, Any]
@@ -29,7 +29,7 @@ def needs(pod: Object) -> set[tuple[Resource, str]]:
 
 def is_labelled(metadata: Object) -> bool:
     """Tell whether an object has the label by which the syncer's watches find it."""
-    return (metadata.get("labels") or {}).get(marks.CONTROLLED) == "true"
+    return (metadata.get("labels") or {}).get(wellknown.CONTROLLED) == "true"
 
 
 def differences(resource: Resource, body: Object, twin: Object) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import NAMESPACES
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import NotFound
 from tenancy.resources import LEASES
 from tests.support import alerts

@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from syncer.leaves import Each, Fields, Free, Verdict
+from syncer.model.field_rules import Each, Fields, Free, Verdict
 
 STRAY = "stray-value"
 """What unknown fields hold: it may never be found again."""

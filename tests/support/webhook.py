@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import trustme
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import Resource
 from tests.support.faults import Answer, Request, misbehaving
 from tests.support.names import fresh_name

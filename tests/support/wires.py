@@ -6,10 +6,10 @@ import ssl
 
 import pytest
 
-from kubeio import transport
-from kubeio.endpoint import Endpoint
-from kubeio.proxied import ProxiedWire
-from kubeio.wire import Fence
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import rest
+from kubeio.http.proxy_transport import ProxiedWire
+from kubeio.http.transport_protocol import Fence
 
 NAMES = ("lean", "aiohttp")
 
@@ -17,7 +17,7 @@ NAMES = ("lean", "aiohttp")
 def use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each transport that is opened from now on take this wire."""
     if name == "aiohttp":
-        monkeypatch.setattr(transport, "_wire", _aiohttp)
+        monkeypatch.setattr(rest, "_wire", _aiohttp)
 
 
 def _aiohttp(

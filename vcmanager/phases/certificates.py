@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kubeio import Object, errors
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import SECRETS
-from vcmanager import agent_trust, credentials, endpoint
-from vcmanager.controlplane import ControlPlane, Wish
-from vcmanager.credentials import Address, Material
-from vcmanager.held import Held
-from vcmanager.marking import marked
-from vcmanager.means import Means
+from vcmanager.agents import authorities
 from vcmanager.phases import root_namespace
 from vcmanager.pki import inventory
-from vcmanager.snapshot import Snapshot
+from vcmanager.plan import external_endpoint, pki_secrets
+from vcmanager.plan.control_plane import ControlPlane, Wish
+from vcmanager.plan.pki_secrets import Address, Material
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.object_metadata import marked
+from vcmanager.runtime.observed import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roots:
     """The agents' authorities and all Secrets, authorities included."""
 
-    agents: agent_trust.AgentTrust
+    agents: authorities.AgentTrust
     secrets: dict[str, Object]
 
     def made_once(self) -> list[Object]:
@@ -38,25 +39,25 @@ async def create_roots(
     means: Means, wish: Wish, plan: ControlPlane, namespace: Object, snapshot: Snapshot
 ) -> Roots:
     """Create what is made once in a tenant's life. Raises Held."""
-    agents = await agent_trust.load(means.super_client, means.namespace, now=means.now)
+    agents = await authorities.load(means.super_client, means.namespace, now=means.now)
     secrets = dict(snapshot.named("Secret"))
     annotations = namespace["metadata"].get("annotations") or {}
-    missing = await credentials.missing_roots(
+    missing = await pki_secrets.missing_roots(
         secrets,
         plan.facts,
-        is_initialised=annotations.get(marks.PKI_INITIALISED) == "true",
+        is_initialised=annotations.get(wellknown.PKI_INITIALISED) == "true",
         now=means.now(),
     )
     for manifest in missing:
         try:
             secrets[manifest["metadata"]["name"]] = await means.super_client.create(
-                SECRETS, marked(manifest, wish.tenant, {}), field_manager=marks.MANAGER
+                SECRETS, marked(manifest, wish.tenant, {}), field_manager=wellknown.MANAGER
             )
         except errors.AlreadyExists:
             raise Held(
                 "CertificatesPending",
                 f"the Secret {manifest['metadata']['name']} has just appeared",
-                condition=marks.CERTIFICATES_READY,
+                condition=wellknown.CERTIFICATES_READY,
                 again_after=0.1,
             ) from None
     await root_namespace.mark_initialised(means, namespace)
@@ -67,10 +68,10 @@ def material(
     means: Means, wish: Wish, plan: ControlPlane, roots: Roots, external: Address | None
 ) -> Material:
     """Return all other Secrets there must be. Raises Held."""
-    return credentials.material(
+    return pki_secrets.material(
         roots.secrets,
         plan.facts,
-        credentials.roots_of(roots.secrets, plan.facts, roots.agents),
+        pki_secrets.roots_of(roots.secrets, plan.facts, roots.agents),
         roots.agents,
         internal=internal_of(plan),
         external=external,
@@ -82,4 +83,4 @@ def material(
 
 def internal_of(plan: ControlPlane) -> Address:
     """Return where the API is inside the super cluster: at the slice's first address."""
-    return Address(server=endpoint.url_of(plan.facts.api_address, 443))
+    return Address(server=external_endpoint.url_of(plan.facts.api_address, 443))

@@ -10,8 +10,8 @@ from typing import Any
 
 from kubeio import Object, errors
 from tenancy.resources import PODS
-from vcmanager.means import Means
-from vcmanager.snapshot import Snapshot
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.observed import Snapshot
 
 _REVISION = "controller-revision-hash"
 

@@ -5,12 +5,12 @@ this VirtualCluster's UID; any other is never taken over, and never deleted.
 """
 
 from kubeio import Object, errors
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES
-from vcmanager.held import Held
-from vcmanager.marking import is_part
-from vcmanager.means import Means
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.object_metadata import is_part
 
 _POD_SECURITY = "pod-security.kubernetes.io"
 
@@ -29,11 +29,11 @@ def desired(tenant: Tenant, *, is_bundled: bool) -> Object:
                 f"{_POD_SECURITY}/enforce-version": "latest",
             },
             "annotations": {
-                marks.CLUSTER: tenant.root,
-                marks.VC_NAME: tenant.name,
-                marks.VC_NAMESPACE: tenant.namespace,
-                marks.VC_UID: tenant.uid,
-                marks.ROOT_NAMESPACE: "true",
+                wellknown.CLUSTER: tenant.root,
+                wellknown.VC_NAME: tenant.name,
+                wellknown.VC_NAMESPACE: tenant.namespace,
+                wellknown.VC_UID: tenant.uid,
+                wellknown.ROOT_NAMESPACE: "true",
             },
         },
     }
@@ -43,8 +43,8 @@ def is_ours(namespace: Object, tenant: Tenant) -> bool:
     """Tell whether a namespace is this tenant's root namespace."""
     annotations = namespace["metadata"].get("annotations") or {}
     return (
-        annotations.get(marks.ROOT_NAMESPACE) == "true"
-        and annotations.get(marks.VC_UID) == tenant.uid
+        annotations.get(wellknown.ROOT_NAMESPACE) == "true"
+        and annotations.get(wellknown.VC_UID) == tenant.uid
     )
 
 
@@ -53,7 +53,9 @@ async def act(means: Means, tenant: Tenant, found: Object | None, *, is_bundled:
     wanted = desired(tenant, is_bundled=is_bundled)
     if found is None:
         try:
-            return await means.super_client.create(NAMESPACES, wanted, field_manager=marks.MANAGER)
+            return await means.super_client.create(
+                NAMESPACES, wanted, field_manager=wellknown.MANAGER
+            )
         except errors.AlreadyExists:
             found = await means.super_client.get(NAMESPACES, tenant.root)
     if not is_ours(found, tenant):
@@ -72,15 +74,17 @@ async def act(means: Means, tenant: Tenant, found: Object | None, *, is_bundled:
         )
     if is_part(wanted, found):
         return found
-    return await means.super_client.apply(NAMESPACES, wanted, field_manager=marks.MANAGER)
+    return await means.super_client.apply(NAMESPACES, wanted, field_manager=wellknown.MANAGER)
 
 
 async def mark_initialised(means: Means, namespace: Object) -> None:
     """Write down that all authorities exist: from now on a missing one is lost, not new."""
     metadata = namespace["metadata"]
-    if (metadata.get("annotations") or {}).get(marks.PKI_INITIALISED) == "true":
+    if (metadata.get("annotations") or {}).get(wellknown.PKI_INITIALISED) == "true":
         return
-    patch = {"metadata": {"uid": metadata["uid"], "annotations": {marks.PKI_INITIALISED: "true"}}}
+    patch = {
+        "metadata": {"uid": metadata["uid"], "annotations": {wellknown.PKI_INITIALISED: "true"}}
+    }
     await means.super_client.patch(
-        NAMESPACES, metadata["name"], patch, field_manager=f"{marks.MANAGER}-pki"
+        NAMESPACES, metadata["name"], patch, field_manager=f"{wellknown.MANAGER}-pki"
     )

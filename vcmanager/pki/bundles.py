@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kubeio.documents import to_yaml
-from tenancy import marks
+from kubeio.api.yaml_writer import to_yaml
+from tenancy import wellknown
 from vcmanager.pki.authority import Pair
 
 Manifest = dict[str, Any]
@@ -62,7 +62,7 @@ def encoded(value: bytes) -> str:
 def kubeconfig_secret_of(name: str, namespace: str, credential: str, document: bytes) -> Manifest:
     """Return the Secret that keeps a kubeconfig; its one key is its own name."""
     made = _secret(name, namespace, "Opaque", {name: document})
-    made["metadata"]["labels"] = {marks.CREDENTIAL: credential}
+    made["metadata"]["labels"] = {wellknown.CREDENTIAL: credential}
     return made
 
 

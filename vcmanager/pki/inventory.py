@@ -8,7 +8,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Literal
 
-from tenancy import marks
+from tenancy import wellknown
 from vcmanager.pki.authority import Subject
 
 AuthorityName = Literal["serving", "client", "etcd", "front-proxy", "agent-client"]
@@ -36,7 +36,7 @@ TRUST = "trust"
 
 ADMIN, SYNCER, MANAGER, DNS, METRICS, CONTROLLER_MANAGER = (
     "admin",
-    marks.CREDENTIAL_SYNCER,
+    wellknown.CREDENTIAL_SYNCER,
     "manager",
     "coredns",
     "metrics-server",
@@ -172,18 +172,18 @@ def logins(facts: Facts) -> tuple[Login, ...]:
     return (
         Login(
             credential=ADMIN,
-            subject=_user("admin", marks.ADMINS_GROUP),
+            subject=_user("admin", wellknown.ADMINS_GROUP),
             external=True,
         ),
-        Login(credential=SYNCER, subject=_user(marks.SYNCER_USER)),
+        Login(credential=SYNCER, subject=_user(wellknown.SYNCER_USER)),
         Login(credential=MANAGER, subject=_user("tenancy:vc-manager", "system:masters")),
         Login(
             credential=CONTROLLER_MANAGER,
             subject=_user("system:kube-controller-manager"),
         ),
-        *((Login(credential=DNS, subject=_user(marks.DNS_USER)),) if facts.has_dns else ()),
+        *((Login(credential=DNS, subject=_user(wellknown.DNS_USER)),) if facts.has_dns else ()),
         *(
-            (Login(credential=METRICS, subject=_user(marks.METRICS_USER)),)
+            (Login(credential=METRICS, subject=_user(wellknown.METRICS_USER)),)
             if facts.has_metrics
             else ()
         ),

@@ -8,20 +8,19 @@ tenants that there is none.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from kubeio import Object
-from kubeio.endpoint import Endpoint
-from kubeio.secret_config import KUBELET_AUTHORITIES
-from tenancy import marks
+from kubeio.config.endpoint import Endpoint
+from kubeio.config.secret_kubeconfig import KUBELET_AUTHORITIES
+from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS
 from tenancy.super_clusters import Mode
-from vcmanager.marking import digest
 from vcmanager.pki import bundles
+from vcmanager.runtime.object_metadata import digest
+from vcmanager.runtime.options import AgentPods
 
-COMPONENT = marks.TARGET_AGENT
+COMPONENT = wellknown.TARGET_AGENT
 NOWHERE = "https://target.invalid"
 """In place of a server that nobody knows: without a credential nothing is asked of it."""
 NO_CREDENTIAL = "none"
@@ -30,26 +29,6 @@ _ACCOUNT_FILES = "/var/run/secrets/kubernetes.io/serviceaccount"
 _HEALTH_PORT, _METRICS_PORT = 10551, 10552
 _UPSTREAMS: Mapping[Mode, str] = {"agent": "kubelet", "apiserver": "apiserver"}
 """The agent's words for the modes."""
-
-
-class AgentPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the chart wants these pods; the names are those of a Deployment's fields."""
-
-    image: str
-    image_pull_policy: str = "IfNotPresent"
-    image_pull_secrets: tuple[dict[str, str], ...] = ()
-    instance: str = "virtual-cluster"
-    """Name of the release."""
-    log_level: str = "INFO"
-    secure_metrics: bool = True
-    """Whether metrics are for those alone whom a role lets read them."""
-    replicas: int = 1
-    priority_class_name: str = ""
-    resources: dict[str, Any] = {}
-    node_selector: dict[str, str] = {}
-    tolerations: tuple[dict[str, Any], ...] = ()
-    affinity: dict[str, Any] = {}
-    pod_annotations: dict[str, str] = {}
 
 
 class Servers(NamedTuple):
@@ -106,10 +85,10 @@ class Post:
             "name": self.title,
             "namespace": self.namespace,
             "labels": {
-                marks.CONTROLLED: "true",
-                marks.COMPONENT: COMPONENT,
-                marks.TARGET: self.name,
-                marks.SUPER_CLUSTER: self.uid,
+                wellknown.CONTROLLED: "true",
+                wellknown.COMPONENT: COMPONENT,
+                wellknown.TARGET: self.name,
+                wellknown.SUPER_CLUSTER: self.uid,
             },
             "ownerReferences": [owner],
         }
@@ -148,12 +127,12 @@ def deployment(
         f"{_APP}/name": COMPONENT,
         f"{_APP}/instance": pods.instance,
         f"{_APP}/part-of": "virtual-cluster",
-        marks.TARGET: post.name,
-        marks.SUPER_CLUSTER: post.uid,
+        wellknown.TARGET: post.name,
+        wellknown.SUPER_CLUSTER: post.uid,
     }
-    selected = {key: labels[key] for key in (f"{_APP}/name", marks.SUPER_CLUSTER)}
+    selected = {key: labels[key] for key in (f"{_APP}/name", wellknown.SUPER_CLUSTER)}
     known = servers.place if servers is not None and has_credential else NO_CREDENTIAL
-    annotations = {**pods.pod_annotations, marks.SECRETS_DIGEST: known}
+    annotations = {**pods.pod_annotations, wellknown.SECRETS_DIGEST: known}
     made: Object = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -178,7 +157,7 @@ def deployment(
             },
         },
     }
-    made["metadata"]["annotations"] = {marks.DIGEST: digest(made)}
+    made["metadata"]["annotations"] = {wellknown.DIGEST: digest(made)}
     return made
 
 
@@ -226,7 +205,7 @@ def _container(post: Post, pods: AgentPods, endpoint: Endpoint | None) -> Object
         "UPSTREAM": _UPSTREAMS[post.mode],
         "TARGET_REGISTRATION": post.uid,
     }
-    ports = {"kubelet": marks.AGENT_PORT, "http": _HEALTH_PORT}
+    ports = {"kubelet": wellknown.AGENT_PORT, "http": _HEALTH_PORT}
     if pods.secure_metrics:
         ports["metrics"] = _METRICS_PORT
     return {
@@ -281,7 +260,7 @@ def _volumes(post: Post, servers: Servers | None) -> list[Object]:
     return [
         {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
-        {"name": "trust", "configMap": {"name": marks.AGENT_CLIENT_TRUST}},
+        {"name": "trust", "configMap": {"name": wellknown.AGENT_CLIENT_TRUST}},
         {
             "name": "target",
             "secret": {

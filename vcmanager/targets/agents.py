@@ -17,20 +17,21 @@ from typing import Any
 
 import structlog
 
-from kubeio import Object, errors, secret_config
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from tenancy import marks
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import secret_kubeconfig
+from kubeio.config.endpoint import Endpoint
+from tenancy import wellknown
 from tenancy.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS, Resource
 from tenancy.super_clusters import Mode, accounts_namespace
-from vcmanager.marking import digest, is_current
-from vcmanager.means import Means
-from vcmanager.targets import probe, rights
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.object_metadata import digest, is_current
+from vcmanager.targets import probe, required_permissions
 from vcmanager.targets.agent_objects import Post, Servers, deployment, secret, title_of
-from vcmanager.targets.judgement import Said
-from vcmanager.targets.watch import AgentLook
+from vcmanager.targets.clients import AgentLook
+from vcmanager.targets.super_cluster_conditions import Said
 
-ACCOUNT = marks.AGENT
+ACCOUNT = wellknown.AGENT
 """In the target; `kubectl vc target join` makes it."""
 TOKEN_SECONDS = 24 * 3600
 """Long enough that logs go on through half a day without vc-manager (ADR 0022)."""
@@ -110,7 +111,9 @@ async def keep(means: Means, ground: Ground) -> Said:
         wanted = deployment(post, pods, ground.servers, has_credential=token is not None)
         found = await _own(means, DEPLOYMENTS, post)
         if not is_current(wanted, found):
-            found = await means.super_client.apply(DEPLOYMENTS, wanted, field_manager=marks.MANAGER)
+            found = await means.super_client.apply(
+                DEPLOYMENTS, wanted, field_manager=wellknown.MANAGER
+            )
             _log.info("target.agent_applied", target=ground.name)
     except _InTheWayError as problem:
         return Said("False", "NameTaken", str(problem))
@@ -144,7 +147,7 @@ def judge_token(live: Mapping[str, Any] | None, servers: Servers, now: datetime)
     try:
         data = live.get("data") or {}
         text = base64.b64decode(data[servers.token_key], validate=True).decode("ascii")
-        ends, renewal = _moment(said[marks.EXPIRES]), _moment(said[marks.TOKEN_RENEW])
+        ends, renewal = _moment(said[wellknown.EXPIRES]), _moment(said[wellknown.TOKEN_RENEW])
     except (KeyError, TypeError, ValueError, binascii.Error):
         return None
     return Token(text, ends, renewal) if now < ends and _is_token(text) else None
@@ -205,10 +208,10 @@ def _unknown(servers: Servers) -> Said | None:
             f" certificate-authority-data; {_REMEDY}"
         )
         return Said("False", "NoAuthority", text)
-    if servers.kubelets and (what := secret_config.authorities_problem(servers.kubelets)):
+    if servers.kubelets and (what := secret_kubeconfig.authorities_problem(servers.kubelets)):
         text = (
-            f"what vouches for kubelets ({secret_config.KUBELET_AUTHORITIES} in the Secret, or else"
-            f" the API server's authority) {what}; correct it; {_REMEDY}"
+            f"what vouches for kubelets ({secret_kubeconfig.KUBELET_AUTHORITIES} in the Secret, or"
+            f" else the API server's authority) {what}; correct it; {_REMEDY}"
         )
         return Said("False", "NoKubeletAuthority", text)
     return None
@@ -223,10 +226,10 @@ def _not_renewed(said: Said, held: Token | None) -> Said:
 async def _write(means: Means, post: Post, servers: Servers, made: Token) -> None:
     wanted = secret(post, servers, made.text)
     wanted["metadata"]["annotations"] = {
-        marks.EXPIRES: made.ends.strftime(_TIME),
-        marks.TOKEN_RENEW: made.renewal.strftime(_TIME),
+        wellknown.EXPIRES: made.ends.strftime(_TIME),
+        wellknown.TOKEN_RENEW: made.renewal.strftime(_TIME),
     }
-    await means.super_client.apply(SECRETS, wanted, field_manager=marks.MANAGER)
+    await means.super_client.apply(SECRETS, wanted, field_manager=wellknown.MANAGER)
     _log.info("target.agent_token_made", target=post.name, ends=f"{made.ends:{_TIME}}")
 
 
@@ -268,7 +271,8 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
     servers = ground.servers
     if token is None or servers is None:
         return None
-    known, now = means.targets.agents.get(ground.name), means.now()
+    known: AgentLook | None = means.targets.agents.get(ground.name)
+    now = means.now()
     head = digest([token.text, servers.place])
     if known is None or known.head != head or known.until <= now:
         given = Endpoint(
@@ -281,7 +285,7 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
         )
         try:
             async with means.targets.opened(given) as client:
-                wanted = rights.needed_by_agent(ground.mode)
+                wanted = required_permissions.needed_by_agent(ground.mode)
                 found = tuple(await probe.lacking(client, wanted))
         except (errors.Fenced, errors.Unauthorized):
             raise
@@ -297,8 +301,8 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
         "False",
         "MissingRights",
         f"the agent's account may not do all that mode {ground.mode} needs; it lacks"
-        f" {rights.sentence(known.lacking)} (in all namespaces). Run `kubectl vc target join"
-        f" {ground.name}` again, or grant it",
+        f" {required_permissions.sentence(known.lacking)} (in all namespaces). Run"
+        f" `kubectl vc target join {ground.name}` again, or grant it",
     )
 
 
@@ -312,7 +316,7 @@ def _state(means: Means, post: Post, live: Mapping[str, Any]) -> Said:
         "False",
         "NotRunning",
         f"no pod of the agent is ready; see `kubectl --namespace {means.namespace} describe"
-        f" deployment,pod --selector {marks.TARGET}={post.name}`; {_REMEDY}",
+        f" deployment,pod --selector {wellknown.TARGET}={post.name}`; {_REMEDY}",
     )
 
 
@@ -330,7 +334,7 @@ async def forget(means: Means, name: str) -> None:
             title = title_of(name)
             found = await means.super_client.get(resource, title, namespace=means.namespace)
             labels = found["metadata"].get("labels") or {}
-            if labels.get(marks.COMPONENT) == marks.TARGET_AGENT:
+            if labels.get(wellknown.COMPONENT) == wellknown.TARGET_AGENT:
                 await _delete(means, resource, found)
 
 
@@ -345,11 +349,11 @@ async def _own(means: Means, resource: Resource, post: Post) -> Object | None:
         return None
     metadata = found["metadata"]
     labels = metadata.get("labels") or {}
-    if labels.get(marks.COMPONENT) != marks.TARGET_AGENT:
+    if labels.get(wellknown.COMPONENT) != wellknown.TARGET_AGENT:
         raise _InTheWayError(
             f"{resource.kind} {post.namespace}/{post.title} is somebody else's; delete or rename it"
         )
-    if labels.get(marks.SUPER_CLUSTER) == post.uid:
+    if labels.get(wellknown.SUPER_CLUSTER) == post.uid:
         return found
     await _delete(means, resource, found)
     raise _InTheWayError(

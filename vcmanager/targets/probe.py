@@ -1,8 +1,8 @@
 """Asks a cluster what it is: whether it answers, who it is, what may be done there, what it has.
 
-Owns the requests. Must not judge: `vcmanager.targets.judgement` does. Hazard: the other side may be
-anybody and as slow as it likes: every request has the client's short deadline, lists come in pages,
-and there is an end to them.
+Owns the requests. Must not judge: `vcmanager.targets.super_cluster_conditions` does. Hazard: the
+other side may be anybody and as slow as it likes: every request has the client's short deadline,
+lists come in pages, and there is an end to them.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kubeio import Object, errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import addresses
 from tenancy.resources import (
     NAMESPACES,
@@ -24,8 +24,8 @@ from tenancy.resources import (
     SERVICE_CIDRS,
 )
 from tenancy.super_clusters import Ranges
-from vcmanager.targets import census, rights
-from vcmanager.targets.rights import Right
+from vcmanager.targets import node_inventory, required_permissions
+from vcmanager.targets.required_permissions import Right
 
 DEADLINE_SECONDS = 5.0
 """For one request."""
@@ -84,7 +84,7 @@ async def identity(client: Client) -> str:
 
 async def sight(client: Client, *, version: str, identity: str) -> Sight:
     """Look at everything; raises KubeError when the cluster stops answering."""
-    found = await lacking(client, rights.needed())
+    found = await lacking(client, required_permissions.needed())
     counted = await _census(client)
     services = await _service_ranges(client)
     return Sight(
@@ -101,7 +101,7 @@ async def home_sight(client: Client) -> Sight:
     """Look at the home cluster, where the chart gives us our rights."""
     counted = await _census(client)
     try:
-        services = census.service_ranges([await client.get(SERVICE_CIDRS, "kubernetes")])
+        services = node_inventory.service_ranges([await client.get(SERVICE_CIDRS, "kubernetes")])
     except (errors.NotFound, errors.Forbidden):
         services = ()
     return Sight(
@@ -120,7 +120,7 @@ async def lacking(client: Client, wanted: Iterable[Right]) -> list[Right]:
         SELF_SUBJECT_RULES_REVIEWS, {"spec": {"namespace": NOBODYS_NAMESPACE}}
     )
     rules = (review.get("status") or {}).get("resourceRules") or ()
-    doubtful = rights.missing(wanted, rules)
+    doubtful = required_permissions.missing(wanted, rules)
     gate = asyncio.Semaphore(_AT_ONCE)
     answers = await asyncio.gather(*(_may(client, right, gate) for right in doubtful))
     return [right for right, may in zip(doubtful, answers, strict=True) if not may]
@@ -133,13 +133,13 @@ async def _may(client: Client, right: Right, gate: asyncio.Semaphore) -> bool:
     return (review.get("status") or {}).get("allowed") is True
 
 
-async def _census(client: Client) -> census.Census:
-    counted = census.Census()
+async def _census(client: Client) -> node_inventory.Census:
+    counted = node_inventory.Census()
     try:
         async for page in _pages(client):
             counted.add(page)
     except errors.Forbidden:
-        return census.Census()
+        return node_inventory.Census()
     return counted
 
 
@@ -160,4 +160,4 @@ async def _service_ranges(client: Client) -> tuple[str, ...]:
         found = await client.list(SERVICE_CIDRS, limit=PAGE)
     except (errors.Forbidden, errors.NotFound):
         return ()  # not there before Kubernetes 1.33
-    return census.service_ranges(found.get("items") or ())
+    return node_inventory.service_ranges(found.get("items") or ())

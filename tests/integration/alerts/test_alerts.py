@@ -10,23 +10,23 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.lease import Lease
-from kubeio.queue import FairQueue
-from kubeio.worker import Done, Worker
-from syncer.figures import TargetCounts
-from tenancy import marks
+from kubeio.api.client import Client
+from kubeio.api.leader_election import Lease
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import Done, Worker
+from syncer.tenants.metrics import TargetCounts
+from tenancy import wellknown
 from tests.support.alerts import firing, rules, scraped
 from tests.support.faults import misbehaving
 from tests.unit.kubeio.test_lease import LeaseServer
-from vcmanager.expiries import Expiries, Span
 from vcmanager.pki import authority, checks
-from vnagent import audit
-from vnagent.audit import Session
-from vnagent.ends import End
-from vnagent.identity import Caller
-from vnagent.refusals import Reason
-from vnagent.routes import Route, Verb
+from vcmanager.runtime.certificate_expiry import Expiries, Span
+from vnagent.authz.client_identity import Caller
+from vnagent.protocol.errors import Reason
+from vnagent.protocol.routes import Route, Verb
+from vnagent.server import audit
+from vnagent.server.audit import Session
+from vnagent.stream.stream_states import End
 
 ALERT = "VirtualCluster{}".format
 
@@ -37,7 +37,7 @@ def test_nothing_told_is_nobody_at_work():
 
 @pytest.mark.parametrize(
     ("lease", "alert"),
-    [(marks.SYNCER, ALERT("SyncerDown")), (marks.MANAGER, ALERT("ManagerDown"))],
+    [(wellknown.SYNCER, ALERT("SyncerDown")), (wellknown.MANAGER, ALERT("ManagerDown"))],
 )
 async def test_a_lease_that_nobody_holds(lease, alert):
     async with misbehaving(LeaseServer()) as server, Client(server.endpoint) as client:
@@ -50,7 +50,7 @@ async def test_a_lease_that_nobody_holds(lease, alert):
     assert alert in firing(scraped())
 
 
-@pytest.mark.parametrize("name", [marks.SYNCER, marks.MANAGER])
+@pytest.mark.parametrize("name", [wellknown.SYNCER, wellknown.MANAGER])
 @pytest.mark.parametrize(("share", "fires"), [(0.0, False), (0.05, False), (0.3, True)])
 async def test_reconciles_that_fail(name, share, fires):
     failed = errors.Unavailable("no answer")

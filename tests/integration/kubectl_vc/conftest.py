@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from kubectl_vc.app import app
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy import names
 from tenancy.resources import (
     CLUSTER_VERSIONS,
@@ -33,7 +33,7 @@ from tenancy.resources import (
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_namespace
-from tests.testbed import product
+from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 PROGRAM = Path(sys.executable).parent / "kubectl-vc"

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from kubeio import errors
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,

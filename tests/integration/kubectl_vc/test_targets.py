@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubectl_vc.targets.manifests import There
-from kubeio import errors, secret_config
-from kubeio.client import Client
+from kubectl_vc.target.manifests import There
+from kubeio import errors
+from kubeio.api.client import Client
+from kubeio.config import secret_kubeconfig
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -28,7 +29,7 @@ from tests.integration.kubectl_vc.conftest import Desk
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from vcmanager.targets.rights import needed
+from vcmanager.targets.required_permissions import needed
 
 SERVER = "https://c2.example.org:6443"
 """Where the components would reach the other cluster; it is not asked here."""
@@ -78,7 +79,7 @@ class Two:
             SECRETS, f"target-{self.name}", namespace=self.desk.namespace
         )
         data = {key: base64.b64decode(value) for key, value in found["data"].items()}
-        return secret_config.endpoint(data, name=self.name)
+        return secret_kubeconfig.endpoint(data, name=self.name)
 
 
 @pytest.fixture
@@ -172,7 +173,7 @@ async def test_the_mode_is_joined_with_its_rights_and_kept(two: Two, tmp_path: P
         assert ("nodes/proxy" in granted) is not ("pods/exec" in granted)
         name = f"target-{two.name}"
         secret = await two.desk.client.get(SECRETS, name, namespace=two.desk.namespace)
-        pem = secret["data"].get(secret_config.KUBELET_AUTHORITIES)
+        pem = secret["data"].get(secret_kubeconfig.KUBELET_AUTHORITIES)
         authorities = None if pem is None else base64.b64decode(pem)
         return made["spec"]["mode"], "nodes/proxy" in granted, authorities
 

@@ -6,8 +6,8 @@ import stat
 
 import yaml
 
-from kubeio.client import Client
-from tenancy import marks, ownership
+from kubeio.api.client import Client
+from tenancy import ownership, wellknown
 from tenancy.resources import (
     NAMESPACES,
     NODES,
@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 WELL = ("True", "Ready", "all is well")
-HELD = {"metadata": {"finalizers": [marks.FINALIZER]}}
+HELD = {"metadata": {"finalizers": [wellknown.FINALIZER]}}
 FREE = {"metadata": {"finalizers": None}}
 
 
@@ -237,7 +237,7 @@ async def test_held_deletes_are_confirmed_for_the_store_that_was_named(desk: Des
     await desk.report(DeletesHeld=("True", "StoreChanged", message))
     done = await desk.run("confirm-deletes", "web", "-n", desk.namespace)
     assert done.code == 0, done.err
-    assert (await desk.fetch())["metadata"]["annotations"] == {marks.CONFIRM_DELETES: store}
+    assert (await desk.fetch())["metadata"]["annotations"] == {wellknown.CONFIRM_DELETES: store}
 
 
 async def test_versions_of_both_ends(desk: Desk):

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.config import tenant_kubeconfig
+from kubeio.api.client import Client
+from kubeio.config.loading import tenant_kubeconfig
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from tests.support import wires
 from tests.support.controlplane import ControlPlane

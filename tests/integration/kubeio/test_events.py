@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubeio.client import Client
-from kubeio.events import EventRecorder
+from kubeio.api.client import Client
+from kubeio.api.event_recorder import EventRecorder
 from tenancy.resources import CONFIG_MAPS, EVENTS, NODES
 from tests.support.eventually import eventually
 from tests.support.following import following

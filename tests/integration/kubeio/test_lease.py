@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from kubeio.client import Client
-from kubeio.lease import Lease
+from kubeio.api.client import Client
+from kubeio.api.leader_election import Lease
 from tenancy.resources import LEASES
 from tests.support.eventually import eventually
 from tests.support.faketime import FakeTime

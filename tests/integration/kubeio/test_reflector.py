@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.client import Client
-from kubeio.reflector import Reflector
-from kubeio.store import Store
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Store
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from tests.support.controlplane import ControlPlane, running
 from tests.support.eventually import eventually

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.testbed.cluster import REPOSITORY
+from tools.testbed.cluster import REPOSITORY
 
 pytestmark = pytest.mark.thorough
 

@@ -11,8 +11,9 @@ import sys
 import pytest
 import uvloop
 
-from kubeio import errors, pool
-from kubeio.wire import Request
+from kubeio import errors
+from kubeio.http import connection_pool
+from kubeio.http.transport_protocol import Request
 from tests.support.two_machines import THERE, on, other_machine, vanish
 
 PATIENCE_SECONDS = 600.0
@@ -37,7 +38,9 @@ async def watched(there: int) -> dict[str, object]:
     server = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
     assert server.stdout is not None
     await server.stdout.readline()
-    made = pool.Pool(f"http://{THERE}:{PORT}", context=None, server_name=None, connections=1)
+    made = connection_pool.Pool(
+        f"http://{THERE}:{PORT}", context=None, server_name=None, connections=1
+    )
     try:
         stream = await made.stream(
             Request("GET", "/", (), None, "GET /"),
@@ -63,7 +66,7 @@ async def watched(there: int) -> dict[str, object]:
 def main() -> None:
     """Make the other machine, and look."""
     with pytest.MonkeyPatch.context() as patch, other_machine() as there:
-        patch.setattr(pool, "_KEEPALIVE", SHORT)
+        patch.setattr(connection_pool, "_KEEPALIVE", SHORT)
         print(json.dumps(uvloop.run(watched(there))))
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from kubeio import stream
-from kubeio.wire import Request, Wire
+from kubeio.http import watch_decoder
+from kubeio.http.transport_protocol import Request, Wire
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, Resource
 from tests.integration.model.programs import SPACES, Object, Step
 
@@ -124,7 +124,7 @@ class Runner:
         headers = [("Accept", "application/json"), ("User-Agent", "program/1")]
         request = Request("GET", target, headers, None, "watch")
         answer = await self.wire.stream(request, connect=10.0, silence=30.0)
-        lines, found = stream.Lines(), list[Object]()
+        lines, found = watch_decoder.Lines(), list[Object]()
         try:
             while chunk := await answer.read():
                 for line in lines.feed(chunk):

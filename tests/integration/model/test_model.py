@@ -7,17 +7,17 @@ import secrets
 
 import pytest
 
-from bench.memapi.api import Api
-from bench.memapi.cluster import Cluster
-from bench.memapi.clusters import fresh
-from bench.memapi.direct import DirectWire, Fate, Tap
-from kubeio import tls
-from kubeio.pool import Pool
-from kubeio.wire import Request
+from kubeio.http import tls_contexts
+from kubeio.http.connection_pool import Pool
+from kubeio.http.transport_protocol import Request
 from tests.integration.model.programs import KINDS, SPACES, program
 from tests.integration.model.programs import fresh as fresh_object
 from tests.integration.model.runner import Runner
 from tests.support.controlplane import ControlPlane
+from tests.support.memapi.api import Api
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.clusters import fresh
+from tests.support.memapi.direct import DirectWire, Fate, Tap
 
 PROGRAMS = 30
 MANY = 300
@@ -63,7 +63,7 @@ async def compared(plane: ControlPlane, seed: int) -> None:
     endpoint = plane.endpoint
     pool = Pool(
         endpoint.server,
-        context=tls.context(endpoint),
+        context=tls_contexts.context(endpoint),
         server_name=None,
         connections=2,
         fence=None,

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import Resource
 from tests.support.names import fresh_name
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.ownership import Tenant
 from tests.integration.syncer.planes import (
     begin_super,
@@ -28,7 +28,7 @@ from tests.support.controlplane import ControlPlane
 
 @pytest.fixture(autouse=True)
 def _short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syncer.reminders.LINGER_SECONDS", LINGER)
+    monkeypatch.setattr("syncer.tenants.grace_timers.LINGER_SECONDS", LINGER)
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import yaml
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer.access import SUPER_ACCESS, TENANT_ACCESS
-from tenancy import marks, names, ownership
+from syncer.rbac import SUPER_ACCESS, TENANT_ACCESS
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.rights import grant, guard
@@ -19,7 +19,7 @@ from tests.integration.syncer.world import HOME, SYNCER, World, names_of_others
 from tests.support.controlplane import ACCOUNTS, ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from tests.testbed import product
+from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 SLICE = "10.96.8.0/22"
@@ -121,7 +121,7 @@ async def declare(
                 "namespace": root,
                 "labels": {
                     **ownership.labels(tenant, ""),
-                    marks.CREDENTIAL: marks.CREDENTIAL_SYNCER,
+                    wellknown.CREDENTIAL: wellknown.CREDENTIAL_SYNCER,
                 },
             },
             "stringData": {"syncer-kubeconfig": plane.kubeconfig(SYNCER, group="").decode()},

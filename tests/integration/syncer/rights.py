@@ -9,10 +9,10 @@ import json
 from collections.abc import Sequence
 
 from kubeio import Object
-from kubeio.client import Client
-from syncer.access import SUPER_ACCESS
-from tenancy import marks
-from tenancy.access import Access
+from kubeio.api.client import Client
+from syncer.rbac import SUPER_ACCESS
+from tenancy import wellknown
+from tenancy.rbac import Access
 from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource
 from tests.chart.helm import render
 from tests.integration.syncer.world import HOME, SYNCER, World
@@ -72,7 +72,7 @@ async def grant_lease(world: World) -> None:
 
 async def guard(client: Client) -> None:
     """Put up the chart's gate for the syncer's user, so that a write it refuses fails here."""
-    account = f"system:serviceaccount:{HOME}:{marks.SYNCER}"
+    account = f"system:serviceaccount:{HOME}:{wellknown.SYNCER}"
     for body in render("--show-only", "templates/syncer-policy.yaml"):
         text = json.dumps(body)
         kind = body["kind"]

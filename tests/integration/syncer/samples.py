@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeio import Object
-from syncer.special.namespaces import POD_SECURITY
+from syncer.rules.namespaces import POD_SECURITY
 from tests.integration.syncer.objects import pod
 
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from kubeio import Object
-from syncer.keys import ADDRESS, NODE, VOLUME
-from tenancy import marks
+from syncer.model.keys import ADDRESS, NODE, VOLUME
+from tenancy import wellknown
 from tenancy.resources import (
     CSI_DRIVERS,
     INGRESS_CLASSES,
@@ -247,7 +247,7 @@ SHOWN: Mapping[str, Shown] = {
     ADDRESS: Shown(
         resource=IP_ADDRESSES,
         body={},
-        seen={"metadata": {"labels": {marks.RESERVED_ADDRESS: "true"}}},
+        seen={"metadata": {"labels": {wellknown.RESERVED_ADDRESS: "true"}}},
         change={},
         removal={},
         edit={},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeio import Object
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from tests.integration.syncer.world import World
 from tests.support.controlplane import Mark
@@ -144,5 +144,5 @@ async def reasons(world: World, namespace: str, name: str) -> list[str]:
     found = await world.above.list(
         EVENTS, namespace=namespace, field_selector=f"involvedObject.name={name}"
     )
-    ours = [item for item in found["items"] if item["source"].get("component") == marks.SYNCER]
+    ours = [item for item in found["items"] if item["source"].get("component") == wellknown.SYNCER]
     return [item["reason"] for item in ours]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from syncer import link as links
+from syncer.tenants import connection as links
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
@@ -104,7 +104,7 @@ async def test_a_tenant_that_is_silent(own: World, monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_tenant_whose_store_was_lost(own: World):
-    from syncer.access import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+    from syncer.rbac import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
 
     await own.tenant_plane.restart_on_store("empty")
     await grant(own.above, TENANT_ACCESS)

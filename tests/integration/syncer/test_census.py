@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.client import Client
-from syncer import verdicts
-from syncer.leaves import Allow, Drop, Each, Fields, Free, Only, Verdict
+from kubeio.api.client import Client
+from syncer.model.field_rules import Allow, Drop, Each, Fields, Free, Only, Verdict
+from syncer.rules import field_rule_tables
 from tests.support.controlplane import ControlPlane, running
-from tests.testbed.versions import load
+from tools.testbed.versions import load
 
 pytestmark = pytest.mark.thorough
 
@@ -74,13 +74,13 @@ def _reference(schema: Mapping[str, Any]) -> str:
 
 PARTS = [
     pytest.param(part, id=f"{kind}-{part.path or 'object'}")
-    for tables in (verdicts.TABLES, verdicts.UPWARD)
+    for tables in (field_rule_tables.TABLES, field_rule_tables.UPWARD)
     for kind, parts in tables.items()
     for part in parts
 ]
 
 
-def covered(part: verdicts.Part) -> Mapping[str, Verdict]:
+def covered(part: field_rule_tables.Part) -> Mapping[str, Verdict]:
     """Return a table; a whole object's head has rules of its own."""
     head = dict.fromkeys(("apiVersion", "kind", "metadata"), Drop("the head has its own rules"))
     return part.table if part.path else {**head, **part.table}

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from tests.integration.syncer.storage import (
     LEAKS,
@@ -250,7 +250,7 @@ async def test_a_tenants_edits_of_a_shown_volume_are_reverted(synced: World):
     first = await synced.above.get(PERSISTENT_VOLUMES, volume)
     since = synced.mark("tenant")
     edit = {
-        "metadata": {"labels": {marks.MIRRORED: None, "mine": "1"}},
+        "metadata": {"labels": {wellknown.MIRRORED: None, "mine": "1"}},
         "spec": {"capacity": {"storage": "9Ti"}, "mountOptions": ["x"]},
     }
     await synced.above.patch(PERSISTENT_VOLUMES, volume, edit)
@@ -259,7 +259,7 @@ async def test_a_tenants_edits_of_a_shown_volume_are_reverted(synced: World):
         until=lambda body: body["spec"]["capacity"] == {"storage": "1Gi"},
         within=2,
     )
-    assert shown["metadata"]["labels"] == {marks.MIRRORED: "true"}
+    assert shown["metadata"]["labels"] == {wellknown.MIRRORED: "true"}
     assert "mountOptions" not in shown["spec"]
     await synced.idle()
     assert volume_writes(synced, "tenant", since, volume) == ["update persistentvolumes"]

@@ -8,9 +8,9 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import NotFound
-from syncer import breaker
-from syncer import link as links
-from tenancy import marks, names, ownership
+from syncer.safety import circuit_breaker
+from syncer.tenants import connection as links
+from tenancy import names, ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -65,7 +65,7 @@ async def test_an_object_that_lost_its_labels_is_found_and_labelled_again(synced
     await synced.below.patch(resource, "x", {"metadata": {"labels": taken}}, namespace=below)
     after = await eventually(
         lambda: synced.twin(resource, space, "x"),
-        until=lambda body: marks.VC_UID in body["metadata"].get("labels", {}),
+        until=lambda body: wellknown.VC_UID in body["metadata"].get("labels", {}),
         within=REPAIRED,
     )
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
@@ -81,7 +81,10 @@ async def test_drift_of_a_pod_is_repaired(synced: World):
     space = await furnish(synced)
     below = synced.super_namespace(space)
     drift = {
-        "metadata": {"labels": {"app": "theirs"}, "annotations": {marks.CONTAINERS: "main,side"}},
+        "metadata": {
+            "labels": {"app": "theirs"},
+            "annotations": {wellknown.CONTAINERS: "main,side"},
+        },
         "spec": {"containers": [{"name": "main", "image": "registry.example/theirs:1"}]},
     }
     await synced.below.patch(PODS, "x", drift, kind="strategic", namespace=below)
@@ -89,7 +92,7 @@ async def test_drift_of_a_pod_is_repaired(synced: World):
         lambda: synced.twin(PODS, space, "x"),
         until=lambda body: (
             body["metadata"]["labels"]["app"] == "x"
-            and body["metadata"]["annotations"][marks.CONTAINERS] == "main"
+            and body["metadata"]["annotations"][wellknown.CONTAINERS] == "main"
             and body["spec"]["containers"][0]["image"] == "registry.example/app:1"
         ),
         within=REPAIRED,
@@ -179,11 +182,11 @@ async def test_what_was_made_immutable_below_follows_its_tenant_all_the_same(
         lambda: synced.twin(resource, space, "x"), until=lambda body: "b" in body["data"]
     )
     since = synced.mark("super")
-    drift = {"immutable": True, "metadata": {"annotations": {marks.CLUSTER: "theirs"}}}
+    drift = {"immutable": True, "metadata": {"annotations": {wellknown.CLUSTER: "theirs"}}}
     await synced.below.patch(resource, "x", drift, namespace=below)
     kept = await eventually(
         lambda: synced.twin(resource, space, "x"),
-        until=lambda body: body["metadata"]["annotations"][marks.CLUSTER] != "theirs",
+        until=lambda body: body["metadata"]["annotations"][wellknown.CLUSTER] != "theirs",
         within=REPAIRED,
     )
     assert kept["metadata"]["uid"] == first["metadata"]["uid"]
@@ -218,7 +221,7 @@ async def test_a_secret_named_like_a_word_of_every_pod_goes_with_its_last_pod(sy
 async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_it_stops(
     synced: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(breaker, "REFUSING_SECONDS", 0.5)
+    monkeypatch.setattr(circuit_breaker, "REFUSING_SECONDS", 0.5)
     monkeypatch.setattr(links, "_LOOK_SECONDS", 0.2)
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
@@ -236,7 +239,7 @@ async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_i
             if await is_denied(number):
                 break
         condition = await eventually(
-            lambda: synced.condition(marks.SYNCED),
+            lambda: synced.condition(wellknown.SYNCED),
             until=lambda found: (
                 found is not None
                 and found["status"] == "False"
@@ -254,7 +257,7 @@ async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_i
         within=15,
     )
     await eventually(
-        lambda: synced.condition(marks.SYNCED),
+        lambda: synced.condition(wellknown.SYNCED),
         until=lambda found: found is not None and found["status"] == "True",
         within=15,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.resources import NAMESPACES, SERVICE_ACCOUNTS
 from tests.integration.syncer.world import SYSTEM_NAMESPACES, World
 from tests.support.eventually import eventually
@@ -11,13 +11,13 @@ from tests.support.eventually import eventually
 async def test_a_fresh_tenant_gets_its_four_super_namespaces(synced: World):
     wanted = {synced.super_namespace(name) for name in SYSTEM_NAMESPACES}
     found = await synced.below.list(
-        NAMESPACES, label_selector=f"{marks.VC_UID}={synced.tenant.uid},{marks.NAMESPACE}"
+        NAMESPACES, label_selector=f"{wellknown.VC_UID}={synced.tenant.uid},{wellknown.NAMESPACE}"
     )
     by_name = {item["metadata"]["name"]: item["metadata"] for item in found["items"]}
     assert wanted <= set(by_name)
     default = by_name[synced.super_namespace("default")]
     tenant_default = await synced.above.get(NAMESPACES, "default")
-    assert default["annotations"][marks.UID] == tenant_default["metadata"]["uid"]
+    assert default["annotations"][wellknown.UID] == tenant_default["metadata"]["uid"]
     assert default["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
     account = await synced.below.get(
         SERVICE_ACCOUNTS, names.WORKLOAD_ACCOUNT, namespace=synced.super_namespace("default")
@@ -26,7 +26,7 @@ async def test_a_fresh_tenant_gets_its_four_super_namespaces(synced: World):
 
 
 async def test_the_condition_says_synced(synced: World):
-    condition = await eventually(lambda: synced.condition(marks.SYNCED))
+    condition = await eventually(lambda: synced.condition(wellknown.SYNCED))
     assert (condition["status"], condition["reason"]) == ("True", "Engaged")
-    held = await synced.condition(marks.DELETES_HELD)
+    held = await synced.condition(wellknown.DELETES_HELD)
     assert held["status"] == "False"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeio import Object
-from tenancy import marks, names, ownership
+from tenancy import names, ownership, wellknown
 from tenancy.resources import EVENTS, NAMESPACES, PODS, VIRTUAL_CLUSTERS, Resource
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.world import HOME, World
@@ -148,7 +148,7 @@ async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: World):
     await synced.below.create(NAMESPACES, foreign)
     hidden = await synced.super_node(fresh_name("hidden"))
     agent = pod(fresh_name("vn-agent"))
-    agent["metadata"]["labels"] = {"app.kubernetes.io/name": marks.AGENT}
+    agent["metadata"]["labels"] = {"app.kubernetes.io/name": wellknown.AGENT}
     agent["spec"]["serviceAccountName"] = "default"
     await eventually(lambda: synced.below.create(PODS, agent, namespace=HOME))
     caches = synced.running[-1].home

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from syncer.app import USER_AGENT
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
@@ -72,7 +72,7 @@ async def stage(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stag
         pair = Pair(
             (one, two),
             client=world.below,
-            lease=(HOME, marks.SYNCER),
+            lease=(HOME, wellknown.SYNCER),
             agent=USER_AGENT,
             planes=(super_plane, world.tenant_plane),
         )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 
 from kubeio import Object
-from syncer.kinds import KINDS, Kind, Method
-from syncer.patrol import Patrol
-from tenancy import marks
+from syncer.handlers.resync import Patrol
+from syncer.rules.registry import KINDS, Kind, Method
+from tenancy import wellknown
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.samples import SAMPLES, Sample
@@ -136,7 +136,7 @@ class Life:
         return (
             (notes.get("note") == "a" or not self.sample.carries_changes)
             and self.sample.value(twin) == wanted
-            and notes[marks.UID] == own["metadata"]["uid"]
+            and notes[wellknown.UID] == own["metadata"]["uid"]
         )
 
     async def in_step(self, *, unlike: str = "", within: float = 30.0) -> Object:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kubeio import Object
+from syncer.rules.pods import environment
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import SYNCER, World
@@ -78,8 +79,11 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(world: World, 
         assert sum(len(entry.body) for entry in kept) < 100_000
         assert not [entry for entry in kept if b"aaaaaaaa" in entry.body]
         entry = world.session.stores[resource.kind].get(space, names[0])
-        provided = world.session.view.provided_variables(
-            space, {"envFrom": [{ref: {"name": names[0]}, "prefix": "MY_"}]}, lambda _: None
+        provided = environment.provided_variables(
+            world.session.view,
+            space,
+            {"envFrom": [{ref: {"name": names[0]}, "prefix": "MY_"}]},
+            lambda _: None,
         )
         assert entry is not None
         assert provided == {"MY_COLOUR"}

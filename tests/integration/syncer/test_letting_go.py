@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenancy import conditions, marks
+from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 from tests.integration.syncer.world import World
 from tests.support.eventually import eventually
@@ -19,7 +19,7 @@ async def deleted(world: World, name: str) -> None:
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": "VirtualCluster",
-        "metadata": {"name": name, "namespace": "default", "finalizers": [marks.FINALIZER]},
+        "metadata": {"name": name, "namespace": "default", "finalizers": [wellknown.FINALIZER]},
         "spec": {"clusterVersionName": "nope"},
     }
     await world.below.create(VIRTUAL_CLUSTERS, body)
@@ -29,7 +29,9 @@ async def deleted(world: World, name: str) -> None:
 async def let_go(world: World, name: str) -> None:
     async def reason() -> str:
         body = await world.below.get(VIRTUAL_CLUSTERS, name, namespace="default")
-        found = conditions.find((body.get("status") or {}).get("conditions"), marks.SYNCED) or {}
+        found = (
+            conditions.find((body.get("status") or {}).get("conditions"), wellknown.SYNCED) or {}
+        )
         return f"{found.get('status')} {found.get('reason')}"
 
     await eventually(reason, until=lambda said: said == "False Disengaged", within=30)

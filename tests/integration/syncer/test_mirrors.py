@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer.mirrors import MIRRORS
-from tenancy import marks
+from syncer.model.mirrored_kinds import MIRRORS
+from tenancy import wellknown
 from tenancy.policies import Classes, Sync, TenantPolicySpec
 from tenancy.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -194,8 +194,8 @@ async def test_only_what_the_policy_shows(world: World, case: Shown):
 
 async def test_the_systems_priority_classes_are_each_clusters_own(mirrored: World):
     found = await mirrored.above.get(PRIORITY_CLASSES, "system-node-critical")
-    assert marks.MIRRORED not in (found["metadata"].get("labels") or {})
-    assert marks.UID not in (found["metadata"].get("annotations") or {})
+    assert wellknown.MIRRORED not in (found["metadata"].get("labels") or {})
+    assert wellknown.UID not in (found["metadata"].get("annotations") or {})
 
 
 async def test_the_default_class_is_the_tenants_default(mirrored: World):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.resources import CONFIG_MAPS, EVENTS, NAMESPACES, PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
@@ -36,7 +36,7 @@ async def test_a_very_long_name_is_mapped_and_carried(synced: World):
     assert below != f"{synced.tenant.root}-{space}"
     await synced.above.create(PODS, pod("web"), namespace=space)
     twin = await eventually(lambda: synced.twin(PODS, space, "web"))
-    assert twin["metadata"]["annotations"][marks.NAMESPACE] == space
+    assert twin["metadata"]["annotations"][wellknown.NAMESPACE] == space
 
 
 async def test_a_namespace_made_anew_waits_until_the_old_one_is_gone_below(world: World):
@@ -70,10 +70,12 @@ async def test_a_namespace_made_anew_waits_until_the_old_one_is_gone_below(world
         )
         twin = await eventually(
             lambda: world.below.get(NAMESPACES, below),
-            until=lambda live: live["metadata"]["annotations"][marks.UID] == new["metadata"]["uid"],
+            until=lambda live: (
+                live["metadata"]["annotations"][wellknown.UID] == new["metadata"]["uid"]
+            ),
             within=20,
         )
-        assert twin["metadata"]["labels"][marks.NAMESPACE] == space
+        assert twin["metadata"]["labels"][wellknown.NAMESPACE] == space
         await eventually(lambda: world.twin(PODS, space, "web"), within=20)
 
 
@@ -99,7 +101,7 @@ async def test_a_foreign_namespace_is_never_touched(synced: World):
     await synced.idle()
     still = await synced.below.get(NAMESPACES, below)
     assert still["metadata"]["uid"] == made["metadata"]["uid"]
-    assert marks.VC_UID not in still["metadata"].get("labels", {})
+    assert wellknown.VC_UID not in still["metadata"].get("labels", {})
     assert not await synced.has_twin(PODS, space, "web")
 
 
@@ -127,12 +129,12 @@ async def test_labels_of_a_tenant_namespace_never_arrive(synced: World):
     live = await synced.below.get(NAMESPACES, synced.super_namespace(space))
     shown = set(live["metadata"]["labels"])
     assert shown == {
-        marks.CONTROLLED,
-        marks.CLUSTER,
-        marks.NAMESPACE,
-        marks.VC_NAME,
-        marks.VC_NAMESPACE,
-        marks.VC_UID,
+        wellknown.CONTROLLED,
+        wellknown.CLUSTER,
+        wellknown.NAMESPACE,
+        wellknown.VC_NAME,
+        wellknown.VC_NAMESPACE,
+        wellknown.VC_UID,
         "kubernetes.io/metadata.name",
         "pod-security.kubernetes.io/enforce",
     }

@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from syncer import leaves, verdicts
-from syncer.access import SUPER_ACCESS
-from syncer.kinds import KINDS
-from syncer.leaves import Only, Refuse, Walk
-from syncer.link import OPTIONAL, WATCHED
-from syncer.rejections import REASON
+from syncer.model import field_rules
+from syncer.model.field_rules import Only, Refuse, Walk
+from syncer.model.rejections import REASON
+from syncer.rbac import SUPER_ACCESS
+from syncer.rules import field_rule_tables
+from syncer.rules.registry import KINDS
+from syncer.tenants.connection import OPTIONAL, WATCHED
 from tests.integration.syncer.negative_list import CASES
 from tests.integration.syncer.negative_list.cases import (
     Case,
@@ -30,7 +31,7 @@ from tests.integration.syncer.negative_list.rewrites import MISSING, REWRITES, P
 from tests.integration.syncer.negative_list.rows import ELSEWHERE, ROWS
 from tests.integration.syncer.negative_list.runner import PATIENCE, Result, Run
 from tests.support.controlplane import ControlPlane
-from tests.testbed import product
+from tools.testbed import product
 
 pytestmark = pytest.mark.thorough
 
@@ -104,7 +105,7 @@ def _check_message(message: str, case: Case, hidden: tuple[str, ...]) -> None:
 def _rules_of_table(case: Case) -> set[str]:
     """Return the rules by which the verdict table alone refuses a body."""
     kind, found = case.resource.kind, Walk()
-    for part in verdicts.TABLES[kind]:
+    for part in field_rule_tables.TABLES[kind]:
         if part.path == "spec":
             found.fields(case.bad["spec"], part.table, part.path)
         elif part.path.startswith("spec.ephemeralContainers"):
@@ -182,9 +183,9 @@ def test_every_leaf_that_is_refused_has_a_case():
     proved = {case.leaf for case in CASES if case.leaf}
     refused = {
         f"{kind} {path}"
-        for kind, parts in verdicts.TABLES.items()
+        for kind, parts in field_rule_tables.TABLES.items()
         for part in parts
-        for path, verdict in leaves.paths(part.table, part.path)
+        for path, verdict in field_rules.paths(part.table, part.path)
         if isinstance(verdict, Refuse | Only)
     }
     assert refused - proved == set()

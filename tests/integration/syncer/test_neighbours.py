@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.planes import declare, own_world
@@ -28,8 +28,8 @@ async def test_equal_names_in_two_tenants_stay_apart(world: World, tmp_path: Pat
         for tenant, made in ((world, mine), (other, theirs)):
             twin = await eventually(lambda t=tenant: t.twin(PODS, space, "web"))
             annotations = twin["metadata"]["annotations"]
-            assert annotations[marks.UID] == made["metadata"]["uid"]
-            assert annotations[marks.VC_UID] == tenant.tenant.uid
+            assert annotations[wellknown.UID] == made["metadata"]["uid"]
+            assert annotations[wellknown.VC_UID] == tenant.tenant.uid
         node = await world.super_node()
         await world.start_pod(space, "web", node)
         shown = await other.above.get(PODS, "web", namespace=space)
@@ -78,12 +78,12 @@ async def test_a_frozen_tenant_stops_nobody_else(world: World, tmp_path: Path):
 
 async def test_a_tenant_joins_and_leaves_while_the_syncer_runs(world: World):
     """Another VirtualCluster of the same control plane: engaged, told, and let go of."""
-    async with world.syncer() as syncer:
+    async with world.syncer() as program:
         joined = await declare(world.below, world.tenant_plane)
-        await eventually(lambda: joined.uid in syncer.tenants.links, within=30)
-        await eventually(lambda: syncer.tenants.links[joined.uid].is_ready, within=30)
+        await eventually(lambda: joined.uid in program.tenants.links, within=30)
+        await eventually(lambda: program.tenants.links[joined.uid].is_ready, within=30)
         await world.below.delete(VIRTUAL_CLUSTERS, joined.name, namespace=joined.namespace)
-        await eventually(lambda: joined.uid not in syncer.tenants.links)
+        await eventually(lambda: joined.uid not in program.tenants.links)
         assert world.is_engaged()
 
 

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from syncer.special.endpoint_slices import MANAGED_BY, SELECTOR_CONTROLLER, SERVICE_NAME
-from tenancy import marks
+from syncer.rules.network.endpoint_slices import (
+    MANAGED_BY,
+    SELECTOR_CONTROLLER,
+    SERVICE_NAME,
+)
+from tenancy import wellknown
 from tenancy.resources import (
     ENDPOINT_SLICES,
     EVENTS,
@@ -216,7 +220,7 @@ def selected(twin: Object) -> list[str]:
     return [
         name
         for peer in peers
-        if marks.COMPONENT not in str(peer)
+        if wellknown.COMPONENT not in str(peer)
         for item in peer["namespaceSelector"]["matchExpressions"]
         for name in item.get("values", ())
     ]
@@ -339,7 +343,7 @@ async def test_a_budget_is_the_tenants_number_with_room_for_one(synced: World):
         return dict(twin)
 
     twin = await judged(2, 1)
-    assert twin["spec"]["selector"]["matchLabels"][marks.VC_UID] == synced.tenant.uid
+    assert twin["spec"]["selector"]["matchLabels"][wellknown.VC_UID] == synced.tenant.uid
     assert "maxUnavailable" not in twin["spec"]
     since, above = synced.mark("super"), synced.mark("tenant")
     await judged(0, 0)

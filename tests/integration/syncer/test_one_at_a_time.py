@@ -9,8 +9,8 @@ import random
 import pytest
 
 from kubeio.errors import KubeError
-from syncer.special.trials import UNSURE_SECONDS
-from tenancy import marks
+from syncer.rules.placement.reschedule_timeouts import UNSURE_SECONDS
+from tenancy import wellknown
 from tenancy.resources import PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.far import Far
 from tests.integration.syncer.objects import pod
@@ -40,8 +40,8 @@ REFUSED = {
 @pytest.mark.parametrize("steps", [STEPS, pytest.param(AT_LENGTH, marks=pytest.mark.thorough)])
 async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.MonkeyPatch, steps: int):
     """A0-12."""
-    monkeypatch.setattr("syncer.special.trials.REST_SECONDS", 0.3)
-    monkeypatch.setattr("syncer.flows.seat_trials._SOON_SECONDS", 0.05)
+    monkeypatch.setattr("syncer.rules.placement.reschedule_timeouts.REST_SECONDS", 0.3)
+    monkeypatch.setattr("syncer.controllers.pods.reschedule._SOON_SECONDS", 0.05)
     world, chance = far.world, random.Random(20240)  # noqa: S311 - the same steps each time
     await world.super_node()
     await far.granted()
@@ -66,7 +66,7 @@ async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.Monkey
                         moves += 1
             elif act < 0.8:
                 seat = chance.choice(["home", far.name, "nowhere"])
-                forged = {"metadata": {"annotations": {marks.SEAT: f"{seat}/0123456789abcdef"}}}
+                forged = {"metadata": {"annotations": {wellknown.SEAT: f"{seat}/0123456789abcdef"}}}
                 await world.above.patch(PODS, name, forged, namespace=space)
             else:
                 await world.above.delete(PODS, name, namespace=space, grace_seconds=0)

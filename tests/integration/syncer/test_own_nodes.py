@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from syncer.flows.pod_placement import FAILED
-from syncer.patrol import Patrol
-from tenancy import marks
+from syncer.controllers.pods.node_selection import FAILED
+from syncer.handlers.resync import Patrol
+from tenancy import wellknown
 from tenancy.resources import NODES, PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
@@ -202,7 +202,7 @@ async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: World, clo
             lambda: synced.twin(PODS, space, "before"), until=lambda body: names(body) == set()
         )
         assert (
-            marks.PLACEMENT
+            wellknown.PLACEMENT
             not in (await synced.twin(PODS, space, "before"))["metadata"]["annotations"]
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.policies import Storage, TenantPolicySpec, TenantVolumes
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from tests.integration.syncer.storage import (
@@ -188,4 +188,4 @@ async def test_an_own_volume_that_was_made_anew_while_nobody_looked(offered: Wor
         await phase_is(world, volume, "Bound")
     new = await world.below.get(PERSISTENT_VOLUMES, below)
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
-    assert new["metadata"]["annotations"][marks.UID] == made["metadata"]["uid"]
+    assert new["metadata"]["annotations"][wellknown.UID] == made["metadata"]["uid"]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kubeio.errors import NotFound
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.resources import CONFIG_MAPS, EVENTS, NODES, PODS, SECRETS
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.world import World
@@ -34,9 +34,9 @@ async def test_a_pod_goes_down_runs_and_goes(synced: World):
     made = await synced.above.create(PODS, pod("web"), namespace=space)
     twin = await eventually(lambda: synced.twin(PODS, space, "web"))
     annotations = twin["metadata"]["annotations"]
-    assert annotations[marks.UID] == made["metadata"]["uid"]
-    assert annotations[marks.VC_UID] == synced.tenant.uid
-    assert annotations[marks.CONTAINERS] == "main"
+    assert annotations[wellknown.UID] == made["metadata"]["uid"]
+    assert annotations[wellknown.VC_UID] == synced.tenant.uid
+    assert annotations[wellknown.CONTAINERS] == "main"
     assert twin["spec"]["serviceAccountName"] == names.WORKLOAD_ACCOUNT
     assert twin["metadata"]["labels"]["app"] == "web"
 
@@ -45,10 +45,10 @@ async def test_a_pod_goes_down_runs_and_goes(synced: World):
     assert shown["spec"]["nodeName"] == node
     assert shown["status"]["podIP"] == "10.244.0.9"
     virtual = await synced.above.get(NODES, node)
-    assert virtual["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
+    assert virtual["metadata"]["labels"][wellknown.VIRTUAL_NODE] == "true"
     assert virtual["metadata"]["labels"]["disk"] == "fast"
     assert "node-role.kubernetes.io/worker" not in virtual["metadata"]["labels"]
-    assert virtual["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == marks.AGENT_PORT
+    assert virtual["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == wellknown.AGENT_PORT
 
     await synced.above.delete(PODS, "web", namespace=space, grace_seconds=7)
     dying = await eventually(
@@ -122,7 +122,7 @@ async def test_a_pod_with_token_configuration_and_root_ca(synced: World):
     secret = next(s["secret"]["name"] for s in projected["sources"] if "secret" in s)
     assert secret.startswith(names.TOKEN_SECRET_PREFIX)
     token = await synced.twin(SECRETS, space, secret)
-    assert token["metadata"]["annotations"][marks.ACCOUNT] == "default"
+    assert token["metadata"]["annotations"][wellknown.ACCOUNT] == "default"
     assert "serviceAccountToken" not in str(twin["spec"])
 
     await synced.above.delete(PODS, "web", namespace=space)
@@ -261,7 +261,7 @@ async def test_an_unbound_twin_that_vanishes_is_made_again(synced: World):
         lambda: synced.twin(PODS, space, "web"),
         until=lambda body: body["metadata"]["uid"] != first["metadata"]["uid"],
     )
-    assert second["metadata"]["annotations"][marks.UID] == made["metadata"]["uid"]
+    assert second["metadata"]["annotations"][wellknown.UID] == made["metadata"]["uid"]
 
 
 async def test_a_finished_pod_stays(synced: World):
@@ -328,7 +328,7 @@ async def test_labels_and_images_follow_and_strange_keys_do_not(synced: World):
                 "sidecar.istio.io/inject": "true",
                 "app.kubernetes.io/name": "web",
             },
-            "annotations": {"note": "x", f"{marks.DOMAIN}/vcuid": "forged"},
+            "annotations": {"note": "x", f"{wellknown.DOMAIN}/vcuid": "forged"},
         },
         "spec": {"containers": [{"name": "main", "image": "registry.example/app:2"}]},
     }
@@ -343,7 +343,7 @@ async def test_labels_and_images_follow_and_strange_keys_do_not(synced: World):
     assert labels["app.kubernetes.io/name"] == "web"
     assert "sidecar.istio.io/inject" not in labels
     assert annotations["note"] == "x"
-    assert annotations[marks.VC_UID] == synced.tenant.uid
+    assert annotations[wellknown.VC_UID] == synced.tenant.uid
     await synced.above.patch(PODS, "web", {"metadata": {"labels": {"tier": None}}}, namespace=space)
     await eventually(
         lambda: synced.twin(PODS, space, "web"),
@@ -361,7 +361,7 @@ async def test_labels_and_images_follow_and_strange_keys_do_not(synced: World):
             "volume-source",
         ),
         ({"priorityClassName": "system-node-critical"}, "priority-class"),
-        ({"nodeSelector": {marks.VIRTUAL_NODE: "true"}}, "node-label"),
+        ({"nodeSelector": {wellknown.VIRTUAL_NODE: "true"}}, "node-label"),
         (
             {
                 "containers": [
@@ -433,7 +433,7 @@ async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: World):
             lambda: world.twin(PODS, space, "web"),
             until=lambda body: body["metadata"]["uid"] != old["metadata"]["uid"],
         )
-        assert twin["metadata"]["annotations"][marks.UID] == new["metadata"]["uid"]
+        assert twin["metadata"]["annotations"][wellknown.UID] == new["metadata"]["uid"]
 
 
 async def test_a_forced_delete_is_carried_down_as_such(synced: World):
@@ -445,6 +445,6 @@ async def test_a_forced_delete_is_carried_down_as_such(synced: World):
     new = await synced.above.create(PODS, pod("web"), namespace=space)
     await eventually(
         lambda: synced.twin(PODS, space, "web"),
-        until=lambda body: body["metadata"]["annotations"][marks.UID] == new["metadata"]["uid"],
+        until=lambda body: body["metadata"]["annotations"][wellknown.UID] == new["metadata"]["uid"],
         within=30,
     )

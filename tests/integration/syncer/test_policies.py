@@ -10,10 +10,10 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import NotFound
-from syncer import conditions
-from syncer.keys import NODE
-from syncer.special.namespaces import POD_SECURITY
-from tenancy import marks
+from syncer.model.keys import NODE
+from syncer.rules.namespaces import POD_SECURITY
+from syncer.tenants import conditions
+from tenancy import wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -73,7 +73,7 @@ async def level(world: World, namespace: str) -> str:
 async def synced(world: World, reason: str) -> Object:
     """Wait until the condition Synced has a reason, and return it."""
     found = await eventually(
-        lambda: world.condition(marks.SYNCED),
+        lambda: world.condition(wellknown.SYNCED),
         until=lambda each: each is not None and each["reason"] == reason,
         within=20,
     )
@@ -84,17 +84,17 @@ async def synced(world: World, reason: str) -> Object:
 async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: World):
     name = fresh_name("policy")
     await bind(own, name)
-    async with own.syncer(engaged=False) as syncer:
+    async with own.syncer(engaged=False) as program:
         told = await synced(own, conditions.POLICY_MISSING)
         assert f"TenantPolicy {name}" in told["message"]
         assert "create it" in told["message"]
-        assert own.tenant.uid not in syncer.tenants.links
+        assert own.tenant.uid not in program.tenants.links
         await policy(own, name)
         await synced(own, conditions.ENGAGED)
         space = await own.namespace()
         await own.below.delete(TENANT_POLICIES, name)
         await synced(own, conditions.POLICY_MISSING)
-        assert own.tenant.uid not in syncer.tenants.links
+        assert own.tenant.uid not in program.tenants.links
         assert await level(own, space) == "baseline"  # nothing of the tenant is removed
         await bind(own, await policy(own))
         await synced(own, conditions.ENGAGED)
@@ -132,7 +132,7 @@ async def test_other_words_in_a_policy_count_for_what_is_there_already(own: Worl
             lambda: own.above.get(NODES, node),
             until=lambda body: (
                 set(body["metadata"]["labels"])
-                == {"kubernetes.io/hostname", "kubernetes.io/os", marks.VIRTUAL_NODE}
+                == {"kubernetes.io/hostname", "kubernetes.io/os", wellknown.VIRTUAL_NODE}
                 and not body["status"].get("addresses")
             ),
             within=20,

@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import LEASES, PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.rights import grant_lease
@@ -36,19 +36,19 @@ async def test_the_program_syncs_and_ends_in_order(world: World, tmp_path: Path)
         try:
             made = await world.above.create(PODS, pod("program"), namespace="default")
             twin = await eventually(lambda: world.twin(PODS, "default", "program"), within=60)
-            assert twin["metadata"]["annotations"][marks.UID] == made["metadata"]["uid"]
+            assert twin["metadata"]["annotations"][wellknown.UID] == made["metadata"]["uid"]
             for path in ("/healthz", "/readyz"):
                 assert await fetch(port, path)
             assert "VirtualClusterSyncerDown" not in alerts.firing(
                 alerts.scraped(await fetch(port, "/metrics"))
             )
-            lease = await world.below.get(LEASES, marks.SYNCER, namespace=HOME)
+            lease = await world.below.get(LEASES, wellknown.SYNCER, namespace=HOME)
             assert lease["spec"]["holderIdentity"]
         finally:
             process.send_signal(signal.SIGTERM)
             code = await asyncio.wait_for(process.wait(), 15)
     assert code == 0
-    lease = await world.below.get(LEASES, marks.SYNCER, namespace=HOME)
+    lease = await world.below.get(LEASES, wellknown.SYNCER, namespace=HOME)
     assert not lease["spec"].get("holderIdentity")
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert lines[-2]["event"] == "syncer.stopped"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from syncer.patrol import Patrol
-from tenancy import marks
+from syncer.handlers.resync import Patrol
+from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
@@ -171,5 +171,5 @@ async def test_a_lost_answer_is_recognised_as_our_own_work(world: World):
         twin = await eventually(
             lambda: world.twin(CONFIG_MAPS, space, "c"), until=lambda body: body["data"]["a"] == "1"
         )
-        assert twin["metadata"]["annotations"][marks.UID] == made["metadata"]["uid"]
+        assert twin["metadata"]["annotations"][wellknown.UID] == made["metadata"]["uid"]
         await eventually(lambda: world.twin(PODS, space, "web"))

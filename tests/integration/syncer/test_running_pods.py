@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kubeio import Object
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS, SERVICES
 from tests.integration.syncer.admission import mutated
 from tests.integration.syncer.objects import pod, running_status
@@ -71,8 +71,8 @@ async def test_a_debug_container_goes_down_and_its_status_comes_up(synced: World
     assert (container["name"], container["targetContainerName"]) == ("debugger", "main")
     assert (container["stdin"], container["tty"]) == (True, True)
     where = next(item for item in container["env"] if item["name"] == "WHERE")
-    assert marks.NAMESPACE in where["valueFrom"]["fieldRef"]["fieldPath"]
-    assert twin["metadata"]["annotations"][marks.CONTAINERS] == "main,debugger"
+    assert wellknown.NAMESPACE in where["valueFrom"]["fieldRef"]["fieldPath"]
+    assert twin["metadata"]["annotations"][wellknown.CONTAINERS] == "main,debugger"
     assert (await synced.twin(CONFIG_MAPS, space, "tools"))["data"] == {"A": "1"}
     began = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
     status = {
@@ -106,7 +106,7 @@ async def test_a_debug_container_that_is_not_offered_is_told_and_the_next_one_go
         until=lambda body: body["spec"].get("ephemeralContainers"),
     )
     assert [item["name"] for item in twin["spec"]["ephemeralContainers"]] == ["plain"]
-    assert twin["metadata"]["annotations"][marks.CONTAINERS] == "main,plain"
+    assert twin["metadata"]["annotations"][wellknown.CONTAINERS] == "main,plain"
     await synced.idle()
     events = (await synced.above.list(EVENTS, namespace=space))["items"]
     # Its place in the list may be another one now, which is said.
@@ -134,7 +134,7 @@ async def test_a_debugger_of_the_super_admin_stays_out_of_reach(synced: World):
     await debug(synced, space, "debugger")
     await told(synced, space, "rule name-taken")
     twin = await synced.twin(PODS, space, "web")
-    assert twin["metadata"]["annotations"][marks.CONTAINERS] == "main"
+    assert twin["metadata"]["annotations"][wellknown.CONTAINERS] == "main"
 
 
 def sized(cpu: str) -> list[Object]:
@@ -227,7 +227,7 @@ async def test_a_sidecar_and_an_init_container_go_down(synced: World):
     twin = await eventually(lambda: synced.twin(PODS, space, "web"))
     found = [(c["name"], c.get("restartPolicy")) for c in twin["spec"]["initContainers"]]
     assert found == [("proxy", "Always"), ("setup", None)]
-    assert twin["metadata"]["annotations"][marks.CONTAINERS] == "proxy,setup,main"
+    assert twin["metadata"]["annotations"][wellknown.CONTAINERS] == "proxy,setup,main"
 
 
 async def test_why_a_pod_is_not_placed_is_told_before_it_is_bound(synced: World):
@@ -420,7 +420,7 @@ async def test_a_difference_that_comes_back_five_times_is_parked_and_told(synced
     assert event["reason"] == "SyncParked"
     assert "spec.selector.a" in event["message"]
     condition = await eventually(
-        lambda: synced.condition(marks.SYNCED),
+        lambda: synced.condition(wellknown.SYNCED),
         until=lambda found: found is not None and "spec.selector.a" in found["message"],
     )
     assert condition["status"] == "True"

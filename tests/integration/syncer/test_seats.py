@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kubeio.client import Client
-from tenancy import marks
+from kubeio.api.client import Client
+from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer import far as fars
@@ -110,8 +110,8 @@ async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: F
     assert not await world.has_twin(CONFIG_MAPS, space, "c")
     assert "nodeSelector" not in twin["spec"], "nobody there knows of it"
     registration = (far.target() or pytest.fail("not followed")).registration
-    assert twin["metadata"]["labels"][marks.SUPER_CLUSTER] == registration
-    assert twin["metadata"]["annotations"][marks.SEAT].startswith(f"{far.name}/")
+    assert twin["metadata"]["labels"][wellknown.SUPER_CLUSTER] == registration
+    assert twin["metadata"]["annotations"][wellknown.SEAT].startswith(f"{far.name}/")
     env = {each["name"]: each.get("value") for each in twin["spec"]["containers"][0]["env"]}
     assert (env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"]) == ("192.0.2.8", "6443")
     assert twin["spec"]["dnsConfig"]["nameservers"] == ["10.98.0.10"]
@@ -123,7 +123,7 @@ async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: F
     )
     assert seen["spec"] == {**posted["spec"], "nodeName": far.node}
     assert seen["status"]["podIP"] == "10.244.0.9"
-    assert seen["metadata"]["annotations"][marks.SEAT].startswith(f"{far.name}/")
+    assert seen["metadata"]["annotations"][wellknown.SEAT].startswith(f"{far.name}/")
 
     await world.above.delete(PODS, "web", namespace=space)
     await far.remove_pod(space, "web")
@@ -274,7 +274,7 @@ async def test_a_forged_record_moves_nothing(far: Far):
     space = await world.namespace()
     await world.above.create(PODS, pod("web", nodeSelector=THERE), namespace=space)
     await eventually(lambda: far.twin(space, "web"))
-    forged = {"metadata": {"annotations": {marks.SEAT: "home/0123456789abcdef"}}}
+    forged = {"metadata": {"annotations": {wellknown.SEAT: "home/0123456789abcdef"}}}
     await world.above.patch(PODS, "web", forged, namespace=space)
     await world.idle()
     assert await far.has_twin(space, "web")
@@ -352,7 +352,7 @@ async def test_where_no_node_is_found_the_next_cluster_is_tried(far: Far):
 async def test_a_target_that_nobody_declared_is_told(far: Far):
     await far.grant({"name": "home"}, {"name": "nowhere"})
     told = await eventually(
-        lambda: far.world.condition(marks.TARGETS_GRANTED),
+        lambda: far.world.condition(wellknown.TARGETS_GRANTED),
         until=lambda found: found and found["status"] == "False",
     )
     assert told is not None
@@ -388,7 +388,7 @@ async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
     far: Far, monkeypatch: pytest.MonkeyPatch
 ):
     """A1-17."""
-    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
     for module in ("flows.away", "flows.target_nodes", "outposts"):
         monkeypatch.setattr(f"syncer.{module}.AWAY_SECONDS", 1.0)
     world = far.world

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeio import Object
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import IP_ADDRESSES, PODS, SERVICES
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
@@ -147,7 +147,7 @@ async def test_an_address_taken_below_is_reserved_above_and_freed(synced: World)
         namespace="default",
     )
     reserved = await eventually(lambda: synced.above.get(IP_ADDRESSES, address))
-    assert reserved["metadata"]["labels"][marks.RESERVED_ADDRESS] == "true"
+    assert reserved["metadata"]["labels"][wellknown.RESERVED_ADDRESS] == "true"
     await synced.below.delete(SERVICES, "squatter", namespace="default")
     await gone(lambda: synced.above.get(IP_ADDRESSES, address))
     await synced.above.create(SERVICES, service("web", clusterIP=address), namespace=space)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import Unauthorized
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.resources import EVENTS, NODES, PODS, SECRETS
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.planes import own_world
@@ -22,7 +22,7 @@ from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import HOME, World, Write
 from tests.support.controlplane import ControlPlane, Mark
 from tests.support.eventually import eventually
-from vnagent.notices import Subject, manifest
+from vnagent.upstream.upstream_events import Subject, manifest
 
 pytestmark = pytest.mark.thorough
 
@@ -84,7 +84,7 @@ async def test_a_node_that_its_tenant_deleted_comes_back(synced: World):
     await eventually(
         lambda: synced.above.get(NODES, node), until=lambda body: body["status"].get("addresses")
     )
-    assert back["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
+    assert back["metadata"]["labels"][wellknown.VIRTUAL_NODE] == "true"
     await synced.idle()
     since = synced.mark("tenant")
     await asyncio.sleep(0.3)
@@ -119,7 +119,7 @@ async def test_a_node_of_the_tenants_own_making_is_filled_only_when_it_runs_a_po
     made = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": node, "labels": {marks.VIRTUAL_NODE: "true"}},
+        "metadata": {"name": node, "labels": {wellknown.VIRTUAL_NODE: "true"}},
     }
     await synced.above.create(NODES, made)
     await asyncio.sleep(0.5)
@@ -140,7 +140,8 @@ async def test_the_agents_address_follows_its_pod(synced: World):
     await eventually(
         lambda: synced.above.get(NODES, node),
         until=lambda body: (
-            {"type": marks.AGENT_ADDRESS, "address": "10.244.9.9"} in body["status"]["addresses"]
+            {"type": wellknown.AGENT_ADDRESS, "address": "10.244.9.9"}
+            in body["status"]["addresses"]
         ),
     )
 
@@ -151,7 +152,7 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: World)
     async def reads(status: str, reason: str) -> None:
         def says(body: Object) -> bool:
             found = {each["type"]: each for each in body["status"]["conditions"]}
-            shown = found.get(marks.KUBELET_DIRECT) or {}
+            shown = found.get(wellknown.KUBELET_DIRECT) or {}
             return (shown.get("status"), shown.get("reason")) == (status, reason)
 
         await eventually(lambda: own.above.get(NODES, node), until=says)
@@ -170,7 +171,7 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: World)
         uid = made["metadata"]["uid"]
         subject = Subject(name=f"agent-{node}", namespace=HOME, uid=uid, node=node)
         now = datetime.now(UTC)
-        told = manifest(subject, marks.AGENT_AROUND, now)
+        told = manifest(subject, wellknown.AGENT_AROUND, now)
         around = await own.below.create(EVENTS, told)
         await reads("False", "KubeletUntrusted")
     since = own.mark("tenant")
@@ -179,7 +180,7 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: World)
         await reads("False", "KubeletUntrusted")
         assert [write for write in own.writes("tenant", since) if write.name == node] == []
         # By a clock that was set back.
-        told = manifest(subject, marks.AGENT_STRAIGHT, now - timedelta(seconds=10))
+        told = manifest(subject, wellknown.AGENT_STRAIGHT, now - timedelta(seconds=10))
         straight = await own.below.create(EVENTS, told)
         await reads("True", "Kubelet")
         await own.below.delete(EVENTS, straight["metadata"]["name"], namespace=HOME)
@@ -240,7 +241,7 @@ async def test_a_token_is_the_tenants_and_renewed_at_half(synced: World):
     await eventually(lambda: synced.twin(PODS, space, "web"))
     found = await synced.below.list(SECRETS, namespace=synced.super_namespace(space))
     by_audience = {
-        item["metadata"]["annotations"][marks.TOKEN_AUDIENCE]: item for item in found["items"]
+        item["metadata"]["annotations"][wellknown.TOKEN_AUDIENCE]: item for item in found["items"]
     }
     shared, bound = by_audience[""], by_audience["vault"]
     assert claims(bound)["aud"] == ["vault"]
@@ -272,7 +273,7 @@ async def test_a_token_is_the_tenants_and_renewed_at_half(synced: World):
     await synced.below.patch(
         SECRETS,
         shared["metadata"]["name"],
-        {"metadata": {"annotations": {marks.TOKEN_RENEW: late}}},
+        {"metadata": {"annotations": {wellknown.TOKEN_RENEW: late}}},
         namespace=synced.super_namespace(space),
     )
     renewed = await eventually(

@@ -11,10 +11,10 @@ import pytest
 from msgspec import structs
 
 from kubeio import Object
-from syncer import engine
-from syncer.keys import EVENT, PLACEMENT, STORE, TOKEN
-from syncer.mirrors import BY_KIND as MIRRORED
-from tenancy import marks
+from syncer.handlers import dispatcher
+from syncer.model.keys import EVENT, PLACEMENT, STORE, TOKEN
+from syncer.model.mirrored_kinds import BY_KIND as MIRRORED
+from tenancy import wellknown
 from tenancy.policies import Nodes
 from tenancy.resources import EVENTS, PODS
 from tests.integration.syncer.objects import pod
@@ -34,7 +34,7 @@ APART = {
     PLACEMENT: "is where a pod runs, and no object: test_seats",
     TOKEN: "is a Secret below and nothing above: test_shown",
 }
-SHOWN_KINDS = sorted({*engine._BY_KEY} - {*APART})
+SHOWN_KINDS = sorted({*dispatcher._BY_KEY} - {*APART})
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ async def test_life(open_world: World, kind: str):
         assert life.verbs(since) == list(costs.create)
         assert "hidden" not in str(first)
         if kind in MIRRORED:
-            assert first["metadata"]["labels"] == {marks.MIRRORED: "true"}
+            assert first["metadata"]["labels"] == {wellknown.MIRRORED: "true"}
         for patch, cost in ((sample.change, costs.change), (sample.removal, costs.removal)):
             async with life.costing(cost if patch else ()):
                 await life.change_seen(patch)
@@ -140,9 +140,9 @@ async def test_life(open_world: World, kind: str):
                 )
         if kind in MIRRORED:
             async with life.costing(("update",)):
-                lost = {"metadata": {"labels": {marks.MIRRORED: None}}}
+                lost = {"metadata": {"labels": {wellknown.MIRRORED: None}}}
                 await world.above.patch(sample.resource, life.name, lost)
-                await life.is_seen({"metadata": {"labels": {marks.MIRRORED: "true"}}})
+                await life.is_seen({"metadata": {"labels": {wellknown.MIRRORED: "true"}}})
         async with life.costing(costs.back):
             await life.delete()
             await life.is_seen(sample.seen, unlike=first["metadata"]["uid"])

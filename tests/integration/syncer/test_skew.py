@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pytest
 
 from kubeio import Object, errors
-from kubeio.client import Client
-from tenancy import marks
+from kubeio.api.client import Client
+from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -354,7 +354,7 @@ async def test_a_status_field_that_the_tenant_does_not_know_is_parked_with_its_p
     event = await told(synced, space, "rule parked")
     assert path in event["message"]
     condition = await eventually(
-        lambda: synced.condition(marks.SYNCED),
+        lambda: synced.condition(wellknown.SYNCED),
         until=lambda found: found is not None and path in found["message"],
     )
     assert condition["status"] == "True"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kubeio.client import Client
-from syncer import brake
-from tenancy import conditions, marks
+from kubeio.api.client import Client
+from syncer.safety import store_guard
+from tenancy import conditions, wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VIRTUAL_CLUSTERS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
@@ -32,7 +32,7 @@ async def own(super_plane, tmp_path: Path) -> AsyncIterator[World]:
 async def held(world: World) -> str:
     """Wait until deletes are held and return the condition's message."""
     condition = await eventually(
-        lambda: world.condition(marks.DELETES_HELD),
+        lambda: world.condition(wellknown.DELETES_HELD),
         until=lambda found: found is not None and found["status"] == "True",
         within=60,
     )
@@ -42,7 +42,7 @@ async def held(world: World) -> str:
 async def released(world: World) -> None:
     """Wait until deletes are no longer held."""
     await eventually(
-        lambda: world.condition(marks.DELETES_HELD),
+        lambda: world.condition(wellknown.DELETES_HELD),
         until=lambda found: found is not None and found["status"] == "False",
         within=60,
     )
@@ -73,7 +73,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
         since = own.mark("super")
         await own.tenant_plane.restart_on_store("empty")
         async with Client(own.tenant_plane.endpoint) as client:
-            from syncer.access import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+            from syncer.rbac import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
 
             await grant(client, TENANT_ACCESS)
         message = await held(own)
@@ -84,7 +84,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
         assert deletes(own, since) == []
         assert await own.has_twin(PODS, space, "web")
 
-        confirm = {"metadata": {"annotations": {marks.CONFIRM_DELETES: new["metadata"]["uid"]}}}
+        confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: new["metadata"]["uid"]}}}
         await own.below.patch(
             VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
         )
@@ -95,7 +95,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
         body = await own.below.get(
             VIRTUAL_CLUSTERS, own.tenant.name, namespace=own.tenant.namespace
         )
-        assert marks.CONFIRM_DELETES not in body["metadata"].get("annotations", {})
+        assert wellknown.CONFIRM_DELETES not in body["metadata"].get("annotations", {})
         # The new store is followed like any.
         space = await own.namespace()
         await own.above.create(SERVICES, service("fresh"), namespace=space)
@@ -103,13 +103,13 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
 
 
 async def test_the_old_stores_return_ends_the_hold(own: World, monkeypatch):
-    monkeypatch.setattr("syncer.flows.store.LOOK_AGAIN_SECONDS", 0.5)
+    monkeypatch.setattr("syncer.controllers.tenant_status.LOOK_AGAIN_SECONDS", 0.5)
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
         await own.tenant_plane.restart_on_store("empty")
         async with Client(own.tenant_plane.endpoint) as client:
-            from syncer.access import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+            from syncer.rbac import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
 
             await grant(client, TENANT_ACCESS)
         await held(own)
@@ -149,7 +149,7 @@ async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: Wor
         await furnish(own)
     await own.tenant_plane.restart_on_store("backup")
     # As after `etcdutl snapshot restore --bump-revision`: more writes than the record knows.
-    root = {"metadata": {"annotations": {marks.STORE_REVISION: "1"}}}
+    root = {"metadata": {"annotations": {wellknown.STORE_REVISION: "1"}}}
     await own.below.patch(NAMESPACES, own.tenant.root, root)
     async with own.syncer():
         assert "epoch" in await held(own)
@@ -158,24 +158,24 @@ async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: Wor
 async def test_a_removed_mark_holds_deletes(own: World):
     async with own.syncer():
         await furnish(own)
-    await own.above.delete(CONFIG_MAPS, brake.CONFIG_MAP, namespace="kube-system")
+    await own.above.delete(CONFIG_MAPS, store_guard.CONFIG_MAP, namespace="kube-system")
     async with own.syncer():
         message = await held(own)
-        assert f"ConfigMap kube-system/{brake.CONFIG_MAP} is missing" in message
+        assert f"ConfigMap kube-system/{store_guard.CONFIG_MAP} is missing" in message
         assert "its revision did not go back" in message
 
 
 async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(own: World):
     async with own.syncer():
         space = await furnish(own)
-    forged = {"data": {brake.EPOCH: "9" * 19}}
-    await own.above.patch(CONFIG_MAPS, brake.CONFIG_MAP, forged, namespace="kube-system")
+    forged = {"data": {store_guard.EPOCH: "9" * 19}}
+    await own.above.patch(CONFIG_MAPS, store_guard.CONFIG_MAP, forged, namespace="kube-system")
     async with own.syncer():
         message = await held(own)
         assert f"holds {'9' * 19}, which nobody counted up to" in message
         assert f"kubectl vc confirm-deletes {own.tenant.name}" in message
         store = conditions.named_store(message)
-        confirm = {"metadata": {"annotations": {marks.CONFIRM_DELETES: store}}}
+        confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: store}}}
         await own.below.patch(
             VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
         )
@@ -187,14 +187,14 @@ async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(ow
 
 async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch):
     """REL-15: its API server is stopped for some seconds."""
-    monkeypatch.setattr("syncer.link.UNREACHABLE_SECONDS", 1.0)
-    monkeypatch.setattr("syncer.link._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.tenants.connection.UNREACHABLE_SECONDS", 1.0)
+    monkeypatch.setattr("syncer.tenants.connection._LOOK_SECONDS", 0.2)
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
         await own.tenant_plane.stop()
         condition = await eventually(
-            lambda: own.condition(marks.SYNCED),
+            lambda: own.condition(wellknown.SYNCED),
             until=lambda found: found is not None and found["status"] == "False",
             within=30,
         )
@@ -202,7 +202,7 @@ async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch
         await own.report(space, "web", phase="Running", message="still here")
         await own.tenant_plane.start()
         await eventually(
-            lambda: own.condition(marks.SYNCED),
+            lambda: own.condition(wellknown.SYNCED),
             until=lambda found: found is not None and found["status"] == "True",
             within=60,
         )
@@ -222,7 +222,7 @@ async def test_a_deleted_virtual_cluster_is_let_go_of(own: World):
         await own.below.patch(VIRTUAL_CLUSTERS, name, hold, namespace=space)
         await own.below.delete(VIRTUAL_CLUSTERS, name, namespace=space)
         condition = await eventually(
-            lambda: own.condition(marks.SYNCED),
+            lambda: own.condition(wellknown.SYNCED),
             until=lambda found: found is not None and found["status"] == "False",
         )
         assert condition["reason"] == "Disengaged"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import NODES, PODS, SUPER_CLUSTERS
 from tests.integration.syncer.far import Far
 from tests.integration.syncer.objects import pod
@@ -25,9 +25,9 @@ async def make_agent(far: Far, name: str, address: str) -> None:  # noqa: F811
     registered = await below.get(SUPER_CLUSTERS, far.name)
     body = pod(name)
     body["metadata"]["labels"] = {
-        "app.kubernetes.io/name": marks.TARGET_AGENT,
-        marks.SUPER_CLUSTER: registered["metadata"]["uid"],
-        marks.TARGET: far.name,
+        "app.kubernetes.io/name": wellknown.TARGET_AGENT,
+        wellknown.SUPER_CLUSTER: registered["metadata"]["uid"],
+        wellknown.TARGET: far.name,
     }
     body["spec"]["serviceAccountName"] = "default"
     await eventually(lambda: below.create(PODS, body, namespace=HOME))
@@ -51,12 +51,16 @@ async def test_the_node_of_a_target_leads_to_its_agent(far: Far):  # noqa: F811
     assert await addresses() == []
     one, two = f"one-{far.name}", f"two-{far.name}"
     await make_agent(far, one, "10.73.1.1")
-    await eventually(addresses, until=lambda found: found == [(marks.AGENT_ADDRESS, "10.73.1.1")])
+    await eventually(
+        addresses, until=lambda found: found == [(wellknown.AGENT_ADDRESS, "10.73.1.1")]
+    )
     node = await far.world.above.get(NODES, far.node)
-    assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == marks.AGENT_PORT
+    assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == wellknown.AGENT_PORT
     await make_agent(far, two, "10.73.1.2")
     below = far.world.below
     await below.delete(PODS, one, namespace=HOME, grace_seconds=0)
-    await eventually(addresses, until=lambda found: found == [(marks.AGENT_ADDRESS, "10.73.1.2")])
+    await eventually(
+        addresses, until=lambda found: found == [(wellknown.AGENT_ADDRESS, "10.73.1.2")]
+    )
     await below.delete(PODS, two, namespace=HOME, grace_seconds=0)
     await eventually(addresses, until=lambda found: found == [])

@@ -232,7 +232,7 @@ async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_retu
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Evicted by the taint at its own time, made elsewhere; the stale twin goes by its UID."""
-    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
     for module in ("flows.away", "flows.target_nodes", "outposts"):
         monkeypatch.setattr(f"syncer.{module}.AWAY_SECONDS", 1.0)
     world = far.world

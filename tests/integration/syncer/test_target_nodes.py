@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from kubeio.errors import NotFound
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.quantities import written
 from tenancy.resources import NODES, VIRTUAL_CLUSTERS
 from tests.integration.syncer import far as fars
@@ -28,7 +28,7 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
     await far.granted()
     node = await far.world.above.get(NODES, far.node)
     labels = node["metadata"]["labels"]
-    assert (labels["type"], labels[marks.TARGET]) == ("virtual-kubelet", far.name)
+    assert (labels["type"], labels[wellknown.TARGET]) == ("virtual-kubelet", far.name)
     assert (labels["kubernetes.io/role"], labels["node-role.kubernetes.io/agent"]) == ("agent", "")
     ready = await eventually(
         lambda: far.world.above.get(NODES, far.node),

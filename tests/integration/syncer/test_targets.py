@@ -96,7 +96,7 @@ async def test_a_target_that_falls_silent_is_away_and_comes_back(
     far: Far, monkeypatch: pytest.MonkeyPatch
 ):
     """A1-17."""
-    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
     await far.secret()
     await far.declare()
     target = await eventually(far.target, within=30)

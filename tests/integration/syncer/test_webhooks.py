@@ -13,8 +13,8 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import KubeError
-from syncer.special import pods
-from tenancy import marks
+from syncer.rules.pods import pod_facts
+from tenancy import wellknown
 from tenancy.resources import EVENTS, PODS
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.test_pods import gone
@@ -211,13 +211,16 @@ async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever
             found = await world.above.list(
                 PODS, namespace=space, field_selector=f"metadata.name={name}"
             )
-            return all(item["status"].get("reason") == pods.LOST_REASON for item in found["items"])
+            return all(
+                item["status"].get("reason") == pod_facts.LOST_REASON for item in found["items"]
+            )
 
         for begin in range(0, EVICTED, 12):
             await asyncio.gather(*(life(number) for number in range(begin, begin + 12)))
         await world.idle()
     made = Counter(
-        created["metadata"]["annotations"][marks.UID] for created in creates(world, since, below)
+        created["metadata"]["annotations"][wellknown.UID]
+        for created in creates(world, since, below)
     )
     assert made == Counter(uids.values())
     assert (await world.below.list(PODS, namespace=below))["items"] == []
@@ -225,7 +228,7 @@ async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever
     await gone(lambda: world.above.get(PODS, "web-1", namespace=space))
     again = await world.above.create(PODS, pod("web-1"), namespace=space)
     twin = await eventually(lambda: world.twin(PODS, space, "web-1"))
-    assert twin["metadata"]["annotations"][marks.UID] == again["metadata"]["uid"]
+    assert twin["metadata"]["annotations"][wellknown.UID] == again["metadata"]["uid"]
 
 
 def creates(world: World, since: Mark, namespace: str) -> list[Object]:

@@ -8,9 +8,10 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import NotFound
-from syncer.flows import draining, spread, target_leases
-from syncer.muster import LEAST
-from tenancy import conditions, marks
+from syncer.controllers.nodes import drain, target_lease
+from syncer.controllers.pods import split_services
+from syncer.safety.pod_loss_guard import LEAST
+from tenancy import conditions, wellknown
 from tenancy.resources import (
     LEASES,
     NODES,
@@ -101,7 +102,7 @@ async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far
     for name in names:
         found = await far.world.above.get(PODS, name, namespace=space)
         assert found["status"]["phase"] == "Running", "nothing is concluded"
-    word = {marks.CONFIRM_LOSSES: conditions.named_state(held["message"])}
+    word = {wellknown.CONFIRM_LOSSES: conditions.named_state(held["message"])}
     await far.world.below.patch(SUPER_CLUSTERS, far.name, {"metadata": {"annotations": word}})
     await eventually(
         lambda: far.world.above.get(PODS, "p0", namespace=space),
@@ -111,7 +112,7 @@ async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far
     await eventually(lambda: is_gone(far, PODS, "p1", space), within=60)
     await eventually(lambda: said(far, "LossesHeld"), until=lambda c: c and c["status"] == "False")
     body = await far.world.below.get(SUPER_CLUSTERS, far.name)
-    assert marks.CONFIRM_LOSSES not in (body["metadata"].get("annotations") or {}), "used up"
+    assert wellknown.CONFIRM_LOSSES not in (body["metadata"].get("annotations") or {}), "used up"
 
 
 async def test_its_node_has_a_lease_that_ends_with_its_answers(
@@ -119,8 +120,8 @@ async def test_its_node_has_a_lease_that_ends_with_its_answers(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """V-01, V-02."""
-    monkeypatch.setattr("syncer.target.LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(target_leases, "RENEW_SECONDS", 0.3)
+    monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(target_lease, "RENEW_SECONDS", 0.3)
     await far.granted()
 
     async def renewed() -> str:
@@ -149,9 +150,9 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """A1-16, X-02: cordon, drain, remove; the status says how far that is."""
-    monkeypatch.setattr(draining, "AGAIN_SECONDS", 0.3)
-    monkeypatch.setattr("syncer.outposts.TELL_SECONDS", 0.2)
-    monkeypatch.setattr("syncer.outposts.RETRY_SECONDS", 0.5)
+    monkeypatch.setattr(drain, "AGAIN_SECONDS", 0.3)
+    monkeypatch.setattr("syncer.lifecycle.target_sessions.TELL_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.lifecycle.target_sessions.RETRY_SECONDS", 0.5)
     world = far.world
     await world.super_node()
     await far.granted()
@@ -188,13 +189,13 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
         lambda: world.above.get(NODES, far.node),
         until=lambda found: found["spec"].get("unschedulable"),
     )
-    assert node["metadata"]["annotations"][marks.CORDONED] == "true"
+    assert node["metadata"]["annotations"][wellknown.CORDONED] == "true"
     events = await eventually(
-        lambda: world.events(space), until=lambda es: draining.BLOCKED in [e["reason"] for e in es]
+        lambda: world.events(space), until=lambda es: drain.BLOCKED in [e["reason"] for e in es]
     )
-    assert [e["reason"] for e in events].count(draining.BLOCKED) == 1
+    assert [e["reason"] for e in events].count(drain.BLOCKED) == 1
     await eventually(
-        lambda: world.events(bare), until=lambda es: [e["reason"] for e in es] == [draining.STAYS]
+        lambda: world.events(bare), until=lambda es: [e["reason"] for e in es] == [drain.STAYS]
     )
     found = await world.above.get(PODS, "owned", namespace=space)
     assert "deletionTimestamp" not in found["metadata"]
@@ -224,11 +225,11 @@ async def test_a_service_with_pods_in_two_clusters_says_so_once(far: Far):  # no
     for name in ("here", "here-too"):
         body = pod(name)
         body["metadata"]["labels"]["part"] = "all"
-        body["metadata"]["annotations"] = {marks.SEAT: "home/0"}
+        body["metadata"]["annotations"] = {wellknown.SEAT: "home/0"}
         await world.above.create(PODS, body, namespace=space)
         await eventually(lambda name=name: world.twin(PODS, space, name))
         await world.start_pod(space, name, node)
     await world.idle()
     events = await eventually(lambda: world.events(space))
-    found = [e for e in events if e["reason"] == spread.REASON]
+    found = [e for e in events if e["reason"] == split_services.REASON]
     assert [e["involvedObject"]["name"] for e in found] == ["s"]

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from kubeio import Object
-from kubeio.client import Client
+from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer import keys
 from syncer.app import Options, Syncer
-from syncer.session import Session
-from tenancy import conditions, marks, names
+from syncer.model import keys
+from syncer.tenants.session import Session
+from tenancy import conditions, names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import TenantPolicySpec
 from tenancy.resources import (
@@ -107,7 +107,7 @@ class World:
     async def events(self, namespace: str) -> list[Object]:
         """Return the syncer's Events of a tenant namespace; an API server tells its own."""
         found = (await self.above.list(EVENTS, namespace=namespace))["items"]
-        return [event for event in found if event.get("reportingComponent") == marks.SYNCER]
+        return [event for event in found if event.get("reportingComponent") == wellknown.SYNCER]
 
     async def namespace(self, name: str = "") -> str:
         """Make a tenant namespace and wait until it can be used on both sides."""

@@ -17,19 +17,20 @@ import pytest
 import yaml
 
 from kubeio import Object, errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.events import EventRecorder
-from kubeio.worker import Verdict
+from kubeio.api.client import Client
+from kubeio.api.event_recorder import EventRecorder
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.worker import Verdict
 from tenancy import names, resources
 from tests.support.controlplane import ControlPlane
 from tests.support.processes import free_port
-from vcmanager import keys
-from vcmanager.access import ACCESS
-from vcmanager.controlplane import Settings
-from vcmanager.keys import Key
-from vcmanager.means import Means
-from vcmanager.reconcile import reconcile
+from vcmanager.rbac import ACCESS
+from vcmanager.reconcilers.virtual_cluster import reconcile
+from vcmanager.runtime import keys
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.keys import Key
+from vcmanager.runtime.options import Settings
+from vcmanager.targets.clients import Targets
 
 CRDS = Path(__file__).parents[3] / "charts" / "virtual-cluster" / "files" / "crds"
 NAMESPACE = "vc-manager"
@@ -325,6 +326,7 @@ async def stage(plane: ControlPlane, inside: ControlPlane) -> AsyncIterator[Stag
             wake=woken.append,
             later=lambda key, _: woken.append(key),
             tenants=tenants,  # type: ignore[arg-type]
+            targets=Targets(),
         )
         yield Stage(
             plane=plane,

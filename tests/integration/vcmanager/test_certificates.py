@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import Stage
 from vcmanager.pki import bundles, inventory
 
@@ -19,7 +19,7 @@ async def data(stage: Stage, cluster) -> dict[str, dict[str, str]]:
 
 async def digest(stage: Stage, cluster, name: str) -> str:
     found = await stage.admin.get(resources.STATEFUL_SETS, name, namespace=stage.root(cluster))
-    return found["spec"]["template"]["metadata"]["annotations"][marks.SECRETS_DIGEST]
+    return found["spec"]["template"]["metadata"]["annotations"][wellknown.SECRETS_DIGEST]
 
 
 def later(stage: Stage, **of: float) -> Stage:
@@ -124,7 +124,7 @@ async def test_agents_authorities_are_the_managers_own_and_published(stage: Stag
     await stage.work(cluster)
     namespace = stage.means.namespace
     published = await stage.admin.get(
-        resources.CONFIG_MAPS, marks.AGENT_CLIENT_TRUST, namespace=namespace
+        resources.CONFIG_MAPS, wellknown.AGENT_CLIENT_TRUST, namespace=namespace
     )
     authority = await stage.admin.get(resources.SECRETS, "vn-agent-client-ca", namespace=namespace)
     pair = bundles.pair_of(authority)

@@ -7,8 +7,8 @@ import pytest
 from kubeio import Object, errors
 from tenancy import resources
 from tests.integration.vcmanager.conftest import Stage
-from vcmanager import slices
-from vcmanager.slices import Slice
+from vcmanager.plan import service_cidrs
+from vcmanager.plan.service_cidrs import Slice
 
 WHOLE = ip_network("10.96.0.0/16")
 
@@ -36,8 +36,10 @@ async def nobodys(stage: Stage) -> IPv4Network:
     Where the parts of tenants begin depends on their UIDs, and the server gives out any address.
     """
     page = await stage.admin.list(resources.SERVICES)
-    others = [slices.claimed_by(each) for each in page["items"]]
-    choices = slices.candidates(WHOLE, "asked for", [each.network for each in others if each])
+    others = [service_cidrs.claimed_by(each) for each in page["items"]]
+    choices = service_cidrs.candidates(
+        WHOLE, "asked for", [each.network for each in others if each]
+    )
     page = await stage.admin.list(resources.IP_ADDRESSES)
     taken = [ip_address(each["metadata"]["name"]) for each in page["items"]]
     networks = (ip_network(each.network) for each in choices)
@@ -72,9 +74,9 @@ async def test_a_slice_stays_for_life(stage: Stage):
 async def two_choices(stage: Stage, cluster: Object) -> tuple[Slice, Slice]:
     """Return the first two slices that a tenant can have: none of whose own addresses is taken."""
     services = (await stage.admin.list(resources.SERVICES))["items"]
-    others = [slices.claimed_by(each) for each in services]
+    others = [service_cidrs.claimed_by(each) for each in services]
     used = {address for each in services for address in each["spec"].get("clusterIPs") or ()}
-    choices = slices.candidates(
+    choices = service_cidrs.candidates(
         WHOLE, cluster["metadata"]["uid"], [each.network for each in others if each]
     )
     free = (each for each in choices if not used & {each.api, each.dns})

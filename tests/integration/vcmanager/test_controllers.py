@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from clusterversions import catalog
-from tests.testbed import binaries
+from tools.testbed import binaries
 
 
 def listed(minor: str) -> tuple[set[str], set[str]]:

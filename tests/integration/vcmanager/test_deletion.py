@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kubeio import errors
-from tenancy import marks, ownership, resources
+from tenancy import ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
-from vcmanager import keys, protection
-from vcmanager.keys import Key
+from vcmanager.reconcilers import finalizers
+from vcmanager.runtime import keys
+from vcmanager.runtime.keys import Key
 
 
 def tenant_of(stage: Stage, cluster) -> Tenant:
@@ -49,7 +50,7 @@ async def is_there(stage: Stage, name: str) -> bool:
 async def say_synced(stage: Stage, cluster, status: str, reason: str) -> None:
     """Say what the syncer says."""
     condition = {
-        "type": marks.SYNCED,
+        "type": wellknown.SYNCED,
         "status": status,
         "reason": reason,
         "message": reason,
@@ -62,7 +63,7 @@ async def say_synced(stage: Stage, cluster, status: str, reason: str) -> None:
         "status": {"conditions": [condition]},
     }
     await stage.admin.apply(
-        resources.VIRTUAL_CLUSTERS, body, subresource="status", field_manager=marks.SYNCER
+        resources.VIRTUAL_CLUSTERS, body, subresource="status", field_manager=wellknown.SYNCER
     )
 
 
@@ -70,7 +71,7 @@ async def hold_lease(stage: Stage, holder: str) -> None:
     body = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": marks.SYNCER, "namespace": NAMESPACE},
+        "metadata": {"name": wellknown.SYNCER, "namespace": NAMESPACE},
         "spec": {
             "holderIdentity": holder,
             "leaseDurationSeconds": 3600,
@@ -120,7 +121,7 @@ async def test_a_tenant_that_is_half_made_goes_as_well(stage: Stage):
     await stage.admin.patch(
         resources.VIRTUAL_CLUSTERS,
         cluster["metadata"]["name"],
-        {"metadata": {"finalizers": [marks.FINALIZER]}},
+        {"metadata": {"finalizers": [wellknown.FINALIZER]}},
         namespace="default",
     )
     await stage.tear_down(cluster)
@@ -271,13 +272,13 @@ async def test_a_cluster_version_stays_while_a_tenant_names_it(stage: Stage):
     cluster = await stage.declare(clusterVersionName="in-use")
     await stage.work(cluster)
     await stage.admin.delete(resources.CLUSTER_VERSIONS, "in-use")
-    await protection.reconcile(stage.means, key)
+    await finalizers.reconcile(stage.means, key)
     await stage.work(cluster)  # still served
     await stage.admin.get(resources.CLUSTER_VERSIONS, "in-use")
     metadata = cluster["metadata"]
     assert keys.virtual_cluster(metadata["namespace"], metadata["name"]) in stage.woken
     await stage.tear_down(cluster)
     assert key in stage.woken
-    await protection.reconcile(stage.means, key)
+    await finalizers.reconcile(stage.means, key)
     with pytest.raises(errors.NotFound):
         await stage.admin.get(resources.CLUSTER_VERSIONS, "in-use")

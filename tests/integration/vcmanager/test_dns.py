@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from kubeio.client import Client
+from kubeio.api.client import Client
 from tenancy.resources import ENDPOINT_SLICES, NAMESPACES, SERVICES
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.processes import Process, free_port
-from tests.testbed import binaries
-from vcmanager import dns
+from tools.testbed import binaries
+from vcmanager.plan import coredns
 
 ROOT = "default-fd1b34-vc-1"
 DOMAIN = "corp.example"
@@ -101,7 +101,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_bytes(plane.kubeconfig())
     port = free_port()
-    text = dns.corefile(root=ROOT, domain=DOMAIN)
+    text = coredns.corefile(root=ROOT, domain=DOMAIN)
     for ours, here in (
         (".:1053", f".:{port}"),
         (":8080", f"127.0.0.1:{free_port()}"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kubeio import Object
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import NAMESPACE, USER, Stage, installed
 from tests.support.alerts import firing
 from tests.support.controlplane import ControlPlane
@@ -42,7 +42,7 @@ async def pair(stage: Stage, tmp_path: Path) -> AsyncIterator[Pair]:
     pair = Pair(
         (one, two),
         client=stage.admin,
-        lease=(NAMESPACE, marks.MANAGER),
+        lease=(NAMESPACE, wellknown.MANAGER),
         agent=USER_AGENT,
         planes=(stage.plane,),
     )

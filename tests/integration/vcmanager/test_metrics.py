@@ -24,19 +24,19 @@ from cryptography import x509
 from kubernetes.utils.quantity import parse_quantity
 
 from kubeio import Object, errors
-from kubeio.client import Client
-from tenancy import marks, resources
+from kubeio.api.client import Client
+from tenancy import resources, wellknown
 from tenancy.resources import API_SERVICES, DEPLOYMENTS, NODES, PODS, SECRETS, SERVICES
 from tests.integration.vcmanager.conftest import Stage
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.processes import Process, free_port
-from tests.testbed import binaries
 from tests.unit.vcmanager.factories import FACTS, UID, wish
-from vcmanager import controlplane, metrics_api, slices
+from tools.testbed import binaries
 from vcmanager.pki import authority, inventory
 from vcmanager.pki.authority import Pair
-from vnagent import identity
+from vcmanager.plan import control_plane, metrics_api, service_cidrs
+from vnagent.authz import client_identity
 
 MADE = {"metrics-server-serving", "metrics-server-agent-client", "metrics-server-kubeconfig"}
 API = "/apis/metrics.k8s.io/v1beta1"
@@ -78,7 +78,7 @@ async def ready(stage: Stage, cluster: Object) -> str:
 
 
 async def reason(stage: Stage, cluster: Object) -> str:
-    found = await stage.condition(cluster, marks.METRICS_READY)
+    found = await stage.condition(cluster, wellknown.METRICS_READY)
     return found["reason"] if found is not None else ""
 
 
@@ -111,7 +111,7 @@ async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: Stage):
     assert await stage.names_of(DEPLOYMENTS, cluster) == {"coredns"}
     assert not await stage.names_of(SECRETS, cluster) & MADE
     assert "metrics-server" not in await stage.names_of(SERVICES, cluster)
-    assert await stage.condition(cluster, marks.METRICS_READY) is None
+    assert await stage.condition(cluster, wellknown.METRICS_READY) is None
     assert await ready(stage, cluster) == "True"
 
 
@@ -130,7 +130,7 @@ async def test_the_group_goes_while_nobody_answers_for_it(metered: Stage):
     page = await stage.admin.list(
         PODS,
         namespace=stage.root(cluster),
-        label_selector=f"{marks.COMPONENT}=metrics-server",
+        label_selector=f"{wellknown.COMPONENT}=metrics-server",
     )
     for pod in page["items"]:
         await stage.admin.delete(
@@ -314,15 +314,15 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         roots["agent-client"],
         folder,
     )
-    slice_ = slices.Slice(ip_network("10.96.8.0/22"))
-    _, deployment = controlplane.plan(wish(metrics="managed"), slice_).metrics
+    slice_ = service_cidrs.Slice(ip_network("10.96.8.0/22"))
+    _, deployment = control_plane.plan(wish(metrics="managed"), slice_).metrics
     _unpacked(deployment, pairs, roots["agent-serving"].certificate, folder)
     (folder / "kubeconfig").mkdir()
     port = free_port()
 
     async def furnish() -> None:
         await plane.start()
-        user = plane.kubeconfig(marks.METRICS_USER, group="")
+        user = plane.kubeconfig(wellknown.METRICS_USER, group="")
         (folder / "kubeconfig" / "metrics-server-kubeconfig").write_bytes(user)
         async with Client(plane.endpoint) as client:
             await metrics_api.apply(client, metrics_api.grants())
@@ -337,7 +337,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     replaced = {
         "/etc/kubernetes/kubeconfig": str(folder / "kubeconfig"),
         "/etc/kubernetes/pki": str(folder / "pki"),
-        f"--secure-port={slices.METRICS_PORT}": f"--secure-port={port}",
+        f"--secure-port={service_cidrs.METRICS_PORT}": f"--secure-port={port}",
     }
     words = [str(binaries.path("metrics-server"))]
     for word in container["args"]:
@@ -380,7 +380,7 @@ async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_on
         status = {
             "addresses": [
                 {"type": "InternalIP", "address": "192.0.2.7"},
-                {"type": marks.AGENT_ADDRESS, "address": "127.0.0.1"},
+                {"type": wellknown.AGENT_ADDRESS, "address": "127.0.0.1"},
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": real.agent.port}},
             "conditions": [{"type": "Ready", "status": "True"}],
@@ -402,7 +402,7 @@ async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_on
     assert {path for path, _ in real.agent.asked} == {"/metrics/resource"}
     trusted = [x509.load_pem_x509_certificate(real.agents.certificate)]
     callers = {
-        identity.identify(certificate, trusted, datetime.now(UTC)).vc_uid
+        client_identity.identify(certificate, trusted, datetime.now(UTC)).vc_uid
         for _, certificate in real.agent.asked
     }
     assert callers == {UID}

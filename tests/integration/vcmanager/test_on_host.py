@@ -22,17 +22,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from clusterversions import catalog
-from kubeio import Object, config, errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import loading
+from kubeio.config.endpoint import Endpoint
 from tenancy import resources
 from tenancy.resources import Resource
 from tests.integration.vcmanager.conftest import Stage
 from tests.support.eventually import eventually
 from tests.support.processes import Process, free_port
-from tests.testbed import binaries
-from vcmanager import bootstrap
+from tools.testbed import binaries
 from vcmanager.pki import bundles
+from vcmanager.plan import tenant_objects
 
 PROGRAMS = {
     "etcd": "etcd",
@@ -67,7 +68,7 @@ class HostTenant:
         """Return the API as one of the kubeconfigs shows it, but for the address."""
         name = f"{credential}-kubeconfig"
         secret = await self.stage.secret(self.cluster, name)
-        found = config.tenant_kubeconfig(bundles.data_of(secret, name))
+        found = loading.tenant_kubeconfig(bundles.data_of(secret, name))
         assert found.strict
         return replace(found, server=self.server, tls_server_name="")
 
@@ -172,8 +173,8 @@ async def on_host(stage: Stage, cluster: Object, folder: Path) -> AsyncIterator[
             )
             slice_ = (await stage.fresh(cluster))["status"]["serviceCidr"]
             assert slice_
-            await bootstrap.apply(manager, dns_address="")
-            await eventually(lambda: bootstrap.has_controllers(manager), within=60)
+            await tenant_objects.apply(manager, dns_address="")
+            await eventually(lambda: tenant_objects.has_controllers(manager), within=60)
             yield tenant
     finally:
         for process in reversed(processes):

@@ -9,14 +9,15 @@ import yaml
 
 from clusterversions import catalog
 from kubeio import errors
-from kubeio.worker import Again
-from tenancy import marks, resources
+from kubeio.controller.worker import Again
+from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import Stage, cluster_version
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
-from vcmanager import bootstrap, lookout
-from vcmanager.means import TenantClients
 from vcmanager.pki import bundles
+from vcmanager.plan import tenant_objects
+from vcmanager.runtime import tenant_watch
+from vcmanager.runtime.context import TenantClients
 
 COMPONENTS = (
     "CertificatesReady",
@@ -153,10 +154,10 @@ async def test_the_root_namespace_says_whose_it_is_and_admits_only_restricted_po
     labels, annotations = root["metadata"]["labels"], root["metadata"]["annotations"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     for marked in (labels, annotations):
-        assert marked[marks.VC_UID] == cluster["metadata"]["uid"]
-        assert marked[marks.CLUSTER] == stage.root(cluster)
-    assert annotations[marks.ROOT_NAMESPACE] == "true"
-    assert annotations[marks.PKI_INITIALISED] == "true"
+        assert marked[wellknown.VC_UID] == cluster["metadata"]["uid"]
+        assert marked[wellknown.CLUSTER] == stage.root(cluster)
+    assert annotations[wellknown.ROOT_NAMESPACE] == "true"
+    assert annotations[wellknown.PKI_INITIALISED] == "true"
 
 
 @pytest.mark.parametrize(
@@ -354,7 +355,7 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
     stage: Stage, inside: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ):
     """REL-25."""
-    monkeypatch.setattr(lookout, "_BASE", 0.01)
+    monkeypatch.setattr(tenant_watch, "_BASE", 0.01)
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     changed = asyncio.Event()
@@ -364,7 +365,7 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
             inside.kubeconfig(),
             "it",
             changed=changed.set,
-            watched=bootstrap.RESOURCES,
+            watched=tenant_objects.RESOURCES,
         )
 
         async def is_noticed(value: str) -> bool:

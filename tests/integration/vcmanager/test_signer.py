@@ -11,15 +11,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubeio import Object
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from tenancy import marks, resources
+from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
+from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from vcmanager import signer
-from vcmanager.keys import Key
+from vcmanager.agents import csr_signer
 from vcmanager.pki import bundles
+from vcmanager.runtime.keys import Key
 
 IP = "10.73.0.9"
 
@@ -68,7 +68,7 @@ class Agent:
         body = {
             "metadata": {"name": name},
             "spec": {
-                "signerName": marks.AGENT_SERVING_SIGNER,
+                "signerName": wellknown.AGENT_SERVING_SIGNER,
                 "usages": ["digital signature", "server auth"],
                 "request": base64.b64encode(request).decode(),
             },
@@ -83,7 +83,7 @@ class Agent:
 
     async def judged(self, name: str) -> Object:
         """Have the manager judge a request; return what became of it."""
-        await signer.reconcile(self.stage.means, Key("CertificateSigningRequest", "", name))
+        await csr_signer.reconcile(self.stage.means, Key("CertificateSigningRequest", "", name))
         return await self.stage.admin.get(resources.CERTIFICATE_SIGNING_REQUESTS, name)
 
 

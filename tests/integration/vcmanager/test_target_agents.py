@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
-from kubectl_vc.targets.manifests import There
-from kubeio import Object, errors, secret_config
-from kubeio.client import Client
-from tenancy import marks, resources, switches
+from kubectl_vc.target.manifests import There
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import secret_kubeconfig
+from tenancy import agent_permissions, resources, wellknown
 from tenancy.super_clusters import Mode
 from tests.integration.vcmanager.conftest import NAMESPACE
 from tests.integration.vcmanager.test_targets import Yard, second, yard  # noqa: F401 - fixtures
@@ -39,8 +40,8 @@ from tests.unit.vnagent.stage import (
     FakeKubelet,
     access,
 )
-from vcmanager.targets.agent_objects import AgentPods
-from vnagent.access import TARGET_HOME_ACCESS
+from vcmanager.runtime.options import AgentPods
+from vnagent.rbac import TARGET_HOME_ACCESS
 
 pytestmark = needs_address
 
@@ -104,7 +105,7 @@ class Scene:
     async def runs(self) -> None:
         """Play kubelet for the agent's pods at home."""
         admin, uid = self.yard.stage.admin, (await self.yard.fresh())["metadata"]["uid"]
-        selector = f"{marks.SUPER_CLUSTER}={uid}"
+        selector = f"{wellknown.SUPER_CLUSTER}={uid}"
         pods = await eventually(
             lambda: admin.list(resources.PODS, namespace=NAMESPACE, label_selector=selector),
             until=lambda page: bool(page.get("items")),
@@ -124,7 +125,7 @@ class Scene:
     async def goes(self, mode: Mode, vouching: bytes) -> None:
         """Join again in a mode, with who vouches for kubelets."""
         await self.joined(There(self.plan.home, mode))
-        more = {secret_config.KUBELET_AUTHORITIES: vouching} if mode == "agent" else {}
+        more = {secret_kubeconfig.KUBELET_AUTHORITIES: vouching} if mode == "agent" else {}
         await self.yard.secret(**more)
         await self.declared(mode)
 
@@ -151,7 +152,7 @@ async def scene(yard: Yard) -> Scene:  # noqa: F811 - the fixture
         resources.SERVICE_ACCOUNTS,
         {"spec": {"expirationSeconds": 3600}},
         namespace=plan.namespace,
-        name=marks.SYNCER,
+        name=wellknown.SYNCER,
         subresource="token",
     )
     yard.token = answer["status"]["token"]
@@ -279,9 +280,9 @@ async def test_a_secret_that_goes_takes_the_agents_credential_along(scene: Scene
 def recorded(registration: str, *, name: str = "shop", vc_uid: str = VC_UID) -> Object:
     """Return a pod as the syncer makes it in a target."""
     record = {
-        marks.VC_UID: vc_uid,
-        marks.NAMESPACE: "web",
-        marks.SUPER_CLUSTER: registration,
+        wellknown.VC_UID: vc_uid,
+        wellknown.NAMESPACE: "web",
+        wellknown.SUPER_CLUSTER: registration,
     }
     return {
         "apiVersion": "v1",
@@ -289,8 +290,8 @@ def recorded(registration: str, *, name: str = "shop", vc_uid: str = VC_UID) -> 
         "metadata": {
             "name": name,
             "namespace": SPACE,
-            "labels": {marks.CONTROLLED: "true", **record},
-            "annotations": {**record, marks.UID: UID, marks.CONTAINERS: "main"},
+            "labels": {wellknown.CONTROLLED: "true", **record},
+            "annotations": {**record, wellknown.UID: UID, wellknown.CONTAINERS: "main"},
         },
         "spec": {
             "nodeName": NODE,
@@ -363,8 +364,8 @@ async def home_token(scene: Scene) -> bytes:
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": marks.AGENT_ACCESS, "namespace": NAMESPACE},
-        "data": {switches.DOCUMENT: access()[switches.DOCUMENT]},
+        "metadata": {"name": wellknown.AGENT_ACCESS, "namespace": NAMESPACE},
+        "data": {agent_permissions.DOCUMENT: access()[agent_permissions.DOCUMENT]},
     }
     await admin.apply(resources.CONFIG_MAPS, body, field_manager="test")
     answer = await admin.create(

@@ -16,21 +16,21 @@ import trustme
 import yaml
 
 from clusterversions import catalog
-from kubectl_vc.targets import confirm
+from kubectl_vc.target import confirm
 from kubeio import Object
-from kubeio.client import Client
-from tenancy import marks, ownership, resources, super_clusters
+from kubeio.api.client import Client
+from tenancy import ownership, resources, super_clusters, wellknown
 from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import NAMESPACE, Stage
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tests.support.own_address import OWN, needs_address
-from vcmanager.held import Held
-from vcmanager.keys import Key
-from vcmanager.targets import ending
-from vcmanager.targets import reconcile as target
-from vcmanager.targets.watch import Targets
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.keys import Key
+from vcmanager.targets import super_cluster as target
+from vcmanager.targets import tenant_cleanup
+from vcmanager.targets.clients import Targets
 
 ACCOUNT = "vc-syncer"
 FULL = yaml.safe_load(catalog.target_role())["rules"]
@@ -445,7 +445,7 @@ async def test_another_cluster_behind_the_same_name_is_told(yard: Yard):
     assert (await yard.fresh())["status"]["identity"] == "other", "what is known stays"
     word, meant = confirm.confirmed(yard.name, await yard.fresh())
     assert (word, known in meant) == (known, True)
-    annotations = {marks.CONFIRM_LOSSES: word}
+    annotations = {wellknown.CONFIRM_LOSSES: word}
     await yard.stage.admin.patch(
         resources.SUPER_CLUSTERS, yard.name, {"metadata": {"annotations": annotations}}
     )
@@ -480,13 +480,13 @@ async def test_what_a_tenant_has_there_goes_with_it_and_nothing_else(yard: Yard)
         await yard.there.create(resources.NAMESPACES, {"metadata": marked})
     body = {"metadata": {}, "status": {"targets": [{"name": yard.name}]}}
     with pytest.raises(Held, match=theirs):
-        await ending.act(yard.stage.means, body, tenant)
+        await tenant_cleanup.act(yard.stage.means, body, tenant)
     for name, is_going in ((theirs, True), (others, False)):
         found = await yard.there.get(resources.NAMESPACES, name)
         assert ("deletionTimestamp" in found["metadata"]) is is_going
     await yard.secret(token="wrong")
-    with pytest.raises(Held, match=marks.ABANDON):
-        await ending.act(yard.stage.means, body, tenant)
-    given_up = {"metadata": {"annotations": {marks.ABANDON: ""}}}
+    with pytest.raises(Held, match=wellknown.ABANDON):
+        await tenant_cleanup.act(yard.stage.means, body, tenant)
+    given_up = {"metadata": {"annotations": {wellknown.ABANDON: ""}}}
     await yard.stage.admin.patch(resources.SUPER_CLUSTERS, yard.name, given_up)
-    await ending.act(yard.stage.means, body, tenant)
+    await tenant_cleanup.act(yard.stage.means, body, tenant)

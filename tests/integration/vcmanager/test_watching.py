@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tenancy import marks, ownership, resources
+from tenancy import ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
 from tests.integration.vcmanager.conftest import USER, Stage, cluster_version
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from vcmanager import keys, operator
-from vcmanager.keys import Key
+from vcmanager.runtime import keys
+from vcmanager.runtime.keys import Key
+from vcmanager.watches import kopf_watches
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ async def woken(stage: Stage) -> AsyncIterator[list[Key]]:
     found: list[Key] = []
     marker = await stage.declare()
     metadata = marker["metadata"]
-    async with operator.watching(stage.plane.endpoint_for(USER), found.append) as failed:
+    async with kopf_watches.watching(stage.plane.endpoint_for(USER), found.append) as failed:
         key = keys.virtual_cluster(metadata["namespace"], metadata["name"])
         await eventually(lambda: key in found, within=30)
         yield found
@@ -39,7 +40,7 @@ async def test_a_virtual_cluster_wakes_itself_and_keeps_our_finalizer(stage: Sta
     await stage.admin.patch(
         resources.VIRTUAL_CLUSTERS,
         cluster["metadata"]["name"],
-        {"metadata": {"finalizers": [marks.FINALIZER]}},
+        {"metadata": {"finalizers": [wellknown.FINALIZER]}},
         namespace="default",
     )
     await eventually(lambda: of(cluster) in woken)
@@ -53,7 +54,7 @@ async def test_a_virtual_cluster_wakes_itself_and_keeps_our_finalizer(stage: Sta
         )
         await eventually(lambda: of(cluster) in woken)
     found = await stage.fresh(cluster)
-    assert found["metadata"]["finalizers"] == [marks.FINALIZER]
+    assert found["metadata"]["finalizers"] == [wellknown.FINALIZER]
     assert set(found["metadata"].get("annotations") or {}) == set()
     assert "kopf" not in (found.get("status") or {})
 
@@ -69,7 +70,7 @@ async def test_a_cluster_version_wakes_itself(stage: Stage, woken):
     [resources.SECRETS, resources.CONFIG_MAPS],
     ids=lambda resource: resource.plural,
 )
-@pytest.mark.parametrize("label", [marks.CONTROLLED, marks.VC_NAME, marks.VC_NAMESPACE])
+@pytest.mark.parametrize("label", [wellknown.CONTROLLED, wellknown.VC_NAME, wellknown.VC_NAMESPACE])
 async def test_what_is_in_a_root_namespace_wakes_its_virtual_cluster(
     stage: Stage, woken, resource: Resource, label: str
 ):
@@ -92,7 +93,7 @@ async def test_a_root_namespace_and_what_agents_trust_wake_theirs(stage: Stage, 
     key = keys.virtual_cluster("default", tenant.name)
     await eventually(lambda: key in woken)
     woken.clear()
-    revision = {"metadata": {"annotations": {marks.STORE_REVISION: "7"}}}
+    revision = {"metadata": {"annotations": {wellknown.STORE_REVISION: "7"}}}
     await stage.admin.patch(resources.NAMESPACES, tenant.name, revision)
     await asyncio.sleep(0.5)
     assert key not in woken, "the syncer's marks wake nobody"
@@ -137,7 +138,7 @@ async def test_what_is_a_tenants_own_wakes_nobody(stage: Stage, woken):
 
 async def test_kopf_leaves_no_task_and_no_connection_behind(stage: Stage):
     before = asyncio.all_tasks()
-    async with operator.watching(stage.plane.endpoint_for(USER), [].append):
+    async with kopf_watches.watching(stage.plane.endpoint_for(USER), [].append):
         await asyncio.sleep(0.5)
     await eventually(lambda: not asyncio.all_tasks() - before)
 

@@ -15,7 +15,7 @@ from tests.node import objects
 from tests.node.agent.rig import SLEEPER
 from tests.node.kubectl import Kubectl
 from tests.support.forwards import forwarded
-from tests.testbed import images
+from tools.testbed import images
 
 COPIED_BYTES = 1024**3
 PIECE_BYTES = 1024**2

@@ -16,8 +16,8 @@ from tests.node.agent import calls
 from tests.node.agent.rig import SLEEPER, Rig, patch_node, running
 from tests.node.kubectl import Kubectl
 from tests.node.minors import EACH, MINORS
-from tests.testbed.cluster import Cluster
-from tests.testbed.progress import Progress
+from tools.testbed.cluster import Cluster
+from tools.testbed.progress import Progress
 
 HERE = Path(__file__).parent
 SPDY, WEBSOCKET = "spdy", "websocket"

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.node.agent.rig import Rig, patch_node
 from tests.node.kubectl import until
 from tests.support.agents import SPACE, address_toward, api_flags, is_ready, start_agent, write
 from tests.support.processes import free_port
-from vnagent.access import ACCESS
+from vnagent.rbac import ACCESS
 
 NAME = f"{SPACE}-far"
 VIRTUAL = "virtual-far"
@@ -45,7 +45,7 @@ def beside(rig: Rig) -> Iterator[Rig]:
         until(lambda: is_ready(health_port), "the agent of the second node is ready")
         node_object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": VIRTUAL}}
         rig.tenant.kubectl.apply(node_object)
-        host = {"type": marks.AGENT_ADDRESS, "address": address_toward(addresses["InternalIP"])}
+        host = {"type": wellknown.AGENT_ADDRESS, "address": address_toward(addresses["InternalIP"])}
         endpoint = {"kubeletEndpoint": {"Port": port}}
         patch_node(rig.tenant, VIRTUAL, addresses=[host], daemonEndpoints=endpoint)
         yield replace(

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tenancy import marks
-from tenancy.switches import Call, Switches
+from tenancy import wellknown
+from tenancy.agent_permissions import Call, Switches
 from tests.node.kubectl import Kubectl, until
 from tests.support import agents
 from tests.support.agents import Agent, Caller, is_ready, write
@@ -182,7 +182,7 @@ def _make_tenant(name: str, agent: Agent) -> tuple[Tenant, ControlPlane]:
         "kubelet-client-certificate": str(caller.identity / "client.crt"),
         "kubelet-client-key": str(caller.identity / "client.key"),
         "kubelet-certificate-authority": str(agent.folder / "serving-ca.crt"),
-        "kubelet-preferred-address-types": f"{marks.AGENT_ADDRESS},InternalIP",
+        "kubelet-preferred-address-types": f"{wellknown.AGENT_ADDRESS},InternalIP",
     }
     plane = ControlPlane(agent.folder / f"{name}-plane", name=name, api_args=arguments)
     asyncio.run(plane.start())
@@ -196,7 +196,7 @@ def _make_tenant(name: str, agent: Agent) -> tuple[Tenant, ControlPlane]:
     tenant.kubectl.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
     addresses = [
         {"type": "InternalIP", "address": "192.0.2.1"},
-        {"type": marks.AGENT_ADDRESS, "address": agent.host},
+        {"type": wellknown.AGENT_ADDRESS, "address": agent.host},
     ]
     patch_node(
         tenant, addresses=addresses, daemonEndpoints={"kubeletEndpoint": {"Port": agent.port}}

@@ -18,7 +18,7 @@ from tests.node.agent.conftest import SPDY, WEBSOCKET, take_leg
 from tests.node.agent.rig import Rig
 from tests.node.kubectl import until
 from tests.support import websockets
-from vnagent.peer import WARM_SECONDS
+from vnagent.client.upstream_server import WARM_SECONDS
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 

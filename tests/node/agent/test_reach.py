@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tenancy import marks
-from tenancy.switches import Call
+from tenancy import wellknown
+from tenancy.agent_permissions import Call
 from tests.node import objects
 from tests.node.agent.rig import SLEEPER
 from tests.node.kubectl import until
@@ -40,8 +40,8 @@ def test_what_the_super_cluster_adds_is_out_of_reach(rig):
     """SEC-05, SEC-06: an injected container, and pods without the whole record."""
     injected = objects.pod("injected", SLEEPER)
     injected["spec"]["containers"].append(objects.container("echo secret; " + SLEEPER, "mesh"))
-    rig.place(rig.tenant, injected, **{marks.CONTAINERS: "main"})
-    rig.place(rig.tenant, objects.pod("bare", SLEEPER), **{marks.UID: ""})
+    rig.place(rig.tenant, injected, **{wellknown.CONTAINERS: "main"})
+    rig.place(rig.tenant, objects.pod("bare", SLEEPER), **{wellknown.UID: ""})
     for name in ("injected", "bare"):
         rig.wait(rig.tenant, name)
     assert rig.curl("/containerLogs/default/injected/main")[0] == 200
@@ -65,7 +65,7 @@ def test_ports_of_the_host_are_not_forwarded(rig):
 
 def test_a_uid_in_the_path_must_be_the_pods(rig, pods):
     """The tenant's UID is checked and becomes the super pod's."""
-    own = pods["tool"]["metadata"]["annotations"][marks.UID]
+    own = pods["tool"]["metadata"]["annotations"][wellknown.UID]
     upgrade = ("-H", "Connection: Upgrade", "-H", "Upgrade: websocket", "-H")
     upgrade += ("Sec-WebSocket-Version: 13", "-H")
     key = "Sec-WebSocket-Key: " + base64.b64encode(bytes(16)).decode()

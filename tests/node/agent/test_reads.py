@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.node import objects
 from tests.node.agent.rig import NODE, SLEEPER, Rig, Tenant
 from tests.node.kubectl import until
@@ -35,13 +35,13 @@ def pods_of(answer: str) -> dict[str, dict[str, Any]]:
 def tenant_uid(rig: Rig, tenant: Tenant, name: str) -> str:
     """Return the UID that a super pod records."""
     found = rig.super_kubectl.get("pod", name, "-n", tenant.super_namespace())
-    return str(found["metadata"]["annotations"][marks.UID])
+    return str(found["metadata"]["annotations"][wellknown.UID])
 
 
 @pytest.fixture(scope="module")
 def busy(rig, pods) -> None:
     """A pod of the same name at each tenant, which the kubelet tells of in all that it is asked."""
-    record = {marks.CONTAINERS: "main", marks.KEYS: '[["app"],[]]'}
+    record = {wellknown.CONTAINERS: "main", wellknown.KEYS: '[["app"],[]]'}
     for tenant in (rig.tenant, rig.other):
         one = objects.pod("busy", BUSY)
         one["metadata"]["labels"] = {"app": "busy", "mesh": "added-below"}

@@ -11,7 +11,7 @@ from tests.node import objects
 from tests.node.agent.conftest import LEGS, WEBSOCKET
 from tests.node.agent.rig import Rig
 from tests.node.kubectl import until
-from tests.testbed.cluster import Cluster
+from tools.testbed.cluster import Cluster
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node]
 

@@ -5,15 +5,15 @@ Hazard: the chart stays in this folder's cluster until that goes, so this module
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.node import objects
 from tests.node.conftest import SuperCluster, TenantCluster, created
 from tests.node.kubectl import Kubectl, until
 from tests.node.minors import EACH
 from tests.support.debugs import debugged
-from tests.testbed import chart
-from tests.testbed.cluster import Cluster
-from tests.testbed.progress import Progress
+from tools.testbed import chart
+from tools.testbed.cluster import Cluster
+from tools.testbed.progress import Progress
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -48,7 +48,7 @@ def test_the_node_says_which_way_its_calls_go_and_why(tenant: TenantCluster):
     def told() -> list[tuple[str, str]]:
         nodes = sorted(tenant.kubectl.items("nodes"), key=lambda node: node["metadata"]["name"])
         found = [node["status"]["conditions"] for node in nodes]
-        direct = [one for each in found for one in each if one["type"] == marks.KUBELET_DIRECT]
+        direct = [one for each in found for one in each if one["type"] == wellknown.KUBELET_DIRECT]
         return [(one["status"], one["reason"]) for one in direct]
 
     wanted = [("True", "Kubelet"), ("False", "KubeletUntrusted")]

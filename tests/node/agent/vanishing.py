@@ -14,7 +14,7 @@ import uvloop
 
 from tests.support.eventually import eventually
 from tests.support.two_machines import HERE, on, other_machine, vanish
-from vnagent.keepalive import is_forsaken, keep_alive
+from vnagent.stream.keepalive import is_forsaken, keep_alive
 
 SILENCE_SECONDS = 1.5
 PATIENCE_SECONDS = 120.0

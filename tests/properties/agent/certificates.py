@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.unit.vnagent import certificates, stage, wires
 from tests.unit.vnagent.certificates import VALID, Authority, Leaf, make_authority
-from vnagent import audit
+from vnagent.server import audit
 
 FULL = 10_000
 ONE_IN = 10

@@ -19,7 +19,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.unit.vnagent import stage, wires
 from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, SWITCHED
-from vnagent import audit
+from vnagent.server import audit
 
 FULL = 5_000
 AT_ONCE = 16

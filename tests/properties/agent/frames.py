@@ -21,10 +21,11 @@ import trustme
 
 from tests.unit.vnagent import stage, wires
 from tests.unit.vnagent.stage import EXEC, SWITCHED
-from vnagent import audit, heads
-from vnagent.channel import Channel, ChannelLostError, ReceiveBuffer
-from vnagent.heads import AnswerReader, LineReader, ResponseProblemError
-from vnagent.refusals import RefusedError
+from vnagent.protocol import http_heads
+from vnagent.protocol.errors import RefusedError
+from vnagent.protocol.http_heads import AnswerReader, LineReader, ResponseProblemError
+from vnagent.server import audit
+from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
 
 FULL = 100_000
 """Frames through live pipes; records and answers come on top."""
@@ -104,7 +105,7 @@ def pieces(chance: random.Random, text: bytes) -> list[bytes]:
 
 def echo(peer: ssl.SSLSocket, head: bytes) -> None:
     """Switch protocols and send back what comes, to the end."""
-    peer.sendall(SWITCHED + head.partition(heads.END)[2])
+    peer.sendall(SWITCHED + head.partition(http_heads.END)[2])
     while part := peer.recv(65_536):
         peer.sendall(part)
 
@@ -130,7 +131,7 @@ def _exchange(port: int, context: ssl.SSLContext, parts: list[bytes]) -> bytes:
     wanted = sum(map(len, parts))
     with wires.dial(port, context) as peer:
         peer.sendall(EXEC)
-        got = bytearray(wires.read_until(peer, heads.END).partition(heads.END)[2])
+        got = bytearray(wires.read_until(peer, http_heads.END).partition(http_heads.END)[2])
         for part in parts:
             peer.sendall(part)
         while len(got) < wanted and (part := peer.recv(65_536)):
@@ -248,11 +249,11 @@ def answer(chance: random.Random) -> str:
                     return "read"
             elif found is not None:
                 break
-        block = text.partition(heads.END)[0] + heads.END
-        parsed = heads.parse_response(block)
-        heads.write_switch(parsed, b"SPDY/3.1")
-        heads.write_stream(parsed)
-        heads.upgrade_headers(heads.parse_request(block), b"websocket")
+        block = text.partition(http_heads.END)[0] + http_heads.END
+        parsed = http_heads.parse_response(block)
+        http_heads.write_switch(parsed, b"SPDY/3.1")
+        http_heads.write_stream(parsed)
+        http_heads.upgrade_headers(http_heads.parse_request(block), b"websocket")
     except (ResponseProblemError, RefusedError) as problem:
         return type(problem).__name__
     return "read"

@@ -20,9 +20,9 @@ import atheris
 with atheris.instrument_imports(include=["vnagent", "h11"]):
     import h11  # noqa: F401 - to be led through it as well
 
-    from vnagent import heads, queries
-    from vnagent.heads import AnswerReader, LineReader, ResponseProblemError
-    from vnagent.refusals import RefusedError
+    from vnagent.protocol import http_heads, queries
+    from vnagent.protocol.errors import RefusedError
+    from vnagent.protocol.http_heads import AnswerReader, LineReader, ResponseProblemError
 
 from tests.properties.agent.frames import ANSWERS, LIMIT
 from tests.support.kubelet_targets import SEEDS, is_harmless, mutate
@@ -53,13 +53,13 @@ HEADS = (
 
 def head(text: bytes) -> None:
     """What passes of a request is one request, on our path, with our credential at its end."""
-    found = heads.parse_request(text.partition(heads.END)[0] + heads.END)
-    upgrade = heads.requested_upgrade(found)
-    passed = heads.upgrade_headers(found, upgrade) if upgrade else []
-    written = heads.write_request("GET", "/pods", "10.0.0.1:10250", passed, b"token")
+    found = http_heads.parse_request(text.partition(http_heads.END)[0] + http_heads.END)
+    upgrade = http_heads.requested_upgrade(found)
+    passed = http_heads.upgrade_headers(found, upgrade) if upgrade else []
+    written = http_heads.write_request("GET", "/pods", "10.0.0.1:10250", passed, b"token")
     assert written.startswith(b"GET /pods HTTP/1.1\r\n")
     assert written.endswith(b"\r\nAuthorization: Bearer token\r\n\r\n")
-    assert written.count(heads.END) == written.count(b"Authorization") == 1
+    assert written.count(http_heads.END) == written.count(b"Authorization") == 1
     target(found.target)
 
 
@@ -91,9 +91,9 @@ def answer(text: bytes) -> None:
                     break
         except ResponseProblemError:
             pass
-    parsed = heads.parse_response(text.partition(heads.END)[0] + heads.END)
-    for written in (heads.write_switch(parsed, b"SPDY/3.1"), heads.write_stream(parsed)):
-        assert written.count(heads.END) == 1
+    parsed = http_heads.parse_response(text.partition(http_heads.END)[0] + http_heads.END)
+    for written in (http_heads.write_switch(parsed, b"SPDY/3.1"), http_heads.write_stream(parsed)):
+        assert written.count(http_heads.END) == 1
 
 
 OWN_SHARE = 0.5

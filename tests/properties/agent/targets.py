@@ -28,19 +28,21 @@ from tests.properties.agent.tries import (
 from tests.unit.vnagent.certificates import KEY, VC_UID
 from tests.unit.vnagent.series import agent_series
 from tests.unit.vnagent.stage import access, unhurried
-from vnagent import answers, gate, heads
-from vnagent.channel import Sink
-from vnagent.choice import Mode
-from vnagent.gate import Gate, OwnedPod
-from vnagent.identity import Caller
-from vnagent.limits import Streams
-from vnagent.peer import Opened
-from vnagent.permits import Permits
-from vnagent.pump import Deadlines
-from vnagent.reads import Reads
-from vnagent.routes import Route
-from vnagent.session import Requests
-from vnagent.upstream import kubelet_target
+from vnagent.authz import pod_authorizer
+from vnagent.authz.client_identity import Caller
+from vnagent.authz.metrics import Mode
+from vnagent.authz.permissions import Permits
+from vnagent.authz.pod_authorizer import Gate, OwnedPod
+from vnagent.client.upstream_server import Opened
+from vnagent.limits.concurrency import Streams
+from vnagent.nodeapi import singleflight
+from vnagent.nodeapi.node_reads import Reads
+from vnagent.protocol import http_heads
+from vnagent.protocol.routes import Route
+from vnagent.server.request import Requests
+from vnagent.stream.relay import Deadlines
+from vnagent.stream.tls_stream import Sink
+from vnagent.upstream.node_upstream import kubelet_target
 
 FULL = 1_000_000
 ONE_IN = 10
@@ -125,7 +127,7 @@ class RecordingUpstream:
         return self._open(route.method, kubelet_target(route, pod), headers)
 
     def _open(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> Opened:
-        request = heads.write_request(method, target, "10.0.0.1:10250", headers, b"token")
+        request = http_heads.write_request(method, target, "10.0.0.1:10250", headers, b"token")
         self.requests.append(request)
         body = self._chance.randbytes(self._chance.choice((0, 1, 100, 3000)))
         length = b"Content-Length: %d\r\n" % len(body)
@@ -134,7 +136,7 @@ class RecordingUpstream:
             block = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
             block += b"Upgrade: SPDY/3.1\r\n\r\n"
         self.body, self.wire = body, Wire(body)
-        head = heads.parse_response(block)
+        head = http_heads.parse_response(block)
         return Opened(self.wire, head, block, self)  # type: ignore[arg-type]
 
 
@@ -179,7 +181,7 @@ class Served:
         wire.stays = not tried.switches
         await self._requests.serve(wire, caller)  # type: ignore[arg-type]
         sent, where = bytes(wire.sent), (tried.kind, tried.method, tried.target)
-        head, _, body = sent.partition(heads.END)
+        head, _, body = sent.partition(http_heads.END)
         assert head.startswith(b"HTTP/1.1 "), where
         status = int(head.split(b" ", 2)[1])
         assert len(upstream.requests) + len(upstream.reads) <= 1, where
@@ -196,13 +198,13 @@ class Served:
             assert (status == 200) == (body == b"ok\n"), (where, sent)
             return "refused" if status != 200 else "health"
         request = upstream.requests[0]
-        line, *lines = request.split(heads.END)[0].split(b"\r\n")
+        line, *lines = request.split(http_heads.END)[0].split(b"\r\n")
         method, target, version = line.decode().split(" ")
         path, _, query = target.partition("?")
         assert (method.encode(), version) == (tried.method, "HTTP/1.1"), (where, request)
         assert path in OWN, (where, request)
         assert QUERY.fullmatch(query), (where, request)
-        assert request.count(heads.END) == 1, (where, request)
+        assert request.count(http_heads.END) == 1, (where, request)
         assert lines[-1] == b"Authorization: Bearer token", (where, request)
         assert tried.wanted is None or tried.wanted == target, (where, tried.wanted, request)
         assert status == (101 if tried.switches else 200), (where, sent)
@@ -219,8 +221,8 @@ async def _pods() -> bytes:
 def unspaced() -> Iterator[None]:
     """Let questions of what is made within the block follow each other at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gate, "SPACING_SECONDS", 0.0)
-        patch.setattr(answers, "SPACING_SECONDS", 0.0)
+        patch.setattr(pod_authorizer, "SPACING_SECONDS", 0.0)
+        patch.setattr(singleflight, "SPACING_SECONDS", 0.0)
         yield
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.support.kubelet_targets import mutate
 from tests.unit.vnagent.certificates import VC_UID
 from tests.unit.vnagent.stage import OTHER
@@ -73,20 +73,20 @@ def pod_list() -> bytes:
     for namespace, below in SUPER.items():
         for pod, (_, containers, _) in PODS.items():
             record = {
-                marks.VC_UID: VC_UID,
-                marks.UID: tenant_uid(namespace, pod),
-                marks.NAMESPACE: namespace,
-                marks.CONTAINERS: ",".join(containers),
+                wellknown.VC_UID: VC_UID,
+                wellknown.UID: tenant_uid(namespace, pod),
+                wellknown.NAMESPACE: namespace,
+                wellknown.CONTAINERS: ",".join(containers),
             }
             items.append(_item(pod, below, super_uid(namespace, pod), record))
     for number, place in enumerate(FOREIGN):
         uid = f"eeeeeeee-0000-4000-8000-{number:012d}"
-        record = {marks.VC_UID: OTHER, marks.UID: uid, marks.NAMESPACE: "web"}
-        record[marks.CONTAINERS] = "main"
+        record = {wellknown.VC_UID: OTHER, wellknown.UID: uid, wellknown.NAMESPACE: "web"}
+        record[wellknown.CONTAINERS] = "main"
         items.append(_item("shop", place, uid, record if number == 0 else {}))
         items.append(_item("etcd-0", place, uid, {}))
-    record = {marks.VC_UID: OTHER, marks.UID: uid, marks.NAMESPACE: "theirs"}
-    record[marks.CONTAINERS] = "main"
+    record = {wellknown.VC_UID: OTHER, wellknown.UID: uid, wellknown.NAMESPACE: "theirs"}
+    record[wellknown.CONTAINERS] = "main"
     items.append(_item("shop", "default-ffffff-two-theirs", uid, record))
     return json.dumps({"items": items}).encode()
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 
-from bench.memapi import verbs
-from bench.memapi.cluster import Cluster
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from tests.support.memapi import verbs
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object
 
 
 def furnish(cluster: Cluster, space: str) -> None:

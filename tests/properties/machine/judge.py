@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from bench.memapi.watches import Stored
-from kubeio.wire import Request
-from tenancy import marks, ownership
+from kubeio.http.transport_protocol import Request
+from tenancy import ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -30,6 +29,7 @@ from tenancy.resources import (
     Resource,
 )
 from tests.properties.machine.kinds import OTHERS
+from tests.support.memapi.watches import Stored
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -131,7 +131,7 @@ class Judge:
 
     def _judge_leader(self, what: str, by: str) -> None:
         """Nobody writes but whoever holds the Lease."""
-        stored = self.world.below.of(LEASES).get(HOME, marks.SYNCER)
+        stored = self.world.below.of(LEASES).get(HOME, wellknown.SYNCER)
         holder = stored.decode()["spec"].get("holderIdentity") if stored is not None else None
         if holder != by:
             self.broke("lease", f"{by} writes, and {holder or 'nobody'} has the Lease: {what}")
@@ -303,10 +303,13 @@ class Judge:
         for tenant in self.world.tenants if before != self._looked_at else ():
             for resource, body in self.world.owned(tenant):
                 metadata = body["metadata"]
-                if resource is SERVICE_ACCOUNTS or marks.TOKEN_SECONDS in metadata["annotations"]:
+                if (
+                    resource is SERVICE_ACCOUNTS
+                    or wellknown.TOKEN_SECONDS in metadata["annotations"]
+                ):
                     continue
                 place = f"{metadata.get('namespace', '')}/{metadata['name']}"
-                key = (tenant.tenant.uid, resource.kind, metadata["annotations"][marks.UID])
+                key = (tenant.tenant.uid, resource.kind, metadata["annotations"][wellknown.UID])
                 if self._owners.setdefault(metadata["uid"], key[2]) != key[2]:
                     self.broke("I7", f"{resource.kind} {place} is another one's now: {key[2]}")
                 if seen.setdefault(key, place) != place:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bench.memapi.watches import Object
 from tenancy.resources import (
     ENDPOINT_SLICES,
     INGRESSES,
@@ -21,6 +20,7 @@ from tenancy.resources import (
     PODS,
     Resource,
 )
+from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide

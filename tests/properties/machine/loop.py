@@ -23,7 +23,7 @@ from contextvars import ContextVar
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kubeio import lease
+from kubeio.api import leader_election
 
 EPOCH = 1_790_000_000.0
 """Seconds since 1970 at which every run begins."""
@@ -135,7 +135,7 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[None]:
         )
         clocks: dict[Any, Callable[[], float]] = {
             time.monotonic: loop.time,
-            lease.awake: loop.time,
+            leader_election.awake: loop.time,
             time.thread_time: _Effort(random.Random(seed + 2)),  # noqa: S311 - the same at each run
         }
         for module in [m for name, m in sys.modules.items() if name.partition(".")[0] in _OURS]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from bench.memapi.cluster import Cluster
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
-from vcmanager import departures, teardown
+from tests.support.memapi.cluster import Cluster
+from vcmanager.reconcilers import orphan_sweep, virtual_cluster_deletion
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -43,7 +43,7 @@ class Manager:
     def _look(self, tenant: TenantSide) -> None:
         later = asyncio.get_running_loop().call_later
         if self._take_down(tenant):
-            later(departures.LATE_SECONDS, self._look_again, tenant)
+            later(orphan_sweep.LATE_SECONDS, self._look_again, tenant)
         else:
             later(_LOOK_SECONDS, self._look, tenant)
 
@@ -53,7 +53,11 @@ class Manager:
 
     def _theirs(self, tenant: TenantSide) -> list[str]:
         spaces = self._below.of(NAMESPACES).all()
-        return [each.name for each in spaces if teardown.is_theirs(each.decode(), tenant.tenant)]
+        return [
+            each.name
+            for each in spaces
+            if virtual_cluster_deletion.is_theirs(each.decode(), tenant.tenant)
+        ]
 
     def _take_down(self, tenant: TenantSide) -> bool:
         """Do what can be done now; tells whether nothing is left."""
@@ -62,7 +66,9 @@ class Manager:
         if stored is None:
             return True
         if not tenant.is_let_go:
-            tenant.is_let_go = teardown.has_let_go(stored.decode().get("status") or {})
+            tenant.is_let_go = virtual_cluster_deletion.has_let_go(
+                stored.decode().get("status") or {}
+            )
             self._begins = world.loop.time() + _LATER_SECONDS
         if not tenant.is_let_go or world.loop.time() < self._begins:
             return False
@@ -80,5 +86,5 @@ class Manager:
 def _released(found: dict[str, object]) -> dict[str, object]:
     metadata = found["metadata"]
     assert isinstance(metadata, dict)
-    kept = [each for each in metadata.get("finalizers") or () if each != marks.FINALIZER]
+    kept = [each for each in metadata.get("finalizers") or () if each != wellknown.FINALIZER]
     return {**found, "metadata": {**metadata, "finalizers": kept}}

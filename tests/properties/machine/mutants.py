@@ -14,21 +14,26 @@ from typing import Any
 from unittest import mock
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.lease import Lease
-from kubeio.store import Store
-from kubeio.worker import Done, Worker
-from syncer import brake, decide, downward, kinds, strays, translate, upward
-from syncer.decide import Decision, Verdict
-from syncer.deletion import Deletions
-from syncer.flows import mirrors, pods, tokens, volumes
-from syncer.link import Link
-from syncer.patrol import Patrol
-from syncer.scrubber import Scrubber
-from syncer.session import Session
-from syncer.special import disruption_budgets, label_selectors, nodes, token_specs
-from syncer.supercluster import SuperCluster
-from syncer.tenants import Tenants
+from kubeio.api.client import Client
+from kubeio.api.leader_election import Lease
+from kubeio.cache.store import Store
+from kubeio.controller.worker import Done, Worker
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.controllers import adoption, mirrors, sync_down, sync_up
+from syncer.controllers.pods import pod_reconciler, tokens
+from syncer.controllers.storage import volumes
+from syncer.handlers.resync import Patrol
+from syncer.lifecycle.tenant_manager import Tenants
+from syncer.model import decide, label_selectors, object_meta
+from syncer.model.decide import Decision, Verdict
+from syncer.rules import disruption_budgets, registry
+from syncer.rules.nodes import virtual_nodes
+from syncer.rules.pods import token_specs
+from syncer.safety import store_guard
+from syncer.safety.proven_deletes import Deletions
+from syncer.tenants.connection import Link
+from syncer.tenants.sanitizer import Scrubber
+from syncer.tenants.session import Session
 from tenancy.resources import (
     ENDPOINT_SLICES,
     INGRESSES,
@@ -36,7 +41,7 @@ from tenancy.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     Resource,
 )
-from vcmanager import departures
+from vcmanager.reconcilers import orphan_sweep
 
 Mutant = Callable[[contextlib.ExitStack], None]
 
@@ -66,7 +71,7 @@ def no_uid_in_deletes(stack: contextlib.ExitStack) -> None:
 
 def no_brake(stack: contextlib.ExitStack) -> None:
     """Every store is taken for the one that was there before."""
-    _put(stack, brake, "judge", lambda *_: "")
+    _put(stack, store_guard, "judge", lambda *_: "")
 
 
 def late_counts_count(stack: contextlib.ExitStack) -> None:
@@ -103,9 +108,9 @@ def no_look_after_a_lost_answer(stack: contextlib.ExitStack) -> None:
     """A name that is taken is somebody else's, without a look."""
 
     async def mutant(kind: Any, pair: Any, _: Any, session: Any) -> Any:
-        return await downward.name_taken(kind, pair, session)
+        return await sync_down.name_taken(kind, pair, session)
 
-    _put(stack, downward, "look_live", mutant)
+    _put(stack, sync_down, "look_live", mutant)
 
 
 def a_name_is_proof(stack: contextlib.ExitStack) -> None:
@@ -120,12 +125,12 @@ def a_name_is_proof(stack: contextlib.ExitStack) -> None:
 
 def no_news_of_pods(stack: contextlib.ExitStack) -> None:
     """Statuses are not carried up."""
-    _put(stack, upward, "write", _nothing)
+    _put(stack, sync_up, "write", _nothing)
 
 
 def strangers_are_ours(stack: contextlib.ExitStack) -> None:
     """What has the name is ours."""
-    put_labels_back = strays.put_labels_back
+    put_labels_back = adoption.put_labels_back
 
     async def mutant(kind: Any, pair: Any, twin: Any, session: Any) -> Any:
         metadata = twin["metadata"]
@@ -135,7 +140,7 @@ def strangers_are_ours(stack: contextlib.ExitStack) -> None:
         await put_labels_back(kind, live["metadata"], session)
         return Done()
 
-    _put(stack, downward, "look_live", mutant)
+    _put(stack, sync_down, "look_live", mutant)
 
 
 def lists_take_nothing_away(stack: contextlib.ExitStack) -> None:
@@ -145,7 +150,7 @@ def lists_take_nothing_away(stack: contextlib.ExitStack) -> None:
 
 def a_vanished_twin_is_not_looked_for(stack: contextlib.ExitStack) -> None:
     """A twin that the cache lacks is gone."""
-    _put(stack, pods, "_prove_gone", _nothing)
+    _put(stack, pod_reconciler, "_prove_gone", _nothing)
 
 
 def failed_keys_are_dropped(stack: contextlib.ExitStack) -> None:
@@ -183,7 +188,7 @@ def a_wrong_uid_is_a_wrong_object(stack: contextlib.ExitStack) -> None:
 
 def what_lost_its_labels_is_gone(stack: contextlib.ExitStack) -> None:
     """A twin that vanished from the cache is not looked for where nobody needs it."""
-    _put(stack, strays, "look", _nothing)
+    _put(stack, adoption, "look", _nothing)
 
 
 def caches_outlive_their_store(stack: contextlib.ExitStack) -> None:
@@ -229,8 +234,8 @@ def an_earlier_namespace_will_do(stack: contextlib.ExitStack) -> None:
 
 
 def _changed_row(stack: contextlib.ExitStack, resource: Resource, **fields: Any) -> None:
-    row = replace(kinds.BY_NAME[resource.kind], **fields)
-    stack.enter_context(mock.patch.dict(kinds.BY_NAME, {resource.kind: row}))  # type: ignore[arg-type]
+    row = replace(registry.BY_NAME[resource.kind], **fields)
+    stack.enter_context(mock.patch.dict(registry.BY_NAME, {resource.kind: row}))  # type: ignore[arg-type]
 
 
 def claims_are_told_of_no_volume(stack: contextlib.ExitStack) -> None:
@@ -280,18 +285,18 @@ def classes_are_shown_for_ever(stack: contextlib.ExitStack) -> None:
 
 def nodes_stay_as_they_were(stack: contextlib.ExitStack) -> None:
     """A node that changes is shown as it was."""
-    _put(stack, nodes, "is_node_shown", lambda *_: True)
+    _put(stack, virtual_nodes, "is_node_shown", lambda *_: True)
 
 
 def events_say_all(stack: contextlib.ExitStack) -> None:
     """What is told below is told above in the same words."""
-    _put(stack, translate, "scrub", lambda text, _: text)
+    _put(stack, object_meta, "scrub", lambda text, _: text)
     _put(stack, Scrubber, "clean", lambda _, text, **__: text)
 
 
 def the_last_look_comes_too_early(stack: contextlib.ExitStack) -> None:
     """A tenant that has ended is looked for again before what was sent for it has arrived."""
-    _put(stack, departures, "LATE_SECONDS", 0.5)
+    _put(stack, orphan_sweep, "LATE_SECONDS", 0.5)
 
 
 MUTANTS: Mapping[str, Mutant] = {

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bench.memapi.direct import Fate, Tap
-from bench.memapi.refusals import RefusedError
-from kubeio.wire import Request
+from kubeio.http.transport_protocol import Request
+from tests.support.memapi.direct import Fate, Tap
+from tests.support.memapi.refusals import RefusedError
 
 _CONFLICT = RefusedError(409, "Conflict", "injected: the object has been modified")
 _EXPIRED = RefusedError(410, "Expired", "injected: too old resource version")

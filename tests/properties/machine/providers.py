@@ -9,10 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from bench.memapi import verbs
-from bench.memapi.cluster import Cluster, Collection
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object, Stored
 from tenancy.resources import (
     INGRESSES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -20,6 +16,10 @@ from tenancy.resources import (
     POD_DISRUPTION_BUDGETS,
     Resource,
 )
+from tests.support.memapi import verbs
+from tests.support.memapi.cluster import Cluster, Collection
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object, Stored
 
 _SECONDS = 0.6
 ADDRESS = {"ingress": [{"ip": "198.51.100.7"}]}

@@ -11,16 +11,16 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from bench.memapi.direct import DirectWire, Fate, Tap
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.lease import Lease
-from kubeio.wire import Fence, Request, Wire
+from kubeio.api.client import Client
+from kubeio.api.leader_election import Lease
+from kubeio.config.endpoint import Endpoint
+from kubeio.http.transport_protocol import Fence, Request, Wire
 from syncer.app import Options, Syncer, _while_held
-from syncer.session import Session
-from tenancy import marks
+from syncer.tenants.session import Session
+from tenancy import wellknown
 from tests.properties.machine.judge import HOME
 from tests.properties.machine.loop import running
+from tests.support.memapi.direct import DirectWire, Fate, Tap
 
 if TYPE_CHECKING:
     from tests.properties.machine.world import World
@@ -101,7 +101,7 @@ class Replica:
             self.lease = Lease(
                 await stack.enter_async_context(client),
                 namespace=HOME,
-                name=marks.SYNCER,
+                name=wellknown.SYNCER,
                 identity=self.identity,
                 **_LEASE,
             )

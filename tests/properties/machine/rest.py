@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     NAMESPACES,
@@ -101,10 +101,10 @@ def _orphans(world: World, tenant: TenantSide) -> list[Break]:
         metadata = body["metadata"]
         if world.sight.is_out_of_sight(metadata):
             continue
-        if marks.TOKEN_SECONDS in metadata["annotations"]:
+        if wellknown.TOKEN_SECONDS in metadata["annotations"]:
             found += tokens.problems(world, tenant, body)
             continue
-        uid = metadata["annotations"][marks.UID]
+        uid = metadata["annotations"][wellknown.UID]
         if uid not in tenant.alive:
             text = f"{resource.kind} {metadata['name']}: its tenant object {uid} is gone"
             found.append(Break("I1", f"{tenant.side}: orphan: {text}"))

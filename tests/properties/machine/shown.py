@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.memapi.watches import Object
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -17,6 +16,7 @@ from tenancy.resources import (
     STORAGE_CLASSES,
 )
 from tests.properties.machine.judge import Break
+from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -41,7 +41,7 @@ def _classes(world: World, tenant: TenantSide) -> list[str]:
         offered = {
             stored.name: stored.decode()
             for stored in world.below.of(resource).all()
-            if resource is STORAGE_CLASSES or stored.labels.get(marks.SUPER_PUBLIC) == "true"
+            if resource is STORAGE_CLASSES or stored.labels.get(wellknown.SUPER_PUBLIC) == "true"
         }
         for name, body in offered.items():
             own = above.get(name)
@@ -99,4 +99,4 @@ def _taints(node: Object) -> list[str]:
 def _is_marked(body: Object) -> bool:
     metadata = body["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    return marks.MIRRORED in labels or marks.UID in annotations
+    return wellknown.MIRRORED in labels or wellknown.UID in annotations

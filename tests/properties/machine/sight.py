@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench.memapi.cluster import Cluster
-from bench.memapi.lists import Following
-from bench.memapi.watches import Object
-from syncer.session import Session
+from syncer.tenants.session import Session
 from tenancy import ownership
 from tenancy.resources import NAMESPACES
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.lists import Following
+from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
     from tests.properties.machine.replica import Replica
@@ -62,7 +62,7 @@ class Sight:
     def is_out_of_sight(self, metadata: Object) -> bool:
         """Tell whether whoever saw a twin lose its labels works no more: then nobody knows of it.
 
-        It is the known limit of the caches (`syncer.strays`).
+        It is the known limit of the caches (`syncer.controllers.adoption`).
         """
         space = self._below.of(NAMESPACES).get("", metadata.get("namespace", ""))
         if space is not None and self.is_out_of_sight(space.decode()["metadata"]):

@@ -9,10 +9,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench.memapi.cluster import Collection
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object, Stored
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -28,6 +25,9 @@ from tenancy.resources import (
 )
 from tests.properties.machine.kinds import OTHERS
 from tests.properties.machine.tenant_edits import NAMES, PLAIN, tenant_of
+from tests.support.memapi.cluster import Collection
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object, Stored
 
 if TYPE_CHECKING:
     from tests.properties.machine.world import World
@@ -112,7 +112,7 @@ def offer(world: World, numbers: Sequence[int]) -> None:
     if resource is STORAGE_CLASSES:
         said = {"provisioner": "csi.example.com"}
         said["reclaimPolicy"] = ("Delete", "Retain")[numbers[3] % 2]
-    labels = {marks.SUPER_PUBLIC: ("true", "true", "no")[numbers[4] % 3]}
+    labels = {wellknown.SUPER_PUBLIC: ("true", "true", "no")[numbers[4] % 3]}
     metadata = {"name": name, "labels": labels}
     if numbers[2] % 3 == 0:
         world.remove(world.below.of(resource), "", name)

@@ -10,11 +10,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.memapi.cluster import Cluster, State
-from bench.memapi.watches import Object
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, Resource
+from tests.support.memapi.cluster import Cluster, State
+from tests.support.memapi.watches import Object
 
 
 @dataclass

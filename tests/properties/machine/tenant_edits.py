@@ -11,8 +11,6 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object
 from tenancy.resources import (
     CONFIG_MAPS,
     NAMESPACES,
@@ -27,6 +25,8 @@ from tenancy.resources import (
 from tests.properties.machine import tokens
 from tests.properties.machine.kinds import OTHERS, Row
 from tests.properties.machine.shown import OWN_TAINT
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide

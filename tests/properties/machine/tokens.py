@@ -8,11 +8,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from bench.memapi.watches import Object
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.resources import PODS, SECRETS
 from tests.properties.machine.judge import Break
 from tests.properties.machine.loop import EPOCH
+from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
     from tests.properties.machine.tenant import TenantSide
@@ -48,7 +48,7 @@ def missing(world: World, twin: Object) -> list[str]:
 def problems(world: World, tenant: TenantSide, secret: Object) -> list[Break]:
     """Return what is wrong with a token that is below."""
     metadata = secret["metadata"]
-    title = f"{tenant.side}: the token of {metadata['annotations'][marks.ACCOUNT]}"
+    title = f"{tenant.side}: the token of {metadata['annotations'][wellknown.ACCOUNT]}"
     users = [
         stored
         for stored in world.below.of(PODS).all()
@@ -57,7 +57,7 @@ def problems(world: World, tenant: TenantSide, secret: Object) -> list[Break]:
     ]
     if not users and not any(_asks(body, metadata) for _, body in tenant.alive.values()):
         return [Break("I1", f"{title} is there, and nobody mounts it")]
-    renewed = dt.datetime.fromisoformat(metadata["annotations"][marks.TOKEN_RENEW]).timestamp()
+    renewed = dt.datetime.fromisoformat(metadata["annotations"][wellknown.TOKEN_RENEW]).timestamp()
     if renewed + _LATE_SECONDS < EPOCH + world.loop.time():
         return [Break("I1", f"{title} was to be renewed a while ago")]
     return []
@@ -67,7 +67,7 @@ def _asks(pod: Object, secret: Object) -> bool:
     """Tell whether a tenant's pod asks for a token, be it finished or not."""
     return (
         pod["kind"] == PODS.kind
-        and pod["metadata"]["namespace"] == secret["annotations"][marks.NAMESPACE]
+        and pod["metadata"]["namespace"] == secret["annotations"][wellknown.NAMESPACE]
         and any(each["name"] == VOLUME for each in pod["spec"].get("volumes") or ())
     )
 

@@ -13,15 +13,9 @@ import json
 import random
 from typing import Any
 
-from bench.memapi import clusters, verbs
-from bench.memapi.api import Api
-from bench.memapi.cluster import Cluster, Collection, State
-from bench.memapi.kubelet import Kubelet
-from bench.memapi.refusals import RefusedError
-from bench.memapi.watches import Object, Stored
-from kubeio.endpoint import Endpoint
-from syncer.tenants import KUBECONFIG
-from tenancy import marks, names, ownership
+from kubeio.config.endpoint import Endpoint
+from syncer.lifecycle.tenant_manager import KUBECONFIG
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -41,6 +35,12 @@ from tests.properties.machine.providers import Budgets, Storage, serve_ingresses
 from tests.properties.machine.replica import Replica
 from tests.properties.machine.sight import Sight
 from tests.properties.machine.tenant import TenantSide
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.api import Api
+from tests.support.memapi.cluster import Cluster, Collection, State
+from tests.support.memapi.kubelet import Kubelet
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.watches import Object, Stored
 
 SUPER = "super"
 NODES = clusters.NODE_NAMES[:2]
@@ -97,7 +97,7 @@ class World:
 
     def _tenant(self, number: int) -> TenantSide:
         cluster = self._cluster(f"tenant{number}", clusters.service_range(number))
-        metadata = {"name": f"vc{number}", "finalizers": [marks.FINALIZER]}
+        metadata = {"name": f"vc{number}", "finalizers": [wellknown.FINALIZER]}
         body = {"metadata": metadata, "spec": {"clusterVersionName": "v1.36"}}
         made = self.make(self.below, VIRTUAL_CLUSTERS, "default", body).decode()
         status = {"status": {"serviceCidr": clusters.service_range(number)}}
@@ -126,7 +126,7 @@ class World:
         secret = {
             "metadata": {
                 "name": KUBECONFIG,
-                "labels": {**labels, marks.CREDENTIAL: marks.CREDENTIAL_SYNCER},
+                "labels": {**labels, wellknown.CREDENTIAL: wellknown.CREDENTIAL_SYNCER},
             },
             "data": {KUBECONFIG: _kubeconfig(tenant.number)},
         }
@@ -186,11 +186,11 @@ class World:
         """Tell whether the brake has counted everything that a restore would lose.
 
         It counts a while after a write. A restore within that while, to a moment before the write,
-        is the known limit of its promise (`syncer.brake`).
+        is the known limit of its promise (`syncer.safety.store_guard`).
         """
         root = self.below.of(NAMESPACES).get("", tenant.tenant.root)
         counted = root.decode()["metadata"].get("annotations", {}) if root else {}
-        recorded = int(counted.get(marks.STORE_REVISION, "0"))
+        recorded = int(counted.get(wellknown.STORE_REVISION, "0"))
         kept = {
             stored.decode()["metadata"]["uid"]
             for objects in state.objects.values()
@@ -234,7 +234,7 @@ class World:
     def is_confirming(self, tenant: TenantSide) -> bool:
         """Tell whether a person's word about a store waits to be taken."""
         stored = self.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name)
-        return stored is not None and marks.CONFIRM_DELETES.encode() in stored.body
+        return stored is not None and wellknown.CONFIRM_DELETES.encode() in stored.body
 
     def restore(self, tenant: TenantSide, state: State, bump: int) -> None:
         """Put an older store behind the tenant's address."""
@@ -276,7 +276,7 @@ class World:
         def confirmed(found: Object) -> Object:
             annotations = found["metadata"].get("annotations") or {}
             metadata = {**found["metadata"]}
-            metadata["annotations"] = {**annotations, marks.CONFIRM_DELETES: uid}
+            metadata["annotations"] = {**annotations, wellknown.CONFIRM_DELETES: uid}
             return {**found, "metadata": metadata}
 
         collection = self.below.of(VIRTUAL_CLUSTERS)
@@ -287,7 +287,7 @@ class World:
         stored = self.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name)
         status = stored.decode().get("status", {}) if stored is not None else {}
         return any(
-            each["type"] == marks.DELETES_HELD and each["status"] == "True"
+            each["type"] == wellknown.DELETES_HELD and each["status"] == "True"
             for each in status.get("conditions") or ()
         )
 

@@ -20,7 +20,7 @@ from bench.downloads import DownloadError
 from bench.execs import ExecError, Frames
 from bench.strangers import Seen, Stranger
 from tests.support.eventually import eventually
-from vnagent import routes
+from vnagent.protocol import routes
 
 OUTPUT, ERROR = b"\x01", b"\x03"
 WELL = ERROR + b'{"status": "Success"}'

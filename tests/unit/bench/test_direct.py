@@ -7,15 +7,15 @@ import asyncio
 import orjson
 import pytest
 
-from bench.memapi import patches
-from bench.memapi.api import Api
-from bench.memapi.cluster import Cluster
-from bench.memapi.clusters import fresh
-from bench.memapi.direct import DirectWire, Fate, Tap
-from bench.memapi.refusals import RefusedError
 from kubeio import errors
-from kubeio.wire import Answer, Request
+from kubeio.http.transport_protocol import Answer, Request
 from tenancy.resources import CONFIG_MAPS, NAMESPACES
+from tests.support.memapi import patches
+from tests.support.memapi.api import Api
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.clusters import fresh
+from tests.support.memapi.direct import DirectWire, Fate, Tap
+from tests.support.memapi.refusals import RefusedError
 
 SPACE = "default"
 

@@ -2,12 +2,12 @@
 
 import json
 
-from bench.memapi import drifts, verbs
-from bench.memapi.cluster import Cluster
-from bench.memapi.clusters import super_cluster, tenant
-from bench.memapi.watches import Object
 from bench.shapes import BARE, SHAPES
 from tenancy.resources import CONFIG_MAPS, PODS
+from tests.support.memapi import drifts, verbs
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.clusters import super_cluster, tenant
+from tests.support.memapi.watches import Object
 
 SPACE, COUNT, PATIENCE = "default", 2, 30.0
 KINDS = {

@@ -12,8 +12,8 @@ import pytest
 from bench import inside
 from bench.inside import Devices
 from bench.syncers import _counters
-from kubeio.worker import Done
-from syncer.keys import Key
+from kubeio.controller.worker import Done
+from syncer.model.keys import Key
 from tests.support.eventually import eventually
 
 

@@ -7,15 +7,15 @@ from datetime import datetime
 import orjson
 import pytest
 
-from bench.memapi import patches, selection, verbs
-from bench.memapi.api import Api, Request
-from bench.memapi.cluster import Cluster
-from bench.memapi.clusters import NODE_NAMES, fresh, super_cluster
-from bench.memapi.kubelet import Kubelet
-from bench.memapi.lists import Following
-from bench.memapi.watches import Selection, Watch
 from bench.shapes import BARE
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS
+from tests.support.memapi import patches, selection, verbs
+from tests.support.memapi.api import Api, Request
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.clusters import NODE_NAMES, fresh, super_cluster
+from tests.support.memapi.kubelet import Kubelet
+from tests.support.memapi.lists import Following
+from tests.support.memapi.watches import Selection, Watch
 
 SPACE = "default"
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from bench.observer import Records
-from kubeio.stream import Event
+from kubeio.http.watch_decoder import Event
 
 
 def event(kind: str, **parts: Any) -> Event:

@@ -6,15 +6,15 @@ import json
 import orjson
 import pytest
 
-from bench.memapi import heartbeats, storms, verbs
-from bench.memapi.api import Api, Request
-from bench.memapi.cluster import Cluster
-from bench.memapi.clusters import NODE_NAMES, super_cluster, tenant
-from bench.memapi.kubelet import Kubelet
-from bench.memapi.loads import Loads
-from bench.memapi.tallies import Tally
 from bench.shapes import BARE
 from tenancy.resources import NODES, PODS
+from tests.support.memapi import heartbeats, storms, verbs
+from tests.support.memapi.api import Api, Request
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.clusters import NODE_NAMES, super_cluster, tenant
+from tests.support.memapi.kubelet import Kubelet
+from tests.support.memapi.loads import Loads
+from tests.support.memapi.tallies import Tally
 
 SPACE = "default"
 

@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from bench.wire import RefusedError, Wire
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.compare.differences import differences
-from tests.compare.expectation import Expected, read, unequal
-from tests.compare.normal_form import normal_form
+from tools.compare.differences import differences
+from tools.compare.expectation import Expected, read, unequal
+from tools.compare.normal_form import normal_form
 
 LISTS = Path(__file__).parents[2] / "node"
 

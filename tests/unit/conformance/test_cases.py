@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.conformance.cases import Case, batches, chosen, focus, parse
+from tools.conformance.cases import Case, batches, chosen, focus, parse
 
 LISTED = """\
 - testname: Pods, one

@@ -1,7 +1,7 @@
 """A run against the list of known failures and against the control."""
 
-from tests.conformance.cases import Case
-from tests.conformance.judge import (
+from tools.conformance.cases import Case
+from tools.conformance.judge import (
     CONTROL_FAILS_AT_MOST,
     LISTED_AT_MOST,
     Known,
@@ -9,7 +9,7 @@ from tests.conformance.judge import (
     strange,
     void,
 )
-from tests.conformance.results import FAILED, LOST, PASSED, SKIPPED, Result
+from tools.conformance.results import FAILED, LOST, PASSED, SKIPPED, Result
 
 CASES = [Case(name, "") for name in "abcd"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance import known
+from tools.conformance import known
 
 ROW = """
 - case: "[sig-node] X"

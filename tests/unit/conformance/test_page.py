@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from tests.conformance.cases import Case
-from tests.conformance.judge import Known
-from tests.conformance.page import Run, render
-from tests.conformance.results import FAILED, PASSED, Result
+from tools.conformance.cases import Case
+from tools.conformance.judge import Known
+from tools.conformance.page import Run, render
+from tools.conformance.results import FAILED, PASSED, Result
 
 CASES = [Case("[sig-node] A [Conformance]", ""), Case("[sig-apps] B|C [Conformance]", "")]
 A, B = (case.name for case in CASES)

@@ -1,6 +1,14 @@
 """Results: kept line by line, and read out of Ginkgo's report."""
 
-from tests.conformance.results import FAILED, LOST, PASSED, SKIPPED, Result, Store, from_report
+from tools.conformance.results import (
+    FAILED,
+    LOST,
+    PASSED,
+    SKIPPED,
+    Result,
+    Store,
+    from_report,
+)
 
 KUBERNETES = "/go/pkg/mod/k8s.io/kubernetes@v1.36.4"
 

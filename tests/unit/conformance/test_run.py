@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conformance.cases import Case
-from tests.conformance.results import FAILED, LOST, PASSED, Result, Store
-from tests.conformance.run import Plan, run
-from tests.conformance.suite import Outcome
+from tools.conformance.cases import Case
+from tools.conformance.results import FAILED, LOST, PASSED, Result, Store
+from tools.conformance.run import Plan, run
+from tools.conformance.suite import Outcome
 
 
 def case(name: str) -> Case:

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.stream import Event
+from kubeio.api.client import Client
+from kubeio.http.watch_decoder import Event
 from tenancy.resources import CONFIG_MAPS
 from tests.drills.faults import FAULTS, Script
 from tests.drills.proxy import Proxy

@@ -5,8 +5,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from kubectl_vc import version
 from kubectl_vc.app import app
+from kubectl_vc.verbs import version
 
 RUN = CliRunner()
 

@@ -1,10 +1,10 @@
 import pytest
 
-from kubectl_vc import connection
-from kubectl_vc.access import Access
-from kubectl_vc.connection import connected
-from kubectl_vc.problems import CliProblem, UsageProblem
-from kubeio import config
+from kubectl_vc.client import connection
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output.cli_errors import CliProblem, UsageProblem
+from kubeio.config import loading
 
 KUBECONFIG = """
 contexts: [{{name: blue, context: {{cluster: c, user: u{namespace}}}}}]
@@ -70,8 +70,8 @@ async def test_without_a_kubeconfig_a_pod_uses_its_account(write, tmp_path, monk
     (account / "ca.crt").write_bytes(authority)
     (account / "token").write_text("t")
     (account / "namespace").write_text("pods-own\n")
-    monkeypatch.setattr(config, "ACCOUNT_DIRECTORY", account)
-    monkeypatch.setattr(config.in_cluster, "__defaults__", (account,))
+    monkeypatch.setattr(loading, "ACCOUNT_DIRECTORY", account)
+    monkeypatch.setattr(loading.in_cluster, "__defaults__", (account,))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
     async with connected(Access()) as found:
         assert found.namespace == "pods-own"

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubectl_vc import durations
+from kubectl_vc.output import durations
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

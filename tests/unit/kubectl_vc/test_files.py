@@ -2,8 +2,8 @@ import stat
 
 import pytest
 
-from kubectl_vc import files
-from kubectl_vc.problems import CliProblem
+from kubectl_vc.output import files
+from kubectl_vc.output.cli_errors import CliProblem
 
 
 def test_only_the_owner_can_read_the_file_and_nothing_else_is_left(tmp_path):

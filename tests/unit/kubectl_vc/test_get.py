@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kubectl_vc import get
+from kubectl_vc.verbs import get
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 STAMP = "2026-01-01T23:59:00Z"

@@ -1,4 +1,4 @@
-from kubectl_vc import kubeconfig
+from kubectl_vc.verbs import kubeconfig
 from kubeio import errors
 
 

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
-from kubectl_vc import listing
-from kubectl_vc.output import Format
+from kubectl_vc.output.printers import Format
+from kubectl_vc.verbs import listing
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 NEW = {

@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from kubectl_vc import manifests
-from kubectl_vc.problems import CliProblem
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.verbs import create_manifests
 
 TENANT = """
 apiVersion: tenancy.x-k8s.io/v1alpha1
@@ -22,12 +22,12 @@ spec: {kubernetesVersion: "1.36"}
 
 def refused(text: str) -> str:
     with pytest.raises(CliProblem) as told:
-        manifests.parse(text.encode(), "vc.yaml")
+        create_manifests.parse(text.encode(), "vc.yaml")
     return str(told.value)
 
 
 def test_a_virtual_cluster_alone():
-    found = manifests.parse(TENANT.encode(), "vc.yaml")
+    found = create_manifests.parse(TENANT.encode(), "vc.yaml")
     assert found.cluster_version is None
     assert found.virtual_cluster["metadata"] == {"name": "web", "namespace": "shop"}
 
@@ -47,7 +47,7 @@ def test_a_virtual_cluster_alone():
     ],
 )
 def test_a_virtual_cluster_with_its_version_in_any_order_and_form(text):
-    found = manifests.parse(text.encode(), "vc.yaml")
+    found = create_manifests.parse(text.encode(), "vc.yaml")
     assert found.virtual_cluster["metadata"]["name"] == "web"
     assert found.cluster_version["metadata"]["name"] == "v1.36"
 
@@ -105,42 +105,46 @@ def test_what_cannot_be_meant_is_refused_with_field_and_remedy(text, told):
 
 
 def test_a_name_without_namespace_goes_where_the_flag_or_context_says():
-    body = manifests.virtual_cluster("web", "v1.36").virtual_cluster
-    assert manifests.placed(body, "shop", is_explicit=False)["metadata"]["namespace"] == "shop"
+    body = create_manifests.virtual_cluster("web", "v1.36").virtual_cluster
+    assert (
+        create_manifests.placed(body, "shop", is_explicit=False)["metadata"]["namespace"] == "shop"
+    )
     assert "namespace" not in body["metadata"]
 
 
 def test_the_manifest_wins_over_the_context_and_contradicts_the_flag():
-    body = manifests.parse(TENANT.encode(), "vc.yaml").virtual_cluster
-    assert manifests.placed(body, "other", is_explicit=False)["metadata"]["namespace"] == "shop"
+    body = create_manifests.parse(TENANT.encode(), "vc.yaml").virtual_cluster
+    assert (
+        create_manifests.placed(body, "other", is_explicit=False)["metadata"]["namespace"] == "shop"
+    )
     with pytest.raises(CliProblem, match=r"metadata\.namespace is shop, but -n says other"):
-        manifests.placed(body, "other", is_explicit=True)
+        create_manifests.placed(body, "other", is_explicit=True)
 
 
 def test_an_over_long_name_is_refused_in_the_words_of_the_vocabulary():
-    body = manifests.virtual_cluster("a" * 50, "v1.36").virtual_cluster
+    body = create_manifests.virtual_cluster("a" * 50, "v1.36").virtual_cluster
     with pytest.raises(CliProblem, match="the limit is 55, so shorten the name by 2"):
-        manifests.placed(body, "default", is_explicit=False)
+        create_manifests.placed(body, "default", is_explicit=False)
 
 
 def test_sources_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(CliProblem, match="nowhere cannot be read: No such file or directory"):
-        manifests.load(str(tmp_path / "nowhere"))
+        create_manifests.load(str(tmp_path / "nowhere"))
     with pytest.raises(CliProblem, match=r"cannot be read: .*refused"):
-        manifests.load("http://127.0.0.1:9/vc.yaml")
+        create_manifests.load("http://127.0.0.1:9/vc.yaml")
 
 
 def test_a_file_and_standard_input_are_read(tmp_path, monkeypatch):
     path = tmp_path / "vc.yaml"
     path.write_text(TENANT)
-    assert manifests.load(str(path)) == TENANT.encode()
+    assert create_manifests.load(str(path)) == TENANT.encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"kind: x")))
-    assert manifests.load("-") == b"kind: x"
+    assert create_manifests.load("-") == b"kind: x"
 
 
 def test_a_file_without_end_is_not_read_to_its_end():
     with pytest.raises(CliProblem, match="is larger than"):
-        manifests.load("/dev/zero")
+        create_manifests.load("/dev/zero")
 
 
 def of_spec(spec: str) -> str:
@@ -187,18 +191,18 @@ def test_what_says_more_than_its_text_shows_is_refused(text, told):
 
 def test_an_alias_may_stand_for_a_few_lines():
     spec = "{clusterVersionName: v1.36, a: &a {k: [1, 2]}, b: *a, c: {<<: *a}}"
-    found = manifests.parse(of_spec(spec).encode(), "vc.yaml").virtual_cluster["spec"]
+    found = create_manifests.parse(of_spec(spec).encode(), "vc.yaml").virtual_cluster["spec"]
     assert found["a"] == found["b"] == found["c"] == {"k": [1, 2]}
 
 
 @pytest.mark.parametrize("namespace", ["../../x", "..", "a/b", "Upper", "x" * 64, "a%2fb"])
 def test_a_namespace_in_the_file_is_a_name_and_no_path(namespace):
     text = TENANT.replace("shop", f"'{namespace}'")
-    body = manifests.parse(text.encode(), "vc.yaml").virtual_cluster
+    body = create_manifests.parse(text.encode(), "vc.yaml").virtual_cluster
     with pytest.raises(CliProblem, match=r"metadata\.namespace: '.*' is not a DNS label; use"):
-        manifests.placed(body, "default", is_explicit=False)
+        create_manifests.placed(body, "default", is_explicit=False)
 
 
 def test_a_version_by_flag_is_a_name_and_no_path():
     with pytest.raises(CliProblem, match=r"--cluster-version '\.\./x' is no name"):
-        manifests.virtual_cluster("web", "../x")
+        create_manifests.virtual_cluster("web", "../x")

@@ -2,8 +2,8 @@ import json
 
 import yaml
 
-from kubectl_vc import output
-from kubectl_vc.output import Format
+from kubectl_vc.output import printers
+from kubectl_vc.output.printers import Format
 from tenancy.resources import PODS, VIRTUAL_CLUSTERS
 
 BODY = {
@@ -15,25 +15,25 @@ BODY = {
 
 
 def test_columns_are_aligned_and_lines_have_no_blanks_at_their_end():
-    assert output.table(("name", "age"), [("a", "3d"), ("long-name", "")]) == (
+    assert printers.table(("name", "age"), [("a", "3d"), ("long-name", "")]) == (
         "NAME        AGE\na           3d\nlong-name   <none>\n"
     )
 
 
 def test_documents_keep_what_they_hold_but_for_managed_fields():
     plain = {**BODY, "metadata": {"name": "a"}}
-    assert json.loads(output.document(BODY, Format.JSON)) == plain
-    assert yaml.safe_load(output.document(BODY, Format.YAML)) == plain
-    many = output.listed([BODY])
-    assert yaml.safe_load(output.document(many, Format.YAML))["items"] == [plain]
-    assert json.loads(output.document(many, Format.JSON))["kind"] == "List"
+    assert json.loads(printers.document(BODY, Format.JSON)) == plain
+    assert yaml.safe_load(printers.document(BODY, Format.YAML)) == plain
+    many = printers.listed([BODY])
+    assert yaml.safe_load(printers.document(many, Format.YAML))["items"] == [plain]
+    assert json.loads(printers.document(many, Format.JSON))["kind"] == "List"
 
 
 def test_printing_changes_no_object():
-    output.document(BODY, Format.JSON)
+    printers.document(BODY, Format.JSON)
     assert BODY["metadata"]["managedFields"] == [1]
 
 
 def test_names_carry_the_group_as_kubectl_prints_it():
-    assert output.full_name(VIRTUAL_CLUSTERS, "web") == "virtualcluster.tenancy.x-k8s.io/web"
-    assert output.full_name(PODS, "web") == "pod/web"
+    assert printers.full_name(VIRTUAL_CLUSTERS, "web") == "virtualcluster.tenancy.x-k8s.io/web"
+    assert printers.full_name(PODS, "web") == "pod/web"

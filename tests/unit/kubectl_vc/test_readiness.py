@@ -1,8 +1,8 @@
 import pytest
 
-from kubectl_vc import readiness
-from kubectl_vc.readiness import Blocker, Readiness
-from tenancy import marks
+from kubectl_vc.client import readiness
+from kubectl_vc.client.readiness import Blocker, Readiness
+from tenancy import wellknown
 
 
 def body(*conditions: tuple, generation: int = 1) -> dict:
@@ -32,7 +32,10 @@ def test_a_new_object_has_nothing_done_and_nobody_to_blame():
 
 def test_components_are_told_in_the_order_of_the_work():
     state = readiness.assess(
-        body((marks.CONTROLLER_MANAGER_READY, "True", "Ready"), (marks.ETCD_READY, "True", "Ready"))
+        body(
+            (wellknown.CONTROLLER_MANAGER_READY, "True", "Ready"),
+            (wellknown.ETCD_READY, "True", "Ready"),
+        )
     )
     assert state.done == ("etcd",), "the controllers wait for the API server"
     state = readiness.assess(
@@ -40,9 +43,9 @@ def test_components_are_told_in_the_order_of_the_work():
             *(
                 (kind, "True", "Ready")
                 for kind in (
-                    marks.CONTROLLER_MANAGER_READY,
-                    marks.API_SERVER_READY,
-                    marks.ETCD_READY,
+                    wellknown.CONTROLLER_MANAGER_READY,
+                    wellknown.API_SERVER_READY,
+                    wellknown.ETCD_READY,
                 )
             )
         )
@@ -53,9 +56,9 @@ def test_components_are_told_in_the_order_of_the_work():
 def test_the_first_part_that_is_not_ready_is_what_it_waits_for():
     state = readiness.assess(
         body(
-            (marks.READY, "False", "NotReady"),
-            (marks.API_SERVER_READY, "False", "Waiting"),
-            (marks.ETCD_READY, "False", "ImagePullBackOff"),
+            (wellknown.READY, "False", "NotReady"),
+            (wellknown.API_SERVER_READY, "False", "Waiting"),
+            (wellknown.ETCD_READY, "False", "ImagePullBackOff"),
         )
     )
     assert state.blocker == Blocker("etcd", "ImagePullBackOff", "words")
@@ -63,7 +66,9 @@ def test_the_first_part_that_is_not_ready_is_what_it_waits_for():
 
 
 def test_a_ready_object_has_all_components_and_no_blocker():
-    state = readiness.assess(body((marks.READY, "True", "Ready"), (marks.SYNCED, "False", "X")))
+    state = readiness.assess(
+        body((wellknown.READY, "True", "Ready"), (wellknown.SYNCED, "False", "X"))
+    )
     assert state.is_ready
     assert state.done == ("etcd", "apiserver", "controller-manager")
     assert state.blocker is None
@@ -71,24 +76,32 @@ def test_a_ready_object_has_all_components_and_no_blocker():
 
 def test_what_was_said_of_an_older_generation_counts_for_nothing():
     state = readiness.assess(
-        body((marks.READY, "True", "Ready"), (marks.ETCD_READY, "False", "X", 2), generation=2)
+        body(
+            (wellknown.READY, "True", "Ready"),
+            (wellknown.ETCD_READY, "False", "X", 2),
+            generation=2,
+        )
     )
     assert not state.is_ready
     assert state.blocker == Blocker("etcd", "X", "words")
 
 
 def test_a_stalled_object_says_why_itself_or_through_the_part_it_is_about():
-    stalled = body((marks.STALLED, "True", "NameCollision"), (marks.ETCD_READY, "Unknown", "New"))
+    stalled = body(
+        (wellknown.STALLED, "True", "NameCollision"), (wellknown.ETCD_READY, "Unknown", "New")
+    )
     state = readiness.assess(stalled)
     assert state.is_stalled
     assert state.blocker == Blocker("", "NameCollision", "words")
-    same = body((marks.STALLED, "True", "BadImage"), (marks.ETCD_READY, "False", "BadImage"))
+    same = body(
+        (wellknown.STALLED, "True", "BadImage"), (wellknown.ETCD_READY, "False", "BadImage")
+    )
     assert readiness.assess(same).blocker == Blocker("etcd", "BadImage", "words")
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
 def test_an_object_that_is_ready_or_moves_is_not_stalled(status):
-    assert not readiness.assess(body((marks.STALLED, status, "X"))).is_stalled
+    assert not readiness.assess(body((wellknown.STALLED, status, "X"))).is_stalled
     assert not readiness.assess(
-        body((marks.STALLED, "True", "X"), (marks.READY, "True", "Ready"))
+        body((wellknown.STALLED, "True", "X"), (wellknown.READY, "True", "Ready"))
     ).is_stalled

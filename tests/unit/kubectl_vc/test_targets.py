@@ -7,14 +7,15 @@ import pytest
 import yaml
 
 from kubectl_vc import flags
-from kubectl_vc.output import Format
-from kubectl_vc.problems import CliProblem
-from kubectl_vc.targets import confirm, doctor, drain, join, leave, listing, manifests
-from kubectl_vc.targets.manifests import There
-from kubeio import errors, secret_config
-from kubeio.endpoint import Endpoint
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.printers import Format
+from kubectl_vc.target import confirm, doctor, drain, join, leave, listing, manifests
+from kubectl_vc.target.manifests import There
+from kubeio import errors
+from kubeio.config import secret_kubeconfig
+from kubeio.config.endpoint import Endpoint
 from tenancy import super_clusters
-from vcmanager.targets import rights
+from vcmanager.targets import required_permissions
 
 HOME_UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"
 PLAN = There(HOME_UID)
@@ -40,8 +41,13 @@ def test_the_role_that_is_written_is_the_one_that_is_checked():
     made = [body for _, body in PLAN.objects(lasting=False) if body["kind"] == "ClusterRole"]
     roles = {each["metadata"]["name"]: each["rules"] for each in made}
     assert set(roles) == {PLAN.role, PLAN.agent_role}
-    assert rights.missing(rights.needed(), roles[PLAN.role]) == []
-    assert rights.missing(rights.needed_by_agent("apiserver"), roles[PLAN.agent_role]) == []
+    assert required_permissions.missing(required_permissions.needed(), roles[PLAN.role]) == []
+    assert (
+        required_permissions.missing(
+            required_permissions.needed_by_agent("apiserver"), roles[PLAN.agent_role]
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(("mode", "other"), [("apiserver", "agent"), ("agent", "apiserver")])
@@ -51,9 +57,15 @@ def test_the_agents_role_is_that_of_the_mode(mode, other):
     (role,) = (
         body for _, body in made if body["metadata"]["name"] == PLAN.agent_role and "rules" in body
     )
-    assert rights.missing(rights.needed_by_agent(mode), role["rules"]) == []
-    assert rights.missing(rights.needed_by_agent(other), role["rules"]) != []
-    titles = {each.title for each in rights.rights_of(role["rules"])}
+    assert (
+        required_permissions.missing(required_permissions.needed_by_agent(mode), role["rules"])
+        == []
+    )
+    assert (
+        required_permissions.missing(required_permissions.needed_by_agent(other), role["rules"])
+        != []
+    )
+    titles = {each.title for each in required_permissions.rights_of(role["rules"])}
     assert ("nodes/proxy" in titles) is (mode == "agent")
 
 
@@ -105,7 +117,7 @@ def test_the_agents_account_has_the_agents_rights_alone():
     (rule,) = next(body["rules"] for _, body in made if body["kind"] == "Role")
     assert rule["resources"] == ["serviceaccounts/token"]
     assert (rule["resourceNames"], rule["verbs"]) == (["vn-agent"], ["create"])
-    needed = rights.needed_by_agent("apiserver")
+    needed = required_permissions.needed_by_agent("apiserver")
     granted = {each.title for each in needed}
     assert granted == {"pods", "pods/log", "pods/attach", "pods/exec", "pods/portforward"}
     assert {each.verb for each in needed if each.title == "pods"} == {"list"}
@@ -131,7 +143,7 @@ def test_the_secret_holds_a_kubeconfig_that_vc_manager_takes():
     content = manifests.kubeconfig(
         "c2", server="https://10.0.0.5:6443", ca=b"CA", token="tok", tls_server_name="kubernetes"
     )
-    endpoint = secret_config.endpoint({manifests.KEY: content}, name="c2", key=manifests.KEY)
+    endpoint = secret_kubeconfig.endpoint({manifests.KEY: content}, name="c2", key=manifests.KEY)
     assert (endpoint.server, endpoint.ca, endpoint.token, endpoint.tls_server_name) == (
         *("https://10.0.0.5:6443", b"CA", "tok", "kubernetes"),
     )

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from kubectl_vc.terminal import LiveProgress, Progress, Terminal
+from kubectl_vc.output.terminal import LiveProgress, Progress, Terminal
 
 
 class Clock:

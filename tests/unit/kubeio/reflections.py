@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from kubeio import stream
+from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.client import Client
-from kubeio.reflector import Reflector
-from kubeio.store import Store
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Store
+from kubeio.http import watch_decoder
 from tenancy.resources import PODS
 from tests.support.faults import misbehaving
 
@@ -35,7 +35,7 @@ def mark(version):
         "apiVersion": "v1",
         "metadata": {
             "resourceVersion": str(version),
-            "annotations": {stream.INITIAL_EVENTS_END: "true"},
+            "annotations": {watch_decoder.INITIAL_EVENTS_END: "true"},
         },
     }
 

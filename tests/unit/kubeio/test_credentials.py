@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from kubeio.credentials import Credentials
-from kubeio.endpoint import Endpoint
+from kubeio.config.credentials import Credentials
+from kubeio.config.endpoint import Endpoint
 from kubeio.errors import CredentialsProblem
 
 

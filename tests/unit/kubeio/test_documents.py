@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.documents import to_yaml
+from kubeio.api.yaml_writer import to_yaml
 
 WORDS = ["y", "N", "08", "1e5", "12e4", "0o7", "7e-3", "123", "1-2", "2026-1-2", "-1e5", ".5", "+1"]
 

@@ -7,10 +7,10 @@ import contextlib
 
 import pytest
 
+from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.client import Client
-from kubeio.reflector import Reflector
-from kubeio.store import Store
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Store
 from tenancy.resources import CONFIG_MAPS
 from tests.support.eventually import eventually
 from tests.support.faults import misbehaving

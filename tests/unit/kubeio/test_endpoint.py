@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
 from kubeio.errors import CredentialsProblem
 
 

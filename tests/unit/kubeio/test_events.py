@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.events import MAX_MESSAGE, EventRecorder
+from kubeio.api.client import Client
+from kubeio.api.event_recorder import MAX_MESSAGE, EventRecorder
+from kubeio.config.endpoint import Endpoint
 from tests.support.eventually import eventually
 from tests.support.faults import misbehaving
 

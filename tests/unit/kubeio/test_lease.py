@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.lease import (
+from kubeio.api.client import Client
+from kubeio.api.leader_election import (
     DURATION,
     HAND_OVER,
     RENEW_DEADLINE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from kubeio import stream
-from kubeio.client import Client
-from kubeio.optional import OptionalReflector, definition_of
-from kubeio.store import Store
+from kubeio.api.client import Client
+from kubeio.cache.crd_reflector import OptionalReflector, definition_of
+from kubeio.cache.store import Store
+from kubeio.http import watch_decoder
 from tenancy.resources import VOLUME_SNAPSHOT_CLASSES
 from tests.support.eventually import eventually
 from tests.support.faults import misbehaving
@@ -25,7 +25,7 @@ def thing(name: str, version: int) -> dict[str, object]:
 
 def mark(version: int) -> dict[str, object]:
     """Return the bookmark that ends a streamed list."""
-    marked = {stream.INITIAL_EVENTS_END: "true"}
+    marked = {watch_decoder.INITIAL_EVENTS_END: "true"}
     metadata = {"resourceVersion": str(version), "annotations": marked}
     return {"apiVersion": "v1", "kind": "Thing", "metadata": metadata}
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kubeio.queue import LOW_SHARE, FairQueue
-from kubeio.rounds import CREDIT
+from kubeio.controller.fair_queue import LOW_SHARE, FairQueue
+from kubeio.controller.round_robin import CREDIT
 
 LIMIT = 2
 GROUPS = ("red", "green")

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from kubeio import errors, queue, rounds
-from kubeio.queue import FairQueue
-from kubeio.worker import Again, Done, Wait, Worker
+from kubeio import errors
+from kubeio.controller import fair_queue, round_robin
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import Again, Done, Wait, Worker
 
 WEIGHTS = {"a": 1, "b": 1, "c": 2, "d": 3}
 LIMIT = 3
@@ -73,7 +74,7 @@ class Fairness:
         for group in high - {key[0]}:
             self.passed[group] += 1
             others = sum(WEIGHTS[other] for other in WEIGHTS if other != group)
-            most = (rounds.CREDIT + 2) * others
+            most = (round_robin.CREDIT + 2) * others
             assert self.passed[group] <= most, f"{group} is passed over"
         self.passed[key[0]] = 0
         self._forget_idle()
@@ -97,8 +98,8 @@ def check_fairness(script: list[str | int]) -> None:
     """Play a script, in which the low lane's turn comes soon, and credit is small."""
     fairness = Fairness()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(queue, "LOW_SHARE", SHARE)
-        patched.setattr(rounds, "CREDIT", 1)
+        patched.setattr(fair_queue, "LOW_SHARE", SHARE)
+        patched.setattr(round_robin, "CREDIT", 1)
         for event in script:
             if event == "take":
                 fairness.take()

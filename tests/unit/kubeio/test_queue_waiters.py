@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from kubeio.queue import FairQueue, QueueClosed
+from kubeio.controller.fair_queue import FairQueue, QueueClosed
 
 
 async def test_waiters_are_served_as_keys_come():

@@ -8,9 +8,9 @@ import pytest
 import trustme
 import yaml
 
-from kubeio import secret_config
+from kubeio.config import secret_kubeconfig
+from kubeio.config.secret_kubeconfig import LocalAddressProblem
 from kubeio.errors import CredentialsProblem
-from kubeio.secret_config import LocalAddressProblem
 
 SERVER = "https://10.0.0.5:6443"
 PARTS = {"server": SERVER.encode(), "ca.crt": b"CA", "token": b"tok\n"}
@@ -45,7 +45,7 @@ def kubeconfig(server: str = SERVER, cluster=None, user=None) -> bytes:
 
 
 def endpoint(data, **more):
-    return secret_config.endpoint(data, name="SuperCluster c2", **more)
+    return secret_kubeconfig.endpoint(data, name="SuperCluster c2", **more)
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,11 @@ def test_a_surrogate_in_a_url_is_a_sentence():
 
 def test_authorities_are_certificates_and_not_more_than_somebody_reads():
     pem = trustme.CA().cert_pem.bytes()
-    assert secret_config.authorities_problem(pem + pem) == ""
+    assert secret_kubeconfig.authorities_problem(pem + pem) == ""
     key = b"-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n"
     for one in (key, pem + key):
-        assert "private key" in secret_config.authorities_problem(one)
+        assert "private key" in secret_kubeconfig.authorities_problem(one)
     cut = (pem + pem[:200], pem + pem.replace(b"M", b"N", 1))
     for nothing in (b"", b"  \n", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nx\n", *cut):
-        assert "no certificates" in secret_config.authorities_problem(nothing)
-    assert "more than" in secret_config.authorities_problem(pem * 200)
+        assert "no certificates" in secret_kubeconfig.authorities_problem(nothing)
+    assert "more than" in secret_kubeconfig.authorities_problem(pem * 200)

@@ -10,11 +10,12 @@ import ssl
 import pytest
 import trustme
 
-from kubeio import errors, resumption, secured, tls, wire
-from kubeio.endpoint import Endpoint
-from kubeio.pool import Pool
-from kubeio.secured import Secured
-from kubeio.wire import Request
+from kubeio import errors
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import tls_contexts, tls_sessions, tls_stream, transport_protocol
+from kubeio.http.connection_pool import Pool
+from kubeio.http.tls_stream import Secured
+from kubeio.http.transport_protocol import Request
 
 CA = trustme.CA()
 SERVER = CA.issue_cert("127.0.0.1")
@@ -96,7 +97,7 @@ def _context(ca=CA, **fields):
         "client_key": CLIENT.private_key_pem.bytes(),
     }
     endpoint = Endpoint(server="https://127.0.0.1", ca=ca.cert_pem.bytes(), **known, **fields)
-    return tls.context(endpoint)
+    return tls_contexts.context(endpoint)
 
 
 @contextlib.asynccontextmanager
@@ -151,7 +152,7 @@ def test_so_it_does_on_the_loop_of_the_standard_library():
     asyncio.run(ask())
 
 
-@pytest.mark.parametrize("size", [5_000, 16_385, wire.WHOLE * 2 + 1])
+@pytest.mark.parametrize("size", [5_000, 16_385, transport_protocol.WHOLE * 2 + 1])
 async def test_a_body_goes_out_whole(size):
     server = Server()
     async with listening(server.serve, _server_context()) as port, pooled(port) as made:
@@ -180,7 +181,7 @@ async def test_answers_that_come_at_the_same_time_do_not_mix():
 
 
 async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
-    monkeypatch.setattr("kubeio.http1._AHEAD", 1000)
+    monkeypatch.setattr("kubeio.http.http1_connection._AHEAD", 1000)
     sent = 0
 
     async def pour(reader, writer):
@@ -260,7 +261,7 @@ async def test_a_server_that_hangs_over_a_session_is_met_without_one(monkeypatch
 
 async def test_a_server_that_reads_nothing_of_what_it_asks_for_is_given_up(monkeypatch):
     """TLS answers key updates by itself, past all back-pressure."""
-    monkeypatch.setattr(secured, "_MAX_UNREAD", -1)
+    monkeypatch.setattr(tls_stream, "_MAX_UNREAD", -1)
     async with listening(Server().serve, _server_context()) as port, pooled(port) as made:
         with pytest.raises(errors.NotSent, match="does not read what it has asked for"):
             await made.exchange(ASKED, left=5)
@@ -449,7 +450,7 @@ async def test_a_session_of_another_context_is_not_taken():
         assert mine._kept is None
         assert other._kept is not None
         mine.remember(None, "127.0.0.1", 1e12)
-    assert isinstance(mine, resumption.Context)
+    assert isinstance(mine, tls_sessions.Context)
 
 
 async def test_a_lost_connection_holds_nothing(monkeypatch):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio import store as stores
-from kubeio.store import MAX_PARSED_ANNOTATION, Store, parse
+from kubeio.cache import store as stores
+from kubeio.cache.store import MAX_PARSED_ANNOTATION, Store, parse
 
 
 def _object(name="a", namespace="ns", uid="u1", version="1", **metadata):

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio import errors, stream
+from kubeio import errors
+from kubeio.http import watch_decoder
 
 
 def _lines(parts):
-    found = stream.Lines()
+    found = watch_decoder.Lines()
     lines = [line for part in parts for line in found.feed(part)]
     found.end("here")
     return lines
@@ -41,7 +42,7 @@ def test_a_line_may_be_as_long_as_it_is():
 
 def test_what_ends_inside_a_line_was_cut():
     """REL-49."""
-    found = stream.Lines()
+    found = watch_decoder.Lines()
     assert found.feed(b"whole\nhal") == [b"whole"]
     with pytest.raises(errors.Unavailable, match="here: the stream was cut"):
         found.end("here")
@@ -50,7 +51,7 @@ def test_what_ends_inside_a_line_was_cut():
 def test_an_error_event_is_the_error():
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     with pytest.raises(errors.Gone, match="here: too old"):
-        stream.event(_line("ERROR", status), "here")
+        watch_decoder.event(_line("ERROR", status), "here")
 
 
 @pytest.mark.parametrize(
@@ -59,18 +60,18 @@ def test_an_error_event_is_the_error():
 def test_what_is_no_event_is_a_broken_stream(line):
     """REL-49."""
     with pytest.raises(errors.Unavailable, match="here"):
-        stream.event(line, "here")
+        watch_decoder.event(line, "here")
 
 
 def test_numbers_and_unknown_fields_survive():
     body = {"x": 9007199254740993, "y": 1.5, "z": None, "new": {"a": [1, {}]}}
-    found = stream.event(_line("MODIFIED", body), "here")
+    found = watch_decoder.event(_line("MODIFIED", body), "here")
     assert (found.type, found.decode()) == ("MODIFIED", body)
 
 
 def test_an_endless_line_is_refused_before_it_fills_the_memory(monkeypatch):
-    monkeypatch.setattr(stream, "MAX_LINE_BYTES", 100)
-    lines = stream.Lines()
+    monkeypatch.setattr(watch_decoder, "MAX_LINE_BYTES", 100)
+    lines = watch_decoder.Lines()
     for _ in range(5):
         assert lines.feed(b"x" * 60 + b"\n") == [b"x" * 60]  # many lines may be long together
     assert lines.feed(b"x" * 100) == []

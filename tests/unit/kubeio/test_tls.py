@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from kubeio import tls
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
 from kubeio.errors import CredentialsProblem
+from kubeio.http import tls_contexts
 
 CA = trustme.CA()
 LEAF = CA.issue_cert("client.invalid", common_name="me")
@@ -35,7 +35,7 @@ def _endpoint(**fields):
 
 
 def test_chain_and_host_are_always_checked():
-    made = tls.context(_endpoint(strict=False))
+    made = tls_contexts.context(_endpoint(strict=False))
     assert made.verify_mode is ssl.CERT_REQUIRED
     assert made.check_hostname is True
     assert made.minimum_version is ssl.TLSVersion.TLSv1_2
@@ -43,7 +43,7 @@ def test_chain_and_host_are_always_checked():
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_strictness_is_the_endpoints(strict):
-    flags = tls.context(_endpoint(strict=strict)).verify_flags
+    flags = tls_contexts.context(_endpoint(strict=strict)).verify_flags
     assert bool(flags & ssl.VERIFY_X509_STRICT) is strict
 
 
@@ -95,7 +95,7 @@ def test_old_authorities_pass_where_the_endpoint_says_so_and_names_still_count(t
     (tmp_path / "pair").write_bytes(pair)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "pair")
-    client = tls.context(_endpoint(ca=ca, strict=strict))
+    client = tls_contexts.context(_endpoint(ca=ca, strict=strict))
     if strict:
         with pytest.raises(ssl.SSLCertVerificationError, match="Missing"):
             _shake_hands(client, server, "x")
@@ -106,7 +106,7 @@ def test_old_authorities_pass_where_the_endpoint_says_so_and_names_still_count(t
 
 
 def test_only_the_given_authority_is_trusted():
-    (only,) = tls.context(_endpoint()).get_ca_certs(binary_form=True)
+    (only,) = tls_contexts.context(_endpoint()).get_ca_certs(binary_form=True)
     assert only == ssl.PEM_cert_to_DER_cert(CA.cert_pem.bytes().decode())
 
 
@@ -116,7 +116,7 @@ def test_without_an_authority_the_systems_are_trusted(monkeypatch):
         bundle.write(CA.cert_pem.bytes())
         bundle.flush()
         monkeypatch.setenv("SSL_CERT_FILE", bundle.name)
-        assert tls.context(_endpoint(ca=b"")).get_ca_certs()
+        assert tls_contexts.context(_endpoint(ca=b"")).get_ca_certs()
 
 
 @pytest.mark.parametrize("has_memfd", [True, False])
@@ -125,7 +125,7 @@ def test_a_client_key_leaves_nothing_on_the_disk(tmp_path, monkeypatch, has_memf
         monkeypatch.delattr(os, "memfd_create")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     open_before = _open_files()
-    tls.context(_endpoint(client_cert=CERT, client_key=KEY))
+    tls_contexts.context(_endpoint(client_cert=CERT, client_key=KEY))
     assert list(tmp_path.iterdir()) == []
     assert _open_files() == open_before
 
@@ -133,13 +133,13 @@ def test_a_client_key_leaves_nothing_on_the_disk(tmp_path, monkeypatch, has_memf
 @pytest.mark.parametrize("ca", [b"not pem", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nxx\n"])
 def test_an_authority_that_is_not_pem_is_a_sentence(ca):
     with pytest.raises(CredentialsProblem, match="authority given for https://x is not PEM"):
-        tls.context(_endpoint(ca=ca))
+        tls_contexts.context(_endpoint(ca=ca))
 
 
 def test_a_key_of_another_certificate_is_a_sentence():
     other = CA.issue_cert("client.invalid").private_key_pem.bytes()
     with pytest.raises(CredentialsProblem, match="belong together"):
-        tls.context(_endpoint(client_cert=CERT, client_key=other))
+        tls_contexts.context(_endpoint(client_cert=CERT, client_key=other))
 
 
 def test_an_encrypted_key_is_refused_and_asks_nobody():
@@ -150,4 +150,4 @@ def test_an_encrypted_key_is_refused_and_asks_nobody():
         serialization.BestAvailableEncryption(b"x"),
     )
     with pytest.raises(CredentialsProblem, match="must not be encrypted"):
-        tls.context(_endpoint(client_cert=CERT, client_key=locked))
+        tls_contexts.context(_endpoint(client_cert=CERT, client_key=locked))

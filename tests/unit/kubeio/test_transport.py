@@ -9,9 +9,10 @@ import time
 import orjson
 import pytest
 
-from kubeio import errors, wire
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
+from kubeio import errors
+from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import transport_protocol
 from tenancy.resources import CONFIG_MAPS, NODES, PODS
 from tests.support import wires
 from tests.support.faults import misbehaving
@@ -414,7 +415,7 @@ async def test_acting_as_somebody_else_is_said_in_headers():
 @pytest.mark.parametrize("most", [None, 1000], ids=["any server", "this server"])
 async def test_an_endless_answer_is_refused_before_it_fills_the_memory(monkeypatch, most):
     if most is None:
-        monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 1000)
+        monkeypatch.setattr(transport_protocol, "MAX_ANSWER_BYTES", 1000)
 
     async def endless(_, answer):
         await answer.begin()

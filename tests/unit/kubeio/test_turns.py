@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from kubeio import turns as module
-from kubeio.queue import FairQueue, QueueClosed
-from kubeio.turns import Turns
-from kubeio.worker import Done, Worker
+from kubeio import loop_budget as module
+from kubeio.controller.fair_queue import FairQueue, QueueClosed
+from kubeio.controller.worker import Done, Worker
+from kubeio.loop_budget import Turns
 
 
 class Clock:

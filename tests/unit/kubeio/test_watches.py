@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from kubeio import stream
-from kubeio.turns import Turns
+from kubeio.http import watch_decoder
+from kubeio.loop_budget import Turns
 from tests.support.eventually import eventually
 from tests.unit.kubeio.reflections import (
     Script,
@@ -190,7 +190,7 @@ async def test_others_have_their_turn_between_two_objects_when_it_is_over():
     async def play(answer):
         await answer.begin()
         body = b"".join(
-            stream.orjson.dumps({"type": "ADDED", "object": pod}) + b"\n" for pod in pods
+            watch_decoder.orjson.dumps({"type": "ADDED", "object": pod}) + b"\n" for pod in pods
         )
         await answer.chunk(body)
         await answer.event("BOOKMARK", mark(9999))

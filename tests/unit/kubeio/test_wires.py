@@ -11,14 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kubeio import errors, pool, wire
-from kubeio.pool import Pool
-from kubeio.proxied import ProxiedWire
-from kubeio.transport import SILENCE
-from kubeio.wire import Request
+from kubeio import errors
+from kubeio.http import connection_pool, transport_protocol
+from kubeio.http.connection_pool import Pool
+from kubeio.http.proxy_transport import ProxiedWire
+from kubeio.http.rest import SILENCE
+from kubeio.http.transport_protocol import Request
 
 ASKED = Request("GET", "/x?y=1", [("Accept", "a/b")], None, "server: GET /x")
-LARGE = Request("PUT", "/x", [], b"x" * (wire.WHOLE * 2 + 1), "server: PUT /x")
+LARGE = Request("PUT", "/x", [], b"x" * (transport_protocol.WHOLE * 2 + 1), "server: PUT /x")
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -97,7 +98,7 @@ async def served(script: Script, *, lean: bool = True, connections: int = 1):
             await made.close()
 
 
-async def whole(stream: wire.Stream) -> bytes:
+async def whole(stream: transport_protocol.Stream) -> bytes:
     """Read a stream to its end."""
     content = b""
     while piece := await stream.read():
@@ -118,7 +119,7 @@ async def outcome(script: Script, *, lean: bool, streams: bool) -> object:
                 stream.abort()
         except errors.KubeError as problem:
             return type(problem)
-        return wire.Answer(stream.status, stream.retry_after, content)
+        return transport_protocol.Answer(stream.status, stream.retry_after, content)
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -170,7 +171,7 @@ async def test_one_that_was_closed_meanwhile_is_replaced():
 
 
 async def test_an_idle_connection_is_closed(monkeypatch):
-    monkeypatch.setattr(wire, "KEEP_IDLE", 0.05)
+    monkeypatch.setattr(transport_protocol, "KEEP_IDLE", 0.05)
     script = Script(WHOLE, WHOLE)
     async with served(script) as made:
         await made.exchange(ASKED, left=5)
@@ -341,7 +342,7 @@ async def test_a_place_is_given_on_by_those_who_give_up():
 
 
 async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
-    monkeypatch.setattr("kubeio.http1._AHEAD", 1000)
+    monkeypatch.setattr("kubeio.http.http1_connection._AHEAD", 1000)
     sent = 0
 
     async def pour(reader, writer):
@@ -378,5 +379,5 @@ async def test_a_line_break_never_goes_out(bad):
 
 
 def test_a_server_that_vanished_is_noticed_before_its_bookmarks_tell():
-    idle, interval, count = pool._KEEPALIVE
+    idle, interval, count = connection_pool._KEEPALIVE
     assert idle + interval * count == 45 < SILENCE

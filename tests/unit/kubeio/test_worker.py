@@ -9,8 +9,8 @@ import pytest
 import structlog
 
 from kubeio import errors
-from kubeio.queue import FairQueue
-from kubeio.worker import CONFLICTS_AT_ONCE, MOST_TOLD, Again, Done, Wait, Worker
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import CONFLICTS_AT_ONCE, MOST_TOLD, Again, Done, Wait, Worker
 from telemetry import logs as product_logs
 
 
@@ -131,7 +131,7 @@ async def test_whoever_wakes_a_key_has_it_wait_for_as_long_as_its_server_said(mo
         raise errors.ServerProblem("not now", status=503, retry_after=told)
 
     worker, queue, clock = _worker(reconcile)
-    monkeypatch.setattr("kubeio.worker.time.monotonic", now)
+    monkeypatch.setattr("kubeio.controller.worker.time.monotonic", now)
     waits = min(told, MOST_TOLD)
     assert await _once(worker, queue) == {"k": waits}
     now.now = clock.now = 2.0

@@ -5,9 +5,17 @@ from collections import Counter
 
 import pytest
 
-from tests.mutants import judge, known, page, results
-from tests.mutants.parts import PARTS, part_of
-from tests.mutants.results import KILLED, SURVIVED, TIMEOUT, UNCHECKED, UNTESTED, Mutant, Place
+from tools.mutants import judge, known, page, results
+from tools.mutants.parts import PARTS, part_of
+from tools.mutants.results import (
+    KILLED,
+    SURVIVED,
+    TIMEOUT,
+    UNCHECKED,
+    UNTESTED,
+    Mutant,
+    Place,
+)
 
 PLACE = Place("tenancy.names", "volume", "return a", "return b")
 ROW = """

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kubeio import errors
-from kubeio.store import Entry, parse
-from syncer import brake
-from syncer.brake import Brake, Record, Sight
-from syncer.decide import Grounds
-from syncer.deletion import Deletions, Target
-from syncer.expectations import Expectations
-from syncer.keys import HOME, Key
-from tenancy import marks, ownership
+from kubeio.cache.store import Entry, parse
+from syncer.model.decide import Grounds
+from syncer.model.keys import HOME, Key
+from syncer.safety import store_guard
+from syncer.safety.expectations import Expectations
+from syncer.safety.proven_deletes import Deletions, Target
+from syncer.safety.store_guard import Brake, Record, Sight
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS
 
@@ -51,17 +51,17 @@ class Tenancy:
             items = [
                 {
                     "metadata": {"resourceVersion": str(self.seen.epoch_revision)},
-                    "data": {brake.EPOCH: str(self.seen.epoch)},
+                    "data": {store_guard.EPOCH: str(self.seen.epoch)},
                 }
             ]
         return {"metadata": {"resourceVersion": str(self.seen.revision)}, "items": items}
 
     async def create(self, _: Any, body: dict[str, Any], **__: Any) -> dict[str, Any]:
-        self.log.append(f"create epoch {body['data'][brake.EPOCH]}")
+        self.log.append(f"create epoch {body['data'][store_guard.EPOCH]}")
         return {"metadata": {"resourceVersion": "500"}}
 
     async def patch(self, *args: Any, **_: Any) -> dict[str, Any]:
-        self.log.append(f"epoch {args[2]['data'][brake.EPOCH]}")
+        self.log.append(f"epoch {args[2]['data'][store_guard.EPOCH]}")
         return {"metadata": {"resourceVersion": "500"}}
 
 
@@ -82,7 +82,7 @@ class Below:
 
     async def patch(self, *args: Any, **_: Any) -> dict[str, Any]:
         annotations = args[2]["metadata"]["annotations"]
-        self.log.append(f"mirror {annotations[marks.STORE_EPOCH]}")
+        self.log.append(f"mirror {annotations[wellknown.STORE_EPOCH]}")
         return {}
 
     async def delete(self, *_: Any, **options: Any) -> dict[str, Any]:
@@ -93,9 +93,9 @@ class Below:
 def root_namespace(record: Record) -> dict[str, Any]:
     """Return a root namespace that remembers a store."""
     annotations = {
-        marks.STORE_UID: record.uid,
-        marks.STORE_REVISION: str(record.revision),
-        marks.STORE_EPOCH: str(record.epoch),
+        wellknown.STORE_UID: record.uid,
+        wellknown.STORE_REVISION: str(record.revision),
+        wellknown.STORE_EPOCH: str(record.epoch),
     }
     metadata = {"uid": "root-uid", "resourceVersion": "7"}
     return {"metadata": {**metadata, "annotations": annotations if record.uid else {}}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from syncer.flows import candidates
+from syncer.controllers.pods import candidates
 from tests.unit.syncer.splits import Split
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from syncer import kinds
-from syncer.flows import pods as flow
-from syncer.home_wiring import HomeWiring
-from syncer.wiring import wire_tenant
-from tenancy import marks
+from syncer.controllers.pods import pod_reconciler as flow
+from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.tenant_events import wire_tenant
+from syncer.rules import registry
+from tenancy import wellknown
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 
 SUPER_NODE: dict[str, Any] = {
@@ -35,8 +35,8 @@ def node_with(world: World, *, version: int = 900, spec: Any = None, **labels: s
         put(world.super_cluster.nodes, SUPER_NODE)
     metadata = {
         "resourceVersion": str(version),
-        "annotations": {marks.UID: "n", marks.TAINTS: ""},
-        "labels": {marks.VIRTUAL_NODE: "true", **labels},
+        "annotations": {wellknown.UID: "n", wellknown.TAINTS: ""},
+        "labels": {wellknown.VIRTUAL_NODE: "true", **labels},
     }
     world.tenant_has("Node", "n", namespace="", metadata=metadata, spec=spec or {}, status={})
 
@@ -51,7 +51,7 @@ def pending(world: World, name: str = "p", **spec: Any) -> None:
 async def work(world: World, name: str = "p") -> None:
     """Work on a pod; the caches show what was written before."""
     world.session.expectations.forget()
-    await flow.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", name), world.session)
+    await flow.reconcile(registry.BY_NAME["Pod"], world.key("Pod", "web", name), world.session)
 
 
 def made(world: World) -> dict[str, Any]:

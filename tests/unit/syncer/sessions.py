@@ -9,18 +9,18 @@ from typing import Any
 import orjson
 
 from kubeio import errors
-from kubeio.endpoint import Endpoint
-from kubeio.queue import FairQueue
-from kubeio.store import Entry, Store, parse
-from syncer.brake import Sight
-from syncer.breaker import Breaker, Refusals
-from syncer.fuse import WRITES
-from syncer.home import Home
-from syncer.keys import Key, group_of
-from syncer.link import Link
-from syncer.session import Session
-from syncer.special import namespaces
-from tenancy import marks, ownership
+from kubeio.cache.store import Entry, Store, parse
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.fair_queue import FairQueue
+from syncer.clusters.home_cluster import Home
+from syncer.model.keys import Key, group_of
+from syncer.rules import namespaces
+from syncer.safety.circuit_breaker import Breaker, Refusals
+from syncer.safety.hot_loop_guard import WRITES
+from syncer.safety.store_guard import Sight
+from syncer.tenants.connection import Link
+from syncer.tenants.session import Session
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, TenantPolicySpec
 from tenancy.resources import Resource
@@ -219,4 +219,4 @@ def is_counted(world: World, key: Key, times: int) -> bool:
     return before == 0 and world.session.fuse.pause(key) > 0
 
 
-TOKEN_MARKS = {marks.TOKEN_SECONDS: "7200", marks.ACCOUNT: "robot"}
+TOKEN_MARKS = {wellknown.TOKEN_SECONDS: "7200", wellknown.ACCOUNT: "robot"}

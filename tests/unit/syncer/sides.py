@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from syncer.decide import Decision, SuperSide, TenantSide, decide
+from syncer.model.decide import Decision, SuperSide, TenantSide, decide
 
 VC = "vc-1"
 """UID of the VirtualCluster that the keys are of."""

@@ -6,14 +6,15 @@ import ipaddress
 from types import SimpleNamespace
 from typing import Any
 
-from kubeio.store import Entry
-from syncer import kinds, wiring
-from syncer.flows import placement
-from syncer.keys import HOME, PLACEMENT, Key
-from syncer.muster import Muster
-from syncer.session import Session
-from syncer.supercluster import SuperCluster
-from tenancy import marks, ownership
+from kubeio.cache.store import Entry
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.controllers.pods import assign_cluster
+from syncer.handlers import tenant_events
+from syncer.model.keys import HOME, PLACEMENT, Key
+from syncer.rules import registry
+from syncer.safety.pod_loss_guard import Muster
+from syncer.tenants.session import Session
+from tenancy import ownership, wellknown
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import NetworkFacts, SuperClusterSpec
 from tests.unit.syncer.sessions import CONTAINERS, Api, World, put
@@ -25,7 +26,7 @@ READY = {
         "conditions": [{"type": "Ready", "status": "True"}],
     },
 }
-POD = kinds.BY_NAME["Pod"]
+POD = registry.BY_NAME["Pod"]
 
 
 def muster_of(name: str) -> Muster:
@@ -56,7 +57,7 @@ class Split(World):
         self.far.deletions._tenant_client = self.above  # type: ignore[assignment]
         self.far.is_ready = True
         for session in (self.session, self.far):
-            wiring.wire_tenant(session)
+            tenant_events.wire_tenant(session)
             put(session.super_cluster.nodes, READY)
 
     def pod(self, name: str = "p", *, record: str = "", version: int = 50, **spec: Any) -> Entry:
@@ -69,7 +70,7 @@ class Split(World):
             **spec.pop("metadata", {}),
         }
         if record:
-            metadata["annotations"] = {marks.SEAT: record}
+            metadata["annotations"] = {wellknown.SEAT: record}
         body = {"kind": "Pod", "metadata": metadata, "spec": {"containers": CONTAINERS, **spec}}
         return put(self.link.stores["Pod"], body)
 
@@ -94,12 +95,14 @@ class Split(World):
 
     async def place(self, name: str = "p") -> Any:
         """Have a pod placed."""
-        return await placement.reconcile(self.session.key(PLACEMENT, "web", name), self.session)
+        return await assign_cluster.reconcile(
+            self.session.key(PLACEMENT, "web", name), self.session
+        )
 
     def record(self) -> str:
         """Return the record that was written last."""
         body = self.above.bodies[-1]
-        return str(body["metadata"]["annotations"][marks.SEAT])
+        return str(body["metadata"]["annotations"][wellknown.SEAT])
 
 
 def key_of(session: Session, name: str = "p") -> Key:

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.store import Entry, Store, parse
-from syncer.agents import (
+from kubeio.cache.store import Entry, Store, parse
+from syncer.rules.nodes.node_agents import (
     BY_NODE,
     BY_POD,
     BY_TARGET,
@@ -19,7 +19,7 @@ from syncer.agents import (
     pod_of,
     registration_of,
 )
-from tenancy import marks
+from tenancy import wellknown
 
 SPACE = "vc-manager"
 
@@ -72,7 +72,7 @@ def known() -> Known:
 def test_an_agent_that_has_told_nothing_goes_straight(known):
     assert known.agents.on("n1") is None
     known.pods.put(pod(), live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_STRAIGHT)
+    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_STRAIGHT)
     assert known.agents.on("n2") is None
 
 
@@ -95,41 +95,41 @@ def test_an_agent_that_cannot_be_called_is_none(known, away):
 def test_the_last_word_counts_in_whatever_order_a_list_has_them(known, order):
     known.pods.put(pod(), live=True)
     words = [
-        told(marks.AGENT_AROUND, 9),
-        told(marks.AGENT_AROUND, 11),
-        told(marks.AGENT_STRAIGHT, 12),
-        told(marks.AGENT_CONFIGURED, 103),
+        told(wellknown.AGENT_AROUND, 9),
+        told(wellknown.AGENT_AROUND, 11),
+        told(wellknown.AGENT_STRAIGHT, 12),
+        told(wellknown.AGENT_CONFIGURED, 103),
     ]
     for number in order:
         known.events.put(words[number], live=False)
-    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_CONFIGURED)
+    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_CONFIGURED)
 
 
 def test_what_no_event_says_any_more_holds_no_more(known):
     """API servers forget them after an hour; what still holds is told again before."""
     known.pods.put(pod(), live=True)
-    word = told(marks.AGENT_AROUND, 9)
+    word = told(wellknown.AGENT_AROUND, 9)
     known.events.put(word, live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_AROUND)
+    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_AROUND)
     known.events.discard(word, live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_STRAIGHT)
+    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_STRAIGHT)
 
 
 @pytest.mark.parametrize(
     "event",
-    [told(marks.AGENT_AROUND, 9, uid="another"), told("Pulled", 9), entry(9, reason="x")],
+    [told(wellknown.AGENT_AROUND, 9, uid="another"), told("Pulled", 9), entry(9, reason="x")],
     ids=["of another pod", "of something else", "of nothing"],
 )
 def test_what_is_not_this_agents_word_says_nothing_of_it(known, event):
     known.pods.put(pod(), live=True)
     known.events.put(event, live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_STRAIGHT)
+    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_STRAIGHT)
 
 
 def test_an_event_concerns_the_node_of_its_agent(known):
-    assert known.agents.concerned(told(marks.AGENT_AROUND, 9)) == ""
+    assert known.agents.concerned(told(wellknown.AGENT_AROUND, 9)) == ""
     known.pods.put(pod(), live=True)
-    assert known.agents.concerned(told(marks.AGENT_AROUND, 9)) == "n1"
+    assert known.agents.concerned(told(wellknown.AGENT_AROUND, 9)) == "n1"
     assert known.agents.concerned(entry(9, reason="x")) == ""
 
 
@@ -147,7 +147,7 @@ def serving(
         uid=name,
         status=status,
         name=name,
-        labels={marks.SUPER_CLUSTER: REGISTRATION},
+        labels={wellknown.SUPER_CLUSTER: REGISTRATION},
         creationTimestamp=f"2026-01-{made}T00:00:00Z",
         **metadata,
     )
@@ -159,7 +159,7 @@ def test_the_agent_of_a_target_is_no_nodes(known):
     assert known.agents.of_target(REGISTRATION) == "10.2.0.9"
     assert known.agents.of_target("another") == ""
     known.pods.put(pod(), live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", marks.AGENT_STRAIGHT)
+    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_STRAIGHT)
     assert known.agents.of_target(REGISTRATION) == "10.2.0.9"
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again, Done
-from syncer.engine import Engine
-from syncer.flows.away import REASON
-from syncer.keys import HOME
-from syncer.patrol import Patrol
-from syncer.target import AWAY_SECONDS
+from kubeio.controller.worker import Again, Done
+from syncer.clusters.target_cluster import AWAY_SECONDS
+from syncer.controllers.pods.unreachable_target import REASON
+from syncer.handlers.dispatcher import Engine
+from syncer.handlers.resync import Patrol
+from syncer.model.keys import HOME
 from tests.unit.syncer.sessions import TENANT
 from tests.unit.syncer.splits import Split, key_of
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import orjson
 
-from kubeio.store import Store, parse
-from syncer import binding
-from syncer.binding import Unbound
+from kubeio.cache.store import Store, parse
+from syncer.tenants import policy_binding
+from syncer.tenants.policy_binding import Unbound
 from tenancy.policies import BASELINE
 from tenancy.specs import PolicyRef, VirtualClusterSpec
 
@@ -27,25 +27,27 @@ def cluster(policy: str = "", **fields: Any) -> VirtualClusterSpec:
 
 
 def test_who_names_no_policy_has_the_default_even_when_it_is_not_there():
-    assert binding.bound(cluster(), policies()) == BASELINE
-    found = binding.bound(cluster(), policies(baseline={"daemonSets": "Refuse"}))
+    assert policy_binding.bound(cluster(), policies()) == BASELINE
+    found = policy_binding.bound(cluster(), policies(baseline={"daemonSets": "Refuse"}))
     assert not isinstance(found, Unbound)
     assert found.daemon_sets == "Refuse"
 
 
 def test_a_policy_that_is_named_and_missing_or_unreadable_allows_nothing():
-    found = binding.bound(cluster("narrow"), policies())
+    found = policy_binding.bound(cluster("narrow"), policies())
     assert isinstance(found, Unbound)
     assert "narrow" in found.message
-    assert isinstance(binding.bound(cluster("odd"), policies(odd={"daemonSets": 1})), Unbound)
+    assert isinstance(
+        policy_binding.bound(cluster("odd"), policies(odd={"daemonSets": 1})), Unbound
+    )
 
 
 def test_what_the_cluster_keeps_above_is_added_to_what_its_policy_does():
     known = policies(narrow={"metadata": {"opaquePrefixes": ["cost"]}, "daemonSets": "Refuse"})
-    found = binding.bound(cluster("narrow", opaque_meta_prefixes=("internal",)), known)
+    found = policy_binding.bound(cluster("narrow", opaque_meta_prefixes=("internal",)), known)
     assert not isinstance(found, Unbound)
     assert found.metadata.opaque_prefixes == ("cost", "internal")
     assert found.daemon_sets == "Refuse"
-    alone = binding.bound(cluster(opaque_meta_prefixes=("internal",)), policies())
+    alone = policy_binding.bound(cluster(opaque_meta_prefixes=("internal",)), policies())
     assert not isinstance(alone, Unbound)
     assert alone.metadata.opaque_prefixes == ("internal",)

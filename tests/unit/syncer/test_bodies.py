@@ -6,22 +6,23 @@ from typing import Any
 
 import pytest
 
-from kubeio.store import Entry
-from kubeio.worker import Wait
-from syncer import downward, kinds, parking
-from syncer.fuse import REPEATS
-from syncer.special import configuration, outlines
-from tenancy import marks
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
+from syncer.controllers import parked_writes, sync_down
+from syncer.rules import registry
+from syncer.rules.configuration import cache_transforms, config_maps_secrets
+from syncer.safety.hot_loop_guard import REPEATS
+from tenancy import wellknown
 from tests.unit.syncer.sessions import World
 
-KIND = kinds.BY_NAME["ConfigMap"]
+KIND = registry.BY_NAME["ConfigMap"]
 LARGE = "v" * 10_000
 
 
 def outlined(store: Any, entry: Entry) -> Entry:
     """Have a cache keep no more of an entry than it does."""
     store.discard(entry, live=True)
-    kept = outlines.reduce(entry)
+    kept = cache_transforms.reduce(entry)
     store.put(kept, live=True)
     return kept
 
@@ -41,10 +42,10 @@ def tenant_map(world: World, value: str = LARGE, **metadata: Any) -> dict[str, A
 
 def twin(world: World, whole: dict[str, Any], *, life: int = 0, **fields: Any) -> dict[str, Any]:
     """Have its twin below, made for the `life`-th time."""
-    built = configuration.config_map(whole, world.session.view)
+    built = config_maps_secrets.config_map(whole, world.session.view)
     metadata = {key: built["metadata"][key] for key in ("labels", "annotations")}
     metadata |= {"uid": f"below-{life}", "resourceVersion": str(1000 + 10 * life)}
-    metadata["annotations"].pop(marks.STORE_REVISION, None)
+    metadata["annotations"].pop(wellknown.STORE_REVISION, None)
     body = {"data": whole["data"], **fields}
     entry = world.super_has("ConfigMap", "c", metadata=metadata, **body)
     outlined(world.super_cluster.stores["ConfigMap"], entry)
@@ -54,7 +55,7 @@ def twin(world: World, whole: dict[str, Any], *, life: int = 0, **fields: Any) -
 
 async def reconcile(world: World) -> None:
     """Run the key."""
-    await downward.reconcile(KIND, world.key("ConfigMap", "web", "c"), world.session)
+    await sync_down.reconcile(KIND, world.key("ConfigMap", "web", "c"), world.session)
 
 
 async def test_a_twin_that_is_fixed_again_and_again_with_other_values_is_left_in_the_end():
@@ -66,7 +67,7 @@ async def test_a_twin_that_is_fixed_again_and_again_with_other_values_is_left_in
         twin(world, whole, life=life, data={"a": "theirs"}, immutable=True)
         await reconcile(world)
     assert world.below.writes() == [("delete", "ConfigMap", "c")] * REPEATS
-    assert world.told() == [parking.REASON]
+    assert world.told() == [parked_writes.REASON]
 
 
 async def test_it_is_read_once_to_be_made():
@@ -80,7 +81,7 @@ async def test_it_is_read_once_to_be_made():
     assert world.below.asked == [("create", "ConfigMap", "c")]
     (body,) = world.below.bodies
     assert body["data"] == {"a": LARGE}
-    assert not {outlines.CONTENT, outlines.VARIABLES} & {*body}
+    assert not {cache_transforms.CONTENT, cache_transforms.VARIABLES} & {*body}
 
 
 async def test_nobody_is_asked_while_it_is_as_it_should_be():
@@ -104,7 +105,7 @@ async def test_a_change_is_written_with_all_values_and_what_others_noted_below()
     (body,) = world.below.bodies
     assert body["data"] == {"a": LARGE.upper()}
     assert body["metadata"]["annotations"]["operator.example/note"] == "n" * 5000
-    assert outlines.CONTENT not in body
+    assert cache_transforms.CONTENT not in body
 
 
 @pytest.mark.parametrize(
@@ -129,9 +130,11 @@ async def test_an_api_that_forges_the_mark_of_an_outline_gets_what_it_says_below
     world = World()
     world.ready()
     whole = tenant_map(world, "small")
-    forged = world.tenant_has("ConfigMap", "c", data={"a": "small"}, **{outlines.CONTENT: "x"})
+    forged = world.tenant_has(
+        "ConfigMap", "c", data={"a": "small"}, **{cache_transforms.CONTENT: "x"}
+    )
     world.above.objects["ConfigMap", "c"] = {**whole, **forged.decode()}
     await reconcile(world)
     (body,) = world.below.bodies
     assert body["data"] == {"a": "small"}
-    assert outlines.CONTENT not in body
+    assert cache_transforms.CONTENT not in body

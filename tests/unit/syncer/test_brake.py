@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kubeio.worker import Wait
-from syncer import brake
-from syncer.brake import Record, judge, record_of, sentence
-from tenancy import conditions, marks
+from kubeio.controller.worker import Wait
+from syncer.safety import store_guard
+from syncer.safety.store_guard import Record, judge, record_of, sentence
+from tenancy import conditions, wellknown
 from tests.unit.syncer.brakes import (
     KNOWN,
     OTHER,
@@ -30,8 +30,8 @@ from tests.unit.syncer.brakes import (
         (KNOWN, sight(revision=99), "older copy"),
         (KNOWN, sight(epoch=2), "older copy"),
         (KNOWN, sight(epoch=0), "holds no number"),
-        (KNOWN, sight(epoch=3 + brake.MAX_LEAP), ""),
-        (KNOWN, sight(epoch=4 + brake.MAX_LEAP), "which nobody counted up to"),
+        (KNOWN, sight(epoch=3 + store_guard.MAX_LEAP), ""),
+        (KNOWN, sight(epoch=4 + store_guard.MAX_LEAP), "which nobody counted up to"),
         (KNOWN, sight(epoch=0, epoch_revision=0), "virtual-cluster-store is missing"),
     ],
 )
@@ -65,17 +65,17 @@ def test_what_a_person_is_told_is_whole():
 
 
 def test_the_longest_number_that_is_one_is_recorded():
-    root = {"metadata": {"annotations": {marks.STORE_EPOCH: "1" * brake._MAX_DIGITS}}}
-    assert record_of(root, STORE) == Record(uid=STORE, epoch=int("1" * brake._MAX_DIGITS))
+    root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: "1" * store_guard._MAX_DIGITS}}}
+    assert record_of(root, STORE) == Record(uid=STORE, epoch=int("1" * store_guard._MAX_DIGITS))
 
 
 def test_the_record_survives_without_annotations():
     root = {"metadata": {"uid": "r"}}
     assert record_of(root, STORE) == Record(uid=STORE)
     root["metadata"]["annotations"] = {
-        marks.STORE_UID: OTHER,
-        marks.STORE_REVISION: "7",
-        marks.STORE_EPOCH: "2",
+        wellknown.STORE_UID: OTHER,
+        wellknown.STORE_REVISION: "7",
+        wellknown.STORE_EPOCH: "2",
     }
     assert record_of(root, STORE) == Record(uid=OTHER, revision=7, epoch=2)
 
@@ -134,10 +134,10 @@ async def test_the_super_namespace_of_kube_system_remembers_a_store_as_well():
 
 
 async def test_an_epoch_as_far_ahead_as_may_be_is_counted_on():
-    found, _, _, log = watched(KNOWN, sight(epoch=3 + brake.MAX_LEAP))
+    found, _, _, log = watched(KNOWN, sight(epoch=3 + store_guard.MAX_LEAP))
     await found.engage(twin_uid=STORE, stamps=(95,))
     await found.count_up()
-    assert log[-1] == f"mirror {4 + brake.MAX_LEAP}"
+    assert log[-1] == f"mirror {4 + store_guard.MAX_LEAP}"
 
 
 async def test_stamps_of_an_earlier_store_make_no_count_due():
@@ -235,7 +235,7 @@ async def test_an_epoch_that_is_no_number_is_none(epoch):
     found, _, _, _ = watched(KNOWN, sight(epoch=epoch))
     await found.engage(twin_uid=STORE, stamps=(0,))
     assert "holds no number" in found.problem
-    root = {"metadata": {"annotations": {marks.STORE_EPOCH: epoch}}}
+    root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: epoch}}}
     assert record_of(root, STORE) == Record(uid=STORE)
 
 
@@ -262,7 +262,7 @@ async def test_an_epoch_written_before_the_first_engagement_is_none_of_ours():
 
 
 def test_a_record_that_was_never_counted_is_none():
-    root = {"metadata": {"annotations": {marks.STORE_EPOCH: "9999999999999999999"}}}
+    root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: "9999999999999999999"}}}
     assert record_of(root, STORE) == Record(uid=STORE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeio import errors
-from syncer.brake import Record
+from syncer.safety.store_guard import Record
 from tests.unit.syncer.brakes import KNOWN, STORE, sight, watched
 
 

@@ -11,27 +11,27 @@ from typing import Any
 import orjson
 import pytest
 
-from bench.memapi import clusters, verbs
-from bench.memapi.api import Api
-from bench.memapi.cluster import Cluster
-from bench.memapi.direct import DirectWire, Fate, Tap
-from bench.memapi.refusals import RefusedError
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.store import Entry, parse
-from kubeio.wire import Request
-from kubeio.worker import Wait
-from syncer import brake
-from syncer.brake import Brake, Sight
-from syncer.decide import Grounds
-from syncer.deletion import Deletions, Target
-from syncer.expectations import Expectations, News, Side
-from syncer.keys import HOME, Key
-from tenancy import marks, ownership
+from kubeio.api.client import Client
+from kubeio.cache.store import Entry, parse
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.worker import Wait
+from kubeio.http.transport_protocol import Request
+from syncer.model.decide import Grounds
+from syncer.model.keys import HOME, Key
+from syncer.safety import store_guard
+from syncer.safety.expectations import Expectations, News, Side
+from syncer.safety.proven_deletes import Deletions, Target
+from syncer.safety.store_guard import Brake, Sight
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from tests.support.directed import directed
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.api import Api
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.direct import DirectWire, Fate, Tap
+from tests.support.memapi.refusals import RefusedError
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
 BELOW = f"{TENANT.root}-web"
@@ -81,7 +81,7 @@ class Pair:
 
     def mark(self) -> dict[str, Any] | None:
         """Return the ConfigMap in the tenant, if it is there."""
-        stored = self.above.of(CONFIG_MAPS).get("kube-system", brake.CONFIG_MAP)
+        stored = self.above.of(CONFIG_MAPS).get("kube-system", store_guard.CONFIG_MAP)
         return None if stored is None else stored.decode()
 
     def remembered(self) -> dict[str, str]:
@@ -137,18 +137,18 @@ async def test_the_first_engagement_marks_both_sides(pair):
     assert orjson.loads(made.body) == {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": brake.CONFIG_MAP, "namespace": "kube-system"},
-        "data": {brake.EPOCH: "1"},
+        "metadata": {"name": store_guard.CONFIG_MAP, "namespace": "kube-system"},
+        "data": {store_guard.EPOCH: "1"},
     }
-    assert mark["data"] == {brake.EPOCH: "1"}
-    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {marks.SYNCER}
+    assert mark["data"] == {store_guard.EPOCH: "1"}
+    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {wellknown.SYNCER}
     assert pair.remembered() == {
-        marks.STORE_UID: pair.system(),
-        marks.STORE_REVISION: mark["metadata"]["resourceVersion"],
-        marks.STORE_EPOCH: "1",
+        wellknown.STORE_UID: pair.system(),
+        wellknown.STORE_REVISION: mark["metadata"]["resourceVersion"],
+        wellknown.STORE_EPOCH: "1",
     }
     root = pair.below.of(NAMESPACES).get("", TENANT.root).decode()
-    assert marks.SYNCER in {each["manager"] for each in root["metadata"]["managedFields"]}
+    assert wellknown.SYNCER in {each["manager"] for each in root["metadata"]["managedFields"]}
     assert not found.is_count_due
     assert not found.is_replaced
 
@@ -163,10 +163,10 @@ async def test_a_count_goes_up_on_both_sides_and_a_restart_finds_it_so(pair):
     await found.count_up()
     assert not found.is_count_due
     mark = pair.mark()
-    assert mark["data"] == {brake.EPOCH: "2"}
-    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {marks.SYNCER}
-    assert pair.remembered()[marks.STORE_EPOCH] == "2"
-    assert pair.remembered()[marks.STORE_REVISION] == mark["metadata"]["resourceVersion"]
+    assert mark["data"] == {store_guard.EPOCH: "2"}
+    assert {each["manager"] for each in mark["metadata"]["managedFields"]} == {wellknown.SYNCER}
+    assert pair.remembered()[wellknown.STORE_EPOCH] == "2"
+    assert pair.remembered()[wellknown.STORE_REVISION] == mark["metadata"]["resourceVersion"]
     before = [len(pair.writes(side)) for side in ("above", "below")]
     again = pair.brake()
     await again.engage(twin_uid=pair.system(), stamps=(int(newer),))
@@ -189,7 +189,7 @@ async def test_a_count_that_arrives_late_puts_nothing_older_in_place_of_a_newer(
     with pytest.raises(errors.Conflict):
         await client.raw("PATCH", late.target, body=orjson.loads(late.body), content=content)
     assert (pair.remembered(), pair.mark()) == (remembered, mark)
-    assert remembered[marks.STORE_EPOCH] == mark["data"][brake.EPOCH] == "3"
+    assert remembered[wellknown.STORE_EPOCH] == mark["data"][store_guard.EPOCH] == "3"
 
 
 async def test_a_count_whose_mirror_was_refused_stays_due_until_it_is_there(pair):
@@ -202,7 +202,7 @@ async def test_a_count_whose_mirror_was_refused_stays_due_until_it_is_there(pair
     assert found.is_count_due, "a restart would take a copy from before it for intact"
     pair.wired["below"].refuses = False
     await found.count_up()
-    assert pair.remembered()[marks.STORE_EPOCH] == pair.mark()["data"][brake.EPOCH] == "2"
+    assert pair.remembered()[wellknown.STORE_EPOCH] == pair.mark()["data"][store_guard.EPOCH] == "2"
     assert not found.is_count_due
 
 
@@ -221,12 +221,12 @@ async def test_others_may_write_the_root_namespace_while_it_is_marked(pair):
     pair.super_client.get = get
     found.wrote(str(pair.above.revision + 1))
     await found.count_up()
-    assert pair.remembered()[marks.STORE_EPOCH] == "2"
+    assert pair.remembered()[wellknown.STORE_EPOCH] == "2"
     left[:] = [1, 1, 1]
     found.wrote(str(pair.above.revision + 1))
     with pytest.raises(errors.Conflict):
         await found.count_up()
-    assert pair.remembered()[marks.STORE_EPOCH] == "2"
+    assert pair.remembered()[wellknown.STORE_EPOCH] == "2"
 
 
 async def test_a_root_namespace_that_was_made_anew_remembers_nothing_of_the_old_one(pair):
@@ -243,9 +243,9 @@ async def test_a_root_namespace_that_was_made_anew_remembers_nothing_of_the_old_
 
 async def test_a_look_asks_for_two_things_alone(pair):
     for name in ("aaa", "zzz"):
-        body = {"metadata": {"name": name}, "data": {brake.EPOCH: "7"}}
+        body = {"metadata": {"name": name}, "data": {store_guard.EPOCH: "7"}}
         pair.make(pair.above, CONFIG_MAPS, "kube-system", body)
-    found = await brake.look(pair.tenant_client)
+    found = await store_guard.look(pair.tenant_client)
     assert found == Sight(
         uid=pair.system(), revision=pair.above.revision, epoch=0, epoch_revision=0
     )
@@ -254,14 +254,14 @@ async def test_a_look_asks_for_two_things_alone(pair):
     assert "PartialObjectMetadata" in dict(system.headers)["Accept"]
     assert mark.target == (
         "/api/v1/namespaces/kube-system/configmaps"
-        f"?fieldSelector=metadata.name%3D{brake.CONFIG_MAP}"
+        f"?fieldSelector=metadata.name%3D{store_guard.CONFIG_MAP}"
     )
 
 
 async def test_a_store_without_its_system_namespace_is_nobodys(pair):
     spaces = pair.above.of(NAMESPACES)
     spaces.remove(spaces.get("", "kube-system").decode())
-    found = await brake.look(pair.tenant_client)
+    found = await store_guard.look(pair.tenant_client)
     assert (found.uid, found.epoch, found.epoch_revision) == ("", 0, 0)
 
 
@@ -284,7 +284,7 @@ async def test_what_came_down_before_the_mark_is_counted_and_needs_no_other(pair
     found.wrote(revision)
     assert not found.is_count_due
     await found.count_up()
-    assert pair.mark()["data"] == {brake.EPOCH: "1"}
+    assert pair.mark()["data"] == {store_guard.EPOCH: "1"}
     found.wrote(str(int(revision) + 1))
     assert found.is_count_due
 
@@ -299,11 +299,11 @@ async def test_a_confirmed_store_is_the_tenants_own_from_then_on(pair):
     assert not await found.confirm(old)
     assert await found.confirm(pair.system())
     assert (found.problem, found.is_held) == ("", False)
-    assert pair.mark()["data"] == {brake.EPOCH: "2"}
+    assert pair.mark()["data"] == {store_guard.EPOCH: "2"}
     assert pair.remembered() == {
-        marks.STORE_UID: pair.system(),
-        marks.STORE_REVISION: pair.mark()["metadata"]["resourceVersion"],
-        marks.STORE_EPOCH: "2",
+        wellknown.STORE_UID: pair.system(),
+        wellknown.STORE_REVISION: pair.mark()["metadata"]["resourceVersion"],
+        wellknown.STORE_EPOCH: "2",
     }
     assert not found.is_count_due
     await found.look()
@@ -333,7 +333,7 @@ async def test_a_confirmation_that_could_not_be_written_is_for_that_store_alone(
     assert "another store" in found.problem
     pair.above.restore(meant, bump=100_000)
     await found.look()
-    assert f"{brake.CONFIG_MAP} is missing" in found.problem
+    assert f"{store_guard.CONFIG_MAP} is missing" in found.problem
     assert await found.confirm(pair.system())
     assert not found.is_held
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from syncer import conditions
+from syncer.tenants import conditions
 
 MANY = [f"target-{number:04}" for number in range(200)]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from syncer.decide import Decision, Grounds, SuperSide, TenantSide, Verdict, decide
-from syncer.special import pod_life
-from syncer.special.pod_life import PodSide, Step, TwinSide
+from syncer.model.decide import Decision, Grounds, SuperSide, TenantSide, Verdict, decide
+from syncer.rules.pods import lifecycle
+from syncer.rules.pods.lifecycle import PodSide, Step, TwinSide
 from tests.unit.syncer.sides import VC, Sides
 
 OTHER_VC = "vc-2"
@@ -151,7 +151,7 @@ class Pod:
         if pod is None:
             return self._without_pod()
         after = self
-        match pod_life.step(pod, twin):
+        match lifecycle.step(pod, twin):
             case Step.CREATE if self.builds:
                 assert twin is None
                 fresh = TwinSide(node="", deleting=False, grace_seconds=None)
@@ -263,7 +263,7 @@ def test_every_combination_of_a_pod_comes_to_rest_and_writes_no_more():
 def _check_pod(first: Pod, last: Pod) -> None:
     if last.pod is not None:
         quiet = {Step.NOTHING, Step.FOLLOW, *(() if first.builds else (Step.CREATE,))}
-        assert pod_life.step(last.pod, last.twin) in quiet, first
+        assert lifecycle.step(last.pod, last.twin) in quiet, first
     if last.pod is None:
         assert last.twin is None, "nothing is left below"
     elif last.twin is None:

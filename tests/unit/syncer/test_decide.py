@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import parse
-from syncer.decide import (
+from kubeio.cache.store import parse
+from syncer.model.decide import (
     Decision,
     Grounds,
     SuperSide,
@@ -21,7 +21,7 @@ from syncer.decide import (
     super_side,
     tenant_side,
 )
-from tenancy import marks
+from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tests.unit.syncer.sides import VC, Sides
 
@@ -219,19 +219,19 @@ def test_the_rules_one_by_one(tenant_x, super_x, options, expected):
 
 
 def test_ownership_is_both_uids():
-    record = {marks.VC_UID: VC, marks.UID: "uid-a"}
+    record = {wellknown.VC_UID: VC, wellknown.UID: "uid-a"}
     own = Tenant(name="vc", namespace="default", uid=VC, root="root")
     assert is_owned({"annotations": record}, own, "uid-a")
     assert not is_owned({"annotations": record}, own, "uid-b")
     assert not is_owned({"annotations": record}, replace(own, uid="vc-2"), "uid-a")
-    assert not is_owned({"annotations": {marks.UID: "uid-a"}}, own, "uid-a")
+    assert not is_owned({"annotations": {wellknown.UID: "uid-a"}}, own, "uid-a")
     assert not is_owned({}, replace(own, uid=""), "")
 
 
 def test_what_was_made_for_another_registration_is_a_strangers():
     own = Tenant(name="vc", namespace="default", uid=VC, root="root")
     far = replace(own, registration="r1")
-    record = {marks.VC_UID: VC, marks.UID: "uid-a", marks.SUPER_CLUSTER: "r1"}
+    record = {wellknown.VC_UID: VC, wellknown.UID: "uid-a", wellknown.SUPER_CLUSTER: "r1"}
     entry = parse(orjson.dumps({"metadata": {"name": "n", "uid": "s", "annotations": record}}))
     assert super_side(entry, registration="r1") == SuperSide(VC, "uid-a", deleting=False)
     for other in ("", "r2"):
@@ -244,7 +244,7 @@ def test_what_was_made_for_another_registration_is_a_strangers():
 
 
 def test_a_namespace_aimed_at_anothers_name_does_not_take_its_place():
-    record = {marks.VC_UID: VC, marks.UID: "uid-a", marks.NAMESPACE: "long"}
+    record = {wellknown.VC_UID: VC, wellknown.UID: "uid-a", wellknown.NAMESPACE: "long"}
     body = {"metadata": {"name": "n", "uid": "s", "annotations": record}}
     entry = parse(orjson.dumps(body))
     newcomer = TenantSide("uid-b", deleting=False)
@@ -256,7 +256,7 @@ def test_a_namespace_aimed_at_anothers_name_does_not_take_its_place():
 
 
 def test_what_deciding_needs_of_an_entry_is_read_from_it():
-    record = {marks.VC_UID: VC, marks.UID: "uid-a", marks.NAMESPACE: "web"}
+    record = {wellknown.VC_UID: VC, wellknown.UID: "uid-a", wellknown.NAMESPACE: "web"}
 
     def entry(**metadata: object):
         return parse(orjson.dumps({"metadata": {"name": "n", "uid": "s", **metadata}}))
@@ -272,4 +272,6 @@ def test_what_deciding_needs_of_an_entry_is_read_from_it():
     ending = entry(annotations=record, **going)
     assert super_side(ending) == SuperSide(VC, "uid-a", deleting=True)
     assert super_side(ending, "other") == SuperSide("", "", deleting=True)
-    assert super_side(entry(annotations={marks.UID: "uid-a"})) == SuperSide("", "", deleting=False)
+    assert super_side(entry(annotations={wellknown.UID: "uid-a"})) == SuperSide(
+        "", "", deleting=False
+    )

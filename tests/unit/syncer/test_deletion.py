@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.store import parse
-from kubeio.worker import Wait
-from syncer.decide import Grounds
-from syncer.deletion import Deletions, Target
+from kubeio.cache.store import parse
+from kubeio.controller.worker import Wait
+from syncer.model.decide import Grounds
+from syncer.safety.proven_deletes import Deletions, Target
 from tenancy import ownership
 from tenancy.resources import CONFIG_MAPS
 from tests.unit.syncer.brakes import (

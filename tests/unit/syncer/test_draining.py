@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done
-from syncer import wiring
-from syncer.flows import draining, target_nodes
-from syncer.flows import pods as pod_flow
-from syncer.keys import HOME, NODE
-from syncer.special import pod_status, pods
-from tenancy import marks
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done
+from syncer.controllers.nodes import drain, target_node_reconciler
+from syncer.controllers.pods import pod_reconciler as pod_flow
+from syncer.handlers import tenant_events
+from syncer.model.keys import HOME, NODE
+from syncer.rules.pods import pod_facts, pod_status
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import put
 from tests.unit.syncer.splits import POD, Split, key_of
@@ -38,8 +38,8 @@ def bound(split: Split, *, is_owned: bool = True, **metadata: Any) -> Entry:
 
 
 async def drained(split: Split, entry: Entry, session: Any = None) -> Any:
-    side = pods.pod_side(entry.decode())
-    return await draining.look(entry, side, session or split.far)
+    side = pod_facts.pod_side(entry.decode())
+    return await drain.look(entry, side, session or split.far)
 
 
 def evictions(split: Split) -> list[Any]:
@@ -49,8 +49,8 @@ def evictions(split: Split) -> list[Any]:
 async def test_one_with_a_controller_is_evicted_as_its_budgets_let_it(split: Split):
     entry = bound(split)
     split.above.refusals["create Pod/eviction"] = errors.TooManyRequests("a budget")
-    assert await drained(split, entry) == Again(draining.AGAIN_SECONDS)
-    assert split.told() == [draining.BLOCKED]
+    assert await drained(split, entry) == Again(drain.AGAIN_SECONDS)
+    assert split.told() == [drain.BLOCKED]
     split.above.refusals.pop("create Pod/eviction")
     assert await drained(split, entry) == Done()
     body = evictions(split)[-1]
@@ -65,7 +65,7 @@ async def test_one_that_nobody_would_make_anew_stays_and_is_told_once(split: Spl
     entry = bound(split, is_owned=False)
     for _ in range(3):
         assert await drained(split, entry) == Done()
-    assert split.told() == [draining.STAYS]
+    assert split.told() == [drain.STAYS]
     assert evictions(split) == []
 
 
@@ -88,8 +88,8 @@ async def test_other_refusals_are_told_in_other_words_and_a_busy_api_is_not_a_bu
             await drained(split, entry)
         assert split.told() == []
         return
-    assert await drained(split, entry) == Again(draining.REFUSED_SECONDS)
-    assert split.told() == [draining.BLOCKED]
+    assert await drained(split, entry) == Again(drain.REFUSED_SECONDS)
+    assert split.told() == [drain.BLOCKED]
     assert "two disruption budgets" in split.above.bodies[-1]["message"]
 
 
@@ -133,7 +133,7 @@ async def test_the_pods_own_key_does_it_and_is_queued_when_the_grant_goes(split:
     split.ready()
     bound(split)
     split.taken()
-    wiring.look_again(split.link)
+    tenant_events.look_again(split.link)
     assert key_of(split.far) in split.taken()
     assert key_of(split.session) not in split.taken(), "nothing is to be done at home"
     await pod_flow.reconcile(POD, key_of(split.far), split.far)
@@ -157,7 +157,7 @@ async def looked(split: Split) -> Any:
     target: Any = split.far.target
     target.away_seconds, target.version, target.answered_at = lambda: 0.0, "v1.36.4", 0.0
     split.above.bodies.clear()
-    await target_nodes.reconcile(split.far.key(NODE, "", "target-c2"), split.far)
+    await target_node_reconciler.reconcile(split.far.key(NODE, "", "target-c2"), split.far)
     split.said = next(  # type: ignore[attr-defined]
         (b["status"] for b in split.above.bodies if "status" in b), getattr(split, "said", {})
     )
@@ -184,4 +184,4 @@ async def test_its_node_is_shut_while_it_is_granted_no_more(split: Split):
     split.link.seats.granted = {"c2": TargetGrant(name="c2")}
     opened = await looked(split)
     assert "unschedulable" not in opened["spec"], "what nobody applies any more goes"
-    assert opened["metadata"]["annotations"][marks.CORDONED] == "false"
+    assert opened["metadata"]["annotations"][wellknown.CORDONED] == "false"

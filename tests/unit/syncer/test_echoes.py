@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from syncer import differences
-from syncer.engine import Engine
-from syncer.expectations import Side
-from syncer.flows import pods
-from syncer.keys import HOME
-from syncer.kinds import BY_NAME
-from syncer.special import pod_build
+from syncer.controllers.pods import pod_reconciler
+from syncer.handlers.dispatcher import Engine
+from syncer.model import diff
+from syncer.model.keys import HOME
+from syncer.rules.pods import pod_build
+from syncer.rules.registry import BY_NAME
+from syncer.safety.expectations import Side
 from tests.unit.syncer.sessions import CONTAINERS, TENANT, World, put
 from tests.unit.syncer.wakes import ON_NODE, wired, woken
 
@@ -103,7 +103,7 @@ async def test_a_pod_is_let_go_without_a_look_only_after_the_last_word_of_its_ku
     super_pod(world, "60", deletionGracePeriodSeconds=grace, **MARKED)
     twin = world.super_cluster.stores["Pod"].list()[0]
     world.super_cluster.stores["Pod"].discard(twin, live=True)
-    await pods.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    await pod_reconciler.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
     assert [asked[0] for asked in world.below.asked] == ["get"] * reads
     assert world.above.writes("Pod") == [("delete", "Pod", "p")]
 
@@ -118,7 +118,7 @@ async def test_a_running_pod_is_compared_again_when_either_side_says_something_e
 
     async def writes() -> int:
         before = len(world.below.writes("Pod"))
-        await pods.reconcile(BY_NAME["Pod"], key, world.session)
+        await pod_reconciler.reconcile(BY_NAME["Pod"], key, world.session)
         world.session.expectations.forget()
         return len(world.below.writes("Pod")) - before
 
@@ -198,7 +198,7 @@ def patched(world: World) -> None:
 
     def written(body: Any) -> dict[str, Any]:
         there = world.session.stores["Pod"].get("web", "p").decode()
-        return differences._merged(there, {**body, **whole(body)})
+        return diff._merged(there, {**body, **whole(body)})
 
     world.above._written = written
 
@@ -286,7 +286,7 @@ async def test_a_pod_that_is_only_kept_by_a_finalizer_takes_the_twin_along_that_
         world.tenant_has("Pod", "p", metadata=metadata, spec=spec, status={"phase": "Pending"})
 
     whole = world.below._written
-    world.below._written = lambda body: differences._merged(body, whole(body))
+    world.below._written = lambda body: diff._merged(body, whole(body))
     answering = Answering(world, "below", "create")
     answering.events += [] if is_answered else [marked]
     is_wanted = await work(world)
@@ -372,7 +372,7 @@ async def test_a_pod_that_is_bound_and_runs_at_once_is_worked_on_once(world):
 
     def written(body: Any) -> dict[str, Any]:
         there = world.session.stores["Pod"].get("web", "p").decode()
-        return differences._merged({**there, "spec": bound}, {**body, **whole(body)})
+        return diff._merged({**there, "spec": bound}, {**body, **whole(body)})
 
     world.above._written = written
     assert not await work(world)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from syncer.flows import events
-from syncer.keys import EVENT, Key
-from syncer.wiring import SuperWiring
+from syncer.controllers import events
+from syncer.handlers.super_events import SuperWiring
+from syncer.model.keys import EVENT, Key
 from tests.unit.syncer.sessions import World, put
 
 SPEC = {"containers": [{"name": "main", "image": "i"}]}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from prometheus_client import REGISTRY
 
-from syncer.expectations import Expectations, Side
-from syncer.figures import Figures, TargetCounts, TenantCounts
-from syncer.keys import Key
+from syncer.model.keys import Key
+from syncer.safety.expectations import Expectations, Side
+from syncer.tenants.metrics import Figures, TargetCounts, TenantCounts
 from tests.unit.syncer.test_memory import entry
 
 KEY = Key("t", "home", "ConfigMap", "n", "drifting")

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again
-from syncer import denials, downward, kinds, upward, wiring
-from syncer.flows import addresses, namespaces, services, tokens
-from syncer.fuse import WRITES
-from syncer.keys import Key
-from syncer.patrol import Patrol
-from syncer.references import ACCOUNT_TOKEN, Ref
-from syncer.special.token_specs import TokenSpec
-from tenancy import marks, names
+from kubeio.controller.worker import Again
+from syncer.controllers import namespaces, rejection_events, sync_down, sync_up
+from syncer.controllers.network import cluster_ips, services
+from syncer.controllers.pods import tokens
+from syncer.handlers import tenant_events
+from syncer.handlers.resync import Patrol
+from syncer.model.keys import Key
+from syncer.model.references import ACCOUNT_TOKEN, Ref
+from syncer.rules import registry
+from syncer.rules.pods.token_specs import TokenSpec
+from syncer.safety.hot_loop_guard import WRITES
+from tenancy import names, wellknown
 from tests.unit.syncer.sessions import CONTAINERS, TOKEN_MARKS, World, is_counted, put
 
 
@@ -33,8 +36,8 @@ async def test_a_tenant_object_of_a_reserved_name_has_none_of_our_objects_as_twi
     world.tenant_has(kind, name)
     world.above.objects[kind, name] = {"metadata": {"uid": f"{name}-uid"}}
     key = world.key(kind, "web", name)
-    world.session.reminders.linger_seconds = 0
-    await downward.reconcile(kinds.BY_NAME[kind], key, world.session)
+    world.session.grace_timers.linger_seconds = 0
+    await sync_down.reconcile(registry.BY_NAME[kind], key, world.session)
     assert not world.below.writes()
     assert not world.below.asked
 
@@ -45,7 +48,7 @@ async def test_a_service_without_the_shape_of_one_is_refused_and_stops_no_worker
     world.ready()
     world.tenant_has("Service", "s", spec=spec)
     key = world.key("Service", "web", "s")
-    await services.reconcile(kinds.BY_NAME["Service"], key, world.session)
+    await services.reconcile(registry.BY_NAME["Service"], key, world.session)
     assert not world.below.writes()
     assert world.told() == ["SyncRejected"]
 
@@ -103,7 +106,7 @@ async def test_a_token_that_was_made_immutable_below_is_made_anew_when_it_is_due
     session = world.session
     await tokens.reconcile(key, session)
     annotations = world.below.bodies[-1]["metadata"]["annotations"]
-    annotations = {**annotations, marks.TOKEN_RENEW: ends.replace("20", "19", 1)}
+    annotations = {**annotations, wellknown.TOKEN_RENEW: ends.replace("20", "19", 1)}
     metadata = {"annotations": annotations, "resourceVersion": "1001"}
     entry = world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata, immutable=True)
     world.below.objects["Secret", key.name] = entry.decode()
@@ -134,9 +137,9 @@ async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all
     world.below.refusals["patch"] = errors.Forbidden("where: admission says no (403)")
     key = world.key("Service", "web", "s")
     with pytest.raises(errors.Forbidden):
-        await services.reconcile(kinds.BY_NAME["Service"], key, world.session)
+        await services.reconcile(registry.BY_NAME["Service"], key, world.session)
     assert ("patch", "Service", "s") in world.above.writes()
-    assert world.told() == [denials.SYNC_FAILED]
+    assert world.told() == [rejection_events.SYNC_FAILED]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +158,7 @@ async def test_a_refusal_is_told_without_what_refused(said, told):
     world = World()
     entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})
     problem = errors.Forbidden(f"POST: {said} (403)", said=said)
-    await denials.tell_failed(kinds.BY_NAME["Pod"], entry, problem, world.session)
+    await rejection_events.tell_failed(registry.BY_NAME["Pod"], entry, problem, world.session)
     message = world.above.bodies[-1]["message"]
     assert told in message
     assert not any(name in message for name in ("gold", "secret.example"))
@@ -173,7 +176,7 @@ async def test_an_account_that_was_given_something_is_put_back(given):
     world = World()
     world.ready()
     powerless = {"automountServiceAccountToken": False, "metadata": {"resourceVersion": "61"}}
-    key, kind = world.key("Namespace", "", "web"), kinds.BY_NAME["Namespace"]
+    key, kind = world.key("Namespace", "", "web"), registry.BY_NAME["Namespace"]
     world.super_has("ServiceAccount", names.WORKLOAD_ACCOUNT, **powerless)
     await namespaces.reconcile(kind, key, world.session)
     assert not world.below.writes("ServiceAccount")
@@ -191,7 +194,7 @@ async def test_an_account_that_was_given_something_is_put_back(given):
 
 async def test_the_end_of_what_has_no_twin_is_not_remembered():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     world.super_has("ConfigMap", "twin")
     for name in ("twin", "other"):
         entry = world.tenant_has("ConfigMap", name)
@@ -215,7 +218,7 @@ async def test_a_service_goes_down_with_addresses_of_the_slice_only(spec, goes_d
     world.ready()
     world.tenant_has("Service", "s", spec=spec, status={})
     key = world.key("Service", "web", "s")
-    await services.reconcile(kinds.BY_NAME["Service"], key, world.session)
+    await services.reconcile(registry.BY_NAME["Service"], key, world.session)
     assert bool(world.below.writes("Service")) == goes_down
 
 
@@ -225,7 +228,7 @@ async def test_writes_of_an_address_are_counted():
     reference = {"group": "", "resource": "services", "namespace": "other", "name": "s"}
     put(world.super_cluster.addresses, {**below, "spec": {"parentRef": reference}})
     key = world.key("IPAddress", "", "10.96.8.77")
-    await addresses.reconcile(key, world.session)
+    await cluster_ips.reconcile(key, world.session)
     assert len(world.above.writes("IPAddress")) == 1
     assert is_counted(world, key, 1)
 
@@ -234,7 +237,7 @@ async def test_writes_of_a_namespaces_account_are_counted():
     world = World()
     key = world.key("Namespace", "", "web")
     world.tenant_has("Namespace", "web", namespace="")
-    kind = kinds.BY_NAME["Namespace"]
+    kind = registry.BY_NAME["Namespace"]
     assert kind.build is not None
     twin = kind.build(world.session.stores["Namespace"].list()[0].decode(), world.session.view)
     put(
@@ -249,13 +252,13 @@ async def test_writes_of_a_namespaces_account_are_counted():
 async def test_writes_upward_are_counted():
     world = World()
     key = world.key("Pod", "web", "p")
-    await upward.write(kinds.BY_NAME["Pod"], key, {"status": {}}, world.session)
+    await sync_up.write(registry.BY_NAME["Pod"], key, {"status": {}}, world.session)
     assert is_counted(world, key, 1)
 
 
 async def test_a_key_is_tried_from_the_start_when_its_object_changes_and_not_at_its_status():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     key, queue = world.key("Pod", "web", "p"), world.session.queue
 
     def seen(revision: int, generation: int, **fields: Any) -> int:

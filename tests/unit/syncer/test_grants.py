@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Done
-from syncer import outposts as outposts_module
-from syncer.flows import target_nodes
-from tenancy import marks
+from kubeio.controller.worker import Done
+from syncer.controllers.nodes import target_node_reconciler
+from syncer.lifecycle import target_sessions as outposts_module
+from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.yards import Yard, pod_of, running
 
@@ -60,7 +60,7 @@ async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(yard: 
 async def test_who_waits_is_looked_at_when_the_grant_changes(yard: Yard):
     yard.ready()
     await yard.declare("home", "c2", named=("c2",))
-    pod = pod_of(yard, annotations={marks.SEAT: "c2/0"})
+    pod = pod_of(yard, annotations={wellknown.SEAT: "c2/0"})
     yard.world.link.seats.take(pod, "c2")
     queue, key = yard.world.link.queue, yard.world.key("Placement", "web", "p")
 
@@ -87,7 +87,7 @@ async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
     yard.ready()
     await yard.declare("home", "c2", named=("c2",))
     metadata = {"name": "target-c2", "uid": "n", "resourceVersion": "5"}
-    marked = {**metadata, "annotations": {marks.SUPER_CLUSTER: "r1", marks.UID: "r1"}}
+    marked = {**metadata, "annotations": {wellknown.SUPER_CLUSTER: "r1", wellknown.UID: "r1"}}
     shown = put(yard.world.link.stores["Node"], {"metadata": marked})
     queue = yard.world.link.queue
     list(iter(queue.take, None))
@@ -96,7 +96,7 @@ async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
     key = session.key("Node", "", "target-c2")
     assert yard.there == ["c2", "home"]
     session.tenant_client = yard.world.above  # type: ignore[assignment]
-    assert await target_nodes.reconcile(key, session) == Done()
+    assert await target_node_reconciler.reconcile(key, session) == Done()
     assert yard.world.above.writes() == [("delete", "Node", "target-c2")]
     yard.world.link.stores["Node"].discard(shown, live=True)
     await asyncio.sleep(0.05)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from syncer.flows import pod_creation
-from syncer.rejections import RejectedError
+from syncer.controllers.pods import create
+from syncer.model.rejections import RejectedError
 
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 
@@ -24,11 +24,11 @@ def session(target: object) -> Any:
 @pytest.mark.parametrize("spec", [{"volumes": [CLAIM]}, {"runtimeClassName": "kata"}])
 def test_a_pod_that_needs_what_is_at_home_is_refused_elsewhere(spec):
     with pytest.raises(RejectedError) as refused:
-        pod_creation._refuse_homely(pod(**spec), session(object()))
+        create._refuse_homely(pod(**spec), session(object()))
     assert "rule target" in str(refused.value)
     assert "runs in c2" in str(refused.value)
 
 
 def test_at_home_and_without_such_needs_nothing_is_refused():
-    pod_creation._refuse_homely(pod(volumes=[CLAIM]), session(None))
-    pod_creation._refuse_homely(pod(), session(object()))
+    create._refuse_homely(pod(volumes=[CLAIM]), session(None))
+    create._refuse_homely(pod(), session(object()))

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from kubeio.store import Entry, Store, parse
-from syncer.inventory import Inventory
-from tenancy import marks
+from kubeio.cache.store import Entry, Store, parse
+from syncer.placement.capacity import Inventory
+from tenancy import wellknown
 
 
 def node(name: str = "n", *, ready: bool = True, **spec: Any) -> Entry:
@@ -24,7 +24,7 @@ def node(name: str = "n", *, ready: bool = True, **spec: Any) -> Entry:
 def pod(name: str, cpu: str = "1", *, at: str = "n", version: str = "1", **status: str) -> Entry:
     metadata = {
         "name": name, "namespace": "x", "uid": name, "resourceVersion": version,
-        "annotations": {marks.UID: f"{name}-above"},
+        "annotations": {wellknown.UID: f"{name}-above"},
     }  # fmt: skip
     containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
     spec = {"containers": containers, **({"nodeName": at} if at else {})}

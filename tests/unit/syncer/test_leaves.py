@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncer.leaves import (
+from syncer.model.field_rules import (
     ALLOW,
     FREE,
     Drop,
@@ -19,7 +19,7 @@ from syncer.leaves import (
     lifted,
     paths,
 )
-from syncer.special.pod_spec import POD_SPEC
+from syncer.rules.pods.pod_fields import POD_SPEC
 from tests.unit.syncer.test_translate import OBJECTS
 
 TABLE = {

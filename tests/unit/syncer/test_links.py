@@ -8,14 +8,14 @@ import ipaddress
 import pytest
 from structlog.testing import capture_logs
 
-from kubeio.worker import Done, Verdict
-from syncer import engine
-from syncer.engine import Engine, log_fields
-from syncer.fuse import Outcome, Part
-from syncer.keys import HOME, STORE, Key
-from syncer.patrol import Patrol
-from syncer.session import Session
-from syncer.supercluster import SuperCluster
+from kubeio.controller.worker import Done, Verdict
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.handlers import dispatcher
+from syncer.handlers.dispatcher import Engine, log_fields
+from syncer.handlers.resync import Patrol
+from syncer.model.keys import HOME, STORE, Key
+from syncer.safety.hot_loop_guard import Outcome, Part
+from syncer.tenants.session import Session
 from tests.unit.syncer.sessions import TENANT, Api, World
 
 
@@ -49,7 +49,7 @@ async def test_a_key_is_worked_on_by_the_session_of_its_super_cluster(
         worked.append(session)
         return Done()
 
-    monkeypatch.setitem(engine._BY_KEY, STORE, flow)  # type: ignore[arg-type]
+    monkeypatch.setitem(dispatcher._BY_KEY, STORE, flow)  # type: ignore[arg-type]
     found = Engine({HOME: {TENANT.uid: world.session}, "c2": {TENANT.uid: far}})
     for session in (world.session, far):
         await found.reconcile(session.key(STORE, "", ""))

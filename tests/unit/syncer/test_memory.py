@@ -9,15 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import Entry, parse
-from kubeio.worker import Wait
-from syncer import reminders
-from syncer.breaker import FAILURES, Breaker
-from syncer.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side, revision_of
-from syncer.fuse import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
-from syncer.keys import HOME, Key, group_of
-from syncer.pod_index import PodIndex
-from syncer.references import (
+from kubeio.cache.store import Entry, parse
+from kubeio.controller.worker import Wait
+from kubeio.resource_version import revision_of
+from syncer.model.keys import HOME, Key, group_of
+from syncer.model.pod_index import PodIndex
+from syncer.model.references import (
     ACCOUNT_TOKEN,
     POD_TOKEN,
     Ref,
@@ -26,6 +23,10 @@ from syncer.references import (
     needs_of,
     refs_of,
 )
+from syncer.safety.circuit_breaker import FAILURES, Breaker
+from syncer.safety.expectations import MOST_KEPT, PATIENCE_SECONDS, Expectations, News, Side
+from syncer.safety.hot_loop_guard import PAUSE_SECONDS, WINDOW_SECONDS, WRITES, Fuse
+from syncer.tenants import grace_timers, lost_twins, session_memory, waiters
 
 KEY = Key("vc", HOME, "Pod", "web", "p")
 
@@ -374,12 +375,12 @@ def test_the_reverse_index_says_what_the_pods_say(steps):
 
 def test_a_field_that_a_tenant_leaves_out_is_tried_again_after_a_while():
     clock = Clock()
-    memory = reminders.Reminders(clock)
+    memory = session_memory.Reminders(clock)
     assert not memory.is_left_out("declaredFeatures")
     memory.saw_left_out(["declaredFeatures"])
     assert memory.is_left_out("declaredFeatures")
     assert not memory.is_left_out("features")
-    clock.now += reminders.LEFT_OUT_SECONDS
+    clock.now += session_memory.LEFT_OUT_SECONDS
     assert not memory.is_left_out("declaredFeatures")
 
 
@@ -421,8 +422,8 @@ def test_queues_are_fair_between_tenants_and_between_the_super_clusters_of_each(
 
 
 def test_who_waits_is_remembered_up_to_an_end(monkeypatch):
-    monkeypatch.setattr(reminders, "MAX_WAITERS", 10)
-    memory = reminders.Reminders(Clock())
+    monkeypatch.setattr(waiters, "MAX_WAITERS", 10)
+    memory = waiters.Waiters()
 
     def key(name: str) -> Key:
         return KEY._replace(name=name)
@@ -442,9 +443,9 @@ def test_who_waits_is_remembered_up_to_an_end(monkeypatch):
 
 
 def test_what_lingers_is_remembered_up_to_an_end(monkeypatch):
-    monkeypatch.setattr(reminders, "MAX_UNUSED", 5)
+    monkeypatch.setattr(grace_timers, "MAX_UNUSED", 5)
     clock = Clock()
-    memory = reminders.Reminders(clock)
+    memory = grace_timers.GraceTimers(clock)
     for number in range(20):
         assert memory.left_to_linger(KEY._replace(name=str(number))) == memory.linger_seconds
     assert len(memory._unused) == 5
@@ -455,7 +456,7 @@ def test_what_lingers_is_remembered_up_to_an_end(monkeypatch):
 
 def test_an_event_is_told_again_only_in_another_state():
     """REL-80."""
-    memory = reminders.Reminders(Clock())
+    memory = session_memory.Reminders(Clock())
     memory.told(KEY, {"count": 1})
     assert memory.has_told(KEY)
     assert memory.was_told(KEY, {"count": 1})
@@ -463,8 +464,8 @@ def test_an_event_is_told_again_only_in_another_state():
 
 
 def test_a_twin_that_was_seen_to_go_is_remembered_by_the_pods_uid(monkeypatch):
-    monkeypatch.setattr(reminders, "MAX_LOST_TWINS", 3)
-    memory = reminders.Reminders(Clock())
+    monkeypatch.setattr(lost_twins, "MAX_LOST_TWINS", 3)
+    memory = lost_twins.LostTwins()
     for number in range(5):
         memory.saw_bound_twin_end(f"u{number}", was_deleting=number == 4, is_certain=True)
     assert memory.saw_twin_end("u4")

@@ -8,11 +8,11 @@ import orjson
 import pytest
 from hypothesis import given
 
-from kubeio.store import Entry, parse
-from syncer import mirrors
-from syncer.access import SUPER_ACCESS, TENANT_ACCESS
-from syncer.mirrors import BY_KIND, MIRRORS
-from tenancy import marks
+from kubeio.cache.store import Entry, parse
+from syncer.model import mirrored_kinds
+from syncer.model.mirrored_kinds import BY_KIND, MIRRORS
+from syncer.rbac import SUPER_ACCESS, TENANT_ACCESS
+from tenancy import wellknown
 from tenancy.policies import BASELINE, Classes, Sync
 from tests.unit.syncer.test_tables import may
 from tests.unit.syncer.test_translate import OBJECTS
@@ -80,22 +80,22 @@ def entry(kind: str, name: str = "c", **labels: str) -> Entry:
 )
 def test_what_is_shown(kind, fields, seen):
     mirror = BY_KIND[kind]
-    body = mirrors.body(mirror, {"metadata": METADATA, **fields})
+    body = mirrored_kinds.body(mirror, {"metadata": METADATA, **fields})
     head = {"apiVersion": mirror.resource.api_version, "kind": kind}
     metadata = {
         "name": "c",
-        "labels": {marks.MIRRORED: "true"},
-        "annotations": {marks.UID: "u"},
+        "labels": {wellknown.MIRRORED: "true"},
+        "annotations": {wellknown.UID: "u"},
     }
     assert body == {**head, "metadata": metadata, **seen}
     assert set(seen) <= set(mirror.fields)
-    assert mirrors.is_shown({**body, "status": {}}, body, mirror.fields)
+    assert mirrored_kinds.is_shown({**body, "status": {}}, body, mirror.fields)
 
 
 @given(OBJECTS)
 def test_whatever_a_class_holds(fields):
     for mirror in MIRRORS:
-        body = mirrors.body(mirror, {**fields, "metadata": METADATA})
+        body = mirrored_kinds.body(mirror, {**fields, "metadata": METADATA})
         assert "secret" not in orjson.dumps(body["metadata"]).decode()
 
 
@@ -103,15 +103,15 @@ def test_whatever_a_class_holds(fields):
 def test_the_default_class_is_known_as_such(kind):
     mirror = BY_KIND[kind]
     metadata = {**METADATA, "annotations": {mirror.default: "true", "secret": "x"}}
-    body = mirrors.body(mirror, {"metadata": metadata})
-    assert body["metadata"]["annotations"] == {mirror.default: "true", marks.UID: "u"}
+    body = mirrored_kinds.body(mirror, {"metadata": metadata})
+    assert body["metadata"]["annotations"] == {mirror.default: "true", wellknown.UID: "u"}
 
 
 def shown(**own: Any) -> bool:
     """Tell whether a StorageClass of the tenant is as wanted."""
     mirror = BY_KIND["StorageClass"]
-    wanted = mirrors.body(mirror, {"metadata": METADATA, "provisioner": "p"})
-    return mirrors.is_shown({**wanted, **own}, wanted, mirror.fields)
+    wanted = mirrored_kinds.body(mirror, {"metadata": METADATA, "provisioner": "p"})
+    return mirrored_kinds.is_shown({**wanted, **own}, wanted, mirror.fields)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_what_differs(own, is_same):
 
 def test_a_replacement_is_of_the_very_object_and_keeps_finalizers():
     mirror = BY_KIND["StorageClass"]
-    wanted = mirrors.body(mirror, {"metadata": METADATA, "provisioner": "p"})
+    wanted = mirrored_kinds.body(mirror, {"metadata": METADATA, "provisioner": "p"})
     own = {
         "metadata": {
             "name": "c",
@@ -144,7 +144,7 @@ def test_a_replacement_is_of_the_very_object_and_keeps_finalizers():
         },
         "provisioner": "q",
     }
-    body = mirrors.replacement(own, wanted)
+    body = mirrored_kinds.replacement(own, wanted)
     assert body["metadata"] == {
         **wanted["metadata"],
         "uid": "t",
@@ -157,15 +157,17 @@ def test_a_replacement_is_of_the_very_object_and_keeps_finalizers():
 def test_who_is_selected():
     gold = Sync(storage_classes=Classes(match_labels={"tier": "gold"}))
     mirror = BY_KIND["StorageClass"]
-    assert mirrors.is_selected(mirror, gold, entry("StorageClass", tier="gold"))
-    assert not mirrors.is_selected(mirror, gold, entry("StorageClass", tier="tin"))
+    assert mirrored_kinds.is_selected(mirror, gold, entry("StorageClass", tier="gold"))
+    assert not mirrored_kinds.is_selected(mirror, gold, entry("StorageClass", tier="tin"))
     every = Sync(priority_classes=Classes(names=("*",)))
     classes = BY_KIND["PriorityClass"]
-    assert mirrors.is_selected(classes, every, entry("PriorityClass", "high"))
-    assert not mirrors.is_selected(classes, every, entry("PriorityClass", "system-node-critical"))
-    assert not mirrors.is_selected(classes, BASELINE.sync, entry("PriorityClass", "high"))
+    assert mirrored_kinds.is_selected(classes, every, entry("PriorityClass", "high"))
+    assert not mirrored_kinds.is_selected(
+        classes, every, entry("PriorityClass", "system-node-critical")
+    )
+    assert not mirrored_kinds.is_selected(classes, BASELINE.sync, entry("PriorityClass", "high"))
     public = entry("PriorityClass", "high", **{"tenancy.x-k8s.io/super.public": "true"})
-    assert mirrors.is_selected(classes, BASELINE.sync, public)
+    assert mirrored_kinds.is_selected(classes, BASELINE.sync, public)
 
 
 def test_each_row_is_selected_by_its_own_field():
@@ -190,7 +192,7 @@ def test_what_is_shown_may_be_followed_and_written():
 
 
 def test_either_mark_is_enough():
-    assert mirrors.is_ours(entry("StorageClass", **{marks.MIRRORED: "true"}))
-    recorded = {"metadata": {"name": "c", "annotations": {marks.UID: "u"}}}
-    assert mirrors.is_ours(parse(orjson.dumps(recorded)))
-    assert not mirrors.is_ours(entry("StorageClass"))
+    assert mirrored_kinds.is_ours(entry("StorageClass", **{wellknown.MIRRORED: "true"}))
+    recorded = {"metadata": {"name": "c", "annotations": {wellknown.UID: "u"}}}
+    assert mirrored_kinds.is_ours(parse(orjson.dumps(recorded)))
+    assert not mirrored_kinds.is_ours(entry("StorageClass"))

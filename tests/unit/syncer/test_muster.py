@@ -8,12 +8,13 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry, parse
-from kubeio.worker import Wait
-from syncer import losses, muster, wiring
-from syncer.flows import away
-from syncer.muster import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
-from tenancy import conditions, marks
+from kubeio.cache.store import Entry, parse
+from kubeio.controller.worker import Wait
+from syncer.clusters import target_conditions
+from syncer.controllers.pods import unreachable_target
+from syncer.handlers import super_events
+from syncer.safety.pod_loss_guard import COUNTS_SECONDS, FORGIVES_SECONDS, LEAST, Muster
+from tenancy import conditions, wellknown
 from tests.unit.syncer.sessions import TENANT, Api
 from tests.unit.syncer.splits import Split, key_of
 
@@ -215,7 +216,7 @@ def test_a_session_that_begins_anew_says_all_that_is_missing():
 def split() -> Split:
     made = Split()
     made.far.target.muster = Field().muster  # type: ignore[union-attr]
-    wiring.SuperWiring(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
+    super_events.SuperWiring(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
     return made
 
 
@@ -281,7 +282,7 @@ async def test_pods_that_a_tenant_deletes_are_missed_no_more(split: Split):
 
 @pytest.mark.parametrize("going", [False, True])
 async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
-    from syncer.engine import Engine  # noqa: PLC0415 - only here
+    from syncer.handlers.dispatcher import Engine  # noqa: PLC0415 - only here
 
     for number in range(LEAST):
         bound(split, number)
@@ -290,7 +291,7 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
         times = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
         body["metadata"] |= {**times, "resourceVersion": "52"}
         split.link.stores["Pod"].put(parse(orjson.dumps(body)), live=True)
-    muster.call(split.far)
+    split.far.report_missing_pods()
     target: Any = split.far.target
 
     async def prove(_: float, tenant: str) -> None:
@@ -301,7 +302,7 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
     engine = Engine({"c2": {TENANT.uid: split.far}})
     with pytest.raises(Wait, match="many pods"):
         await engine.reconcile(key_of(split.far, "p0"))
-    assert split.told() == ([away.IN_DOUBT] if going else [])
+    assert split.told() == ([unreachable_target.IN_DOUBT] if going else [])
     assert [each for each in split.above.writes() if each[1] != "Event"] == []
     assert split.there.asked == [], "nor is anything asked there"
     assert target.muster.confirm(target.muster.state)
@@ -314,7 +315,7 @@ async def test_while_it_is_held_nothing_is_concluded(split: Split, going: bool):
 
 
 def declared(*listed: dict[str, Any], word: str = "") -> Entry:
-    annotations = {marks.CONFIRM_LOSSES: word} if word else {}
+    annotations = {wellknown.CONFIRM_LOSSES: word} if word else {}
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1", "annotations": annotations}
     body = {"metadata": metadata, "status": {"conditions": [*listed]}}
     return parse(orjson.dumps(body))
@@ -323,7 +324,7 @@ def declared(*listed: dict[str, Any], word: str = "") -> Entry:
 async def said(entry: Entry, found: Muster | None, api: Api, problem: str = "") -> Any:
     """Have it said; returns the conditions that were written by type, None when none were."""
     before = len(api.bodies)
-    await losses.say(api, entry, problem=problem, muster=found)  # type: ignore[arg-type]
+    await target_conditions.say(api, entry, problem=problem, muster=found)  # type: ignore[arg-type]
     if len(api.bodies) == before:
         return None
     return {each["type"]: each for each in api.bodies[-1]["status"]["conditions"]}
@@ -368,7 +369,7 @@ async def test_a_word_is_used_up_by_being_read(word: str, is_taken_off: bool, is
     field, api = Field(), Api()
     field.lose(*range(LEAST))
     word = field.muster.state if word == "state" else word
-    await losses.take(api, declared(word=word), field.muster)  # type: ignore[arg-type]
+    await target_conditions.take(api, declared(word=word), field.muster)  # type: ignore[arg-type]
     assert field.muster.is_held is is_held
     assert bool(api.writes("SuperCluster")) is is_taken_off
     if is_taken_off:
@@ -386,11 +387,11 @@ async def test_a_word_for_a_cluster_that_is_not_there_any_more_is_taken_off(
     body = declared({"type": "Reachable", "status": reachable}, word=word).decode()
     body["status"]["identity"] = word if identity == "word" else identity
     api = Api()
-    await losses.take(api, parse(orjson.dumps(body)), Field().muster)  # type: ignore[arg-type]
+    await target_conditions.take(api, parse(orjson.dumps(body)), Field().muster)  # type: ignore[arg-type]
     assert bool(api.writes("SuperCluster")) is is_taken_off
 
 
 async def test_a_word_that_was_changed_meanwhile_stays():
     field, api = Field(), Api()
     api.refusals["patch"] = errors.Invalid("the test failed")
-    await losses.take(api, declared(word="0123456789abcdef"), field.muster)  # type: ignore[arg-type]
+    await target_conditions.take(api, declared(word="0123456789abcdef"), field.muster)  # type: ignore[arg-type]

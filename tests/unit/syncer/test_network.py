@@ -7,20 +7,25 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Store
-from kubeio.worker import Again
-from syncer import kinds, ripples
-from syncer.deletion import Target
-from syncer.engine import Engine
-from syncer.flows.disruption_budgets import UNHEALTHY_SECONDS
-from syncer.home_wiring import HomeWiring
-from syncer.keys import HOME
-from syncer.patrol import differs
-from syncer.ranges import SuperRanges, networks
-from syncer.references import Ref, References, user_of
-from syncer.reminders import LINGER_SECONDS
-from syncer.special.endpoint_slices import MANAGED_BY, SELECTOR_CONTROLLER, SERVICE_NAME
-from syncer.wiring import wire_tenant
+from kubeio.cache.store import Store
+from kubeio.controller.worker import Again
+from syncer.controllers.disruption_budgets import UNHEALTHY_SECONDS
+from syncer.handlers import dependents
+from syncer.handlers.dispatcher import Engine
+from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.resync import differs
+from syncer.handlers.tenant_events import wire_tenant
+from syncer.model.keys import HOME
+from syncer.model.references import Ref, References, user_of
+from syncer.model.super_cidrs import SuperRanges, networks
+from syncer.rules import registry
+from syncer.rules.network.endpoint_slices import (
+    MANAGED_BY,
+    SELECTOR_CONTROLLER,
+    SERVICE_NAME,
+)
+from syncer.safety.proven_deletes import Target
+from syncer.tenants.grace_timers import LINGER_SECONDS
 from tests.unit.syncer.sessions import TENANT, World, put
 from tests.unit.syncer.special.views import policy
 
@@ -99,7 +104,7 @@ def test_a_pod_below_wakes_the_budgets_of_its_namespace_once():
     assert queued(world, "PodDisruptionBudget") == ["b"]
     world.super_has("Pod", "p", metadata={"resourceVersion": "61"})
     assert queued(world, "PodDisruptionBudget") == []
-    ripples.super_pod_changed(world.session, "web", made, None)
+    dependents.super_pod_changed(world.session, "web", made, None)
     assert queued(world, "PodDisruptionBudget") == ["b"]
 
 
@@ -235,7 +240,7 @@ async def test_a_slice_that_its_watch_leaves_out_counts_as_gone():
 
 
 def test_nothing_is_hidden_unless_a_row_says_so():
-    for row in kinds.KINDS:
+    for row in registry.KINDS:
         assert row.is_hidden({}) is False
     assert Target._field_defaults["is_hidden"]({"labels": {}}) is False
 
@@ -295,7 +300,7 @@ async def test_a_budget_is_raised_at_once_and_lowered_after_a_while(unready, sec
     world = World()
     world.ready()
     now = 100.0
-    world.session.reminders._clock = lambda: now
+    world.session.grace_timers._clock = lambda: now
     spec = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 2}
     status = {"desiredHealthy": 2, "observedGeneration": 1}
     world.tenant_has("PodDisruptionBudget", "x", spec=spec, status=status)
@@ -334,7 +339,7 @@ def test_a_budget_is_looked_at_when_what_it_counts_changes(change, is_queued):
     body = old.decode()
     metadata = {**body["metadata"], "resourceVersion": "61", **change.get("metadata", {})}
     new = put(world.super_cluster.stores["Pod"], {**body, **change, "metadata": metadata})
-    ripples.super_pod_changed(world.session, "web", old, new)
+    dependents.super_pod_changed(world.session, "web", old, new)
     assert len(world.session.queue) == is_queued
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syncer.flows import nodes
+from syncer.controllers.nodes import node_reconciler
 from tests.unit.syncer.node_worlds import (
     SUPER_NODE,
     engaged,
@@ -37,8 +37,8 @@ def required(twin: dict[str, Any]) -> Any:
 async def test_a_node_with_something_of_its_tenants_stays_without_pods(labels, spec, is_kept):
     world = engaged(World())
     node_with(world, spec=spec, **labels)
-    world.session.reminders.linger_seconds = 0
-    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    world.session.grace_timers.linger_seconds = 0
+    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     assert ("delete", "Node", "n") in world.above.writes() or is_kept
     assert is_kept or not [verb for verb, *_ in world.above.writes() if verb == "apply"]
 
@@ -47,7 +47,7 @@ async def test_a_node_is_written_in_the_version_that_was_looked_at():
     world = engaged(World())
     taint = {"key": "k", "effect": "NoSchedule"}
     node_with(world, spec={"taints": [taint]})
-    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     body = next(body for body in world.above.bodies if "spec" in body)
     assert body["spec"]["taints"] == [taint]
     assert body["metadata"]["resourceVersion"] == "900"
@@ -66,7 +66,7 @@ async def test_a_taint_that_comes_with_the_answer_to_a_write_is_not_written_over
         return {**written, "spec": {"taints": [taint]}} if "status" in body else written
 
     world.above.apply = tainted  # type: ignore[method-assign, assignment]
-    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     status, spec = world.above.bodies[-2:]
     assert "status" in status
     assert spec["spec"]["taints"] == [taint]

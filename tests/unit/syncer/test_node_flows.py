@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime, tzinfo
+from typing import Self
+
 import pytest
 
-from syncer import parking
-from syncer.flows import nodes
-from syncer.fuse import REPEATS
-from tenancy import marks
+from syncer.controllers import parked_writes
+from syncer.controllers.nodes import node_reconciler
+from syncer.safety.hot_loop_guard import REPEATS
+from tenancy import wellknown
 from tests.unit.syncer.node_worlds import ON_NODE, SUPER_NODE
 from tests.unit.syncer.sessions import CONTAINERS, World, is_counted, put
 
@@ -18,7 +21,7 @@ async def test_writes_of_a_node_are_counted():
     world.tenant_has("Pod", "p", spec=ON_NODE)
     world.super_has("Pod", "p", spec=ON_NODE)
     key = world.key("Node", "", "n")
-    await nodes.reconcile(key, world.session)
+    await node_reconciler.reconcile(key, world.session)
     assert len(world.above.writes("Node")) == 2
     assert is_counted(world, key, 2)
 
@@ -32,26 +35,40 @@ async def test_a_nodes_field_that_the_tenant_leaves_out_is_not_sent_again():
         name = {"name": "n", "uid": "n", "resourceVersion": str(revision + 1)}
         status = {"declaredFeatures": ["x"], "features": {"supplementalGroupsPolicy": True}}
         put(world.super_cluster.nodes, {"metadata": name, "spec": {}, "status": status})
-        await nodes.reconcile(key, world.session)
+        await node_reconciler.reconcile(key, world.session)
         world.session.expectations.forget()
     sent = [body["status"] for body in world.above.bodies if "status" in body]
     assert ["declaredFeatures" in each for each in sent] == [True, False, False]
     assert ["features" in each for each in sent] == [True, False, False]
 
 
-async def test_a_node_that_is_put_back_each_time_is_parked_and_told():
+class Noon(datetime):
+    """A clock that stands still: a second that passes would make another condition."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls(2026, 1, 1, 12, tzinfo=tz)
+
+
+async def test_a_node_that_is_put_back_each_time_is_parked_and_told(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(node_reconciler, "datetime", Noon)
     world = World()
     put(world.super_cluster.nodes, {"metadata": {"name": "n", "uid": "n", "resourceVersion": "3"}})
     world.tenant_has("Pod", "p", spec=ON_NODE)
     world.super_has("Pod", "p", spec=ON_NODE)
     key = world.key("Node", "", "n")
     for number in range(REPEATS + 3):
-        metadata = {"labels": {marks.VIRTUAL_NODE: "true"}, "resourceVersion": str(2000 + number)}
+        metadata = {
+            "labels": {wellknown.VIRTUAL_NODE: "true"},
+            "resourceVersion": str(2000 + number),
+        }
         world.tenant_has("Node", "n", namespace="", metadata=metadata, spec={}, status={})
-        await nodes.reconcile(key, world.session)
+        await node_reconciler.reconcile(key, world.session)
     assert len(world.above.writes("Node")) == 2 * REPEATS
-    assert set(world.told()) == {parking.REASON}
-    assert "Node /n" in parking.sentence(world.link)
+    assert set(world.told()) == {parked_writes.REASON}
+    assert "Node /n" in parked_writes.sentence(world.link)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +87,7 @@ async def test_a_pod_that_only_names_a_node_does_not_show_it(twin, is_shown):
     world.tenant_has("Pod", "p", spec=ON_NODE)
     if twin is not None:
         world.super_has("Pod", "p", **twin)
-    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     assert bool(world.above.writes("Node")) is is_shown
 
 
@@ -81,10 +98,10 @@ async def test_a_finished_pod_keeps_the_node_that_was_shown_and_none_of_its_tena
     world = World()
     put(world.super_cluster.nodes, SUPER_NODE)
     world.tenant_has("Pod", "p", spec=ON_NODE, status={"phase": "Succeeded"})
-    own = {"annotations": {marks.UID: recorded}}
+    own = {"annotations": {wellknown.UID: recorded}}
     world.tenant_has("Node", "n", namespace="", metadata=own, spec={}, status={})
-    world.session.reminders.linger_seconds = 0
-    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    world.session.grace_timers.linger_seconds = 0
+    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     verbs = {verb for verb, *_ in world.above.writes("Node")}
     assert verbs == ({"apply"} if is_kept else set())
     assert set(world.session.view.nodes()) == ({"n"} if is_kept else set())

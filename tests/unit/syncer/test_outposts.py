@@ -10,13 +10,14 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.store import parse
-from syncer import conditions
-from syncer import outposts as outposts_module
-from syncer.conditions import NO_SUCH_TARGET
-from syncer.flows import store
-from syncer.muster import LEAST
-from tenancy import marks, ownership
+from kubeio.cache.store import parse
+from syncer.controllers import tenant_status
+from syncer.lifecycle import target_sessions as outposts_module
+from syncer.safety.pod_loss_guard import LEAST
+from syncer.tenants import conditions
+from syncer.tenants.conditions import NO_SUCH_TARGET
+from tenancy import ownership, wellknown
+from tests.support.eventually import eventually
 from tests.unit.syncer.sessions import BODY, TENANT, put
 from tests.unit.syncer.yards import Yard, pod_of, running
 
@@ -116,7 +117,7 @@ async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: Yard):
 async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: Yard):
     await yard.declare("home", named=("c2",))
     assert "c2" in yard.world.link.seats.known
-    record = {"annotations": {marks.SEAT: "c2/0"}, "name": "p", "namespace": "web", "uid": "u"}
+    record = {"annotations": {wellknown.SEAT: "c2/0"}, "name": "p", "namespace": "web", "uid": "u"}
     pod = parse(orjson.dumps({"metadata": record, "spec": {}}))
     seats = yard.world.link.seats
     assert (seats.of(pod), seats.unproved(pod)) == ("", "c2"), "nobody knows, and it waits"
@@ -127,18 +128,18 @@ async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: Yard):
 
 async def test_what_is_named_and_not_declared_is_told(yard: Yard):
     await yard.declare("home", "c9")
-    await store.reconcile(yard.world.key("Store", "", ""), yard.world.session)
+    await tenant_status.reconcile(yard.world.key("Store", "", ""), yard.world.session)
     told = {
         c["type"]: c
         for b in yard.world.below.bodies
         for c in b.get("status", {}).get("conditions", ())
     }
-    found = told[marks.TARGETS_GRANTED]
+    found = told[wellknown.TARGETS_GRANTED]
     assert (found["status"], found["reason"]) == ("False", NO_SUCH_TARGET)
     assert "There is no SuperCluster c9" in found["message"]
     assert yard.said() == [], "nothing can be there"
     yard.joined("c9")
-    await store.reconcile(yard.world.key("Store", "", ""), yard.world.session)
+    await tenant_status.reconcile(yard.world.key("Store", "", ""), yard.world.session)
     conditions = yard.world.below.bodies[-1]["status"]["conditions"]
     assert conditions[-1]["status"] == "True"
 
@@ -171,7 +172,7 @@ def stamped(name: str, revision: str) -> dict[str, Any]:
         name=TENANT.name, namespace=TENANT.namespace, uid=TENANT.uid, root=TENANT.root,
         registration="r1",
     )  # fmt: skip
-    annotations = {**ownership.annotations(tenant, "web", name), marks.STORE_REVISION: revision}
+    annotations = {**ownership.annotations(tenant, "web", name), wellknown.STORE_REVISION: revision}
     labels = ownership.labels(tenant, "web")
     metadata = {"name": name, "namespace": "x", "uid": name, "resourceVersion": "1"}
     return {"metadata": {**metadata, "labels": labels, "annotations": annotations}}
@@ -179,7 +180,12 @@ def stamped(name: str, revision: str) -> dict[str, Any]:
 
 async def test_the_condition_goes_with_the_last_grant(yard: Yard):
     await yard.declare("c2", named=("c2",))
-    granted = {"type": marks.TARGETS_GRANTED, "status": "True", "reason": "Granted", "message": "m"}
+    granted = {
+        "type": wellknown.TARGETS_GRANTED,
+        "status": "True",
+        "reason": "Granted",
+        "message": "m",
+    }
     said = [granted]
     entry = put(
         yard.world.super_cluster.virtual_clusters,
@@ -311,8 +317,7 @@ async def test_a_count_that_could_not_be_written_is_tried_again(
     yard.world.link.seats.take(pod_of(yard), "c2")
     await asyncio.sleep(0.06)
     yard.world.below.refusals.clear()
-    await asyncio.sleep(0.06)
-    assert phases(yard)[-1] == ("Granted", 1)
+    await eventually(lambda: phases(yard)[-1:], until=[("Granted", 1)].__eq__)
 
 
 async def test_our_own_words_are_no_reason_to_count_again_at_once(
@@ -351,17 +356,16 @@ async def test_what_the_cache_shows_may_be_older_than_what_was_said(
     yard.ready()
     await yard.declare("c2", named=("c2",))
     yard.world.link.seats.take(pod_of(yard), "c2")
-    await asyncio.sleep(0.05)
+    await eventually(lambda: phases(yard), until=[("Granted", 1)].__eq__)
     yard.world.link.seats.gone("u")
-    await asyncio.sleep(0.05)
-    assert phases(yard) == [("Granted", 1), ("Granted", 0)]
+    await eventually(lambda: phases(yard), until=[("Granted", 1), ("Granted", 0)].__eq__)
 
 
 # --- what changes while something is written ------------------------------------------------------
 
 
 async def test_a_record_keeps_what_is_not_declared_any_more(yard: Yard):
-    pod = pod_of(yard, annotations={marks.SEAT: "gone/0"})
+    pod = pod_of(yard, annotations={wellknown.SEAT: "gone/0"})
     await yard.declare("home", named=("gone",))
     assert yard.said() == []
     yard.world.link.stores["Pod"].discard(pod, live=True)

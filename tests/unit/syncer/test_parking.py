@@ -9,9 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeio import errors
-from syncer import differences, downward, kinds, parking, upward
-from syncer import fuse as fuses
-from syncer.breaker import (
+from syncer.controllers import parked_writes, sync_down, sync_up
+from syncer.controllers.sync_up import Seen
+from syncer.handlers.tenant_events import wire_tenant
+from syncer.model import diff
+from syncer.model.keys import HOME, Key
+from syncer.rules import registry
+from syncer.safety import hot_loop_guard as fuses
+from syncer.safety.circuit_breaker import (
     FORGOTTEN_SECONDS,
     REFUSED,
     REFUSING_SECONDS,
@@ -19,7 +24,7 @@ from syncer.breaker import (
     _is_refusal,
     _written,
 )
-from syncer.fuse import (
+from syncer.safety.hot_loop_guard import (
     NEAR_SECONDS,
     PARK_SECONDS,
     PAUSE_SECONDS,
@@ -30,10 +35,7 @@ from syncer.fuse import (
     Outcome,
     Part,
 )
-from syncer.keys import HOME, Key
-from syncer.upward import Seen
-from syncer.wiring import wire_tenant
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.syncer.sessions import World
 from tests.unit.syncer.test_memory import Clock
 
@@ -66,7 +68,7 @@ CONTAINERS = [{"name": "a", "image": "i", "stdin": False}, {"name": "b", "image"
     ],
 )
 def test_what_a_server_dropped_is_named_and_what_it_changed_or_left_empty_is_not(sent, there, gone):
-    assert differences.missing(sent, there) == gone
+    assert diff.missing(sent, there) == gone
 
 
 def test_what_differs_is_named_without_the_bookkeeping_of_a_write():
@@ -75,26 +77,24 @@ def test_what_differs_is_named_without_the_bookkeeping_of_a_write():
             "uid": "u",
             "resourceVersion": "7",
             "labels": {"a": "1", "b": None},
-            "annotations": {marks.STORE_REVISION: "9"},
+            "annotations": {wellknown.STORE_REVISION: "9"},
         },
         "spec": {"x": 1},
     }
     there = {"metadata": {"uid": "v", "labels": {"a": "2", "b": "3"}}, "spec": {"x": 1}}
-    assert differences.lacking(body, there) == ["metadata.labels.a", "metadata.labels.b"]
-    assert differences.between({"data": {"a": "1"}}, {"data": {"a": "1", "b": "2"}}) == ["data.b"]
+    assert diff.lacking(body, there) == ["metadata.labels.a", "metadata.labels.b"]
+    assert diff.between({"data": {"a": "1"}}, {"data": {"a": "1", "b": "2"}}) == ["data.b"]
 
 
 def test_a_difference_is_the_same_whatever_version_it_is_made_from_and_another_with_other_values():
     def digest(sent: str, there: str, version: str) -> bytes:
         body = {"metadata": {"uid": "u", "resourceVersion": version}, "data": {"a": sent}}
-        return differences.digest(
-            body, {"metadata": {"resourceVersion": version}, "data": {"a": there}}
-        )
+        return diff.digest(body, {"metadata": {"resourceVersion": version}, "data": {"a": there}})
 
     assert digest("1", "2", "7") == digest("1", "2", "8")
     body: dict[str, Any] = {"metadata": {"uid": "u"}, "data": {"a": "1"}}
-    stamped = {**body, "metadata": {"uid": "u", "annotations": {marks.STORE_REVISION: "9"}}}
-    assert differences.digest(body, {}) == differences.digest(stamped, {})
+    stamped = {**body, "metadata": {"uid": "u", "annotations": {wellknown.STORE_REVISION: "9"}}}
+    assert diff.digest(body, {}) == diff.digest(stamped, {})
     assert digest("1", "2", "7") != digest("1", "3", "7")
     assert digest("1", "2", "7") != digest("2", "2", "7")
 
@@ -111,9 +111,9 @@ bodies = st.dictionaries(st.sampled_from(["spec", "data", "metadata"]), values)
 
 @given(bodies, bodies)
 def test_no_body_stumbles_and_none_differs_from_itself(one, other):
-    differences.lacking(one, other)
-    differences.missing(one, other)
-    assert differences.missing(one, one) == []
+    diff.lacking(one, other)
+    diff.missing(one, other)
+    assert diff.missing(one, one) == []
 
 
 def tries(fuse: Fuse, times: int, *, digest: bytes = b"d", taken: bool = True) -> list[bool]:
@@ -311,16 +311,16 @@ def test_what_settles_is_forgotten_and_only_what_was_parked_is_told():
 async def test_a_status_that_the_tenants_api_does_not_take_is_told_once_and_left():
     world = World()
     entry = world.tenant_has("Pod", "p", spec={}, status={})
-    kind, key = kinds.BY_NAME["Pod"], world.key("Pod", "web", "p")
+    kind, key = registry.BY_NAME["Pod"], world.key("Pod", "web", "p")
     body = {"metadata": {"uid": "p-uid"}, "status": {"newer": "x"}}
     for _ in range(REPEATS + 3):
-        await upward.write(
+        await sync_up.write(
             kind, key, body, world.session, subresource="status", seen=Seen(entry, entry.decode())
         )
     assert len(world.above.writes("Pod")) == REPEATS
-    assert world.told() == [parking.REASON]
+    assert world.told() == [parked_writes.REASON]
     assert "status.newer" in world.above.bodies[-1]["message"]
-    assert "Pod web/p status.newer" in parking.sentence(world.link)
+    assert "Pod web/p status.newer" in parked_writes.sentence(world.link)
 
 
 @pytest.mark.parametrize("kind", ["PersistentVolumeClaim", "Service"])
@@ -329,7 +329,7 @@ def test_our_own_status_that_comes_back_does_not_count_as_the_tenants_change(kin
     world = World()
     wire_tenant(world.session)
     world.tenant_has(kind, "c", spec={"x": 1})
-    part = Part(world.key(kind, "web", "c"), parking.TENANT, "status")
+    part = Part(world.key(kind, "web", "c"), parked_writes.TENANT, "status")
     for _ in range(REPEATS):
         world.session.fuse.tried(part, b"d", lambda: Outcome("status.x", taken=True))
     world.tenant_has(kind, "c", spec={"x": 1}, status={"x": 2}, metadata={"resourceVersion": "51"})
@@ -347,15 +347,15 @@ async def test_a_twin_that_is_put_back_is_parked_with_its_path():
     for number in range(REPEATS + 2):
         revision = {"resourceVersion": str(2000 + number)}
         world.super_has("ConfigMap", "c", data={"a": "theirs"}, metadata=revision)
-        await downward.reconcile(kinds.BY_NAME["ConfigMap"], key, world.session)
+        await sync_down.reconcile(registry.BY_NAME["ConfigMap"], key, world.session)
     assert len(world.below.writes("ConfigMap")) == REPEATS
-    assert world.told() == [parking.REASON]
+    assert world.told() == [parked_writes.REASON]
     assert "data.a" in world.above.bodies[-1]["message"]
 
 
 def downward_ref(name: str) -> Any:
     """Return a need for a ConfigMap."""
-    from syncer.references import Ref  # noqa: PLC0415 - only here
+    from syncer.model.references import Ref  # noqa: PLC0415 - only here
 
     return Ref("ConfigMap", name)
 
@@ -428,4 +428,4 @@ def test_an_answer_that_holds_more_than_was_there_and_sent_is_not_all_ours(answe
     before = {"metadata": {"resourceVersion": "1", "labels": {"a": "1"}}, "status": {"y": 1}}
     patch = {"metadata": {"uid": "u"}, "status": {"x": 2, "y": None}}
     before["metadata"]["uid"] = answer["metadata"]["uid"] = "u"
-    assert differences.is_all(before, patch, answer) is is_all
+    assert diff.is_all(before, patch, answer) is is_all

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from syncer import patrol as patrols
-from syncer.patrol import Patrol
+from syncer.handlers import resync as patrols
+from syncer.handlers.resync import Patrol
 from tests.unit.syncer.wakes import wired
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again, Done, Wait
-from syncer.flows import placement
-from syncer.keys import HOME, PLACEMENT
-from syncer.seats import NOWHERE
-from tenancy import marks
+from kubeio.controller.worker import Again, Done, Wait
+from syncer.controllers.pods import assign_cluster
+from syncer.model.keys import HOME, PLACEMENT
+from syncer.placement.assignments import NOWHERE
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import put
 from tests.unit.syncer.splits import Split
@@ -57,7 +57,7 @@ async def test_ten_of_one_moment_do_not_all_see_the_same_room(split: Split):
 
 
 async def test_a_pod_that_goes_nowhere_is_told_as_a_scheduler_would(split: Split):
-    split.pod(nodeSelector={marks.TARGET: "c9"})
+    split.pod(nodeSelector={wellknown.TARGET: "c9"})
     verdict = await split.place()
     assert isinstance(verdict, Again)
     assert split.told() == ["FailedScheduling"]
@@ -174,10 +174,10 @@ async def test_a_pod_that_names_its_node_is_recorded_and_made(split: Split, node
     pod = split.pod(nodeName=node)
     here = split.session if seat == HOME else split.far
     with pytest.raises(Wait, match="record"):
-        placement.check(pod, here)
+        assign_cluster.check(pod, here)
     assert split.session.key(PLACEMENT, "web", "p") in split.taken()
     assert await split.place() == Done()
     assert split.record().startswith(f"{seat}/")
-    placement.check(split.pod(nodeName=node, record=split.record(), version=51), here)
+    assign_cluster.check(split.pod(nodeName=node, record=split.record(), version=51), here)
     assert await split.place() == Done()
     assert len(split.above.writes()) == 1, "and never moves"

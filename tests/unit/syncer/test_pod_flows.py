@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Wait
-from syncer import denials, downward, home_wiring, kinds
-from syncer.flows import pods
-from tenancy import marks
+from kubeio.controller.worker import Wait
+from syncer.controllers import rejection_events, sync_down
+from syncer.controllers.pods import pod_reconciler
+from syncer.handlers import home_events
+from syncer.rules import registry
+from tenancy import wellknown
 from tenancy.policies import Access, TenantPolicySpec
 from tests.unit.syncer.sessions import CONTAINERS, World
 
@@ -31,9 +33,11 @@ async def test_a_pod_that_names_a_strangers_object_is_not_made():
     pod_with(world, volumes=MOUNT)
     world.below.objects["Secret", "registry"] = {"metadata": {"uid": "s", "resourceVersion": "1"}}
     with pytest.raises(Wait):
-        await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+        await pod_reconciler.reconcile(
+            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+        )
     assert not world.below.writes()
-    assert world.told() == [downward.NAME_TAKEN]
+    assert world.told() == [sync_down.NAME_TAKEN]
 
 
 async def test_an_object_that_may_not_go_down_leaves_its_name_to_a_stranger_but_not_the_pod():
@@ -42,14 +46,18 @@ async def test_an_object_that_may_not_go_down_leaves_its_name_to_a_stranger_but_
     pod_with(world, volumes=MOUNT)
     world.below.objects["Secret", "registry"] = {"metadata": {"uid": "s", "resourceVersion": "1"}}
     with pytest.raises(Wait):
-        await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+        await pod_reconciler.reconcile(
+            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+        )
     assert not world.below.writes()
 
 
 async def test_a_pod_that_names_what_nobody_has_is_the_kubelets_to_judge():
     world = World()
     pod_with(world, volumes=MOUNT)
-    await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    await pod_reconciler.reconcile(
+        registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    )
     assert [(verb, kind) for verb, kind, _ in world.below.writes()] == [("create", "Pod")]
 
 
@@ -72,7 +80,9 @@ async def test_a_pod_without_the_shape_of_one_is_refused_and_stops_no_worker(spe
     """REL-14."""
     world = World()
     pod_with(world, **spec)
-    await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    await pod_reconciler.reconcile(
+        registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    )
     assert not world.below.writes()
     assert world.told() == ["SyncRejected"]
     assert "(rule malformed)" in world.above.bodies[-1]["message"]
@@ -91,7 +101,7 @@ async def test_a_status_that_the_tenants_api_refuses_goes_up_without_its_contain
     world.super_has("Pod", "p", spec=bound, status=status)
     world.session.tenant_client = Refusing(world.above)
     key = world.key("Pod", "web", "p")
-    await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert world.above.bodies[-1]["status"]["phase"] == "Running"
     assert "containerStatuses" not in world.above.bodies[-1]["status"]
 
@@ -117,9 +127,11 @@ async def test_a_refused_change_of_a_pod_is_told_and_its_status_goes_up_all_the_
     world.super_has("Pod", "p", spec=twin, status={"phase": "Running"})
     world.below.refusals["patch"] = errors.Forbidden("where: admission says no (403)")
     with pytest.raises(errors.Forbidden):
-        await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+        await pod_reconciler.reconcile(
+            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+        )
     assert ("patch", "Pod", "p") in world.above.writes()
-    assert world.told() == [denials.SYNC_FAILED]
+    assert world.told() == [rejection_events.SYNC_FAILED]
 
 
 async def test_a_running_pod_of_no_shape_is_told_once_and_never_stumbled_over():
@@ -128,7 +140,9 @@ async def test_a_running_pod_of_no_shape_is_told_once_and_never_stumbled_over():
     world.tenant_has("Pod", "p", spec={"containers": [3], "nodeName": "n"}, status={})
     world.super_has("Pod", "p", spec={"containers": CONTAINERS, "nodeName": "n"}, status={})
     for _ in range(2):
-        await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+        await pod_reconciler.reconcile(
+            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+        )
     assert not world.below.writes()
     assert world.told() == ["SyncRejected"]
 
@@ -138,7 +152,7 @@ def debugged(world: World, debugger: dict[str, Any]) -> None:
     world.ready()
     own = {"containers": CONTAINERS, "ephemeralContainers": [debugger], "nodeName": "n"}
     twin = {"containers": CONTAINERS, "nodeName": "n"}
-    recorded = {"annotations": {marks.CONTAINERS: "main"}}
+    recorded = {"annotations": {wellknown.CONTAINERS: "main"}}
     world.tenant_has("Pod", "p", spec=own, status={"phase": "Running"})
     world.super_has("Pod", "p", spec=twin, status={"phase": "Running"}, metadata=recorded)
 
@@ -146,7 +160,7 @@ def debugged(world: World, debugger: dict[str, Any]) -> None:
 def named(world: World) -> list[str]:
     """Return which containers were written down as the tenant's."""
     annotations = [body["metadata"].get("annotations") or {} for body in world.below.bodies]
-    return [found[marks.CONTAINERS] for found in annotations if marks.CONTAINERS in found]
+    return [found[wellknown.CONTAINERS] for found in annotations if wellknown.CONTAINERS in found]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +174,9 @@ def named(world: World) -> list[str]:
 async def test_a_debug_container_that_is_refused_is_never_named_as_the_tenants(debugger, allowed):
     world = World(TenantPolicySpec(access=Access(ephemeral_containers=allowed)))
     debugged(world, debugger)
-    await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    await pod_reconciler.reconcile(
+        registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    )
     assert named(world) == []
     assert world.told() == ["SyncRejected"]
 
@@ -172,11 +188,11 @@ async def test_a_debug_container_is_named_once_what_it_waits_for_is_there():
     debugged(world, {"name": "d", "image": "i", "envFrom": tools})
     key = world.key("Pod", "web", "p")
     with pytest.raises(Wait):
-        await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert named(world) == []
     world = World()
     debugged(world, {"name": "d", "image": "i"})
-    await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert named(world) == ["main,d"]
     assert world.below.bodies[-1]["spec"]["ephemeralContainers"][0]["name"] == "d"
 
@@ -188,9 +204,9 @@ async def test_a_bound_pod_whose_twin_was_seen_to_go_is_lost_before_it_said_anyt
     world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     key = world.key("Pod", "web", "p")
     twin = world.super_has("Pod", "p", spec=spec, status={})
-    home_wiring.HomeWiring(world.super_cluster, {"vc-uid": world.session}).subscribe()
+    home_events.HomeWiring(world.super_cluster, {"vc-uid": world.session}).subscribe()
     world.super_cluster.stores["Pod"].discard(twin, live=True)
-    await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert world.above.bodies[-1]["status"]["reason"] == "SuperPodLost"
     assert not world.below.writes()
 
@@ -216,7 +232,7 @@ async def test_a_pod_is_not_taken_away_whose_twin_is_another_one_by_now(is_anoth
     key = world.key("Pod", "web", "p")
     if is_another:
         with pytest.raises(Wait, match="another one by now"):
-            await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+            await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     else:
-        await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert (("delete", "Pod", "p") in world.above.asked) is not is_another

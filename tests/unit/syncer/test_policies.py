@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again, Wait
-from syncer import home_wiring, kinds, rejections, translate
-from syncer.agents import Agent
-from syncer.flows import nodes as node_flow
-from syncer.flows import pods
-from syncer.keys import NODE
-from syncer.special import namespaces, nodes, pod_status
-from syncer.special import pods as pod_sides
-from syncer.special.namespaces import POD_SECURITY
-from tenancy import marks
+from kubeio.controller.worker import Again, Wait
+from syncer.controllers.nodes import node_reconciler as node_flow
+from syncer.controllers.pods import pod_reconciler
+from syncer.handlers import home_events
+from syncer.model import object_meta, rejections
+from syncer.model.keys import NODE
+from syncer.rules import namespaces, registry
+from syncer.rules.namespaces import POD_SECURITY
+from syncer.rules.nodes import virtual_nodes
+from syncer.rules.nodes.node_agents import Agent
+from syncer.rules.pods import dns, pod_status
+from syncer.rules.pods import pod_facts as pod_sides
+from tenancy import wellknown
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.unit.syncer.sessions import TENANT, World, put
 from tests.unit.syncer.special.test_shown_nodes import NOW, super_node
@@ -36,7 +39,7 @@ def policy(**spec: Any) -> TenantPolicySpec:
 def test_what_no_pod_names_goes_down_only_where_all_do(kind, mode):
     world = World(policy(sync={"configMaps": mode, "secrets": mode}))
     entry = world.tenant_has(kind, "c", type="Opaque")
-    assert kinds.BY_NAME[kind].wants(entry, world.session.view) is (mode == "All")
+    assert registry.BY_NAME[kind].wants(entry, world.session.view) is (mode == "All")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,7 @@ def test_what_no_pod_names_goes_down_only_where_all_do(kind, mode):
 def test_secrets_that_never_leave_are_not_even_looked_at_by_all(kind):
     world = World(policy(sync={"secrets": "All"}))
     entry = world.tenant_has("Secret", "c", type=kind)
-    assert not kinds.BY_NAME["Secret"].wants(entry, world.session.view)
+    assert not registry.BY_NAME["Secret"].wants(entry, world.session.view)
 
 
 # Namespaces.
@@ -97,8 +100,8 @@ async def test_what_pod_security_says_is_told_in_its_words_and_not_asked_in_a_ci
     world.ready()
     world.tenant_has("Pod", "p", spec={"containers": CONTAINERS}, status={})
     world.below.refusals["create Pod"] = errors.Forbidden(REFUSAL, said=REFUSAL)
-    verdict = await pods.reconcile(
-        kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    verdict = await pod_reconciler.reconcile(
+        registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
     )
     assert isinstance(verdict, Again)
     assert verdict.after >= 60
@@ -117,7 +120,7 @@ def test_other_refusals_are_none_of_pod_security():
 @pytest.mark.parametrize("verdict", ["Allow", "Refuse"])
 def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
     world = World(policy(network={"nodeDns": verdict}))
-    assert world.session.view.resolver().allows_node_dns is (verdict == "Allow")
+    assert dns.resolver_of(world.session.view).allows_node_dns is (verdict == "Allow")
 
 
 # Nodes.
@@ -125,8 +128,8 @@ def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
 
 def shown(view: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return (
-        nodes.node(super_node(), view),  # type: ignore[arg-type]
-        nodes.status(super_node(), Agent("10.2.0.5"), view, now=NOW),  # type: ignore[arg-type]
+        virtual_nodes.node(super_node(), view),  # type: ignore[arg-type]
+        virtual_nodes.status(super_node(), Agent("10.2.0.5"), view, now=NOW),  # type: ignore[arg-type]
     )
 
 
@@ -134,30 +137,32 @@ def test_a_minimal_view_shows_the_agents_address_and_hardly_a_label():
     node, status = shown("Minimal")
     assert node["metadata"]["labels"] == {
         "kubernetes.io/hostname": "n1",
-        marks.VIRTUAL_NODE: "true",
+        wellknown.VIRTUAL_NODE: "true",
     }
-    assert status["addresses"] == [{"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"}]
+    assert status["addresses"] == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.5"}]
 
 
 def test_a_full_view_shows_every_label():
     node, status = shown("Full")
     own = super_node()["metadata"]["labels"]
-    assert node["metadata"]["labels"] == {**own, marks.VIRTUAL_NODE: "true"}
+    assert node["metadata"]["labels"] == {**own, wellknown.VIRTUAL_NODE: "true"}
     assert {"type": "InternalIP", "address": "192.0.2.1"} in status["addresses"]
     assert "ExternalIP" not in str(status)
 
 
 def test_a_node_without_addresses_can_still_be_bound_to():
-    status = nodes.status(super_node(), None, "Minimal", now=NOW)
+    status = virtual_nodes.status(super_node(), None, "Minimal", now=NOW)
     assert "addresses" not in status  # as the API hands it out
-    assert nodes.is_complete({"status": status})
-    assert not nodes.is_complete({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}})
+    assert virtual_nodes.is_complete({"status": status})
+    assert not virtual_nodes.is_complete(
+        {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}}
+    )
 
 
 def test_a_narrower_view_takes_labels_off_again():
     full, standard = shown("Full")[0], shown("Standard")[0]
-    assert not nodes.is_node_shown(full, standard)
-    assert nodes.is_node_shown(full, full)
+    assert not virtual_nodes.is_node_shown(full, standard)
+    assert virtual_nodes.is_node_shown(full, full)
 
 
 @pytest.mark.parametrize(("view", "hidden"), [("Standard", False), ("Minimal", True)])
@@ -175,7 +180,7 @@ async def test_every_node_is_shown_from_the_start_where_the_policy_exposes_all(e
     world = World(policy(nodes={"expose": expose}))
     super_x = super_node()
     super_x["metadata"]["resourceVersion"] = "7"
-    wired = home_wiring.HomeWiring(world.super_cluster, {TENANT.uid: world.session})
+    wired = home_events.HomeWiring(world.super_cluster, {TENANT.uid: world.session})
     wired.subscribe()
     put(world.super_cluster.nodes, {"kind": "Node", **super_x})
     key = world.key(NODE, "", "n1")
@@ -190,10 +195,10 @@ async def test_every_node_is_shown_from_the_start_where_the_policy_exposes_all(e
 
 METADATA = policy(
     metadata={
-        "labelDomains": ["istio.io", "node.kubernetes.io", marks.DOMAIN],
+        "labelDomains": ["istio.io", "node.kubernetes.io", wellknown.DOMAIN],
         "annotations": {
             "Service": ["cloud.example/internal"],
-            "*": ["everywhere.example/a", f"{marks.DOMAIN}/uid"],
+            "*": ["everywhere.example/a", f"{wellknown.DOMAIN}/uid"],
             "Pod": ["kubectl.kubernetes.io/last-applied-configuration"],
         },
     }
@@ -208,11 +213,11 @@ METADATA = policy(
         ("sub.istio.io/rev", False),  # domains are compared whole
         ("notistio.io/rev", True),
         ("kubernetes.io/x", False),
-        (f"{marks.DOMAIN}/vcuid", False),  # never, whatever a policy says
+        (f"{wellknown.DOMAIN}/vcuid", False),  # never, whatever a policy says
     ],
 )
 def test_labels_of_listed_domains_pass(key, passes):
-    assert translate.passes_label(key, METADATA) is passes
+    assert object_meta.passes_label(key, METADATA) is passes
 
 
 @pytest.mark.parametrize(
@@ -221,18 +226,18 @@ def test_labels_of_listed_domains_pass(key, passes):
         ("Service", "cloud.example/internal", True),
         ("Pod", "cloud.example/internal", False),
         ("Pod", "everywhere.example/a", True),
-        ("Pod", f"{marks.DOMAIN}/uid", False),
+        ("Pod", f"{wellknown.DOMAIN}/uid", False),
         ("Pod", "kubectl.kubernetes.io/last-applied-configuration", False),
     ],
 )
 def test_listed_annotations_pass_by_exact_key_and_kind(kind, key, passes):
-    assert translate.passes_annotation(kind, key, METADATA) is passes
+    assert object_meta.passes_annotation(kind, key, METADATA) is passes
 
 
 def test_a_listed_annotation_holds_nothing_back_any_more():
     annotations = {"cloud.example/internal": "true"}
-    assert translate.holding_annotation("Service", annotations) is not None
-    assert translate.holding_annotation("Service", annotations, METADATA) is None
+    assert object_meta.holding_annotation("Service", annotations) is not None
+    assert object_meta.holding_annotation("Service", annotations, METADATA) is None
 
 
 CARRIED: dict[str, dict[str, Any]] = {
@@ -263,8 +268,8 @@ CARRIED: dict[str, dict[str, Any]] = {
 
 
 def test_all_kinds_are_asked():
-    special = {kinds.Life.NAMESPACE, kinds.Life.POD}
-    assert {row.resource.kind for row in kinds.KINDS if row.life not in special} == set(CARRIED)
+    special = {registry.Life.NAMESPACE, registry.Life.POD}
+    assert {row.resource.kind for row in registry.KINDS if row.life not in special} == set(CARRIED)
 
 
 @pytest.mark.parametrize("kind", CARRIED)
@@ -276,7 +281,7 @@ def test_each_kind_asks_the_policy_what_passes(kind):
         "labels": {"istio.io/rev": "1", "kubernetes.io/service-name": "s"},
     }
     own = world.tenant_has(kind, "o", metadata=metadata, **CARRIED[kind]).decode()
-    build = kinds.BY_NAME[kind].build
+    build = registry.BY_NAME[kind].build
     assert build is not None
     twin = build(own, world.session.view)["metadata"]
     assert twin["annotations"]["own.example/a"] == "1"
@@ -289,7 +294,7 @@ async def test_a_pods_listed_labels_go_down_and_stay():
     labels = {"istio.io/rev": "1"}
     world.tenant_has("Pod", "p", metadata={"labels": labels}, spec={"containers": CONTAINERS})
     key = world.key("Pod", "web", "p")
-    await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     (made,) = world.below.bodies
     assert made["metadata"]["labels"]["istio.io/rev"] == "1"
     live = {**made, "metadata": {**made["metadata"], "uid": "below"}}
@@ -308,7 +313,7 @@ async def test_a_listed_label_that_its_tenant_takes_off_goes_below_too():
     labels = {"istio.io/rev": "1"}
     world.tenant_has("Pod", "p", metadata={"labels": labels}, spec={"containers": CONTAINERS})
     key = world.key("Pod", "web", "p")
-    await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     (made,) = world.below.bodies
     live = {**made, "metadata": {**made["metadata"], "uid": "below"}}
     live["metadata"]["labels"]["istio.io/injected"] = "by-a-webhook"

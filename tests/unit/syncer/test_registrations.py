@@ -12,23 +12,24 @@ import pytest
 
 import syncer
 from kubeio import errors
-from kubeio.store import parse
-from kubeio.worker import Wait
-from syncer import downward, kinds, strays
-from syncer.decide import Grounds
-from syncer.deletion import Target
-from syncer.session import Session
-from syncer.supercluster import SuperCluster
-from tenancy import marks, ownership
+from kubeio.cache.store import parse
+from kubeio.controller.worker import Wait
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.controllers import adoption, sync_down
+from syncer.model.decide import Grounds
+from syncer.rules import registry
+from syncer.safety.proven_deletes import Target
+from syncer.tenants.session import Session
+from tenancy import ownership, wellknown
 from tests.unit.syncer.sessions import Api, World, put
 
 READERS = {"owner_of", "super_side", "is_owned"}
 AT_HOME = {
-    "home_wiring.py",
-    "link.py",
-    "special/claims.py",
-    "special/ingress_hosts.py",
-    "special/volumes.py",
+    "handlers/home_events.py",
+    "tenants/connection.py",
+    "rules/storage/claims.py",
+    "rules/network/ingress_hosts.py",
+    "rules/storage/volumes.py",
 }
 """Modules that look at the home cluster alone."""
 
@@ -87,9 +88,9 @@ def test_a_target_is_watched_for_what_was_made_for_its_registration(far: Session
     assert own
     for reflector in own:
         selected = reflector._labels.split(",")  # type: ignore[union-attr]
-        assert f"{marks.SUPER_CLUSTER}=r1" in selected
+        assert f"{wellknown.SUPER_CLUSTER}=r1" in selected
     for reflector in World().super_cluster.reflectors:
-        assert marks.SUPER_CLUSTER not in getattr(reflector, "_labels", "")
+        assert wellknown.SUPER_CLUSTER not in getattr(reflector, "_labels", "")
 
 
 @pytest.mark.parametrize(("registration", "is_own"), [("r1", True), ("r2", False), ("", False)])
@@ -101,10 +102,10 @@ def test_a_twin_is_one_of_its_registration(far: Session, registration: str, is_o
 
 async def test_what_is_made_there_says_for_whom(far: Session):
     put(far.stores["Namespace"], {"metadata": {"name": "web", "uid": "w", "resourceVersion": "1"}})
-    kind = kinds.BY_NAME["Namespace"]
-    await downward.reconcile(kind, far.key("Namespace", "", "web"), far)
+    kind = registry.BY_NAME["Namespace"]
+    await sync_down.reconcile(kind, far.key("Namespace", "", "web"), far)
     (body,) = far.super_client.bodies  # type: ignore[attr-defined]
-    assert body["metadata"]["labels"][marks.SUPER_CLUSTER] == "r1"
+    assert body["metadata"]["labels"][wellknown.SUPER_CLUSTER] == "r1"
     assert ownership.owner_of(body["metadata"], "r1") == (far.tenant.uid, "w", "web")
 
 
@@ -113,7 +114,7 @@ async def test_a_name_that_another_registration_has_is_taken(far: Session, regis
     api: Any = far.super_client
     twin = config_map(far, "r1")
     api.objects["ConfigMap", "c"] = config_map(far, registration)
-    pair = downward.Pair(
+    pair = sync_down.Pair(
         key=far.key("ConfigMap", "web", "c"),
         tenant_x=parse(orjson.dumps({"metadata": {"name": "c", "namespace": "web", "uid": "u"}})),
         super_x=None,
@@ -125,8 +126,8 @@ async def test_a_name_that_another_registration_has_is_taken(far: Session, regis
         told.append(reason)
 
     far.notices.tell = tell  # type: ignore[method-assign,assignment]
-    await downward.look_live(kinds.BY_NAME["ConfigMap"], pair, twin, far)
-    assert told == [downward.NAME_TAKEN]
+    await sync_down.look_live(registry.BY_NAME["ConfigMap"], pair, twin, far)
+    assert told == [sync_down.NAME_TAKEN]
     assert api.writes() == []
 
 
@@ -134,18 +135,18 @@ async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_regis
     far: Session,
 ):
     api: Any = far.super_client
-    kind, key = kinds.BY_NAME["ConfigMap"], far.key("ConfigMap", "web", "c")
+    kind, key = registry.BY_NAME["ConfigMap"], far.key("ConfigMap", "web", "c")
     for registration, writes in (("r2", 0), ("", 0), ("r1", 1)):
         body = config_map(far, registration)
         body["metadata"]["labels"] = {}
         api.objects["ConfigMap", "c"] = body
-        far.reminders.lost_sight_of(key, (body["metadata"]["namespace"], "c"))
+        far.lost_twins.lost_sight_of(key, (body["metadata"]["namespace"], "c"))
         if writes:
             with pytest.raises(Wait):
-                await strays.look(kind, key, far)
-            assert api.bodies[-1]["metadata"]["labels"][marks.SUPER_CLUSTER] == "r1"
+                await adoption.look(kind, key, far)
+            assert api.bodies[-1]["metadata"]["labels"][wellknown.SUPER_CLUSTER] == "r1"
         else:
-            await strays.look(kind, key, far)
+            await adoption.look(kind, key, far)
         assert len(api.writes()) == writes
 
 
@@ -159,7 +160,7 @@ async def test_a_delete_that_rests_on_absence_is_proved_at_a_target_as_well(far:
     above.objects["ConfigMap", "c"] = {"metadata": {"name": "c", "uid": "c-uid"}}
     target = Target(
         key=far.key("ConfigMap", "web", "c"),
-        resource=kinds.BY_NAME["ConfigMap"].resource,
+        resource=registry.BY_NAME["ConfigMap"].resource,
         entry=entry,
         grounds=Grounds.ABSENT,
     )

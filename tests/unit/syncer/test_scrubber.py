@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kubeio import errors
-from syncer import denials, kinds
-from syncer.patrol import differs
-from tenancy import marks, ownership
+from syncer.controllers import rejection_events
+from syncer.handlers.resync import differs
+from syncer.rules import registry
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tests.unit.syncer.sessions import World, put
 
@@ -62,7 +63,7 @@ def test_every_message_is_clean_and_nothing_else_is_touched(world: World):
 )
 def test_a_node_is_shown_if_its_uid_is(world: World, uid: str, told: str):
     """A tenant may call a node of its own like one that it is not shown."""
-    metadata = {"annotations": {marks.UID: uid}} if uid else {}
+    metadata = {"annotations": {wellknown.UID: uid}} if uid else {}
     world.tenant_has("Node", "node-7", namespace="", metadata=metadata)
     assert world.session.scrubber.clean("it is on node-7") == f"it is on {told}"
 
@@ -75,7 +76,7 @@ def test_what_says_nothing_stays_as_it_is(world: World, body):
 async def test_a_refusal_names_no_other_tenant(world: World):
     entry = world.tenant_has("Service", "web")
     problem = errors.Invalid("no", said=f"port is in use by {THEIRS}/web")
-    await denials.tell_failed(kinds.BY_NAME["Service"], entry, problem, world.session)
+    await rejection_events.tell_failed(registry.BY_NAME["Service"], entry, problem, world.session)
     assert world.above.bodies[-1]["message"] == "port is in use by another-namespace/web"
 
 
@@ -86,7 +87,7 @@ def test_the_patrol_sees_no_difference_in_what_was_cleaned(world: World):
     condition = {"type": "Shared", "status": "False", "reason": "R", "message": message}
     shown = {**condition, "message": "another-namespace has it"}
     world.tenant_has("Service", "s", spec=spec, status={"conditions": [shown], "loadBalancer": {}})
-    twin = kinds.BY_NAME["Service"].build(
+    twin = registry.BY_NAME["Service"].build(
         world.session.stores["Service"].get("web", "s").decode(), world.session.view
     )
     world.super_has(

@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Wait
-from syncer import downward, kinds, patrol, wiring
-from syncer.flows import candidates, placement
-from syncer.flows import pods as pod_flow
-from syncer.keys import HOME, PLACEMENT
-from syncer.seats import NOWHERE, OPENING_SECONDS
-from syncer.session import Session
-from tenancy import marks
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Wait
+from syncer.controllers import sync_down
+from syncer.controllers.pods import assign_cluster, candidates
+from syncer.controllers.pods import pod_reconciler as pod_flow
+from syncer.handlers import resync, super_events, tenant_events
+from syncer.model.keys import HOME, PLACEMENT
+from syncer.placement.assignments import NOWHERE, OPENING_SECONDS
+from syncer.rules import registry
+from syncer.tenants.session import Session
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import put
 from tests.unit.syncer.splits import POD, Split, key_of
@@ -45,7 +47,7 @@ async def test_who_waits_where_nothing_is_granted_any_more_is_placed_anew(split:
 
 
 async def test_who_fits_nowhere_else_does_not_keep_the_target_either(split: Split):
-    pod = split.pod(record="c2/0", nodeSelector={marks.TARGET: "c2"})
+    pod = split.pod(record="c2/0", nodeSelector={wellknown.TARGET: "c2"})
     withdrawn(split)
     split.link.seats.granted = {"c3": TargetGrant(name="c3")}
     await split.place()
@@ -67,7 +69,7 @@ def test_nothing_a_pod_needs_goes_where_nothing_is_granted(split: Split, forged:
     assert not split.far.pods.is_in("web")
     for kind, namespace, name in (("Namespace", "", "web"), ("Secret", "web", "s")):
         key = split.far.key(kind, namespace, name)
-        assert not downward.look(kinds.BY_NAME[kind], key, split.far).wanted
+        assert not sync_down.look(registry.BY_NAME[kind], key, split.far).wanted
         assert key not in set(split.far.all_keys())
     is_bound = "nodeName" in forged
     assert (key_of(split.far) in set(split.far.all_keys())) == is_bound, "it may have to end there"
@@ -76,9 +78,9 @@ def test_nothing_a_pod_needs_goes_where_nothing_is_granted(split: Split, forged:
 def test_what_a_pod_that_runs_there_needs_stays_until_its_twin_goes(split: Split):
     split.pod(record="c2/0", volumes=[{"name": "v", "secret": {"secretName": "s"}}])
     withdrawn(split)
-    wiring.look_again(split.link)
+    tenant_events.look_again(split.link)
     assert not split.far.view.is_referenced("Secret", "web", "s")
-    below = wiring.SuperWiring(split.far.super_cluster, {split.far.tenant.uid: split.far})
+    below = super_events.SuperWiring(split.far.super_cluster, {split.far.tenant.uid: split.far})
     below.subscribe()
     twin = split.twin(split.far, nodeName="n")  # its create was on its way
     assert split.far.view.is_referenced("Secret", "web", "s")
@@ -136,10 +138,10 @@ async def test_after_a_start_nothing_is_made_before_every_target_was_seen(
     assert seats.of(pod) == NOWHERE
     split.link.sessions.append(split.far)
     split.twin(split.far, nodeName="n")
-    wiring.take_in(split.far)
+    tenant_events.take_in(split.far)
     assert seats.of(pod) == "c2", "the twin is the fact"
     split.taken()
-    wiring.look_again(split.link)
+    tenant_events.look_again(split.link)
     assert {key_of(split.far), split.session.key(PLACEMENT, "web", "p")} <= split.taken()
     if record != "c2/0":
         await split.place()
@@ -157,7 +159,7 @@ async def test_one_that_is_deleted_is_not_let_go_before_either(split: Split):
 async def test_a_bound_pod_is_not_made_before_either(split: Split):
     pod = begun_before(split, nodeName="n", record="home/0")
     with pytest.raises(Wait, match="c2 may have a twin"):
-        placement.check(pod, split.session)
+        assign_cluster.check(pod, split.session)
 
 
 async def test_who_is_made_after_the_start_does_not_wait_for_a_target_that_is_away(split: Split):
@@ -165,7 +167,7 @@ async def test_who_is_made_after_the_start_does_not_wait_for_a_target_that_is_aw
     pod = split.pod()
     assert await split.place() == Done()
     assert split.record().startswith("home/")
-    placement.check(split.pod(record=split.record(), version=51), split.session)
+    assign_cluster.check(split.pod(record=split.record(), version=51), split.session)
     split.link.stores["Pod"].discard(pod, live=True)
     assert not split.link.seats._new
 
@@ -183,7 +185,7 @@ def test_no_twin_is_made_beside_another(split: Split):
     split.twin(split.far)
     assert split.link.seats.of(pod) == HOME
     with pytest.raises(Wait, match="its twin in c2 has to go first"):
-        placement.check(pod, split.session)
+        assign_cluster.check(pod, split.session)
 
 
 def test_a_record_that_somebody_else_wrote_is_put_right(split: Split):
@@ -197,10 +199,10 @@ def test_a_record_that_somebody_else_wrote_is_put_right(split: Split):
 
 def test_the_patrol_passes_by_what_is_seated_elsewhere(split: Split):
     split.pod(record="c2/0")
-    assert not patrol.differs(key_of(split.session), split.session)
-    assert patrol.differs(key_of(split.far), split.far), "it is to be made there"
+    assert not resync.differs(key_of(split.session), split.session)
+    assert resync.differs(key_of(split.far), split.far), "it is to be made there"
     split.twin(split.session)
-    assert patrol.differs(key_of(split.session), split.session), "but what is stale goes"
+    assert resync.differs(key_of(split.session), split.session), "but what is stale goes"
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
@@ -217,7 +219,7 @@ async def test_a_pod_waits_a_moment_for_a_target_that_opens_and_no_longer(
     for _ in range(2):
         split.link.seats.opens("c3", now)
         split.link.seats.opens("c2", now)
-        assert await split.place() == Again(placement.OPENING_LOOK_SECONDS)
+        assert await split.place() == Again(assign_cluster.OPENING_LOOK_SECONDS)
         assert split.above.bodies == []
         now += OPENING_SECONDS
     await split.place()

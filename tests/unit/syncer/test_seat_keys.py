@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kubeio.worker import Done, Wait
-from syncer.flows import pods as pod_flow
-from syncer.keys import HOME, PLACEMENT
+from kubeio.controller.worker import Done, Wait
+from syncer.controllers.pods import pod_reconciler as pod_flow
+from syncer.model.keys import HOME, PLACEMENT
+from syncer.rules.pods import dns, environment
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import put
 from tests.unit.syncer.splits import POD, Split, key_of
@@ -110,7 +111,9 @@ def test_nodes_there_are_called_by_the_one_that_stands_for_them(split: Split):
 def test_pods_there_have_the_tenants_api_by_its_url_and_the_targets_resolver(split: Split):
     master = {"ports": [{"port": 443}], "clusterIP": "10.96.8.1"}
     split.tenant_has("Service", "kubernetes", "default", spec=master)
-    variables = split.far.view.service_variables("web", links=True)
+    variables = environment.tenant_variables(
+        split.far.view, "web", links=True, linked=split.far.linked
+    )
     host = variables["KUBERNETES_SERVICE_HOST"]
     assert host == "kubernetes.invalid", "its own would mean another there"
-    assert split.far.view.resolver().server == "10.98.0.10"
+    assert dns.resolver_of(split.far.view).server == "10.98.0.10"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
-from kubeio.worker import Again, Done, Wait
-from syncer.flows import pods as pod_flow
-from syncer.flows import seat_trials
-from syncer.keys import HOME, PLACEMENT
-from syncer.muster import LEAST
-from syncer.seats import NOWHERE
-from syncer.special import trials
-from tenancy import marks
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Wait
+from syncer.controllers.pods import pod_reconciler as pod_flow
+from syncer.controllers.pods import reschedule
+from syncer.model.keys import HOME, PLACEMENT
+from syncer.placement.assignments import NOWHERE
+from syncer.rules.placement import reschedule_timeouts
+from syncer.safety.pod_loss_guard import LEAST
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import TENANT
 from tests.unit.syncer.splits import POD, Split, key_of
@@ -166,12 +166,12 @@ async def test_a_create_without_an_answer_keeps_its_seat_for_a_minute(
     gone(split)
     now = split.session.now()
     monkeypatch.setattr(split.session, "now", lambda: now)
-    seat_trials.failed(errors.Timeout("no answer"), pod, split.session)
+    reschedule.failed(errors.Timeout("no answer"), pod, split.session)
     verdict = await split.place()
     assert isinstance(verdict, Again)
-    assert 0 < verdict.after <= trials.UNSURE_SECONDS
+    assert 0 < verdict.after <= reschedule_timeouts.UNSURE_SECONDS
     assert split.there.asked == []
-    now += trials.UNSURE_SECONDS
+    now += reschedule_timeouts.UNSURE_SECONDS
     assert await split.place() == Done()
     assert split.record().startswith("home/")
 
@@ -188,7 +188,7 @@ async def test_a_pod_is_given_its_time_first(split: Split):
 async def test_who_makes_room_for_it_is_waited_for(split: Split):
     pod = refused(split)
     about = {"kind": "Pod", "namespace": "x", "name": "p", "uid": "p-below"}
-    seat_trials.heard({"reason": "TriggeredScaleUp", "involvedObject": about}, "web", split.far)
+    reschedule.heard({"reason": "TriggeredScaleUp", "involvedObject": about}, "web", split.far)
     verdict = await split.place()
     assert isinstance(verdict, Again)
     assert verdict.after > 800
@@ -199,7 +199,7 @@ async def test_a_quota_that_is_used_up_ends_a_try_at_once(split: Split):
     pod = split.pod(record="c2/0")
     split.taken()
     problem = errors.Forbidden("no", said='pods "p" is forbidden: exceeded quota: q')
-    seat_trials.failed(problem, pod, split.far)
+    reschedule.failed(problem, pod, split.far)
     assert split.session.key(PLACEMENT, "web", "p") in split.taken()
     await split.place()
     assert await split.place() == Done()
@@ -211,11 +211,11 @@ async def test_when_all_were_tried_it_stays_and_rests(split: Split):
     split.link.seats.granted = {"c2": TargetGrant(name="c2")}
     verdict = await split.place()
     assert isinstance(verdict, Again)
-    assert verdict.after == trials.REST_SECONDS
+    assert verdict.after == reschedule_timeouts.REST_SECONDS
     assert split.link.seats.of(pod) == "c2"
     again = await split.place()
     assert isinstance(again, Again)
-    assert again.after > trials.REST_SECONDS - 5
+    assert again.after > reschedule_timeouts.REST_SECONDS - 5
 
 
 async def test_a_target_that_is_away_keeps_what_it_may_have(split: Split):
@@ -227,7 +227,7 @@ async def test_a_target_that_is_away_keeps_what_it_may_have(split: Split):
     await split.place()
     split.far.target.problem = "silent"  # type: ignore[union-attr]
     gone(split)
-    assert await split.place() == Again(seat_trials.AWAY_SECONDS)
+    assert await split.place() == Again(reschedule.AWAY_SECONDS)
     assert split.above.writes() == []
 
 
@@ -243,10 +243,10 @@ async def test_a_seat_that_is_granted_no_more_is_left_by_who_waits(split: Split)
 async def test_the_twin_that_waits_has_its_pod_looked_at(split: Split):
     pod = refused(split)
     twin = split.far.super_store("Pod").list()[0].decode()
-    seat_trials.watch(pod, twin, split.far)
+    reschedule.watch(pod, twin, split.far)
     assert split.session.key(PLACEMENT, "web", "p") in split.taken()
     twin["spec"]["nodeName"] = "n"
-    seat_trials.watch(pod, twin, split.far)
+    reschedule.watch(pod, twin, split.far)
     assert split.taken() == set()
 
 
@@ -255,7 +255,7 @@ def test_what_is_remembered_of_a_pod_goes_with_it(split: Split):
     split.link.seats.trial(pod.uid).tried.add("c2")
     split.link.stores["Pod"].discard(pod, live=True)
     assert not split.link.seats._trials
-    assert marks.SEAT in pod.annotations
+    assert wellknown.SEAT in pod.annotations
 
 
 @pytest.mark.parametrize(
@@ -273,10 +273,13 @@ def test_the_time_that_is_left(condition: Any, left: float | None):
     now = datetime.fromisoformat("2026-01-01T00:00:40+00:00")
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", **condition}
     twin = {"spec": {}, "status": {"conditions": [said] if condition else []}}
-    assert trials.seconds_left(twin, now, scaling=None) == left
+    assert reschedule_timeouts.seconds_left(twin, now, scaling=None) == left
     if left is not None:
-        assert trials.seconds_left(twin, now, scaling=100.0) == 800.0
-        assert trials.seconds_left({**twin, "spec": {"nodeName": "n"}}, now, scaling=None) is None
+        assert reschedule_timeouts.seconds_left(twin, now, scaling=100.0) == 800.0
+        assert (
+            reschedule_timeouts.seconds_left({**twin, "spec": {"nodeName": "n"}}, now, scaling=None)
+            is None
+        )
 
 
 async def test_a_pod_that_goes_while_its_old_seat_is_proved_empty_is_forgotten(split: Split):
@@ -292,6 +295,6 @@ async def test_a_pod_that_goes_while_its_old_seat_is_proved_empty_is_forgotten(s
     split.there.get = slow  # type: ignore[method-assign]
     assert await split.place() == Done()
     assert split.above.writes() == []
-    seat_trials.failed(errors.Timeout("no answer"), pod, split.far)
+    reschedule.failed(errors.Timeout("no answer"), pod, split.far)
     seats = split.link.seats
     assert not {**seats._trials, **seats._taken, **seats._leaving}

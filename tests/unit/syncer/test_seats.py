@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from syncer import downward, kinds, wiring
-from syncer.keys import HOME, PLACEMENT
-from syncer.seats import NOWHERE
-from syncer.session import Session
-from tenancy import marks
+from syncer.controllers import sync_down
+from syncer.handlers import tenant_events
+from syncer.model.keys import HOME, PLACEMENT
+from syncer.placement.assignments import NOWHERE
+from syncer.rules import registry
+from syncer.tenants.session import Session
+from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.unit.syncer.sessions import World, put
 from tests.unit.syncer.splits import Split
@@ -19,7 +21,9 @@ from tests.unit.syncer.splits import Split
 
 def test_without_a_second_super_cluster_nobody_asks():
     world = World()
-    entry = world.tenant_has("Pod", "p", metadata={"annotations": {marks.SEAT: "c2/0"}}, spec={})
+    entry = world.tenant_has(
+        "Pod", "p", metadata={"annotations": {wellknown.SEAT: "c2/0"}}, spec={}
+    )
     assert world.link.seats.of(entry) == HOME
     assert not world.link.seats._taken
 
@@ -127,7 +131,7 @@ def test_a_session_that_begins_later_takes_in_what_is_seated_there(split: Split)
         tenant_slice=ipaddress.ip_network("10.96.8.0/22"),
         target=split.far.target,
     )
-    wiring.take_in(late)
+    tenant_events.take_in(late)
     assert late.pods.has("web", "p")
     put(split.link.stores["Namespace"], {"metadata": {"name": "web", "uid": "w"}})
     put(split.link.stores["Namespace"], {"metadata": {"name": "other", "uid": "o"}})
@@ -136,7 +140,7 @@ def test_a_session_that_begins_later_takes_in_what_is_seated_there(split: Split)
 
 
 def test_what_is_not_wired_any_more_hears_nothing(split: Split):
-    unwire = wiring.wire_tenant(split.far)
+    unwire = tenant_events.wire_tenant(split.far)
     before = len(split.link.stores["Pod"]._handlers)
     unwire()
     assert len(split.link.stores["Pod"]._handlers) == before - 1
@@ -150,9 +154,9 @@ def test_a_config_map_goes_where_a_pod_refers_to_it_whatever_the_policy_says(
     object.__setattr__(split.far.view, "policy", _with(split.far.view.policy, sync, policy))
     entry = split.tenant_has("ConfigMap", "c")
     key = split.far.key("ConfigMap", "web", "c")
-    assert not downward.look(kinds.BY_NAME["ConfigMap"], key, split.far).wanted
+    assert not sync_down.look(registry.BY_NAME["ConfigMap"], key, split.far).wanted
     split.pod(record="c2/0", volumes=[{"name": "v", "configMap": {"name": "c"}}])
-    assert downward.look(kinds.BY_NAME["ConfigMap"], key, split.far).wanted
+    assert sync_down.look(registry.BY_NAME["ConfigMap"], key, split.far).wanted
     assert entry.name == "c"
 
 
@@ -165,10 +169,10 @@ def _with(policy: Any, sync: Any, config_maps: str) -> Any:
 
 def test_a_namespace_is_there_while_a_pod_is_seated_or_a_twin_is_left(split: Split):
     split.tenant_has("Namespace", "web", namespace="")
-    key, kind = split.far.key("Namespace", "", "web"), kinds.BY_NAME["Namespace"]
+    key, kind = split.far.key("Namespace", "", "web"), registry.BY_NAME["Namespace"]
 
     def wanted() -> bool:
-        return downward.look(kind, key, split.far).wanted
+        return sync_down.look(kind, key, split.far).wanted
 
     assert not wanted()
     entry = split.pod(record="c2/0")

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Wait
-from syncer import kinds, parking
-from syncer.flows import nodes
-from syncer.flows import pods as flow
-from syncer.fuse import WRITES
-from syncer.wiring import wire_tenant
-from tenancy import marks
+from kubeio.controller.worker import Wait
+from syncer.controllers import parked_writes
+from syncer.controllers.nodes import node_reconciler
+from syncer.controllers.pods import pod_reconciler as flow
+from syncer.handlers.tenant_events import wire_tenant
+from syncer.rules import registry
+from syncer.safety.hot_loop_guard import WRITES
+from tenancy import wellknown
 from tenancy.policies import parse_tenant_policy
 from tests.unit.syncer.node_worlds import ON_NODE, SUPER_NODE
 from tests.unit.syncer.sessions import CONTAINERS, World, put
@@ -33,11 +34,11 @@ def bound_below(world: World, *names: str) -> None:
 
 def shown(world: World, version: int, *, is_whole: bool) -> None:
     """The tenant's watch shows the node."""
-    ports = {"daemonEndpoints": {"kubeletEndpoint": {"Port": marks.AGENT_PORT}}}
+    ports = {"daemonEndpoints": {"kubeletEndpoint": {"Port": wellknown.AGENT_PORT}}}
     metadata = {
         "resourceVersion": str(version),
-        "annotations": {marks.UID: "n"},
-        "labels": {marks.VIRTUAL_NODE: "true"},
+        "annotations": {wellknown.UID: "n"},
+        "labels": {wellknown.VIRTUAL_NODE: "true"},
     }
     status = ports if is_whole else {}
     world.tenant_has("Node", "n", namespace="", metadata=metadata, spec={}, status=status)
@@ -58,7 +59,7 @@ class Slow:
 
 async def present(world: World, name: str = "p") -> None:
     """A pod is about to be bound."""
-    await nodes.present("n", world.key("Pod", "web", name), world.session)
+    await node_reconciler.present("n", world.key("Pod", "web", name), world.session)
 
 
 async def with_node() -> World:
@@ -90,7 +91,7 @@ async def test_a_bound_pod_is_bound_in_the_same_run():
     world = World()
     world.ready()
     bound_below(world, "p")
-    await flow.reconcile(kinds.BY_NAME["Pod"], world.key(*KEY_OF_POD), world.session)
+    await flow.reconcile(registry.BY_NAME["Pod"], world.key(*KEY_OF_POD), world.session)
     written = world.above.writes()[:3]
     assert [(verb, kind) for verb, kind, _ in written] == [
         ("apply", "Node"),
@@ -113,7 +114,7 @@ async def test_a_node_that_cannot_be_made_is_its_own_keys_matter():
     assert len(world.above.writes()) == 1, "the second has waited for the first"
     assert world.session.queue.take() == world.key("Node", "", "n")
     waiting = {world.key("Pod", "web", name) for name in "pq"}
-    assert world.session.reminders.waiting_for(world.key("Node", "", "n")) == waiting
+    assert world.session.waiters.waiting_for(world.key("Node", "", "n")) == waiting
 
 
 def take_no_status(world: World) -> None:
@@ -147,7 +148,7 @@ async def test_a_node_that_was_whole_once_may_be_half_made_the_next_time():
     take_no_status(world)
     world.session.reminders.nodes[world.key("Pod", "web", "p")] = "n"
     with pytest.raises(errors.Unavailable):
-        await nodes.reconcile(world.key("Node", "", "n"), world.session)
+        await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     with pytest.raises(Wait):
         await present(world)
 
@@ -155,7 +156,7 @@ async def test_a_node_that_was_whole_once_may_be_half_made_the_next_time():
 async def test_a_node_whose_status_is_parked_is_not_bound_to(monkeypatch):
     world = World()
     bound_below(world, "p")
-    monkeypatch.setattr(parking, "is_parked", lambda part, *_: part.subresource == "status")
+    monkeypatch.setattr(parked_writes, "is_parked", lambda part, *_: part.subresource == "status")
     with pytest.raises(Wait):
         await present(world)
 
@@ -214,7 +215,9 @@ async def test_the_key_of_a_node_waits_for_the_pod_that_makes_it():
     slow = Slow(world)
     pod = asyncio.ensure_future(present(world))
     await asyncio.sleep(0)
-    own = asyncio.ensure_future(nodes.reconcile(world.key("Node", "", "n"), world.session))
+    own = asyncio.ensure_future(
+        node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
+    )
     slow.goes_on.set()
     await asyncio.gather(pod, own)
     assert len(world.above.writes()) == 2
@@ -240,8 +243,8 @@ async def test_a_node_that_was_removed_does_not_count_as_made():
     shown(world, world.above.revision, is_whole=True)
     for store in (world.session.stores["Pod"], world.super_cluster.stores["Pod"]):
         store.discard(store.list()[0], live=True)
-    world.session.reminders.linger_seconds = 0
-    await nodes.reconcile(world.key("Node", "", "n"), world.session)
+    world.session.grace_timers.linger_seconds = 0
+    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     assert world.above.writes()[-1] == ("delete", "Node", "n")
     assert not world.session.reminders.made_nodes
 

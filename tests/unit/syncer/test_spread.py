@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
-from syncer.flows import spread
-from syncer.keys import HOME
-from syncer.seats import Served
+from kubeio.cache.store import Entry
+from syncer.controllers.pods import split_services
+from syncer.model.keys import HOME
+from syncer.placement.assignments import Served
 from tests.unit.syncer.sessions import World
 from tests.unit.syncer.splits import Split
 
@@ -34,13 +34,13 @@ async def test_it_is_told_with_the_first_that_is_elsewhere_and_not_again(split: 
     service(split, app="web")
     service(split, "other", app="other")
     service(split, "headless")
-    await spread.look(pod(split, "a", "n"), split.session)
-    await spread.look(pod(split, "b", "n"), split.session)
+    await split_services.look(pod(split, "a", "n"), split.session)
+    await split_services.look(pod(split, "b", "n"), split.session)
     assert split.told() == []
     for name in ("c", "d"):
-        await spread.look(pod(split, name, "target-c2"), split.far)
-    await spread.look(pod(split, "e", "n"), split.session)
-    assert split.told() == [spread.REASON]
+        await split_services.look(pod(split, name, "target-c2"), split.far)
+    await split_services.look(pod(split, "e", "n"), split.session)
+    assert split.told() == [split_services.REASON]
     assert split.link.seats.spread == {"web-uid"}, "and it is not looked at again"
     about: Any = split.above.bodies[-1]
     assert (about["involvedObject"]["kind"], about["involvedObject"]["name"]) == ("Service", "web")
@@ -56,21 +56,21 @@ async def test_the_pods_of_a_namespace_are_looked_at_once_and_not_with_each(
     seat_of = split.link.seats.of
     found = [pod(split, f"p{number}", "n") for number in range(20)]
     monkeypatch.setattr(split.link.seats, "of", lambda each: looked.append("") or seat_of(each))
-    monkeypatch.setattr(spread, "_selector", lambda each, real=spread._selector: (
+    monkeypatch.setattr(split_services, "_selector", lambda each, real=split_services._selector: (
         looked.append("selector"), real(each))[1])  # fmt: skip
     for each in found:
-        await spread.look(each, split.session)
+        await split_services.look(each, split.session)
     assert looked.count("selector") == 1
     assert len(looked) <= 1 + len(found)
-    await spread.look(pod(split, "c", "target-c2"), split.far)
-    assert split.told() == [spread.REASON]
+    await split_services.look(pod(split, "c", "target-c2"), split.far)
+    assert split.told() == [split_services.REASON]
 
 
 async def test_where_nothing_is_elsewhere_no_service_is_looked_at(split: Split):
     service(split, app="web")
     found = pod(split, "a", "n")
     split.session.stores.pop("Service")  # type: ignore[attr-defined]
-    await spread.look(found, split.session)
+    await split_services.look(found, split.session)
 
 
 async def test_what_could_not_be_told_is_told_with_the_next_pod(split: Split):
@@ -78,10 +78,10 @@ async def test_what_could_not_be_told_is_told_with_the_next_pod(split: Split):
     pod(split, "a", "n")
     split.above.refusals["create Event"] = errors.Unavailable("silent")
     with pytest.raises(errors.Unavailable):
-        await spread.look(pod(split, "c", "target-c2"), split.far)
+        await split_services.look(pod(split, "c", "target-c2"), split.far)
     split.above.refusals.pop("create Event")
     before = len(split.above.asked)
-    await spread.look(pod(split, "b", "n"), split.session)
+    await split_services.look(pod(split, "b", "n"), split.session)
     assert [each[:2] for each in split.above.asked[before:]][-1:] == [("create", "Event")]
     assert split.link.seats.spread == {"web-uid"}
 
@@ -102,7 +102,7 @@ async def test_pods_without_a_seat_or_of_another_service_do_not_count(split: Spl
     service(split, app="web")
     pod(split, "o", "target-c2", app="other")
     split.pod("waits", metadata={"labels": {"app": "web"}})
-    await spread.look(pod(split, "a", "n"), split.session)
+    await split_services.look(pod(split, "a", "n"), split.session)
     assert split.told() == []
 
 
@@ -111,4 +111,4 @@ async def test_without_targets_nobody_looks():
     service(world, app="web")
     entry = world.tenant_has("Pod", "a", metadata={"labels": {"app": "web"}}, spec={})
     world.session.stores.pop("Service")  # type: ignore[attr-defined]
-    await spread.look(entry, world.session)
+    await split_services.look(entry, world.session)

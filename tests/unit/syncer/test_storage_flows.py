@@ -8,20 +8,23 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
-from kubeio.worker import Wait
-from syncer import downward, kinds, parking, wiring
-from syncer.flows import claims, mirrors, pods, volumes
-from syncer.fuse import REPEATS
-from syncer.home_wiring import HomeWiring
-from syncer.keys import VOLUME
-from tenancy import marks, names, ownership
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
+from syncer.controllers import mirrors, parked_writes, sync_down
+from syncer.controllers.pods import pod_reconciler
+from syncer.controllers.storage import claims, volumes
+from syncer.handlers import tenant_events
+from syncer.handlers.home_events import HomeWiring
+from syncer.model.keys import VOLUME
+from syncer.rules import registry
+from syncer.safety.hot_loop_guard import REPEATS
+from tenancy import names, ownership, wellknown
 from tenancy.policies import Storage, TenantPolicySpec, TenantVolumes
 from tests.unit.syncer.sessions import TENANT, World, put
 
 CLAIM = "PersistentVolumeClaim"
 NFS = {"nfs": {"server": "nfs.example", "path": "/"}}
-SHOWN = {"labels": {marks.MIRRORED: "true"}, "annotations": {marks.UID: "old"}}
+SHOWN = {"labels": {wellknown.MIRRORED: "true"}, "annotations": {wellknown.UID: "old"}}
 
 
 def offering() -> World:
@@ -113,7 +116,7 @@ async def test_a_refused_claim_is_told_once_and_woken_by_its_class():
     world = World()
     key = asked(world, storageClassName="gold")
     for _ in range(3):
-        await claims.reconcile(kinds.BY_NAME[CLAIM], key, world.session)
+        await claims.reconcile(registry.BY_NAME[CLAIM], key, world.session)
     assert world.told() == ["SyncRejected"]
     assert not world.below.writes()
     world.session.wake(world.key("StorageClass", "", "gold"))
@@ -126,7 +129,7 @@ async def test_a_snapshot_fills_nothing_as_none_goes_down():
     key = asked(world, dataSource=source)
     record = ownership.annotations(TENANT, "web", "s-uid")
     world.below.objects["VolumeSnapshot", "s"] = {"metadata": {"uid": "x", "annotations": record}}
-    await claims.reconcile(kinds.BY_NAME[CLAIM], key, world.session)
+    await claims.reconcile(registry.BY_NAME[CLAIM], key, world.session)
     assert world.told() == ["SyncRejected"]
     assert world.below.asked == []
 
@@ -139,10 +142,10 @@ async def test_a_claim_is_filled_from_a_proved_twin_only(twin_of):
     if twin_of:
         world.super_has(CLAIM, "source", uid=twin_of)
     with pytest.raises(Wait):
-        await claims.reconcile(kinds.BY_NAME[CLAIM], key, world.session)
+        await claims.reconcile(registry.BY_NAME[CLAIM], key, world.session)
     assert not world.below.writes()
     world.super_has(CLAIM, "source", metadata={"resourceVersion": "61"})
-    await claims.reconcile(kinds.BY_NAME[CLAIM], key, world.session)
+    await claims.reconcile(registry.BY_NAME[CLAIM], key, world.session)
     assert world.below.writes() == [("create", CLAIM, "c")]
 
 
@@ -153,7 +156,7 @@ async def test_a_pod_that_names_a_class_is_woken_by_it():
     spec = {"containers": containers, "runtimeClassName": "kata"}
     world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     key = world.key("Pod", "web", "p")
-    await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert world.told() == ["SyncRejected"]
     world.session.wake(world.key("RuntimeClass", "", "kata"))
     assert queued(world) == {("Pod", "web", "p")}
@@ -176,7 +179,7 @@ def made_for(pod: str) -> dict[str, Any]:
 )
 async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volumes(owners):
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     world.ready()
     containers = [{"name": "main", "image": "i"}]
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]
@@ -184,18 +187,18 @@ async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volume
     world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     key = world.key("Pod", "web", "p")
     with pytest.raises(Wait):
-        await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert world.told() == []
     world.session.queue.drop_group(world.session.tenant.uid)
     world.tenant_has(CLAIM, "p-v", spec={}, metadata={"ownerReferences": owners})
     assert ("Pod", "web", "p") in queued(world)
     with pytest.raises(Wait):
-        await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
-    assert world.told() == [downward.NAME_TAKEN]
+        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    assert world.told() == [sync_down.NAME_TAKEN]
     assert "rule ephemeral-claim" in world.above.bodies[-1]["message"]
     assert world.below.writes() == []
     world.tenant_has(CLAIM, "p-v", spec={}, metadata=made_for("p") | {"resourceVersion": "51"})
-    await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert world.below.writes() == [("create", "Pod", "p")]
 
 
@@ -216,10 +219,10 @@ async def test_a_pod_does_not_mount_a_strangers_claim_nor_wait_for_its_own(volum
     key = world.key("Pod", "web", "p")
     world.below.objects[CLAIM, name] = {"metadata": {"uid": "x"}}
     with pytest.raises(Wait):
-        await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert not world.below.writes()
     world.below.objects.clear()
-    await pods.reconcile(kinds.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert world.below.writes() == [("create", "Pod", "p")]
 
 
@@ -228,16 +231,16 @@ async def test_a_class_that_is_put_back_each_time_is_parked_and_told():
     below(world, "StorageClass", "gold", provisioner="p")
     key = world.key("StorageClass", "", "gold")
     for number in range(REPEATS + 3):
-        annotated = {**SHOWN, "annotations": {marks.UID: "gold-below", "hook": "x"}}
+        annotated = {**SHOWN, "annotations": {wellknown.UID: "gold-below", "hook": "x"}}
         version = {"resourceVersion": str(2000 + number)}
         world.tenant_has(
             "StorageClass", "gold", namespace="", metadata={**annotated, **version}, provisioner="p"
         )
         await mirrors.reconcile(key, world.session)
     assert world.above.writes("StorageClass") == [("replace", "StorageClass", "gold")] * REPEATS
-    assert world.told() == [parking.REASON]
+    assert world.told() == [parked_writes.REASON]
     assert "metadata.annotations.hook" in world.above.bodies[-1]["message"]
-    assert "StorageClass /gold" in parking.sentence(world.link)
+    assert "StorageClass /gold" in parked_writes.sentence(world.link)
 
 
 async def test_a_shown_volume_that_is_put_back_still_tells_its_phase():
@@ -294,7 +297,7 @@ async def test_a_twin_of_a_volume_that_is_put_back_is_parked_and_told():
         ("create", VOLUME, keyed),
         *[("patch", VOLUME, keyed)] * REPEATS,
     ]
-    assert world.told().count(parking.REASON) == 1
+    assert world.told().count(parked_writes.REASON) == 1
     assert "spec.persistentVolumeReclaimPolicy" in world.above.bodies[-1]["message"]
 
 
@@ -304,7 +307,7 @@ async def test_a_volume_of_somebody_else_under_that_name_is_not_touched():
     below(world, VOLUME, names.volume(TENANT.uid, "mine"), spec={})
     await volumes.reconcile(key, world.session)
     assert not world.below.writes()
-    assert world.told() == [downward.NAME_TAKEN]
+    assert world.told() == [sync_down.NAME_TAKEN]
 
 
 async def test_a_refusal_is_told_with_the_tenants_name_of_a_volume():
@@ -337,7 +340,7 @@ async def test_the_twin_goes_with_its_volume_and_after_proof():
         "labels": ownership.labels(TENANT, ""),
         "annotations": {
             **ownership.annotations(TENANT, "", "mine-uid"),
-            marks.VOLUME: "mine",
+            wellknown.VOLUME: "mine",
         },
     }
     entry = below(world, VOLUME, keyed, spec={}, metadata=record)
@@ -392,7 +395,7 @@ async def test_the_phase_of_a_volume_that_is_put_back_each_time_is_parked():
     for _ in range(REPEATS + 2):
         await volumes._say_phase(key, own, "Available", world.session)
     assert len(world.above.writes(VOLUME)) == REPEATS
-    assert world.told() == [parking.REASON]
+    assert world.told() == [parked_writes.REASON]
 
 
 async def test_what_went_down_as_a_volume_counts_for_the_brake():
@@ -401,7 +404,7 @@ async def test_what_went_down_as_a_volume_counts_for_the_brake():
     marked = ownership.annotations(TENANT, "", "mine-uid")
     metadata = {
         "labels": ownership.labels(TENANT, ""),
-        "annotations": {**marked, marks.STORE_REVISION: "77"},
+        "annotations": {**marked, wellknown.STORE_REVISION: "77"},
     }
     below(world, VOLUME, names.volume(TENANT.uid, "mine"), metadata=metadata)
     assert 77 in world.link._stamps()
@@ -421,7 +424,7 @@ def test_a_super_volume_wakes_the_tenant_of_its_claim():
 
 def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     world.tenant_has(CLAIM, "c", spec={"volumeName": "mine"})
     assert queued(world) == {(CLAIM, "web", "c"), (VOLUME, "", "mine")}
     world.tenant_has(CLAIM, "d", spec="odd")
@@ -430,7 +433,7 @@ def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
 
 def test_a_tenants_volume_wakes_the_claim_that_it_names():
     world = World()
-    wiring.wire_tenant(world.session)
+    tenant_events.wire_tenant(world.session)
     reference = {"claimRef": {"namespace": "web", "name": "c"}}
     world.tenant_has(VOLUME, "mine", namespace="", spec=reference)
     assert queued(world) == {(VOLUME, "", "mine"), (CLAIM, "web", "c")}

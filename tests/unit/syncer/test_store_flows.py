@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.optional import OptionalReflector
-from kubeio.reflector import Reflector
-from syncer.brake import Record
-from syncer.flows import store
-from tenancy import marks
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.reflector import Reflector
+from syncer.controllers import tenant_status
+from syncer.safety.store_guard import Record
+from tenancy import wellknown
 from tests.unit.syncer.sessions import STORE_UID, World
 
 
@@ -35,27 +35,27 @@ def said(world: World, kind: str) -> dict[str, Any]:
 
 async def test_a_store_that_is_another_one_ends_the_session():
     world = doubted("another-uid")
-    await store.reconcile(world.key("Store", "", ""), world.session)
+    await tenant_status.reconcile(world.key("Store", "", ""), world.session)
     assert world.link._restart.is_set()
-    assert said(world, marks.DELETES_HELD)["status"] == "True"
+    assert said(world, wellknown.DELETES_HELD)["status"] == "True"
 
 
 async def test_a_store_that_is_the_same_does_not():
     world = doubted(STORE_UID)
-    await store.reconcile(world.key("Store", "", ""), world.session)
+    await tenant_status.reconcile(world.key("Store", "", ""), world.session)
     assert not world.link._restart.is_set()
     assert not world.link.store_in_doubt
-    assert said(world, marks.SYNCED)["status"] == "True"
+    assert said(world, wellknown.SYNCED)["status"] == "True"
 
 
 async def test_a_store_that_has_come_back_ends_the_session_as_well():
     """The caches may have been filled from the store that was there between."""
     world = doubted(STORE_UID)
     world.session.brake.problem = "its revision is below 7000, seen before, so it is an older copy"
-    await store.reconcile(world.key("Store", "", ""), world.session)
+    await tenant_status.reconcile(world.key("Store", "", ""), world.session)
     assert not world.link.holds_deletes
     assert world.link._restart.is_set()
-    assert said(world, marks.DELETES_HELD)["status"] == "False"
+    assert said(world, wellknown.DELETES_HELD)["status"] == "False"
 
 
 async def test_what_is_cached_of_a_store_that_went_back_is_listed_anew():
@@ -65,7 +65,7 @@ async def test_what_is_cached_of_a_store_that_went_back_is_listed_anew():
     """
     world = doubted(STORE_UID)
     world.session.brake._record = Record(uid=STORE_UID, revision=7000)
-    await store.reconcile(world.key("Store", "", ""), world.session)
+    await tenant_status.reconcile(world.key("Store", "", ""), world.session)
     assert world.link.holds_deletes
     assert not world.link._restart.is_set()
     assert all(is_stale(reflector) for reflector in world.link._reflectors)
@@ -81,8 +81,8 @@ async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
     world = doubted(STORE_UID)
     world.above.refusals["list"] = errors.Forbidden("no")
     with pytest.raises(errors.Forbidden):
-        await store.reconcile(world.key("Store", "", ""), world.session)
-    assert said(world, marks.SYNCED)["reason"] == "Engaged"
+        await tenant_status.reconcile(world.key("Store", "", ""), world.session)
+    assert said(world, wellknown.SYNCED)["reason"] == "Engaged"
     assert world.link.store_in_doubt  # it was not looked at
 
 
@@ -91,5 +91,5 @@ async def test_nothing_is_said_where_the_look_at_a_store_is_cancelled():
     world = doubted(STORE_UID)
     world.above.refusals["list"] = asyncio.CancelledError()  # type: ignore[assignment]
     with pytest.raises(asyncio.CancelledError):
-        await store.reconcile(world.key("Store", "", ""), world.session)
+        await tenant_status.reconcile(world.key("Store", "", ""), world.session)
     assert not world.below.writes()

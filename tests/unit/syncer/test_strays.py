@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.store import Entry
-from kubeio.worker import Wait
-from syncer.engine import Engine
-from syncer.expectations import Side
-from syncer.flows import tokens
-from syncer.home_wiring import HomeWiring
-from syncer.keys import HOME, TOKEN, Key
-from syncer.references import ACCOUNT_TOKEN, Ref
-from syncer.special.token_specs import TokenSpec
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
+from syncer.controllers.pods import tokens
+from syncer.handlers.dispatcher import Engine
+from syncer.handlers.home_events import HomeWiring
+from syncer.model.keys import HOME, TOKEN, Key
+from syncer.model.references import ACCOUNT_TOKEN, Ref
+from syncer.rules.pods.token_specs import TokenSpec
+from syncer.safety.expectations import Side
 from tenancy import ownership
 from tests.unit.syncer.sessions import CONTAINERS, TENANT, TOKEN_MARKS, World
 
@@ -62,7 +62,7 @@ async def test_a_twin_that_lost_its_labels_gets_them_back_though_nobody_needs_it
     assert written["metadata"]["uid"] == entry.uid
     assert ownership.labels(TENANT, "web").items() <= written["metadata"]["labels"].items()
     world.super_cluster.stores[kind].put(entry, live=True)
-    assert not world.session.reminders.out_of_sight()
+    assert not world.session.lost_twins.out_of_sight()
 
 
 @pytest.mark.parametrize("what", ["gone", "a stranger's", "on its way out"])

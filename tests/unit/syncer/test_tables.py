@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import orjson
 
-from kubeio.store import parse
-from syncer import conditions, kinds
-from syncer.access import SUPER_ACCESS, TENANT_ACCESS
-from syncer.kinds import KINDS, Flow, Life
-from syncer.link import WATCHED
-from syncer.supercluster import OWNED
-from tenancy import marks
+from kubeio.cache.store import parse
+from syncer.clusters.super_cluster import OWNED
+from syncer.rbac import SUPER_ACCESS, TENANT_ACCESS
+from syncer.rules import registry
+from syncer.rules.registry import KINDS, Flow, Life
+from syncer.tenants import conditions
+from syncer.tenants.connection import WATCHED
+from tenancy import wellknown
 
 
 def may(rows, group: str, resource: str) -> set[str]:
@@ -29,7 +30,7 @@ def test_every_kind_is_watched_on_both_sides():
     for row in KINDS:
         assert row.resource.kind in watched
         assert row.resource.kind in owned
-        assert kinds.BY_NAME[row.resource.kind] is row
+        assert registry.BY_NAME[row.resource.kind] is row
 
 
 def test_a_row_that_generic_code_runs_is_complete():
@@ -106,4 +107,4 @@ def test_a_held_condition_is_kept_by_other_news():
     held = conditions.deletes_held(message="Why.", generation=2)
     assert conditions.held_before(cluster(held)) == [held]
     assert conditions.held_before(cluster()) == []
-    assert held["type"] == marks.DELETES_HELD
+    assert held["type"] == wellknown.DELETES_HELD

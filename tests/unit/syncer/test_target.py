@@ -11,17 +11,24 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.endpoint import Endpoint
-from kubeio.worker import Wait
-from syncer import access, supercluster
-from syncer import target as target_module
-from syncer.anchor import Anchor
-from syncer.breaker import DEADLINE_SECONDS, FAILURES, Breaker
-from syncer.home import Home
-from syncer.muster import LEAST
-from syncer.supercluster import AT_TARGETS, SuperCluster
-from syncer.target import AWAY_SECONDS, LOOK_SECONDS, SETTLE_SECONDS, Plan, Target
-from tenancy import marks
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.worker import Wait
+from syncer import rbac
+from syncer.clusters import super_cluster
+from syncer.clusters import target_cluster as target_module
+from syncer.clusters.home_cluster import Home
+from syncer.clusters.super_cluster import AT_TARGETS, SuperCluster
+from syncer.clusters.target_cluster import (
+    AWAY_SECONDS,
+    LOOK_SECONDS,
+    SETTLE_SECONDS,
+    Plan,
+    Target,
+)
+from syncer.safety.circuit_breaker import DEADLINE_SECONDS, FAILURES, Breaker
+from syncer.safety.cluster_identity import Anchor
+from syncer.safety.pod_loss_guard import LEAST
+from tenancy import wellknown
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import Api, put
 
@@ -47,7 +54,7 @@ def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
         for each in SuperCluster(Api(), name="c2").reflectors  # type: ignore[arg-type]
     }
     assert watched == plurals | {"nodes", "servicecidrs", "events"}
-    granted = {name for row in access.TARGET_ACCESS for name in row.resources}
+    granted = {name for row in rbac.TARGET_ACCESS for name in row.resources}
     assert watched <= granted
 
 
@@ -205,7 +212,7 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
     target._ready_at = time.monotonic()
     held = {"type": "LossesHeld", "status": "True", "reason": "PodsMissing", "message": "m"}
-    word = {marks.CONFIRM_LOSSES: "0123456789abcdef"}
+    word = {wellknown.CONFIRM_LOSSES: "0123456789abcdef"}
     put(home.super_clusters, {
         "metadata": {**metadata, "annotations": word},
         "spec": {}, "status": {"conditions": [held]},
@@ -229,7 +236,7 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
     await target._say()
     said = home.client.bodies[-1]["status"]["conditions"]
     assert [each["type"] for each in said] == ["Followed", "LossesHeld"]
-    word = {marks.CONFIRM_LOSSES: target.muster.state}
+    word = {wellknown.CONFIRM_LOSSES: target.muster.state}
     metadata |= {"resourceVersion": "3", "annotations": word}
     put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
     await target._say()
@@ -243,7 +250,7 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
 
 
 async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: Any):
-    monkeypatch.setattr("syncer.target.FIRST_LISTS_SECONDS", 0.01)
+    monkeypatch.setattr("syncer.clusters.target_cluster.FIRST_LISTS_SECONDS", 0.01)
     target = made_target()
     home: Any = target._home
     put(home.super_clusters, {"metadata": {"name": "c2", "uid": "r1", "resourceVersion": "1"}})
@@ -262,7 +269,7 @@ async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: 
 def test_what_may_be_kept_of_a_list_is_bounded_in_a_target_alone():
     api: Any = Api()
     there = SuperCluster(api, name="c2", registration="r1").reflectors
-    assert {each._most for each in there} == {supercluster.MOST_LIST_BYTES}  # type: ignore[union-attr]
+    assert {each._most for each in there} == {super_cluster.MOST_LIST_BYTES}  # type: ignore[union-attr]
     home = Home(api, namespace="vc-manager").reflectors
     assert {getattr(each, "_most", None) for each in home} == {None}
 

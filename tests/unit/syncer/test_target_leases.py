@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Again, Done
-from syncer.engine import Engine
-from syncer.flows import target_leases
-from syncer.flows.target_leases import RENEW_SECONDS
-from syncer.keys import LEASE, Key
-from tenancy import marks
+from kubeio.controller.worker import Again, Done
+from syncer.controllers.nodes import target_lease
+from syncer.controllers.nodes.target_lease import RENEW_SECONDS
+from syncer.handlers.dispatcher import Engine
+from syncer.model.keys import LEASE, Key
+from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.splits import Split
 
@@ -29,7 +29,7 @@ def split() -> Split:
 
 def shown(split: Split, **annotations: str) -> None:
     metadata = {"name": "target-c2", "uid": "n1", "resourceVersion": "9"}
-    marked = {**metadata, "annotations": annotations or {marks.SUPER_CLUSTER: "r1"}}
+    marked = {**metadata, "annotations": annotations or {wellknown.SUPER_CLUSTER: "r1"}}
     put(split.link.stores["Node"], {"metadata": marked, "spec": {}})
 
 
@@ -57,11 +57,11 @@ async def test_it_says_when_the_target_answered_and_goes_with_its_node(split: Sp
 async def test_it_is_written_once_in_ten_seconds_whoever_asks(split: Split):
     shown(split)
     split.taken()
-    target_leases.demand(split.far)
+    target_lease.demand(split.far)
     assert split.taken() == {key_of(split)}
     await renewed(split)
     split.now += 4  # type: ignore[attr-defined]
-    target_leases.demand(split.far)
+    target_lease.demand(split.far)
     assert split.taken() == set()
     assert await renewed(split) == Again(RENEW_SECONDS - 4)
     assert len(split.above.writes()) == 1

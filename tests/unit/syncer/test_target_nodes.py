@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Done
-from syncer import ripples
-from syncer.engine import Engine
-from syncer.flows import candidates
-from syncer.home_wiring import HomeWiring
-from syncer.keys import HOME, NODE, Key
-from syncer.special.target_nodes import name_of
-from syncer.wiring import SuperWiring
-from tenancy import marks
+from kubeio.controller.worker import Done
+from syncer.controllers.pods import candidates
+from syncer.handlers import dependents
+from syncer.handlers.dispatcher import Engine
+from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.super_events import SuperWiring
+from syncer.model.keys import HOME, NODE, Key
+from syncer.rules.placement.target_node import name_of
+from tenancy import wellknown
 from tests.unit.syncer.sessions import TENANT, put
 from tests.unit.syncer.splits import Split
 
@@ -26,7 +26,7 @@ def agent(split: Split, address: str, *, registration: str = "r1", version: int 
         "namespace": "vc-manager",
         "uid": "a",
         "resourceVersion": str(version),
-        "labels": {marks.SUPER_CLUSTER: registration, marks.TARGET: "c2"},
+        "labels": {wellknown.SUPER_CLUSTER: registration, wellknown.TARGET: "c2"},
     }
     conditions = [{"type": "Ready", "status": "True"}]
     status = {"podIP": address, "phase": "Running", "conditions": conditions}
@@ -60,7 +60,7 @@ async def shown(split: Split) -> list[dict[str, str]]:
 async def test_it_is_looked_at_when_its_agent_comes_and_shows_where_that_is(split: Split):
     agent(split, "10.2.0.9")
     assert key(split) in split.taken()
-    assert await shown(split) == [{"type": marks.AGENT_ADDRESS, "address": "10.2.0.9"}]
+    assert await shown(split) == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.9"}]
     agent(split, "10.2.0.10", version=71)
     assert key(split) in split.taken()
 
@@ -116,7 +116,7 @@ def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(
     split: Split, monkeypatch: pytest.MonkeyPatch, what: str
 ):
     """Or a node that joins would be shown with the next look at everything, minutes later."""
-    monkeypatch.setattr(ripples, "GATHER_SECONDS", 0.0)
+    monkeypatch.setattr(dependents, "GATHER_SECONDS", 0.0)
     below = split.far.super_cluster
     SuperWiring(below, {TENANT.uid: split.far}).subscribe()
     before = put(below.nodes, real())
@@ -139,7 +139,7 @@ async def test_what_its_nodes_do_in_a_moment_is_one_look(split: Split):
 
 
 async def test_the_home_cluster_has_no_such_node(split: Split, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ripples, "GATHER_SECONDS", 0.0)
+    monkeypatch.setattr(dependents, "GATHER_SECONDS", 0.0)
     put(split.super_cluster.nodes, real())
     assert split.session.key(NODE, "", name_of(HOME)) not in split.taken()
 
@@ -151,7 +151,7 @@ def test_a_label_that_is_over_counts_no_more_before_it_is_taken_off(split: Split
         "uid": "v",
         "resourceVersion": "1",
         "labels": {zone: "z1", "disk": "fast"},
-        "annotations": {marks.LABELS: f"type,{zone}"},
+        "annotations": {wellknown.LABELS: f"type,{zone}"},
     }
     put(split.link.stores[NODE], {"metadata": metadata})
     found = candidates.labels_there(split.far)

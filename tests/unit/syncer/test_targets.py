@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Wait
-from syncer import supercluster, targets
-from syncer.home import Home
-from syncer.target import Plan
-from syncer.targets import Targets
+from kubeio.controller.worker import Wait
+from syncer.clusters import super_cluster
+from syncer.clusters.home_cluster import Home
+from syncer.clusters.target_cluster import Plan
+from syncer.lifecycle import target_manager
+from syncer.lifecycle.target_manager import Targets
+from tests.support.eventually import eventually
 from tests.unit.syncer.sessions import Api, put
 
 IDENTITY = "kube-system-of-c2"
@@ -92,8 +94,8 @@ class Yard:
 @pytest.fixture
 async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Yard]:
     Followed.made, Followed.fails = [], None
-    monkeypatch.setattr(targets, "Target", Followed)
-    monkeypatch.setattr(targets, "Reflector", Watch)
+    monkeypatch.setattr(target_manager, "Target", Followed)
+    monkeypatch.setattr(target_manager, "Reflector", Watch)
     api = Api()
     keeper = Targets(Home(api, namespace="vc-manager"), wire=lambda _: None)  # type: ignore[arg-type]
     task = asyncio.ensure_future(keeper.run())
@@ -145,13 +147,22 @@ async def test_what_is_said_of_a_target_takes_no_new_client(yard: Yard, same: An
 
 
 async def test_another_credential_address_or_registration_is_followed_anew_at_once(yard: Yard):
+    async def made(number: int) -> None:
+        """Wait until there are so many clients, of which the last one alone goes on."""
+        wanted = [True] * (number - 1) + [False]
+        await eventually(lambda: [each.is_ended for each in Followed.made], until=wanted.__eq__)
+
     await yard.secret()
     await yard.declare()
+    await made(1)
     await yard.secret(token="u")
+    await made(2)
     await yard.declare(server="https://192.0.2.8:6443")
+    await made(3)
     await yard.declare(server="https://192.0.2.8:6443", uid="r2")
+    await made(4)
     await yard.declare(server="https://192.0.2.8:6443", uid="r2", identity="another")
-    assert [each.is_ended for each in Followed.made] == [True, True, True, True, False]
+    await made(5)
     last = Followed.made[-1].plan
     assert (last.endpoint.token, last.endpoint.server) == ("u", "https://192.0.2.8:6443")
     assert (last.registration, last.identity) == ("r2", "another")
@@ -244,11 +255,11 @@ async def test_one_that_cannot_be_followed_says_why(yard: Yard):
 
 
 def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: Any):
-    monkeypatch.setattr(supercluster, "_sides", set())
-    monkeypatch.setattr(supercluster, "MOST_SIDES", 2)
-    found = [supercluster.side_of(name, "r") for name in ("a", "b", "c", "a")]
+    monkeypatch.setattr(super_cluster, "_sides", set())
+    monkeypatch.setattr(super_cluster, "MOST_SIDES", 2)
+    found = [super_cluster.side_of(name, "r") for name in ("a", "b", "c", "a")]
     assert found == ["target-a", "target-b", "target-other", "target-a"]
-    assert supercluster.side_of("home", "") == "super"
+    assert super_cluster.side_of("home", "") == "super"
 
 
 @pytest.mark.parametrize(

@@ -13,24 +13,25 @@ import msgspec
 import pytest
 
 from kubeio import errors
-from kubeio.optional import OptionalReflector
-from kubeio.queue import FairQueue
-from kubeio.reflector import Reflector
-from kubeio.store import Store
-from syncer import link as links
-from syncer import tenants
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Store
+from kubeio.config import loading
+from kubeio.controller.fair_queue import FairQueue
 from syncer.app import Options, Syncer
-from syncer.breaker import FAILURES
-from syncer.keys import HOME, Key, group_of
-from syncer.tenants import Plan, Tenants
-from tenancy import marks
+from syncer.lifecycle import tenant_manager
+from syncer.lifecycle.tenant_manager import Plan, Tenants
+from syncer.model.keys import HOME, Key, group_of
+from syncer.safety.circuit_breaker import FAILURES
+from syncer.tenants import connection as links
+from tenancy import wellknown
 from tenancy.policies import BASELINE
 from tenancy.resources import PODS
 from tests.support.eventually import eventually
 from tests.unit.syncer.sessions import BODY, CLUSTER, TENANT, World, put
 from tests.unit.syncer.splits import Split, key_of
 
-SYNCED = {"type": marks.SYNCED, "status": "True", "reason": "Engaged", "message": "x"}
+SYNCED = {"type": wellknown.SYNCED, "status": "True", "reason": "Engaged", "message": "x"}
 PLAN = Plan(cluster=CLUSTER, kubeconfig=b"", slice="10.96.8.0/22")
 
 
@@ -112,10 +113,10 @@ async def test_a_tenant_that_was_followed_and_has_no_credential_is_told_so(befor
 def bound_to(world: World, policy: str) -> None:
     """Declare the VirtualCluster bound to a policy, with a credential for the syncer."""
     root = {"namespace": TENANT.root, "uid": "s", "resourceVersion": "1"}
-    data = {tenants.KUBECONFIG: base64.b64encode(b"config").decode()}
+    data = {tenant_manager.KUBECONFIG: base64.b64encode(b"config").decode()}
     put(
         world.super_cluster.credentials,
-        {"kind": "Secret", "metadata": {**root, "name": tenants.KUBECONFIG}, "data": data},
+        {"kind": "Secret", "metadata": {**root, "name": tenant_manager.KUBECONFIG}, "data": data},
     )
     spec = {**BODY["spec"], **({"policyRef": {"name": policy}} if policy else {})}
     put(world.super_cluster.virtual_clusters, {**BODY, "spec": spec})
@@ -175,22 +176,22 @@ async def test_a_policy_gives_its_tenants_turns_and_another_weight_needs_no_othe
     """As the syncer has its queue, a tenant with weight 4 has four turns for one."""
     world = World()
     options = Options(namespace="vc-manager", port=0, identity="unit", version="unit")
-    syncer = Syncer(world.below, options)  # type: ignore[arg-type]
-    world.super_cluster = syncer.home
+    program = Syncer(world.below, options)  # type: ignore[arg-type]
+    world.super_cluster = program.home
     declare_policy(world, "own", weight=4)
     bound_to(world, "own")
     plan = plan_of(world)
     assert plan is not None
-    keeper = syncer.tenants
+    keeper = program.tenants
     changed = keeper._changed[TENANT.uid] = asyncio.Event()
     linked = asyncio.ensure_future(keeper._until_changed(TENANT.uid, plan.digest()))
     await asyncio.sleep(0)
-    assert turns(syncer.queue, 50) == [40, 10]
+    assert turns(program.queue, 50) == [40, 10]
     assert keeper.weight(f"{TENANT.uid}@far") == 4
     declare_policy(world, "own", 2)
     changed.set()
     await asyncio.sleep(0)
-    assert turns(syncer.queue, 50) == [25, 25]
+    assert turns(program.queue, 50) == [25, 25]
     assert not linked.done()
     assert keeper.weight(f"{TENANT.uid}@far") == keeper.weight("nobody") == 1
     linked.cancel()
@@ -281,7 +282,7 @@ async def test_what_a_link_promised_to_its_pods_ends_with_it(monkeypatch):
 
     monkeypatch.setattr(links.Link, "run", run)
     monkeypatch.setattr(links.Link, "drained", nothing)
-    monkeypatch.setattr(tenants.config, "tenant_kubeconfig", lambda *_, **__: world.link.client)
+    monkeypatch.setattr(loading, "tenant_kubeconfig", lambda *_, **__: world.link.client)
     queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
     keeper = Tenants(world.super_cluster, queue)
     monkeypatch.setattr(links, "TenantClient", lambda *_, **__: world.above)

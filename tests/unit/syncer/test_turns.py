@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from kubeio.optional import OptionalReflector
-from kubeio.queue import FairQueue
-from kubeio.turns import TURN_SECONDS, Turns
-from syncer import tenants
+from kubeio.api.client import Client
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.config import loading
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.loop_budget import TURN_SECONDS, Turns
 from syncer.app import Options, Syncer
-from syncer.keys import Key, group_of
-from syncer.supercluster import PORTION_SECONDS, SuperCluster
-from syncer.tenants import Plan, Tenants
+from syncer.clusters.super_cluster import PORTION_SECONDS, SuperCluster
+from syncer.lifecycle.tenant_manager import Plan, Tenants
+from syncer.model.keys import Key, group_of
 from tests.unit.syncer.sessions import CLUSTER, World
 
 
 def test_runs_and_shared_watches_have_the_same_turns():
     client = Client(Endpoint(server="https://super.example:6443"))
-    syncer = Syncer(client, Options(namespace="vc", port=0, identity="one", version="0"))
-    assert syncer.queue.turns is syncer.home.turns
+    program = Syncer(client, Options(namespace="vc", port=0, identity="one", version="0"))
+    assert program.queue.turns is program.home.turns
 
 
 async def test_what_all_tenants_share_is_read_for_longer_than_what_is_one_tenants():
@@ -80,7 +80,7 @@ async def test_each_session_is_made_in_a_turn_of_its_own(monkeypatch: pytest.Mon
             turn += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(tenants.config, "tenant_kubeconfig", slow)
+    monkeypatch.setattr(loading, "tenant_kubeconfig", slow)
     ticking = asyncio.ensure_future(tick())
     plan = Plan(cluster=CLUSTER, kubeconfig=b"", slice="10.96.8.0/22")
     async with asyncio.timeout(10):

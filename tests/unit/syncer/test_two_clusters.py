@@ -16,24 +16,28 @@ import orjson
 import pytest
 import trustme
 
-from bench.memapi import clusters, verbs
-from bench.memapi.api import Answer, Api, Place
-from bench.memapi.cluster import Cluster
-from bench.memapi.direct import DirectWire, Fate
-from bench.memapi.kubelet import Kubelet
-from bench.memapi.refusals import RefusedError
-from kubeio.client import Client
-from kubeio.endpoint import Endpoint
-from syncer import muster, outposts, reminders, target
+from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
 from syncer.app import Options, Syncer
-from syncer.flows import draining, spread, target_leases
-from syncer.tenants import KUBECONFIG
-from tenancy import conditions, marks, names, ownership, resources
+from syncer.clusters import target_cluster
+from syncer.controllers.nodes import drain, target_lease
+from syncer.controllers.pods import split_services
+from syncer.lifecycle import target_sessions
+from syncer.lifecycle.tenant_manager import KUBECONFIG
+from syncer.safety import pod_loss_guard
+from syncer.tenants import grace_timers
+from tenancy import conditions, names, ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 from tests.properties.machine.controllers import Controllers, furnish
 from tests.support.directed import directed
 from tests.support.eventually import eventually
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.api import Answer, Api, Place
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.direct import DirectWire, Fate
+from tests.support.memapi.kubelet import Kubelet
+from tests.support.memapi.refusals import RefusedError
 
 SUPER, ABOVE, FAR = "http://127.0.0.1:9000", "http://127.0.0.1:9001", "https://192.0.2.9:6443"
 COUNT = 6
@@ -125,7 +129,7 @@ class Stage:
         labels = ownership.labels(self.tenant, "")
         self.make(self.below, NAMESPACES, {"metadata": {"name": root, "labels": labels}})
         self.make(self.below, NAMESPACES, {"metadata": {"name": "vc-manager"}})
-        marked = {**labels, marks.CREDENTIAL: marks.CREDENTIAL_SYNCER}
+        marked = {**labels, wellknown.CREDENTIAL: wellknown.CREDENTIAL_SYNCER}
         secret = {
             "metadata": {"name": KUBECONFIG, "labels": marked},
             "data": {KUBECONFIG: _config()},
@@ -153,7 +157,7 @@ class Stage:
         spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {} if seat else THERE}
         metadata = {"name": name, "labels": {"app": "web"}, **owner}
         if seat:
-            metadata["annotations"] = {marks.SEAT: seat}
+            metadata["annotations"] = {wellknown.SEAT: seat}
         self.make(self.above, PODS, {"metadata": metadata, "spec": spec}, "default")
 
     def phase(self, name: str) -> str:
@@ -194,10 +198,10 @@ def _config() -> str:
 @pytest.fixture
 async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     for module, field, seconds in (
-        (target, "LOOK_SECONDS", 0.1), (outposts, "RETRY_SECONDS", 0.2),
-        (outposts, "TELL_SECONDS", 0.1), (draining, "AGAIN_SECONDS", 0.1),
-        (target_leases, "RENEW_SECONDS", 0.1), (muster, "LOOK_AGAIN_SECONDS", 0.2),
-        (reminders, "LINGER_SECONDS", 0.2),
+        (target_cluster, "LOOK_SECONDS", 0.1), (target_sessions, "RETRY_SECONDS", 0.2),
+        (target_sessions, "TELL_SECONDS", 0.1), (drain, "AGAIN_SECONDS", 0.1),
+        (target_lease, "RENEW_SECONDS", 0.1), (pod_loss_guard, "LOOK_AGAIN_SECONDS", 0.2),
+        (grace_timers, "LINGER_SECONDS", 0.2),
     ):  # fmt: skip
         monkeypatch.setattr(module, field, seconds)
     made = Stage()
@@ -243,11 +247,11 @@ async def test_a_cluster_that_was_set_back_loses_nothing_without_a_persons_word(
     for word in (conditions.named_state(held["message"]), conditions.named_state(again["message"])):
         assert {stage.phase(name) for name in found[1:]} == {"Running"}
         body = stage.get(stage.below, SUPER_CLUSTERS, "c2")
-        metadata = {**body["metadata"], "annotations": {marks.CONFIRM_LOSSES: word}}
+        metadata = {**body["metadata"], "annotations": {wellknown.CONFIRM_LOSSES: word}}
         stage.change(stage.below, SUPER_CLUSTERS, "c2", metadata=metadata)
         await eventually(
             lambda: (
-                marks.CONFIRM_LOSSES
+                wellknown.CONFIRM_LOSSES
                 not in stage.get(stage.below, SUPER_CLUSTERS, "c2")["metadata"].get(
                     "annotations", {}
                 )
@@ -276,12 +280,12 @@ async def test_a_grant_that_goes_drains_its_target(stage: Stage):
     await eventually(
         lambda: stage.get(stage.above, NODES, "target-c2")["spec"].get("unschedulable")
     )
-    await eventually(lambda: {draining.BLOCKED, draining.STAYS} <= {*stage.reasons()})
+    await eventually(lambda: {drain.BLOCKED, drain.STAYS} <= {*stage.reasons()})
     assert stage.phase("owned") == "Running"
     stage.api.blocked = False
     await eventually(lambda: stage.phase("owned") == "gone")
     await eventually(lambda: stage.listed().get("pods") == 1)
-    assert (stage.phase("bare"), stage.reasons().count(draining.STAYS)) == ("Running", 1)
+    assert (stage.phase("bare"), stage.reasons().count(drain.STAYS)) == ("Running", 1)
     pods = stage.above.of(PODS)
     verbs.delete(pods, verbs.found(pods, "default", "bare"), {})
     await eventually(lambda: stage.get(stage.above, NODES, "target-c2") is None)
@@ -306,7 +310,7 @@ async def test_the_nodes_lease_is_renewed_by_answers_alone(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ):
     """V-01, V-02."""
-    monkeypatch.setattr("syncer.outposts.AWAY_SECONDS", 0.1)
+    monkeypatch.setattr("syncer.lifecycle.target_sessions.AWAY_SECONDS", 0.1)
 
     def renewed() -> str:
         lease = stage.get(stage.above, resources.LEASES, "target-c2", "kube-node-lease")
@@ -347,13 +351,13 @@ async def test_a_service_with_pods_in_two_clusters_is_told_once(stage: Stage):
     service = {"metadata": {"name": "s"}, "spec": {"selector": {"app": "web"}, "ports": ports}}
     stage.make(stage.above, resources.SERVICES, service, "default")
     await stage.run_pods("there", "there-too")
-    assert spread.REASON not in stage.reasons()
+    assert split_services.REASON not in stage.reasons()
     for name in ("here", "here-too"):
         stage.pod(name, seat="home/0")
         await eventually(lambda name=name: stage.phase(name) == "Running")
-    await eventually(lambda: spread.REASON in stage.reasons())
+    await eventually(lambda: split_services.REASON in stage.reasons())
     await stage.run_pods("there-as-well")
-    assert stage.reasons().count(spread.REASON) == 1
+    assert stage.reasons().count(split_services.REASON) == 1
 
 
 async def test_it_is_said_that_it_is_followed(stage: Stage):

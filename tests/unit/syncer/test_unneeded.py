@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Done, Wait
-from syncer import downward, kinds
-from syncer.flows import namespaces, pods, tokens
-from syncer.keys import TOKEN, Key
-from syncer.references import ACCOUNT_TOKEN, Ref
-from syncer.special.namespaces import workload_account
-from syncer.special.token_specs import TokenSpec
+from kubeio.controller.worker import Done, Wait
+from syncer.controllers import namespaces, sync_down
+from syncer.controllers.pods import pod_reconciler, tokens
+from syncer.model.keys import TOKEN, Key
+from syncer.model.references import ACCOUNT_TOKEN, Ref
+from syncer.rules import registry
+from syncer.rules.namespaces import workload_account
+from syncer.rules.pods.token_specs import TokenSpec
 from tenancy.resources import SECRETS, Resource
 from tests.unit.syncer.sessions import CONTAINERS, TOKEN_MARKS, World, put
 from tests.unit.syncer.splits import Split, key_of
 
-SECRET = kinds.BY_NAME["Secret"]
+SECRET = registry.BY_NAME["Secret"]
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def world() -> World:
     """Have a Secret below that no pod needs any more, for long enough."""
     world = World()
     world.ready()
-    world.session.reminders.linger_seconds = 0
+    world.session.grace_timers.linger_seconds = 0
     assert SECRET.build is not None
     twin = SECRET.build(
         world.tenant_has("Secret", "registry", type="Opaque", data={}).decode(), world.session.view
@@ -47,12 +48,14 @@ def pod_comes(world: World) -> None:
 
 async def pod_is_tried(world: World) -> None:
     with pytest.raises(Wait, match="objects that the pod needs"):
-        await pods.reconcile(kinds.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+        await pod_reconciler.reconcile(
+            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+        )
 
 
 async def test_it_goes(world):
     key = world.key("Secret", "web", "registry")
-    assert isinstance(await downward.reconcile(SECRET, key, world.session), Done)
+    assert isinstance(await sync_down.reconcile(SECRET, key, world.session), Done)
     assert world.below.writes() == [("delete", "Secret", "registry")]
 
 
@@ -70,10 +73,10 @@ async def test_who_comes_while_its_end_is_proved_keeps_it(world, monkeypatch):
     monkeypatch.setattr(world.session.queue, "add", lambda key, **_: woken.append(key))
     key = world.key("Secret", "web", "registry")
     with pytest.raises(Wait, match=r"^it is needed again$"):
-        await downward.reconcile(SECRET, key, world.session)
+        await sync_down.reconcile(SECRET, key, world.session)
     assert not world.below.writes()
     assert woken[-1] == world.key("Pod", "web", "p")
-    await pods.reconcile(kinds.BY_NAME["Pod"], woken[-1], world.session)
+    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], woken[-1], world.session)
     assert world.below.writes() == [("create", "Pod", "p")]
 
 
@@ -87,7 +90,7 @@ async def test_who_comes_while_it_is_deleted_waits_for_the_next(world, monkeypat
 
     monkeypatch.setattr(world.below, "delete", delete_slowly)
     key = world.key("Secret", "web", "registry")
-    await downward.reconcile(SECRET, key, world.session)
+    await sync_down.reconcile(SECRET, key, world.session)
     await pod_is_tried(world)  # the cache shows it still
     assert world.below.writes() == [("delete", "Secret", "registry")]
 
@@ -103,7 +106,7 @@ async def test_what_may_be_gone_is_nothing_to_build_on(world, problem):
         world.below.refusals["delete Secret"] = problem
     key = world.key("Secret", "web", "registry")
     with contextlib.suppress(errors.Unavailable):
-        await downward.reconcile(SECRET, key, world.session)
+        await sync_down.reconcile(SECRET, key, world.session)
     pod_comes(world)
     await pod_is_tried(world)
     assert not world.below.writes("Pod")
@@ -163,8 +166,8 @@ async def test_a_token_that_has_to_be_made_anew_is_not_there_meanwhile(world, mo
 async def test_no_pod_comes_into_a_namespace_that_is_left(monkeypatch):
     """In a target only those namespaces are that have pods there."""
     split = Split()
-    far, kind = split.far, kinds.BY_NAME["Namespace"]
-    far.reminders.linger_seconds = 0
+    far, kind = split.far, registry.BY_NAME["Namespace"]
+    far.grace_timers.linger_seconds = 0
     space = split.tenant_has("Namespace", "web", namespace="").decode()
     assert kind.build is not None
     twin = kind.build(space, far.view)

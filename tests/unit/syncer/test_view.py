@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kubeio.store import Entry
+from kubeio.cache.store import Entry
+from syncer.rules.pods import environment
 from tests.unit.syncer.sessions import World
 
 VERSIONS = itertools.count(100)
@@ -38,7 +39,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def hosts(world: World, namespace: str = "web", *, links: bool = True) -> dict[str, str]:
-    found = world.session.view.service_variables(namespace, links=links)
+    session = world.session
+    found = environment.tenant_variables(
+        session.view, namespace, links=links, linked=session.linked
+    )
     return {k.partition("_")[0]: v for k, v in found.items() if k.endswith("_SERVICE_HOST")}
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Wait
-from syncer import parking, patrol
-from syncer.fuse import REPEATS
-from tenancy import marks
+from kubeio.controller.worker import Wait
+from syncer.controllers import parked_writes
+from syncer.handlers import resync
+from syncer.safety.hot_loop_guard import REPEATS
+from tenancy import wellknown
 from tests.unit.syncer.node_worlds import engaged, made, node_with, pending, unschedulable, work
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 
@@ -50,7 +51,7 @@ async def test_a_twin_as_it_would_be_made_now_stays_as_it_is():
     world = engaged(World())
     node_with(world, mine="1")
     pending(world, nodeSelector={"mine": "1"})
-    assert marks.PLACEMENT in (await as_made(world))["metadata"]["annotations"]
+    assert wellknown.PLACEMENT in (await as_made(world))["metadata"]["annotations"]
     await work(world)
     assert [verb for verb, *_ in world.below.writes("Pod")] == ["create"]
     node_with(world, version=901)
@@ -96,7 +97,7 @@ async def test_a_twin_that_comes_back_as_it_was_is_left_in_the_end():
         await twin_waits(world, resourceVersion=str(100 + number))
     deletes = [verb for verb, kind, _ in world.below.writes("Pod") if verb == "delete"]
     assert len(deletes) == REPEATS
-    assert parking.REASON in world.told()
+    assert parked_writes.REASON in world.told()
 
 
 async def test_the_patrol_finds_a_twin_that_would_be_made_otherwise():
@@ -106,9 +107,9 @@ async def test_the_patrol_finds_a_twin_that_would_be_made_otherwise():
     await as_made(world)
     key = world.key("Pod", "web", "p")
     world.session.expectations.forget()
-    assert not patrol.differs(key, world.session)
+    assert not resync.differs(key, world.session)
     node_with(world, version=901, spec={"unschedulable": True})
-    assert patrol.differs(key, world.session)
+    assert resync.differs(key, world.session)
 
 
 NO_PORTS = "0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."

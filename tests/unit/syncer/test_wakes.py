@@ -5,12 +5,12 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from kubeio.store import parse
-from kubeio.worker import Wait
-from syncer.expectations import Side
-from syncer.flows import pods
-from syncer.kinds import BY_NAME
-from tenancy import marks
+from kubeio.cache.store import parse
+from kubeio.controller.worker import Wait
+from syncer.controllers.pods import pod_reconciler
+from syncer.rules.registry import BY_NAME
+from syncer.safety.expectations import Side
+from tenancy import wellknown
 from tests.unit.syncer.sessions import CONTAINERS, World, put
 from tests.unit.syncer.wakes import ON_NODE, wired, woken
 
@@ -53,7 +53,7 @@ def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_wake_it(worl
 
     put(world.super_cluster.nodes, {"metadata": {"name": "n", "uid": uid, "resourceVersion": "3"}})
     if uid:
-        recorded = {"annotations": {marks.UID: "n"}}
+        recorded = {"annotations": {wellknown.UID: "n"}}
         world.tenant_has("Node", "n", namespace="", metadata=recorded, spec={}, status={})
         nodes_woken(world)
     assert [on_node(name) for name in "abc"] == [1, 1 - is_shown, 1 - is_shown]
@@ -120,7 +120,7 @@ async def test_what_a_pod_needs_is_queued_once_and_goes_before_others(world, sta
         world.session.expectations.wrote(Side.SUPER, config, "60")
     queue.add(world.key("Pod", "web", "another"))
     with pytest.raises(Wait):
-        await pods.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+        await pod_reconciler.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
     is_queued = queue.take() == config
     assert is_queued is (state in ("absent", "shown"))
     if state == "in hand":
@@ -137,7 +137,9 @@ async def test_a_token_that_is_being_written_is_not_queued_by_each_pod(world):
     woken(world)
     for is_queued in (True, False):
         with pytest.raises(Wait):
-            await pods.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+            await pod_reconciler.reconcile(
+                BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+            )
         taken = world.session.queue.take()
         assert (taken is not None) is is_queued
         if taken is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from syncer.home_wiring import HomeWiring
-from syncer.wiring import wire_tenant
+from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.tenant_events import wire_tenant
 from tests.unit.syncer.sessions import World
 
 ON_NODE = {"nodeName": "n", "containers": []}

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
-from syncer.outposts import Outposts
-from syncer.session import Session
-from syncer.supercluster import SuperCluster
-from syncer.target import Target
-from syncer.targets import Targets
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.clusters.target_cluster import Target
+from syncer.lifecycle.target_manager import Targets
+from syncer.lifecycle.target_sessions import Outposts
+from syncer.tenants.session import Session
 from tenancy.super_clusters import SuperClusterSpec
 from tests.unit.syncer.sessions import BODY, TENANT, Api, World, put
 from tests.unit.syncer.splits import muster_of

@@ -8,7 +8,7 @@ import signal
 
 import structlog
 
-from telemetry import dump
+from telemetry import debug_dump
 from tests.support.eventually import eventually
 
 
@@ -21,7 +21,10 @@ async def test_the_signal_gets_an_answer_and_nothing_ends():
     async with asyncio.TaskGroup() as group:
         for _ in range(3):
             group.create_task(_busy(event))
-        with structlog.testing.capture_logs() as logs, dump.on_signal({"queue": lambda: {"a": 1}}):
+        with (
+            structlog.testing.capture_logs() as logs,
+            debug_dump.on_signal({"queue": lambda: {"a": 1}}),
+        ):
             os.kill(os.getpid(), signal.SIGUSR1)
             await eventually(lambda: len(logs) == 2)
         event.set()

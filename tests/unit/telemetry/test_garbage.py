@@ -3,7 +3,7 @@
 import gc
 import weakref
 
-from telemetry import garbage
+from telemetry import gc_tuning
 
 
 class Cycle:
@@ -17,7 +17,7 @@ def test_a_start_is_left_alone_without_a_look():
     """The longest time for which nothing else is done would be that look."""
     gc.collect()
     seen = weakref.ref(Cycle())
-    garbage.settle()
+    gc_tuning.settle()
     try:
         assert gc.get_freeze_count() > 0
         assert gc.get_count()[0] == 0

@@ -9,7 +9,7 @@ import time
 from prometheus_client import REGISTRY
 from prometheus_client.metrics import MetricWrapperBase
 
-from telemetry import lateness, metrics
+from telemetry import loop_lag, metrics
 
 PREFIXES = ("vc_", "workqueue_", "controller_runtime_", "rest_client_", "leader_election_")
 LABELS = {
@@ -127,7 +127,7 @@ async def test_a_loop_that_is_held_up_is_late(monkeypatch):
         rang.set()
 
     monkeypatch.setattr(metrics.LOOP_LATENESS, "observe", observe)
-    async with lateness.measured(0.01):
+    async with loop_lag.measured(0.01):
         await asyncio.sleep(0.005)
         time.sleep(0.2)  # noqa: ASYNC251 - this is the trouble
         await rang.wait()

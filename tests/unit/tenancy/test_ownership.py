@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 
 TENANT = ownership.Tenant(name="vc-1", namespace="default", uid="vc-uid", root="default-abc-vc-1")
 
@@ -14,7 +14,7 @@ def test_what_is_written_is_read():
     assert ownership.owner_of(metadata) == ownership.Owner("vc-uid", "pod-uid", "web")
 
 
-@pytest.mark.parametrize("missing", [marks.VC_UID, marks.UID])
+@pytest.mark.parametrize("missing", [wellknown.VC_UID, wellknown.UID])
 def test_half_a_record_proves_nothing(missing: str):
     annotations = ownership.annotations(TENANT, "web", "pod-uid")
     del annotations[missing]
@@ -23,7 +23,7 @@ def test_half_a_record_proves_nothing(missing: str):
 
 def test_a_record_without_a_namespace_is_that_of_something_that_is_in_none():
     annotations = ownership.annotations(TENANT, "", "volume-uid")
-    del annotations[marks.NAMESPACE]
+    del annotations[wellknown.NAMESPACE]
     assert ownership.owner_of({"annotations": annotations}) == ("vc-uid", "volume-uid", "")
 
 
@@ -31,10 +31,10 @@ def test_what_is_in_another_super_cluster_says_so_and_is_a_strangers_elsewhere()
     far = replace(TENANT, registration="r1")
     record = ownership.annotations(far, "web", "pod-uid")
     assert record == {
-        **ownership.annotations(TENANT, "web", "pod-uid"), marks.SUPER_CLUSTER: "r1",
+        **ownership.annotations(TENANT, "web", "pod-uid"), wellknown.SUPER_CLUSTER: "r1",
     }  # fmt: skip
-    assert ownership.labels(far, "web")[marks.SUPER_CLUSTER] == "r1"
-    assert marks.SUPER_CLUSTER not in ownership.labels(TENANT, "web")
+    assert ownership.labels(far, "web")[wellknown.SUPER_CLUSTER] == "r1"
+    assert wellknown.SUPER_CLUSTER not in ownership.labels(TENANT, "web")
     metadata = {"annotations": record}
     assert ownership.owner_of(metadata, "r1") == ownership.Owner("vc-uid", "pod-uid", "web")
     assert ownership.owner_of(metadata) is None
@@ -48,6 +48,6 @@ def test_what_is_in_another_super_cluster_says_so_and_is_a_strangers_elsewhere()
 
 
 def test_labels_find_one_tenant_and_one_of_its_namespaces():
-    assert ownership.labels(TENANT, "web")[marks.NAMESPACE] == "web"
-    assert marks.NAMESPACE not in ownership.labels(TENANT, "")
-    assert ownership.labels(TENANT, "")[marks.VC_UID] == "vc-uid"
+    assert ownership.labels(TENANT, "web")[wellknown.NAMESPACE] == "web"
+    assert wellknown.NAMESPACE not in ownership.labels(TENANT, "")
+    assert ownership.labels(TENANT, "")[wellknown.VC_UID] == "vc-uid"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenancy import switches
-from tenancy.switches import Call, Switches, SwitchesProblemError
+from tenancy import agent_permissions
+from tenancy.agent_permissions import Call, Switches, SwitchesProblemError
 
 NAMES = st.text(max_size=8)
 ALL = Switches(
@@ -21,11 +21,11 @@ ALL = Switches(
 )
 def test_what_is_written_reads_the_same(policies, tenants):
     whole = Switches(policies, tenants)
-    assert switches.read(switches.write(whole)) == whole
+    assert agent_permissions.read(agent_permissions.write(whole)) == whole
 
 
 def test_the_form_is_the_one_that_running_agents_know():
-    assert switches.write(ALL) == (
+    assert agent_permissions.write(ALL) == (
         '{"policies":{"baseline":["attach","exec","logs","portForward"],"shops":["logs"]},'
         '"tenants":{"u":"shops","v":"gone"}}'
     )
@@ -43,18 +43,18 @@ def test_the_form_is_the_one_that_running_agents_know():
 )
 def test_what_is_not_whole_is_nothing(document):
     with pytest.raises(SwitchesProblemError):
-        switches.read(document)
+        agent_permissions.read(document)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=5))
 def test_nothing_but_a_known_name_is_a_call(item):
     try:
-        found = switches.read(json.dumps({"policies": {"a": item}, "tenants": {}}))
+        found = agent_permissions.read(json.dumps({"policies": {"a": item}, "tenants": {}}))
     except SwitchesProblemError:
         return
     assert all(call.value in item for call in found.policies["a"])
 
 
 def test_a_call_of_a_later_version_is_left_out():
-    found = switches.read('{"policies":{"a":["exec","checkpoint"]},"tenants":{}}')
+    found = agent_permissions.read('{"policies":{"a":["exec","checkpoint"]},"tenants":{}}')
     assert found.policies == {"a": {Call.EXEC}}

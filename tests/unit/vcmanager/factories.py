@@ -7,9 +7,11 @@ from kubeio import errors
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.specs import ClusterVersionSpec, VirtualClusterSpec, parse_cluster_version
-from vcmanager.controlplane import Settings, Wish
-from vcmanager.means import Means
 from vcmanager.pki.inventory import Facts
+from vcmanager.plan.control_plane import Wish
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.options import Settings
+from vcmanager.targets.clients import Targets
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"
@@ -162,6 +164,7 @@ def fake_means(super_client: Recorder, **more: Any) -> Means:
         now=lambda: NOW,
         wake=more.pop("wake", lambda _: None),
         later=more.pop("later", lambda *_: None),
+        targets=more.pop("targets", None) or Targets(),
         **more,
     )
 

@@ -7,14 +7,14 @@ import yaml
 from clusterversions import catalog
 from tenancy.specs import Bundle, SpecProblemError, parse_cluster_version
 from tests.unit.vcmanager.factories import bundled
-from vcmanager import admission, controlplane, upstream
-from vcmanager.slices import Slice
+from vcmanager.plan import bundle_validation, control_plane, upstream_bundles
+from vcmanager.plan.service_cidrs import Slice
 
 SAMPLE = yaml.safe_load(catalog.sample("upstream-shape"))
 
 
 def bundle(component: str) -> Bundle:
-    return controlplane.bundles_of(parse_cluster_version(SAMPLE))[component]
+    return control_plane.bundles_of(parse_cluster_version(SAMPLE))[component]
 
 
 def broken(component: str, *path: object, value: object) -> Bundle:
@@ -79,12 +79,12 @@ POD = ("statefulset", "spec", "template", "spec")
 def test_a_malformed_template_is_named(component, path, value, sentence):
     given = broken(component, *path, value=value)
     if value == {} and path[-1] in ("command", "volumes"):
-        admission.check("mine", component, given)  # empty means the same as missing
+        bundle_validation.check("mine", component, given)  # empty means the same as missing
         return
     with pytest.raises(SpecProblemError, match=sentence) as caught:
-        admission.check("mine", component, given)
+        bundle_validation.check("mine", component, given)
     assert "ClusterVersion mine" in str(caught.value)
-    assert upstream.FIELDS[component] in str(caught.value)
+    assert upstream_bundles.FIELDS[component] in str(caught.value)
 
 
 def test_two_services_of_one_name_are_refused():
@@ -94,30 +94,30 @@ def test_two_services_of_one_name_are_refused():
     }
     sentence = "ClusterVersion mine: etcd and apiServer both have a service named 'etcd'"
     with pytest.raises(SpecProblemError, match=sentence):
-        admission.check_together("mine", given)
-    admission.check_together("mine", {**given, "apiserver": bundle("apiserver")})
+        bundle_validation.check_together("mine", given)
+    bundle_validation.check_together("mine", {**given, "apiserver": bundle("apiserver")})
 
 
 def test_a_plan_is_made_only_of_bundles_that_go_together():
     sample = copy.deepcopy(SAMPLE)
     sample["spec"]["apiServer"]["service"]["metadata"]["name"] = "etcd"
     with pytest.raises(SpecProblemError, match="both have a service"):
-        controlplane.plan(bundled(sample), Slice(ip_network("10.96.8.0/22")))
+        control_plane.plan(bundled(sample), Slice(ip_network("10.96.8.0/22")))
 
 
 def test_another_name_of_the_bundle_is_refused():
     given = Bundle(metadata={"name": "database"}, statefulset={}, service={})
     with pytest.raises(SpecProblemError, match="'database'; it must be etcd"):
-        admission.check("mine", "etcd", given)
+        bundle_validation.check("mine", "etcd", given)
 
 
 @pytest.mark.parametrize("component", ["etcd", "apiserver"])
 def test_a_missing_service_is_named(component):
     given = Bundle(statefulset=bundle(component).statefulset)
     with pytest.raises(SpecProblemError, match="has no service; add it"):
-        admission.check("mine", component, given)
+        bundle_validation.check("mine", component, given)
 
 
 @pytest.mark.parametrize("component", ["etcd", "apiserver", "controller-manager"])
 def test_the_sample_passes(component):
-    admission.check("mine", component, bundle(component))
+    bundle_validation.check("mine", component, bundle(component))

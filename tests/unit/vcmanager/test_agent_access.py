@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
-from kubeio.worker import Again
-from tenancy import marks, switches
+from kubeio.controller.worker import Again
+from tenancy import agent_permissions, wellknown
+from tenancy.agent_permissions import Call
 from tenancy.policies import Access
-from tenancy.switches import Call
 from tests.unit.vcmanager.factories import Recorder, fake_means
-from vcmanager import agent_access, keys, operator
-from vcmanager.means import RESYNC_SECONDS
+from vcmanager.agents import permissions
+from vcmanager.runtime import keys
+from vcmanager.runtime.context import RESYNC_SECONDS
+from vcmanager.watches import kopf_watches
 
 ALL = frozenset(Call)
 
@@ -37,12 +39,12 @@ def test_each_switch_stands_for_one_call():
         Call.ATTACH: "attach",
         Call.PORT_FORWARD: "portForward",
     }.items():
-        found = agent_access.effective([policy("shops", **{switch: False})], [])
+        found = permissions.effective([policy("shops", **{switch: False})], [])
         assert found.policies["shops"] == ALL - {call}
 
 
 def test_a_tenant_has_the_policy_that_it_names_or_the_default():
-    found = agent_access.effective(
+    found = permissions.effective(
         [policy("baseline", exec=False), policy("shops", logs=False)],
         [cluster("one"), cluster("two", "shops"), cluster("three", "baseline")],
     )
@@ -51,7 +53,7 @@ def test_a_tenant_has_the_policy_that_it_names_or_the_default():
 
 
 def test_without_the_default_there_is_the_built_in_one_but_for_nobody_who_names_it():
-    found = agent_access.effective([], [cluster("one"), cluster("two", "baseline")])
+    found = permissions.effective([], [cluster("one"), cluster("two", "baseline")])
     assert found.policies[found.tenants["one"]] == ALL
     assert found.tenants["two"] not in found.policies
 
@@ -59,40 +61,40 @@ def test_without_the_default_there_is_the_built_in_one_but_for_nobody_who_names_
 @pytest.mark.parametrize("name", [None, "baseline"])
 def test_a_policy_that_cannot_be_read_has_no_calls(name):
     broken = {"metadata": {"name": "baseline"}, "spec": {"access": {"exec": "maybe"}}}
-    found = agent_access.effective([broken], [cluster("one", name)])
+    found = permissions.effective([broken], [cluster("one", name)])
     assert found.tenants["one"] not in found.policies
 
 
 def test_a_tenant_that_cannot_be_read_is_left_out_and_takes_nobody_along():
     odd = cluster("odd") | {"spec": {"policyRef": 5}}
     strange = cluster("strange", status={"phase": "Whatever"})
-    found = agent_access.effective([], [odd, cluster("one"), strange])
+    found = permissions.effective([], [odd, cluster("one"), strange])
     assert set(found.tenants) == {"one", "strange"}
 
 
 async def test_what_is_written_bears_what_its_watch_selects_and_is_written_once():
     super_client = Recorder()
-    verdict = await agent_access.reconcile(fake_means(super_client), keys.AGENT_ACCESS)
+    verdict = await permissions.reconcile(fake_means(super_client), keys.AGENT_ACCESS)
     assert verdict == Again(RESYNC_SECONDS)
     (body,) = super_client.bodies
     assert (body["metadata"]["name"], body["metadata"]["namespace"]) == (
         "vn-agent-access",
         "vc-manager",
     )
-    assert body["metadata"]["labels"][marks.CONTROLLED] == "true"
+    assert body["metadata"]["labels"][wellknown.CONTROLLED] == "true"
     assert keys.parent_of(body["metadata"]) == keys.AGENT_ACCESS
-    assert switches.read(body["data"][switches.DOCUMENT]).tenants == {}
+    assert agent_permissions.read(body["data"][agent_permissions.DOCUMENT]).tenants == {}
     again = Recorder({"vn-agent-access": body})
-    await agent_access.reconcile(fake_means(again), keys.AGENT_ACCESS)
+    await permissions.reconcile(fake_means(again), keys.AGENT_ACCESS)
     assert again.calls == []
     body["data"] = {}
-    await agent_access.reconcile(fake_means(again), keys.AGENT_ACCESS)
+    await permissions.reconcile(fake_means(again), keys.AGENT_ACCESS)
     assert again.calls == [("apply", "vn-agent-access")]
 
 
 async def test_policies_and_bindings_wake_it_and_nothing_else_of_a_tenant_does():
     woken: list[keys.Key] = []
-    registry = operator._registry(endpoint=None, wake=woken.append)
+    registry = kopf_watches._registry(endpoint=None, wake=woken.append)
     handlers = {
         handler.selector.plural: handler.fn for handler in registry._watching.get_all_handlers()
     }

@@ -1,7 +1,7 @@
 import pytest
 import yaml
 
-from kubeio import config
+from kubeio.config import loading
 from tests.unit.vcmanager.factories import NOW, TENANT
 from vcmanager.pki import authority, bundles
 from vcmanager.pki.authority import Pair
@@ -36,7 +36,7 @@ def test_a_kubeconfig_is_read_by_our_own_strict_reader():
         server_name="apiserver-svc.root",
         authority=PAIR.certificate,
     )
-    endpoint = config.tenant_kubeconfig(document)
+    endpoint = loading.tenant_kubeconfig(document)
     assert endpoint.server == "https://10.0.0.1:31000"
     assert endpoint.tls_server_name == "apiserver-svc.root"
     assert (endpoint.ca, endpoint.client_cert, endpoint.client_key) == (

@@ -6,11 +6,11 @@ import pytest
 from cryptography import x509
 
 from tests.unit.vcmanager.factories import FACTS, NOW
-from vcmanager import credentials
-from vcmanager.agent_trust import AgentTrust
-from vcmanager.credentials import Address
-from vcmanager.held import Held
+from vcmanager.agents.authorities import AgentTrust
 from vcmanager.pki import authority, bundles, inventory
+from vcmanager.plan import pki_secrets
+from vcmanager.plan.pki_secrets import Address
+from vcmanager.runtime.blocked import Held
 
 DAYS_90 = timedelta(days=90)
 INTERNAL = Address(server="https://10.96.4.1:443")
@@ -27,17 +27,17 @@ def named(manifests):
 
 @pytest.fixture(scope="module")
 def roots():
-    made = asyncio.run(credentials.missing_roots({}, FACTS, is_initialised=False, now=NOW))
+    made = asyncio.run(pki_secrets.missing_roots({}, FACTS, is_initialised=False, now=NOW))
     return named(made)
 
 
 def material(
     secrets, *, facts=FACTS, external=EXTERNAL, now=NOW, is_bundled=False, lifetime=DAYS_90
 ):
-    return credentials.material(
+    return pki_secrets.material(
         secrets,
         facts,
-        credentials.roots_of(secrets, facts, AGENTS),
+        pki_secrets.roots_of(secrets, facts, AGENTS),
         AGENTS,
         internal=INTERNAL,
         external=external,
@@ -57,7 +57,7 @@ def test_a_new_tenant_gets_all_roots(roots):
 
 async def test_only_what_is_missing_is_made_while_a_tenant_is_new(roots):
     some = {name: secret for name, secret in roots.items() if name != "etcd-authority"}
-    made = await credentials.missing_roots(some, FACTS, is_initialised=False, now=NOW)
+    made = await pki_secrets.missing_roots(some, FACTS, is_initialised=False, now=NOW)
     assert set(named(made)) == {"etcd-authority"}
 
 
@@ -65,7 +65,7 @@ async def test_only_what_is_missing_is_made_while_a_tenant_is_new(roots):
 async def test_a_root_that_was_there_is_never_made_anew(roots, gone):
     some = {name: secret for name, secret in roots.items() if name != gone}
     with pytest.raises(Held, match=f"the Secret {gone} .* restore it") as caught:
-        await credentials.missing_roots(some, FACTS, is_initialised=True, now=NOW)
+        await pki_secrets.missing_roots(some, FACTS, is_initialised=True, now=NOW)
     assert caught.value.reason == "AuthorityLost"
     assert caught.value.needs_person
 

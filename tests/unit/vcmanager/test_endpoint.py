@@ -1,8 +1,8 @@
 import pytest
 
 from tenancy.specs import TargetGrant
-from vcmanager import endpoint
-from vcmanager.credentials import Address
+from vcmanager.plan import external_endpoint
+from vcmanager.plan.pki_secrets import Address
 
 INTERNAL = Address(server="https://10.96.4.1:443")
 NAME = "apiserver-svc.root"
@@ -27,7 +27,9 @@ def service(kind, *, node_port=None, ingress=()):
 
 
 def external(found, nodes=(), known=""):
-    return endpoint.external(found, internal=INTERNAL, server_name=NAME, nodes=nodes, known=known)
+    return external_endpoint.external(
+        found, internal=INTERNAL, server_name=NAME, nodes=nodes, known=known
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def external(found, nodes=(), known=""):
 )
 def test_pods_in_other_clusters_dial_a_host_that_the_certificate_names(server, targets, host):
     found = Address(server=server, server_name=NAME) if server else None
-    assert endpoint.outside(found, [TargetGrant(name=each) for each in targets]) == host
+    assert external_endpoint.outside(found, [TargetGrant(name=each) for each in targets]) == host
 
 
 def test_inside_only_is_the_first_address_of_the_slice():
@@ -98,5 +100,5 @@ def test_a_load_balancer_may_have_a_name_or_an_address():
 
 
 def test_only_addresses_of_version_six_are_bracketed():
-    assert endpoint.url_of("apiserver-svc.root", 6443) == "https://apiserver-svc.root:6443"
-    assert endpoint.url_of("::1", 443) == "https://[::1]:443"
+    assert external_endpoint.url_of("apiserver-svc.root", 6443) == "https://apiserver-svc.root:6443"
+    assert external_endpoint.url_of("::1", 443) == "https://[::1]:443"

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import FACTS, TENANT, UID
 from vcmanager.pki import inventory
 
@@ -71,7 +71,7 @@ def test_nobody_but_the_manager_is_a_master():
         name for name, login in LOGINS.items() if "system:masters" in login.subject.organizations
     }
     assert masters == {"manager"}
-    assert LOGINS["admin"].subject.organizations == (marks.ADMINS_GROUP,)
+    assert LOGINS["admin"].subject.organizations == (wellknown.ADMINS_GROUP,)
     assert {name for name, login in LOGINS.items() if login.external} == {"admin"}
 
 
@@ -104,7 +104,7 @@ def test_a_metrics_server_has_certificates_of_its_own_where_there_is_one():
     assert agents.alternative_names() == {f"URI:vc-figures://{UID}/{ROOT}"}
     assert agents.usages == {"client"}
     login = next(each for each in inventory.logins(facts) if each.credential == "metrics-server")
-    assert login.subject.common_name == marks.METRICS_USER
+    assert login.subject.common_name == wellknown.METRICS_USER
     assert login.subject.organizations == ()
     assert not login.external
     assert "metrics-server" not in LOGINS

@@ -3,13 +3,13 @@
 from ipaddress import ip_network
 
 from tests.unit.vcmanager.factories import Recorder, fake_means, wish, workload
-from vcmanager import controlplane, readiness
-from vcmanager.judgement import judge
-from vcmanager.slices import Slice
-from vcmanager.snapshot import Snapshot
-from vcmanager.status import Report
+from vcmanager.phases.component_conditions import judge
+from vcmanager.plan import component_status, control_plane
+from vcmanager.plan.service_cidrs import Slice
+from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.status import Report
 
-PLAN = controlplane.plan(wish(metrics="managed"), Slice(ip_network("10.96.8.0/22")))
+PLAN = control_plane.plan(wish(metrics="managed"), Slice(ip_network("10.96.8.0/22")))
 
 
 async def judged(plan):
@@ -26,7 +26,7 @@ async def judged(plan):
 
 async def test_every_component_of_a_plan_has_a_condition():
     found = await judged(PLAN)
-    assert found == dict.fromkeys([*readiness.CONDITIONS.values(), "Ready"], "True")
+    assert found == dict.fromkeys([*component_status.CONDITIONS.values(), "Ready"], "True")
 
 
 async def test_without_a_plan_what_is_there_is_judged():

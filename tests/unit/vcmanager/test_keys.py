@@ -1,7 +1,7 @@
 from tenancy import ownership
 from tests.unit.vcmanager.factories import TENANT
-from vcmanager import keys
-from vcmanager.keys import Key
+from vcmanager.runtime import keys
+from vcmanager.runtime.keys import Key
 
 
 def test_an_object_in_a_root_namespace_wakes_its_virtual_cluster():

@@ -6,8 +6,9 @@ import pytest
 
 from tenancy import resources
 from tests.unit.vcmanager.factories import FACTS, NOW, UID
-from vcmanager import bootstrap, means, metrics_api
 from vcmanager.pki import authority, bundles, inventory
+from vcmanager.plan import metrics_api, tenant_objects
+from vcmanager.runtime import context
 
 ROOT = authority.make_authority("any", now=NOW)
 
@@ -39,14 +40,14 @@ class Lookout:
 @pytest.fixture
 def lookouts(monkeypatch):
     monkeypatch.setattr(Lookout, "made", [])
-    monkeypatch.setattr(means, "Lookout", Lookout)
+    monkeypatch.setattr(context, "Lookout", Lookout)
     return Lookout.made
 
 
 async def test_a_client_stays_until_its_credential_or_what_is_watched_changes(lookouts):
-    usual, more = bootstrap.RESOURCES, (*bootstrap.RESOURCES, *metrics_api.WATCHED)
+    usual, more = tenant_objects.RESOURCES, (*tenant_objects.RESOURCES, *metrics_api.WATCHED)
     first, second = kubeconfig(), kubeconfig()
-    async with means.TenantClients() as tenants:
+    async with context.TenantClients() as tenants:
 
         async def get(document, watched):
             return await tenants.get(UID, document, "it", changed=lambda: None, watched=watched)

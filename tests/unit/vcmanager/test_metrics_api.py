@@ -3,9 +3,9 @@
 import pytest
 
 from kubeio import errors
-from tenancy import marks, resources
-from vcmanager import metrics_api
+from tenancy import resources, wellknown
 from vcmanager.pki import inventory
+from vcmanager.plan import metrics_api
 
 ADDRESS = "10.96.8.11"
 
@@ -53,7 +53,7 @@ def test_the_metrics_server_reads_nodes_and_pods_and_asks_who_asks():
     for each in metrics_api.grants():
         if each["kind"].endswith("Binding"):
             assert [(who["kind"], who["name"]) for who in each["subjects"]] == [
-                ("User", marks.METRICS_USER)
+                ("User", wellknown.METRICS_USER)
             ]
             rights[each["roleRef"]["name"]] = each["kind"], each["metadata"].get("namespace", "")
     assert rights == {
@@ -94,7 +94,7 @@ def test_the_api_server_verifies_whom_it_dials():
 
 def test_everything_is_marked_as_ours():
     for each in everything():
-        assert each["metadata"]["labels"][marks.BOOTSTRAP] == "true"
+        assert each["metadata"]["labels"][wellknown.BOOTSTRAP] == "true"
 
 
 @pytest.mark.parametrize(

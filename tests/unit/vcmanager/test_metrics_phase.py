@@ -5,19 +5,20 @@ from ipaddress import ip_network
 import pytest
 
 from kubeio import errors
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means, wish, workload
-from vcmanager import controlplane, marking
-from vcmanager.held import Held
-from vcmanager.phases import metrics_api as phase
-from vcmanager.phases.build import Build
-from vcmanager.slices import Slice
-from vcmanager.snapshot import Snapshot
-from vcmanager.status import Report
+from vcmanager.phases import metrics_server as phase
+from vcmanager.phases.owned_objects import Build
+from vcmanager.plan import control_plane
+from vcmanager.plan.service_cidrs import Slice
+from vcmanager.runtime import object_metadata
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.status import Report
 
 SLICE = Slice(ip_network("10.96.8.0/22"))
-PLAN = controlplane.plan(wish(metrics="managed"), SLICE)
-NONE = controlplane.plan(wish(), SLICE)
+PLAN = control_plane.plan(wish(metrics="managed"), SLICE)
+NONE = control_plane.plan(wish(), SLICE)
 AVAILABLE = {"conditions": [{"type": "Available", "status": "True", "reason": "Passed"}]}
 AWAY = {"conditions": [{"type": "Available", "status": "False", "reason": "FailedDiscoveryCheck"}]}
 
@@ -40,7 +41,7 @@ class Inside:
         self._fail()
         if not self.there:
             raise errors.NotFound("no")
-        return {"metadata": {"name": name, "uid": "u", "labels": {marks.BOOTSTRAP: "true"}}}
+        return {"metadata": {"name": name, "uid": "u", "labels": {wellknown.BOOTSTRAP: "true"}}}
 
     async def delete(self, resource, _name, **_):
         self._fail()
@@ -72,7 +73,7 @@ def snapshot(*objects):
 
 def below(plan=PLAN):
     """Return the Service and the Deployment as they are in the root namespace."""
-    marked = [marking.marked(each, TENANT, {}) for each in plan.metrics]
+    marked = [object_metadata.marked(each, TENANT, {}) for each in plan.metrics]
     return [{**each, "metadata": {**each["metadata"], "uid": "uid-below"}} for each in marked]
 
 
@@ -109,7 +110,7 @@ async def test_its_rights_come_before_it_and_its_group_when_it_answers():
     assert journal.index(("apply", "RoleBinding")) < started
     assert journal.index(("apply", "ClusterRoleBinding")) < started
     assert journal.index(("super apply", "Service")) < journal.index(("apply", "Service"))
-    assert marks.METRICS_READY not in said, "whether its pods work is judged elsewhere"
+    assert wellknown.METRICS_READY not in said, "whether its pods work is judged elsewhere"
 
 
 @pytest.mark.parametrize("found", [snapshot(), snapshot({**UP, "status": {}})])
@@ -118,7 +119,7 @@ async def test_while_nobody_answers_there_is_no_group(found):
     assert ("apply", "APIService") not in journal
     assert ("delete", "APIService") in journal
     assert ("apply", "EndpointSlice") in journal
-    assert marks.METRICS_READY not in said
+    assert wellknown.METRICS_READY not in said
 
 
 @pytest.mark.parametrize(
@@ -126,9 +127,9 @@ async def test_while_nobody_answers_there_is_no_group(found):
 )
 async def test_what_the_tenants_api_server_does_not_reach_is_not_ready(status, reason):
     _, said, report = await act(PLAN, snapshot(UP), status=status)
-    found = said[marks.METRICS_READY]
+    found = said[wellknown.METRICS_READY]
     assert (found["status"], found["reason"]) == ("False", reason)
-    assert said[marks.READY]["status"] == "True"
+    assert said[wellknown.READY]["status"] == "True"
     assert not report.is_whole
 
 
@@ -151,11 +152,11 @@ TAKEN = errors.Invalid("taken", details={"causes": [{"field": "spec.clusterIPs[0
 )
 async def test_nothing_that_goes_wrong_here_goes_further(trouble, reason):
     _, said, report = await act(PLAN, snapshot(UP), **trouble)
-    found = said[marks.METRICS_READY]
+    found = said[wellknown.METRICS_READY]
     assert (found["status"], found["reason"]) == ("False", reason)
     assert found["message"]
-    assert said[marks.READY]["status"] == "True"
-    assert report.failing == {marks.METRICS_READY}
+    assert said[wellknown.READY]["status"] == "True"
+    assert report.failing == {wellknown.METRICS_READY}
     assert report.is_settled
     assert not report.is_whole
 
@@ -174,7 +175,7 @@ async def test_switched_off_it_leaves_the_tenant_and_then_gives_its_address_back
     }
     assert journal[0] == ("delete", "APIService")
     assert journal[-2:] == [("super delete", "metrics-server")] * 2
-    assert marks.METRICS_READY not in said
+    assert wellknown.METRICS_READY not in said
 
 
 async def test_a_tenant_that_does_not_let_go_keeps_the_address_and_is_asked_again():
@@ -183,7 +184,7 @@ async def test_a_tenant_that_does_not_let_go_keeps_the_address_and_is_asked_agai
         NONE, snapshot(service), problem=errors.Forbidden("a webhook says no")
     )
     assert ("super delete", "metrics-server") not in journal
-    assert said[marks.METRICS_READY]["reason"] == "Forbidden"
+    assert said[wellknown.METRICS_READY]["reason"] == "Forbidden"
     assert not report.is_whole
 
 
@@ -194,7 +195,7 @@ async def test_a_tenant_that_never_had_one_is_not_asked():
     ):
         journal, said, report = await act(NONE, found, problem=errors.Timeout("asked"))
         assert journal == []
-        assert marks.METRICS_READY not in said
+        assert wellknown.METRICS_READY not in said
         assert report.is_whole
 
 
@@ -237,5 +238,5 @@ async def test_a_refusal_of_a_phase_is_no_refusal_of_the_tenant():
     )
     report.conclude(held=None, is_stalled=False, is_deleting=False)
     found = {each["type"]: each for each in report.document({})["conditions"]}
-    assert found[marks.METRICS_READY]["message"] == "some words"
+    assert found[wellknown.METRICS_READY]["message"] == "some words"
     assert "Stalled" not in found

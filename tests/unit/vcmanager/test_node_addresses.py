@@ -1,7 +1,8 @@
 """Who gets another address when a node is gone."""
 
 from tests.unit.vcmanager.factories import Recorder, fake_means
-from vcmanager import keys, node_addresses
+from vcmanager.reconcilers import node_address
+from vcmanager.runtime import keys
 
 
 def cluster(name: str, endpoint: str) -> dict:
@@ -18,7 +19,7 @@ async def test_only_tenants_that_were_reached_there_are_woken():
         cluster("six", "https://[2001:db8::1]:30443"),
     ]
     means = fake_means(super_client, wake=woken.append)
-    await node_addresses.reconcile(means, keys.node_address("192.0.2.1"))
+    await node_address.reconcile(means, keys.node_address("192.0.2.1"))
     assert woken == [keys.virtual_cluster("default", "there")]
-    await node_addresses.reconcile(means, keys.node_address("2001:db8::1"))
+    await node_address.reconcile(means, keys.node_address("2001:db8::1"))
     assert woken[1:] == [keys.virtual_cluster("default", "six")]

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import pytest
 
 from kubeio import errors
-from kubeio.worker import Again
-from tenancy import marks
+from kubeio.controller.worker import Again
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import (
     NOW,
     TENANT,
@@ -16,18 +16,20 @@ from tests.unit.vcmanager.factories import (
     wish,
     workload,
 )
-from vcmanager import controlplane, keys, reconcile, teardown
-from vcmanager.credentials import Address
-from vcmanager.held import Held
-from vcmanager.phases import certificates, intake, metrics_api
-from vcmanager.slices import Slice
-from vcmanager.snapshot import Snapshot
-from vcmanager.status import Report
+from vcmanager.phases import certificates, metrics_server, validation
+from vcmanager.plan import control_plane
+from vcmanager.plan.pki_secrets import Address
+from vcmanager.plan.service_cidrs import Slice
+from vcmanager.reconcilers import virtual_cluster, virtual_cluster_deletion
+from vcmanager.runtime import keys
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.status import Report
 
 KEY = keys.virtual_cluster(TENANT.namespace, TENANT.name)
 SLICE = Slice(ip_network("10.96.8.0/22"))
 READY_STORE = {
-    "type": marks.ETCD_READY,
+    "type": wellknown.ETCD_READY,
     "status": "True",
     "reason": "Ready",
     "message": "etcd is ready, 1 of 1",
@@ -71,11 +73,11 @@ async def test_what_the_super_cluster_refuses_is_said_and_tried_again_later(prob
     super_client, notes = Recorder({TENANT.name: cluster()}), Notes()
     super_client.problems["get", TENANT.root] = problem
     with pytest.raises(type(problem)):
-        await reconcile.reconcile(fake_means(super_client, recorder=notes), KEY)
+        await virtual_cluster.reconcile(fake_means(super_client, recorder=notes), KEY)
     found = conditions(super_client)
-    ready = found[marks.READY]
+    ready = found[wellknown.READY]
     assert (ready["status"], ready["reason"], ready["message"]) == ("False", reason, str(problem))
-    assert found[marks.ETCD_READY]["message"] == READY_STORE["message"], "still true"
+    assert found[wellknown.ETCD_READY]["message"] == READY_STORE["message"], "still true"
     assert super_client.bodies[0]["status"]["phase"] == "Running"
     assert notes.reasons == [reason]
 
@@ -85,14 +87,14 @@ async def test_the_first_problem_counts_when_it_cannot_be_said_either():
     super_client.problems["get", TENANT.root] = errors.ServerProblem("first")
     super_client.problems["apply", TENANT.name] = errors.Timeout("second")
     with pytest.raises(errors.ServerProblem, match="first"):
-        await reconcile.reconcile(fake_means(super_client), KEY)
+        await virtual_cluster.reconcile(fake_means(super_client), KEY)
 
 
 async def test_a_conflict_is_tried_again_without_a_word():
     super_client = Recorder({TENANT.name: cluster()})
     super_client.problems["get", TENANT.root] = errors.Conflict("somebody wrote")
     with pytest.raises(errors.Conflict):
-        await reconcile.reconcile(fake_means(super_client), KEY)
+        await virtual_cluster.reconcile(fake_means(super_client), KEY)
     assert super_client.calls == []
 
 
@@ -103,11 +105,11 @@ async def test_a_shape_that_nobody_expected_is_said_without_its_content(monkeypa
     async def fetch_wish(*_, is_new):
         raise problem
 
-    monkeypatch.setattr(intake, "fetch_wish", fetch_wish)
+    monkeypatch.setattr(validation, "fetch_wish", fetch_wish)
     super_client = Recorder({TENANT.name: cluster()})
     with pytest.raises(type(problem)):
-        await reconcile.reconcile(fake_means(super_client), KEY)
-    ready = conditions(super_client)[marks.READY]
+        await virtual_cluster.reconcile(fake_means(super_client), KEY)
+    ready = conditions(super_client)[wellknown.READY]
     assert ready["reason"] == "InternalError"
     assert f"({type(problem).__name__}); its log says where" in ready["message"]
 
@@ -119,10 +121,10 @@ async def test_a_deletion_is_one_whatever_its_status_says(monkeypatch):
     async def act(_, __, tenant):
         torn_down.append(tenant)
 
-    monkeypatch.setattr(teardown, "act", act)
+    monkeypatch.setattr(virtual_cluster_deletion, "act", act)
     body = {**cluster(deletionTimestamp="now"), "status": {"phase": "Deleting"}}
     super_client = Recorder({TENANT.name: body})
-    await reconcile.reconcile(fake_means(super_client), KEY)
+    await virtual_cluster.reconcile(fake_means(super_client), KEY)
     assert torn_down == [TENANT]
 
 
@@ -130,25 +132,25 @@ async def test_a_deletion_that_is_refused_says_so_too(monkeypatch):
     async def act(*_):
         raise errors.TooManyRequests("a budget says no")
 
-    monkeypatch.setattr(teardown, "act", act)
+    monkeypatch.setattr(virtual_cluster_deletion, "act", act)
     super_client = Recorder({TENANT.name: cluster(deletionTimestamp="now")})
     with pytest.raises(errors.TooManyRequests):
-        await reconcile.reconcile(fake_means(super_client), KEY)
+        await virtual_cluster.reconcile(fake_means(super_client), KEY)
     found = conditions(super_client)
-    assert found[marks.READY]["message"] == "a budget says no"
+    assert found[wellknown.READY]["message"] == "a budget says no"
     assert found["Reconciling"]["reason"] == "Deleting"
 
 
 def walk(super_client, snapshot):
     report = Report(generation=1, now="2026-03-01T12:00:00Z")
-    made = reconcile._Walk(fake_means(super_client), cluster(), report)
+    made = virtual_cluster._Walk(fake_means(super_client), cluster(), report)
     made._snapshot = snapshot
     return made
 
 
 async def make(made):
     wanted = wish()
-    return await made._make(wanted, controlplane.plan(wanted, SLICE), {"metadata": {}}, SLICE)
+    return await made._make(wanted, control_plane.plan(wanted, SLICE), {"metadata": {}}, SLICE)
 
 
 async def test_nothing_is_written_while_the_store_would_be_split():
@@ -202,9 +204,9 @@ async def test_pods_are_replaced_while_something_else_is_waited_for(monkeypatch,
     material = SimpleNamespace(next_renewal=NOW, renewed=(), secrets=(), spans={})
     monkeypatch.setattr(certificates, "create_roots", create_roots)
     monkeypatch.setattr(certificates, "material", lambda *_: material)
-    monkeypatch.setattr(reconcile, "Build", Built)
-    monkeypatch.setattr(reconcile._Walk, "_external", external)
-    monkeypatch.setattr(reconcile._Walk, "_enter", enter)
+    monkeypatch.setattr(virtual_cluster, "Build", Built)
+    monkeypatch.setattr(virtual_cluster._Walk, "_external", external)
+    monkeypatch.setattr(virtual_cluster._Walk, "_enter", enter)
     api = workload("apiserver", ready=1, updateRevision="new")
     api["spec"]["updateStrategy"] = {"type": "OnDelete"}
     old = pod("apiserver-0", "apiserver", conditions=[{"type": "Ready", "status": "True"}])
@@ -235,10 +237,10 @@ def as_they_should_be(monkeypatch):
     material = SimpleNamespace(next_renewal=NOW, renewed=(), secrets=(), spans={}, serving=b"")
     monkeypatch.setattr(certificates, "create_roots", create_roots)
     monkeypatch.setattr(certificates, "material", lambda *_: material)
-    monkeypatch.setattr(reconcile, "Build", Built)
-    monkeypatch.setattr(reconcile._Walk, "_external", external)
-    monkeypatch.setattr(reconcile._Walk, "_enter", enter)
-    monkeypatch.setattr(metrics_api, "act", act)
+    monkeypatch.setattr(virtual_cluster, "Build", Built)
+    monkeypatch.setattr(virtual_cluster._Walk, "_external", external)
+    monkeypatch.setattr(virtual_cluster._Walk, "_enter", enter)
+    monkeypatch.setattr(metrics_server, "act", act)
     return asked
 
 
@@ -246,7 +248,7 @@ def as_they_should_be(monkeypatch):
 async def test_a_new_tenant_is_ready_before_anybody_looks_at_its_metrics(as_they_should_be, is_new):
     wanted = wish(metrics="managed", is_new=is_new)
     made = walk(Recorder(), Snapshot(namespace=None))
-    await made._make(wanted, controlplane.plan(wanted, SLICE), {"metadata": {}}, SLICE)
+    await made._make(wanted, control_plane.plan(wanted, SLICE), {"metadata": {}}, SLICE)
     assert as_they_should_be == ([] if is_new else ["the tenant"])
 
 
@@ -256,7 +258,7 @@ async def test_a_tenant_that_cannot_be_entered_yet_is_asked_for_no_metrics(
     async def enter(*_):
         return None
 
-    monkeypatch.setattr(reconcile._Walk, "_enter", enter)
+    monkeypatch.setattr(virtual_cluster._Walk, "_enter", enter)
     await make(walk(Recorder(), Snapshot(namespace=None)))
     assert as_they_should_be == []
 
@@ -270,11 +272,11 @@ async def test_metrics_that_do_not_work_are_looked_at_again_soon(monkeypatch, me
         return due
 
     async def judge(self):
-        self._report.say(marks.ETCD_READY, "True", "Ready", "it is")
-        self._report.say(marks.METRICS_READY, metrics, "Whatever", "so it is")
+        self._report.say(wellknown.ETCD_READY, "True", "Ready", "it is")
+        self._report.say(wellknown.METRICS_READY, metrics, "Whatever", "so it is")
 
-    monkeypatch.setattr(reconcile._Walk, "run", run)
-    monkeypatch.setattr(reconcile._Walk, "judge", judge)
+    monkeypatch.setattr(virtual_cluster._Walk, "run", run)
+    monkeypatch.setattr(virtual_cluster._Walk, "judge", judge)
     super_client = Recorder({TENANT.name: cluster()})
-    assert await reconcile.reconcile(fake_means(super_client), KEY) == Again(after)
-    assert conditions(super_client)[marks.READY]["status"] == "True"
+    assert await virtual_cluster.reconcile(fake_means(super_client), KEY) == Again(after)
+    assert conditions(super_client)[wellknown.READY]["status"] == "True"

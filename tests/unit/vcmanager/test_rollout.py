@@ -2,7 +2,7 @@ import pytest
 
 from tests.unit.vcmanager.factories import Recorder, fake_means, pod, workload
 from vcmanager.phases import rollout
-from vcmanager.snapshot import Snapshot
+from vcmanager.runtime.observed import Snapshot
 
 
 def stateful_set(strategy="OnDelete", *, partition=None, **more):

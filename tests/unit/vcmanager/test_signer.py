@@ -8,14 +8,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kubeio.worker import Again
-from tenancy import marks
+from kubeio.controller.worker import Again
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import NOW, Recorder, fake_means
-from vcmanager import signer
-from vcmanager.keys import Key
+from vcmanager.agents import csr_signer
+from vcmanager.agents.csr_signer import Grant, Later, Refusal
 from vcmanager.pki import authority, requests
 from vcmanager.pki.requests import RequestProblemError
-from vcmanager.signer import Grant, Later, Refusal
+from vcmanager.runtime.keys import Key
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 ACCOUNT = "system:serviceaccount:vc-manager:vn-agent"
@@ -40,7 +40,7 @@ def request(body: bytes | None = None, **spec):
         "metadata": {"name": "r"},
         "spec": {
             "username": ACCOUNT,
-            "extra": {signer.POD_NAME: ["vn-agent-x"], signer.POD_UID: ["pod-uid"]},
+            "extra": {csr_signer.POD_NAME: ["vn-agent-x"], csr_signer.POD_UID: ["pod-uid"]},
             "usages": ["digital signature", "server auth"],
             "request": base64.b64encode(body or csr(address(IP))).decode(),
             **spec,
@@ -62,7 +62,7 @@ def pod(*, metadata=None, spec=None, status=None):
 
 
 def test_the_live_agent_gets_a_certificate_for_its_own_address():
-    assert signer.decide(request(), pod()) == Grant((IP,), timedelta(days=90))
+    assert csr_signer.decide(request(), pod()) == Grant((IP,), timedelta(days=90))
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,18 @@ def test_the_live_agent_gets_a_certificate_for_its_own_address():
     ],
 )
 def test_only_the_agents_account_may_ask(user):
-    assert isinstance(signer.pod_named(request(username=user), "vc-manager"), Refusal)
+    assert isinstance(csr_signer.pod_named(request(username=user), "vc-manager"), Refusal)
 
 
-@pytest.mark.parametrize("extra", [{}, {signer.POD_NAME: []}, {signer.POD_NAME: ["a", "b"]}])
+@pytest.mark.parametrize(
+    "extra", [{}, {csr_signer.POD_NAME: []}, {csr_signer.POD_NAME: ["a", "b"]}]
+)
 def test_a_token_that_is_bound_to_no_pod_is_refused(extra):
-    assert isinstance(signer.pod_named(request(extra=extra), "vc-manager"), Refusal)
+    assert isinstance(csr_signer.pod_named(request(extra=extra), "vc-manager"), Refusal)
 
 
 def test_the_pod_is_the_one_that_the_token_names():
-    assert signer.pod_named(request(), "vc-manager") == "vn-agent-x"
+    assert csr_signer.pod_named(request(), "vc-manager") == "vn-agent-x"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_the_pod_is_the_one_that_the_token_names():
     ],
 )
 def test_a_pod_that_is_not_the_living_agent_is_refused(found):
-    assert isinstance(signer.decide(request(), found), Refusal)
+    assert isinstance(csr_signer.decide(request(), found), Refusal)
 
 
 TARGETS = "system:serviceaccount:vc-manager:vn-agent-target"
@@ -112,35 +114,37 @@ def test_the_agent_of_a_target_gets_one_by_an_account_of_its_own():
     labelled = {"labels": {"app.kubernetes.io/name": "vn-agent-target"}}
     served = pod(metadata=labelled, spec={"serviceAccountName": "vn-agent-target"})
     asked = request(username=TARGETS)
-    assert signer.pod_named(asked, "vc-manager") == "vn-agent-x"
-    assert signer.decide(asked, served) == Grant((IP,), timedelta(days=90))
+    assert csr_signer.pod_named(asked, "vc-manager") == "vn-agent-x"
+    assert csr_signer.decide(asked, served) == Grant((IP,), timedelta(days=90))
     for odd in (
         pod(),
         pod(metadata=labelled),
         pod(spec={"serviceAccountName": "vn-agent-target"}),
     ):
-        assert isinstance(signer.decide(asked, odd), Refusal)
-    assert isinstance(signer.decide(request(), served), Refusal)
+        assert isinstance(csr_signer.decide(asked, odd), Refusal)
+    assert isinstance(csr_signer.decide(request(), served), Refusal)
     other = pod(
         metadata={"labels": {"app.kubernetes.io/name": "x"}}, spec={"serviceAccountName": "x"}
     )
-    assert isinstance(signer.decide(request(username="a:b:x"), other), Refusal)
+    assert isinstance(csr_signer.decide(request(username="a:b:x"), other), Refusal)
 
 
 @pytest.mark.parametrize("status", [{"podIPs": []}, {"podIPs": None}])
 def test_an_agent_whose_address_is_not_reported_yet_is_judged_later(status):
-    assert signer.decide(request(), pod(status=status)) == Later()
-    assert isinstance(signer.decide(request(usages=["client auth"]), pod(status=status)), Refusal)
+    assert csr_signer.decide(request(), pod(status=status)) == Later()
+    assert isinstance(
+        csr_signer.decide(request(usages=["client auth"]), pod(status=status)), Refusal
+    )
     ended = pod(status={**status, "phase": "Failed"})
-    assert isinstance(signer.decide(request(), ended), Refusal)
+    assert isinstance(csr_signer.decide(request(), ended), Refusal)
 
 
 async def test_a_request_that_is_judged_later_is_looked_at_again_and_not_denied():
-    found = request(signerName=marks.AGENT_SERVING_SIGNER)
+    found = request(signerName=wellknown.AGENT_SERVING_SIGNER)
     super_client = Recorder({"r": found, "vn-agent-x": pod(status={"podIPs": []})})
     means = fake_means(super_client)
     key = Key("CertificateSigningRequest", "", "r")
-    assert await signer.reconcile(means, key) == Again(1.0)
+    assert await csr_signer.reconcile(means, key) == Again(1.0)
     assert super_client.calls == []
 
 
@@ -157,7 +161,7 @@ async def test_a_request_that_is_judged_later_is_looked_at_again_and_not_denied(
     ],
 )
 def test_any_name_but_the_pods_own_address_is_refused(names):
-    assert isinstance(signer.decide(request(csr(*names)), pod()), Refusal)
+    assert isinstance(csr_signer.decide(request(csr(*names)), pod()), Refusal)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,7 @@ def test_any_name_but_the_pods_own_address_is_refused(names):
     ],
 )
 def test_any_use_but_serving_is_refused(usages):
-    assert isinstance(signer.decide(request(usages=usages), pod()), Refusal)
+    assert isinstance(csr_signer.decide(request(usages=usages), pod()), Refusal)
 
 
 def test_what_is_no_request_is_refused():
@@ -179,13 +183,13 @@ def test_what_is_no_request_is_refused():
         b"nonsense",
         b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n",
     ):
-        assert isinstance(signer.decide(request(body), pod()), Refusal)
-    assert isinstance(signer.decide(request(request="%%%"), pod()), Refusal)
+        assert isinstance(csr_signer.decide(request(body), pod()), Refusal)
+    assert isinstance(csr_signer.decide(request(request="%%%"), pod()), Refusal)
 
 
 def test_a_weak_key_is_refused():
     weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 - weak on purpose
-    assert isinstance(signer.decide(request(csr(address(IP), key=weak)), pod()), Refusal)
+    assert isinstance(csr_signer.decide(request(csr(address(IP), key=weak)), pod()), Refusal)
 
 
 def test_a_request_signed_by_another_key_is_refused():
@@ -206,13 +210,16 @@ def test_a_request_signed_by_another_key_is_refused():
 )
 def test_no_certificate_lives_longer_than_ninety_days(seconds, days):
     more = {} if seconds is None else {"expirationSeconds": seconds}
-    assert signer.decide(request(**more), pod()).lifetime == timedelta(days=days)
+    assert csr_signer.decide(request(**more), pod()).lifetime == timedelta(days=days)
 
 
 def test_both_addresses_of_a_pod_are_its_own():
     both = [{"ip": IP}, {"ip": "fd00::9"}]
     body = csr(address(IP), address("fd00:0::9"))
-    assert signer.decide(request(body), pod(status={"podIPs": both})).addresses == (IP, "fd00::9")
+    assert csr_signer.decide(request(body), pod(status={"podIPs": both})).addresses == (
+        IP,
+        "fd00::9",
+    )
 
 
 def test_a_certificate_takes_nothing_of_the_request_but_its_key():

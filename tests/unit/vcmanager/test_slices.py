@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tests.unit.vcmanager.factories import TENANT, UID
-from vcmanager import slices
-from vcmanager.slices import Slice, SliceProblemError
+from vcmanager.plan import service_cidrs
+from vcmanager.plan.service_cidrs import Slice, SliceProblemError
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ from vcmanager.slices import Slice, SliceProblemError
     ],
 )
 def test_a_slice_is_a_sixty_fourth_within_limits(whole: str, length: int):
-    assert slices.slice_length(ip_network(whole)) == length
+    assert service_cidrs.slice_length(ip_network(whole)) == length
 
 
 def test_a_range_too_small_for_one_slice_is_refused():
     with pytest.raises(SliceProblemError, match=r"10\.96\.0\.0/29 is too small"):
-        slices.slice_length(ip_network("10.96.0.0/29"))
+        service_cidrs.slice_length(ip_network("10.96.0.0/29"))
 
 
 def test_first_address_is_the_api_and_tenth_is_dns():
@@ -42,8 +42,8 @@ def test_first_address_is_the_api_and_tenth_is_dns():
 
 def test_the_eleventh_address_is_the_metrics_api_in_the_narrowest_slice_too():
     slice_ = Slice(ip_network("10.96.8.16/28"))
-    assert slice_.network.prefixlen == 32 - slices.NARROWEST_HOST_BITS
-    service = slices.metrics_service("root", slice_)
+    assert slice_.network.prefixlen == 32 - service_cidrs.NARROWEST_HOST_BITS
+    service = service_cidrs.metrics_service("root", slice_)
     assert service["spec"]["clusterIP"] == slice_.metrics == "10.96.8.27"
 
 
@@ -51,19 +51,21 @@ def test_the_eleventh_address_is_the_metrics_api_in_the_narrowest_slice_too():
 @given(uid=st.uuids().map(str), length=st.integers(16, 28))
 def test_every_slice_of_a_range_is_offered_once(uid: str, length: int):
     whole = ip_network(f"10.96.0.0/{length}")
-    offered = [each.network for each in slices.candidates(whole, uid, ())]
-    assert sorted(offered) == list(whole.subnets(new_prefix=slices.slice_length(whole)))
+    offered = [each.network for each in service_cidrs.candidates(whole, uid, ())]
+    assert sorted(offered) == list(whole.subnets(new_prefix=service_cidrs.slice_length(whole)))
 
 
 def test_tenants_start_at_different_places():
     whole = ip_network("10.96.0.0/12")
-    firsts = {next(slices.candidates(whole, f"uid-{n}", ())).network for n in range(50)}
+    firsts = {next(service_cidrs.candidates(whole, f"uid-{n}", ())).network for n in range(50)}
     assert len(firsts) > 45
 
 
 def test_the_same_tenant_starts_at_the_same_place():
     whole = ip_network("10.96.0.0/12")
-    assert next(slices.candidates(whole, UID, ())) == next(slices.candidates(whole, UID, ()))
+    assert next(service_cidrs.candidates(whole, UID, ())) == next(
+        service_cidrs.candidates(whole, UID, ())
+    )
 
 
 @settings(deadline=None)
@@ -71,7 +73,9 @@ def test_the_same_tenant_starts_at_the_same_place():
 def test_taken_slices_are_never_offered(taken: list[int]):
     whole = ip_network("10.96.0.0/16")
     every = list(whole.subnets(new_prefix=22))
-    offered = {each.network for each in slices.candidates(whole, UID, [every[n] for n in taken])}
+    offered = {
+        each.network for each in service_cidrs.candidates(whole, UID, [every[n] for n in taken])
+    }
     assert offered == set(every) - {every[n] for n in taken}
 
 
@@ -79,7 +83,7 @@ def test_a_small_slice_of_another_tenant_takes_the_whole_one_around_it():
     whole = ip_network("10.96.0.0/20")
     inside = ip_network("10.96.0.80/28")
     assert ip_network("10.96.0.64/26") not in {
-        each.network for each in slices.candidates(whole, UID, [inside])
+        each.network for each in service_cidrs.candidates(whole, UID, [inside])
     }
 
 
@@ -102,59 +106,61 @@ def test_a_small_slice_of_another_tenant_takes_the_whole_one_around_it():
 def test_a_slice_asked_for_by_hand_is_judged(cidr: str, sentence: str):
     whole = ip_network("10.96.0.0/16")
     with pytest.raises(SliceProblemError, match=sentence) as caught:
-        slices.asked_for(cidr, whole, {"root-a": ip_network("10.96.8.0/22")})
+        service_cidrs.asked_for(cidr, whole, {"root-a": ip_network("10.96.8.0/22")})
     assert "serviceCidr" in str(caught.value)
     assert "root-a" not in str(caught.value)
 
 
 def test_who_has_a_slice_is_known_beside_the_message():
     whole = ip_network("10.96.0.0/16")
-    with pytest.raises(slices.SliceTakenError) as caught:
-        slices.asked_for("10.96.8.0/24", whole, {"root-a": ip_network("10.96.8.0/22")})
+    with pytest.raises(service_cidrs.SliceTakenError) as caught:
+        service_cidrs.asked_for("10.96.8.0/24", whole, {"root-a": ip_network("10.96.8.0/22")})
     assert caught.value.owner == "root-a"
 
 
 def test_a_free_slice_asked_for_by_hand_is_given():
     whole = ip_network("10.96.0.0/16")
-    found = slices.asked_for("10.96.12.0/24", whole, {"root-a": ip_network("10.96.8.0/22")})
+    found = service_cidrs.asked_for("10.96.12.0/24", whole, {"root-a": ip_network("10.96.8.0/22")})
     assert str(found) == "10.96.12.0/24"
 
 
 def test_the_claim_can_be_read_back():
     slice_ = Slice(ip_network("10.96.8.0/22"))
-    claim = slices.api_claim(
+    claim = service_cidrs.api_claim(
         TENANT.root, slice_, selector={"a": "b"}, port="api", is_reached_early=True
     )
-    assert slices.claimed_by(claim) == slice_
+    assert service_cidrs.claimed_by(claim) == slice_
     assert claim["spec"]["clusterIP"] == "10.96.8.1"
     assert claim["spec"]["selector"] == {"a": "b"}
     assert [port["targetPort"] for port in claim["spec"]["ports"]] == ["api"]
-    assert slices.claimed_by(slices.dns_claim(TENANT.root, slice_)) is None
+    assert service_cidrs.claimed_by(service_cidrs.dns_claim(TENANT.root, slice_)) is None
 
 
 @pytest.mark.parametrize("cidr", ["nonsense", "10.96.8.1/22", "10.96.8.0/31", ""])
 def test_a_claim_that_cannot_be_read_is_none(cidr: str):
     slice_ = Slice(ip_network("10.96.8.0/22"))
-    claim = slices.api_claim(TENANT.root, slice_, selector={}, port="api", is_reached_early=True)
-    claim["metadata"]["annotations"][marks.SERVICE_CIDR] = cidr
-    assert slices.claimed_by(claim) is None
+    claim = service_cidrs.api_claim(
+        TENANT.root, slice_, selector={}, port="api", is_reached_early=True
+    )
+    claim["metadata"]["annotations"][wellknown.SERVICE_CIDR] = cidr
+    assert service_cidrs.claimed_by(claim) is None
 
 
 def test_only_a_service_in_its_tenants_root_namespace_counts():
     labels = ownership.labels(TENANT, "")
-    assert slices.is_in_root({"metadata": {"namespace": TENANT.root, "labels": labels}})
-    assert not slices.is_in_root({"metadata": {"namespace": "default", "labels": labels}})
-    assert not slices.is_in_root({"metadata": {"namespace": "default"}})
-    other = {**labels, marks.VC_UID: "another"}
-    assert not slices.is_in_root({"metadata": {"namespace": TENANT.root, "labels": other}})
+    assert service_cidrs.is_in_root({"metadata": {"namespace": TENANT.root, "labels": labels}})
+    assert not service_cidrs.is_in_root({"metadata": {"namespace": "default", "labels": labels}})
+    assert not service_cidrs.is_in_root({"metadata": {"namespace": "default"}})
+    other = {**labels, wellknown.VC_UID: "another"}
+    assert not service_cidrs.is_in_root({"metadata": {"namespace": TENANT.root, "labels": other}})
 
 
 @pytest.mark.parametrize("body", [{}, {"spec": {}}, {"spec": {"cidrs": []}}])
 def test_a_service_cidr_without_a_range_is_refused(body):
     with pytest.raises(SliceProblemError):
-        slices.super_range(body)
+        service_cidrs.super_range(body)
 
 
 def test_the_first_range_counts_when_there_are_two():
     body = {"spec": {"cidrs": ["10.96.0.0/16", "fd00::/112"]}}
-    assert slices.super_range(body) == ip_network("10.96.0.0/16")
+    assert service_cidrs.super_range(body) == ip_network("10.96.0.0/16")

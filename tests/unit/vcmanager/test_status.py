@@ -1,8 +1,8 @@
 import pytest
 
-from tenancy import conditions, marks
-from vcmanager import status
-from vcmanager.status import Report
+from tenancy import conditions, wellknown
+from vcmanager.runtime import status
+from vcmanager.runtime.status import Report
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -19,8 +19,11 @@ def by_type(document):
     return {each["type"]: each for each in document["conditions"]}
 
 
-READY = ((marks.CERTIFICATES_READY, "True", "Issued"), (marks.ETCD_READY, "True", "Ready"))
-STARTING = ((marks.CERTIFICATES_READY, "True", "Issued"), (marks.ETCD_READY, "False", "Starting"))
+READY = ((wellknown.CERTIFICATES_READY, "True", "Issued"), (wellknown.ETCD_READY, "True", "Ready"))
+STARTING = (
+    (wellknown.CERTIFICATES_READY, "True", "Issued"),
+    (wellknown.ETCD_READY, "False", "Starting"),
+)
 
 
 def test_all_well_is_running_in_upstreams_words():
@@ -30,7 +33,7 @@ def test_all_well_is_running_in_upstreams_words():
         "TenantControlPlaneRunning",
         "tenant control plane is running",
     )
-    assert by_type(document)[marks.READY]["status"] == "True"
+    assert by_type(document)[wellknown.READY]["status"] == "True"
     assert not {status.RECONCILING, status.STALLED} & set(by_type(document))
     assert document["observedGeneration"] == 2
     assert document["clusterNamespace"] == "root"
@@ -38,7 +41,7 @@ def test_all_well_is_running_in_upstreams_words():
 
 def test_the_first_thing_missing_is_the_summary():
     document = report(*STARTING).document({})
-    ready = by_type(document)[marks.READY]
+    ready = by_type(document)[wellknown.READY]
     assert (ready["status"], ready["reason"]) == ("False", "Starting")
     assert (document["phase"], document["reason"]) == ("Pending", "ClusterCreating")
     assert by_type(document)[status.RECONCILING]["status"] == "True"
@@ -67,25 +70,28 @@ def test_deleting_says_so():
         {"phase": "Running"}
     )
     assert by_type(document)[status.RECONCILING]["reason"] == "Deleting"
-    assert by_type(document)[marks.READY]["message"] == "waiting for x"
+    assert by_type(document)[wellknown.READY]["message"] == "waiting for x"
 
 
 def test_an_ephemeral_store_does_not_keep_a_tenant_from_being_ready():
-    document = report((marks.STORE_EPHEMERAL, "True", "NoVolume"), *READY).document({})
-    assert by_type(document)[marks.READY]["status"] == "True"
+    document = report((wellknown.STORE_EPHEMERAL, "True", "NoVolume"), *READY).document({})
+    assert by_type(document)[wellknown.READY]["status"] == "True"
 
 
 def test_a_name_server_on_its_way_does_not_keep_a_tenant_from_being_ready():
-    made = report(*READY, (marks.DNS_READY, "False", "Starting"))
+    made = report(*READY, (wellknown.DNS_READY, "False", "Starting"))
     found = by_type(made.document({}))
-    assert (found[marks.READY]["status"], found[status.RECONCILING]["status"]) == ("True", "True")
+    assert (found[wellknown.READY]["status"], found[status.RECONCILING]["status"]) == (
+        "True",
+        "True",
+    )
     assert not made.is_settled
-    made = report(*READY, (marks.DNS_READY, "False", "ImagePullBackOff", "failing"))
-    assert by_type(made.document({}))[marks.READY]["reason"] == "ImagePullBackOff"
-    made = report(*STARTING, (marks.DNS_READY, "False", "Starting"))
-    assert by_type(made.document({}))[marks.READY]["status"] == "False"
-    made = report(*READY, (marks.DNS_READY, "False", "Starting"), held=("Forbidden", "a quota"))
-    assert by_type(made.document({}))[marks.READY]["reason"] == "Forbidden"
+    made = report(*READY, (wellknown.DNS_READY, "False", "ImagePullBackOff", "failing"))
+    assert by_type(made.document({}))[wellknown.READY]["reason"] == "ImagePullBackOff"
+    made = report(*STARTING, (wellknown.DNS_READY, "False", "Starting"))
+    assert by_type(made.document({}))[wellknown.READY]["status"] == "False"
+    made = report(*READY, (wellknown.DNS_READY, "False", "Starting"), held=("Forbidden", "a quota"))
+    assert by_type(made.document({}))[wellknown.READY]["reason"] == "Forbidden"
     assert report(*READY).is_settled
 
 
@@ -102,7 +108,7 @@ def test_a_name_server_on_its_way_does_not_keep_a_tenant_from_being_ready():
     ],
 )
 def test_ready_does_not_go_to_and_fro_with_the_name_server(old, now, expected):
-    kinds = {"dns": marks.DNS_READY, "ready": marks.READY}
+    kinds = {"dns": wellknown.DNS_READY, "ready": wellknown.READY}
     before = {
         "phase": old.get("phase"),
         "conditions": [
@@ -111,16 +117,19 @@ def test_ready_does_not_go_to_and_fro_with_the_name_server(old, now, expected):
             if key in kinds
         ],
     }
-    made = report(*READY, (marks.DNS_READY, "False", "Starting"), old=before, now=now)
-    assert by_type(made.document(before))[marks.READY]["status"] == expected
+    made = report(*READY, (wellknown.DNS_READY, "False", "Starting"), old=before, now=now)
+    assert by_type(made.document(before))[wellknown.READY]["status"] == expected
 
 
 @pytest.mark.parametrize("failing", [(), ("failing",)])
 @pytest.mark.parametrize("old", [{}, {"phase": "Running"}])
 def test_a_tenant_is_ready_without_metrics_whatever_is_wrong_with_them(failing, old):
-    made = report(*READY, (marks.METRICS_READY, "False", "ImagePullBackOff", *failing), old=old)
+    made = report(*READY, (wellknown.METRICS_READY, "False", "ImagePullBackOff", *failing), old=old)
     found = by_type(made.document(old))
-    assert (found[marks.READY]["status"], found[marks.METRICS_READY]["status"]) == ("True", "False")
+    assert (found[wellknown.READY]["status"], found[wellknown.METRICS_READY]["status"]) == (
+        "True",
+        "False",
+    )
     assert not {status.RECONCILING, status.STALLED} & set(found)
     assert made.is_settled
     assert not made.is_whole
@@ -128,28 +137,29 @@ def test_a_tenant_is_ready_without_metrics_whatever_is_wrong_with_them(failing, 
         reason: kind for kind, reason, _ in status.news(made.document(old), old, made.failing)
     }
     assert events.get("ImagePullBackOff") == ("Warning" if failing else None)
-    assert report(*READY, (marks.METRICS_READY, "True", "Ready")).is_whole
+    assert report(*READY, (wellknown.METRICS_READY, "True", "Ready")).is_whole
     assert report(*READY).is_whole
 
 
 def test_what_is_missing_is_the_summary_and_never_the_metrics():
-    made = report((marks.METRICS_READY, "False", "AddressTaken"), *STARTING)
-    assert by_type(made.document({}))[marks.READY]["reason"] == "Starting"
+    made = report((wellknown.METRICS_READY, "False", "AddressTaken"), *STARTING)
+    assert by_type(made.document({}))[wellknown.READY]["reason"] == "Starting"
 
 
 def test_the_first_word_about_a_condition_stays():
     made = report(
-        (marks.API_SERVER_READY, "False", "Unreachable"), (marks.API_SERVER_READY, "True", "Ready")
+        (wellknown.API_SERVER_READY, "False", "Unreachable"),
+        (wellknown.API_SERVER_READY, "True", "Ready"),
     )
-    assert by_type(made.document({}))[marks.API_SERVER_READY]["reason"] == "Unreachable"
+    assert by_type(made.document({}))[wellknown.API_SERVER_READY]["reason"] == "Unreachable"
 
 
 def test_times_stay_while_a_status_stays():
     old = report(*STARTING, now=THEN).document({})
     new = by_type(report(*READY).document(old))
-    assert new[marks.CERTIFICATES_READY]["lastTransitionTime"] == THEN
-    assert new[marks.ETCD_READY]["lastTransitionTime"] == NOW
-    assert new[marks.READY]["lastTransitionTime"] == NOW
+    assert new[wellknown.CERTIFICATES_READY]["lastTransitionTime"] == THEN
+    assert new[wellknown.ETCD_READY]["lastTransitionTime"] == NOW
+    assert new[wellknown.READY]["lastTransitionTime"] == NOW
 
 
 def test_what_is_known_stays_when_it_could_not_be_found_out_again():
@@ -169,8 +179,8 @@ def test_what_is_known_stays_when_it_could_not_be_found_out_again():
     ],
 )
 def test_reasons_of_others_become_ones_the_api_takes(reason, expected):
-    document = report((marks.ETCD_READY, "False", reason)).document({})
-    assert by_type(document)[marks.ETCD_READY]["reason"] == expected
+    document = report((wellknown.ETCD_READY, "False", reason)).document({})
+    assert by_type(document)[wellknown.ETCD_READY]["reason"] == expected
 
 
 def test_nothing_is_written_when_all_of_it_is_there():
@@ -195,17 +205,17 @@ def news(new: Report, old: dict):
 def test_becoming_ready_is_news_once():
     first = report(*READY)
     assert [(kind, reason) for kind, reason, _ in news(first, {})] == [
-        ("Normal", marks.READY),
-        ("Normal", marks.ETCD_READY),
+        ("Normal", wellknown.READY),
+        ("Normal", wellknown.ETCD_READY),
     ]
     assert news(report(*READY), first.document({})) == []
 
 
 def test_starting_is_no_news_and_failing_is():
     assert news(report(*STARTING), {}) == []
-    failing = report((marks.ETCD_READY, "False", "ImagePullBackOff", "failing"))
+    failing = report((wellknown.ETCD_READY, "False", "ImagePullBackOff", "failing"))
     assert ("Warning", "ImagePullBackOff", "EtcdReady ImagePullBackOff") in news(failing, {})
-    again = report((marks.ETCD_READY, "False", "ImagePullBackOff", "failing"))
+    again = report((wellknown.ETCD_READY, "False", "ImagePullBackOff", "failing"))
     assert news(again, failing.document({})) == []
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.vcmanager.factories import pod, workload
-from vcmanager import store
-from vcmanager.snapshot import Snapshot
+from vcmanager.phases import etcd_identity
+from vcmanager.runtime.observed import Snapshot
 
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data-etcd-0"}}
 
@@ -29,7 +29,7 @@ def identity(*pods, claims=(), replicas=1):
         "Pod": {each["metadata"]["name"]: each for each in pods},
         "PersistentVolumeClaim": {each["metadata"]["name"]: each for each in claims},
     }
-    return store.identity(Snapshot(namespace={}, objects=objects))
+    return etcd_identity.identity(Snapshot(namespace={}, objects=objects))
 
 
 def test_another_pod_on_the_same_volume_is_the_same_store():

@@ -1,13 +1,13 @@
 import pytest
 
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means
-from vcmanager import teardown
-from vcmanager.held import Held
+from vcmanager.reconcilers import virtual_cluster_deletion
+from vcmanager.runtime.blocked import Held
 
 
 def synced(status, reason):
-    return {"conditions": [{"type": marks.SYNCED, "status": status, "reason": reason}]}
+    return {"conditions": [{"type": wellknown.SYNCED, "status": status, "reason": reason}]}
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def synced(status, reason):
     ],
 )
 def test_the_syncer_has_let_go_when_it_says_so(status, expected):
-    assert teardown.has_let_go(status) is expected
+    assert virtual_cluster_deletion.has_let_go(status) is expected
 
 
 def deleted(status=None):
@@ -31,7 +31,7 @@ def deleted(status=None):
         "namespace": TENANT.namespace,
         "uid": TENANT.uid,
         "resourceVersion": "1",
-        "finalizers": [marks.FINALIZER],
+        "finalizers": [wellknown.FINALIZER],
     }
     return {"metadata": metadata, "status": status or {}}
 
@@ -42,10 +42,10 @@ def lease(holder):
 
 @pytest.mark.parametrize("status", [{}, synced("True", "Engaged")])
 async def test_nothing_goes_while_a_syncer_works_and_has_not_let_go(status):
-    super_client = Recorder({marks.SYNCER: lease("somebody")})
+    super_client = Recorder({wellknown.SYNCER: lease("somebody")})
     super_client.listed = [namespace()]
     with pytest.raises(Held, match="the syncer has not let go"):
-        await teardown.act(fake_means(super_client), deleted(status), TENANT)
+        await virtual_cluster_deletion.act(fake_means(super_client), deleted(status), TENANT)
     assert super_client.calls == []
 
 
@@ -53,15 +53,15 @@ async def test_nothing_goes_while_a_syncer_works_and_has_not_let_go(status):
     ("status", "objects"),
     [
         ({}, {}),
-        ({}, {marks.SYNCER: lease("")}),
+        ({}, {wellknown.SYNCER: lease("")}),
         (synced("True", "Engaged"), {}),
-        (synced("False", "Disengaged"), {marks.SYNCER: lease("somebody")}),
+        (synced("False", "Disengaged"), {wellknown.SYNCER: lease("somebody")}),
     ],
     ids=["no lease", "nobody holds it", "engaged by one that is gone", "it says so"],
 )
 async def test_a_syncer_that_is_gone_or_has_let_go_is_not_waited_for(status, objects):
     super_client = Recorder(objects)
-    await teardown.act(fake_means(super_client), deleted(status), TENANT)
+    await virtual_cluster_deletion.act(fake_means(super_client), deleted(status), TENANT)
     assert super_client.calls == [("patch", TENANT.name)]
     assert super_client.bodies[0]["metadata"]["finalizers"] == []
 
@@ -72,9 +72,9 @@ async def test_a_namespace_that_was_made_meanwhile_holds_the_finalizer(monkeypat
     async def wait_for_volumes(*_):
         super_client.listed = [namespace("late")]
 
-    monkeypatch.setattr(teardown, "_wait_for_volumes", wait_for_volumes)
+    monkeypatch.setattr(virtual_cluster_deletion, "_wait_for_volumes", wait_for_volumes)
     with pytest.raises(Held, match="waiting for namespaces to be gone: late"):
-        await teardown.act(fake_means(super_client), deleted(), TENANT)
+        await virtual_cluster_deletion.act(fake_means(super_client), deleted(), TENANT)
     assert super_client.calls == [("delete", "late")]
 
 
@@ -98,13 +98,13 @@ def namespace(name="x-default", labels=None, annotations=None):
         (namespace(name=TENANT.root), False),
         (namespace(labels={}), False),
         (namespace(annotations={}), False),
-        (namespace(annotations={marks.VC_UID: "other"}), False),
-        (namespace(labels={marks.VC_UID: "other"}), False),
+        (namespace(annotations={wellknown.VC_UID: "other"}), False),
+        (namespace(labels={wellknown.VC_UID: "other"}), False),
         ({"metadata": {"name": "kube-system"}}, False),
     ],
 )
 def test_a_namespace_goes_only_when_it_says_twice_whose_it_is(found, expected):
-    assert teardown.is_theirs(found, TENANT) is expected
+    assert virtual_cluster_deletion.is_theirs(found, TENANT) is expected
 
 
 def test_leftovers_are_named_with_what_holds_them():
@@ -118,4 +118,6 @@ def test_leftovers_are_named_with_what_holds_them():
         },
     }
     others = [{"metadata": {"name": name}} for name in "bcde"]
-    assert teardown.leftovers([stuck, *others]) == "a (pods. has 1), b, c and 2 more"
+    assert (
+        virtual_cluster_deletion.leftovers([stuck, *others]) == "a (pods. has 1), b, c and 2 more"
+    )

@@ -4,13 +4,14 @@ from ipaddress import ip_network
 import pytest
 
 from kubeio import errors
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tests.unit.vcmanager.factories import NOW, TENANT, Recorder, fake_means, wish
-from vcmanager import bootstrap, controlplane, keys
-from vcmanager.held import Held
-from vcmanager.phases import tenant
+from vcmanager.phases import tenant_bootstrap
 from vcmanager.pki import bundles
-from vcmanager.slices import Slice
+from vcmanager.plan import control_plane, tenant_objects
+from vcmanager.plan.service_cidrs import Slice
+from vcmanager.runtime import keys
+from vcmanager.runtime.blocked import Held
 
 
 def stamp(seconds):
@@ -21,15 +22,15 @@ def cluster(age=10.0, **status):
     return {"metadata": {"creationTimestamp": stamp(age)}, "status": status}
 
 
-def failing(seconds, kind=marks.API_SERVER_READY, reason="BootstrapFailed"):
+def failing(seconds, kind=wellknown.API_SERVER_READY, reason="BootstrapFailed"):
     return [
         {"type": kind, "status": "False", "reason": reason, "lastTransitionTime": stamp(seconds)}
     ]
 
 
 def test_the_first_start_is_waited_for_with_short_pauses():
-    assert tenant.pause(cluster(), NOW) == 0.5
-    assert tenant.pause(cluster(phase="Pending", conditions=failing(100)), NOW) == 0.5
+    assert tenant_bootstrap.pause(cluster(), NOW) == 0.5
+    assert tenant_bootstrap.pause(cluster(phase="Pending", conditions=failing(100)), NOW) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -39,15 +40,15 @@ def test_the_first_start_is_waited_for_with_short_pauses():
 )
 @pytest.mark.parametrize("reason", ["Unreachable", "BootstrapFailed", "ControllersIdle"])
 def test_a_tenant_cannot_keep_us_busy(old, reason):
-    for kind in (marks.API_SERVER_READY, marks.CONTROLLER_MANAGER_READY):
+    for kind in (wellknown.API_SERVER_READY, wellknown.CONTROLLER_MANAGER_READY):
         pauses = [
-            tenant.pause(cluster(**old, conditions=failing(seconds, kind, reason)), NOW)
+            tenant_bootstrap.pause(cluster(**old, conditions=failing(seconds, kind, reason)), NOW)
             for seconds in (0, 1, 8, 30, 9000)
         ]
         assert pauses == [1, 1, 8, 30, 30]
-    assert tenant.pause(cluster(**old), NOW) == 1
+    assert tenant_bootstrap.pause(cluster(**old), NOW) == 1
     started = failing(9000, reason="CrashLoopBackOff")
-    assert tenant.pause(cluster(**old, conditions=started), NOW) == 1
+    assert tenant_bootstrap.pause(cluster(**old, conditions=started), NOW) == 1
 
 
 class Inside:
@@ -81,11 +82,13 @@ class Tenants:
 
 
 def plan(**spec):
-    return controlplane.plan(wish(**spec), Slice(ip_network("10.96.8.0/22")))
+    return control_plane.plan(wish(**spec), Slice(ip_network("10.96.8.0/22")))
 
 
 async def enter(**problems):
-    return await tenant.act(Inside(**problems), plan(), dns_address="10.96.8.10", again_after=7.0)
+    return await tenant_bootstrap.act(
+        Inside(**problems), plan(), dns_address="10.96.8.10", again_after=7.0
+    )
 
 
 @pytest.mark.parametrize("metrics", ["none", "managed"])
@@ -96,10 +99,10 @@ async def test_what_is_ours_inside_is_watched_and_the_metrics_api_where_there_is
     }
     tenants, woken = Tenants(), []
     means = fake_means(Recorder(), tenants=tenants, wake=woken.append)
-    await tenant.connect(means, wish(), plan(metrics=metrics), secret=secret)
+    await tenant_bootstrap.connect(means, wish(), plan(metrics=metrics), secret=secret)
     assert tenants.asked["kubeconfig"] == b"x"
     watched = set(tenants.asked["watched"])
-    assert watched >= set(bootstrap.RESOURCES)
+    assert watched >= set(tenant_objects.RESOURCES)
     assert (resources.API_SERVICES in watched) is (metrics == "managed")
     tenants.asked["changed"]()
     assert woken == [keys.virtual_cluster(TENANT.namespace, TENANT.name)]
@@ -112,11 +115,11 @@ async def test_a_tenant_that_takes_our_objects_says_its_version():
 @pytest.mark.parametrize(
     ("problems", "condition", "reason"),
     [
-        ({"version": errors.NotSent("no")}, marks.API_SERVER_READY, "Unreachable"),
-        ({"version": errors.Timeout("no")}, marks.API_SERVER_READY, "Unreachable"),
-        ({"apply": errors.ServerProblem("webhook")}, marks.API_SERVER_READY, "BootstrapFailed"),
-        ({"apply": errors.Forbidden("webhook")}, marks.API_SERVER_READY, "BootstrapFailed"),
-        ({"get": errors.NotFound("no")}, marks.CONTROLLER_MANAGER_READY, "ControllersIdle"),
+        ({"version": errors.NotSent("no")}, wellknown.API_SERVER_READY, "Unreachable"),
+        ({"version": errors.Timeout("no")}, wellknown.API_SERVER_READY, "Unreachable"),
+        ({"apply": errors.ServerProblem("webhook")}, wellknown.API_SERVER_READY, "BootstrapFailed"),
+        ({"apply": errors.Forbidden("webhook")}, wellknown.API_SERVER_READY, "BootstrapFailed"),
+        ({"get": errors.NotFound("no")}, wellknown.CONTROLLER_MANAGER_READY, "ControllersIdle"),
     ],
 )
 async def test_what_a_tenant_refuses_is_said_and_tried_again_when_told(problems, condition, reason):

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from tenancy import marks, resources
+from tenancy import resources, wellknown
 from tests.unit.vcmanager.factories import pod, workload
-from vcmanager.tidings import Seen
+from vcmanager.watches.predicates import Seen
 
 RUNNING = {"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
 CREATING = {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}
@@ -119,7 +119,7 @@ def test_the_conditions_of_a_virtual_cluster_are_no_news_and_its_spec_is():
 
 def test_the_syncers_marks_on_a_root_namespace_are_no_news():
     body = {"metadata": {"uid": "1", "annotations": {"a": "b"}}}
-    marked = of(body, metadata__annotations={"a": "b", marks.STORE_REVISION: "7"})
+    marked = of(body, metadata__annotations={"a": "b", wellknown.STORE_REVISION: "7"})
     assert not is_news(resources.NAMESPACES, body, marked)
     assert is_news(resources.NAMESPACES, body, of(body, metadata__annotations={}))
 

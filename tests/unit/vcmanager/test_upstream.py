@@ -5,22 +5,22 @@ import yaml
 
 from clusterversions import catalog
 from tenancy.specs import Bundle, parse_cluster_version
-from vcmanager import controlplane, upstream
+from vcmanager.plan import control_plane, upstream_bundles
 
 SAMPLE = yaml.safe_load(catalog.sample("upstream-shape"))
-ADDITIONS = upstream.Additions(
+ADDITIONS = upstream_bundles.Additions(
     service_cidr="10.96.8.0/22",
     node_ports="30000-32767",
-    kubelet_addresses=upstream.KUBELET_ADDRESSES,
+    kubelet_addresses=upstream_bundles.KUBELET_ADDRESSES,
 )
 
 
 def bundle(component: str) -> Bundle:
-    return controlplane.bundles_of(parse_cluster_version(SAMPLE))[component]
+    return control_plane.bundles_of(parse_cluster_version(SAMPLE))[component]
 
 
 def completed(component: str, given: Bundle | None = None):
-    made = upstream.complete(component, given or bundle(component), ADDITIONS)
+    made = upstream_bundles.complete(component, given or bundle(component), ADDITIONS)
     return next(each for each in made if each["kind"] == "StatefulSet")
 
 
@@ -58,7 +58,7 @@ def test_a_template_is_only_added_to(component):
 def test_the_given_object_is_not_changed():
     given = bundle("apiserver")
     before = copy.deepcopy(given.statefulset)
-    upstream.complete("apiserver", given, ADDITIONS)
+    upstream_bundles.complete("apiserver", given, ADDITIONS)
     assert given.statefulset == before
 
 
@@ -66,22 +66,28 @@ def test_the_api_server_gets_ranges_and_a_way_to_agents():
     words = arguments(completed("apiserver"))
     assert last("--service-cluster-ip-range", words) == "10.96.8.0/22"
     assert last("--service-node-port-range", words) == "30000-32767"
-    assert last("--kubelet-client-certificate", words).startswith(upstream.FOLDER)
-    assert last("--kubelet-certificate-authority", words) == f"{upstream.FOLDER}/trust/agents.crt"
+    assert last("--kubelet-client-certificate", words).startswith(upstream_bundles.FOLDER)
+    assert (
+        last("--kubelet-certificate-authority", words)
+        == f"{upstream_bundles.FOLDER}/trust/agents.crt"
+    )
     assert last("--kubelet-preferred-address-types", words) == "tenancy.x-k8s.io/agent,InternalIP"
 
 
 def test_each_flag_names_the_authority_it_means():
     words = arguments(completed("apiserver"))
     assert last("--client-ca-file", words) == "/etc/kubernetes/pki/root/tls.crt"
-    assert last("--etcd-cafile", words) == f"{upstream.FOLDER}/trust/etcd.crt"
-    assert last("--etcd-certfile", words) == f"{upstream.FOLDER}/etcd/tls.crt"
-    assert last("--etcd-keyfile", words) == f"{upstream.FOLDER}/etcd/tls.key"
+    assert last("--etcd-cafile", words) == f"{upstream_bundles.FOLDER}/trust/etcd.crt"
+    assert last("--etcd-certfile", words) == f"{upstream_bundles.FOLDER}/etcd/tls.crt"
+    assert last("--etcd-keyfile", words) == f"{upstream_bundles.FOLDER}/etcd/tls.key"
     assert (
-        last("--requestheader-client-ca-file", words) == f"{upstream.FOLDER}/trust/front-proxy.crt"
+        last("--requestheader-client-ca-file", words)
+        == f"{upstream_bundles.FOLDER}/trust/front-proxy.crt"
     )
     controller_manager = arguments(completed("controller-manager"))
-    assert last("--root-ca-file", controller_manager) == f"{upstream.FOLDER}/trust/serving.crt"
+    assert (
+        last("--root-ca-file", controller_manager) == f"{upstream_bundles.FOLDER}/trust/serving.crt"
+    )
     assert (
         last("--cluster-signing-cert-file", controller_manager)
         == "/etc/kubernetes/pki/root/tls.crt"
@@ -103,7 +109,7 @@ def test_a_flag_written_as_two_words_is_understood():
     first["args"] = []
     first["command"] = ["kube-apiserver", "--etcd-cafile", "/etc/kubernetes/pki/root/tls.crt"]
     assert last("--etcd-cafile", arguments(completed("apiserver", given))).startswith(
-        upstream.FOLDER
+        upstream_bundles.FOLDER
     )
 
 
@@ -141,7 +147,7 @@ def test_the_store_knows_its_members(replicas):
 
 
 def test_golden_vector_of_three_members():
-    assert upstream.initial_cluster("etcd", "etcd", 3) == (
+    assert upstream_bundles.initial_cluster("etcd", "etcd", 3) == (
         "etcd-0=https://etcd-0.etcd:2380,etcd-1=https://etcd-1.etcd:2380,"
         "etcd-2=https://etcd-2.etcd:2380"
     )
@@ -149,16 +155,16 @@ def test_golden_vector_of_three_members():
 
 def test_a_store_without_a_volume_is_ephemeral():
     given = bundle("etcd").statefulset
-    assert upstream.is_ephemeral(given)
+    assert upstream_bundles.is_ephemeral(given)
     template = copy.deepcopy(given)
     template["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}}]
-    assert not upstream.is_ephemeral(template)
+    assert not upstream_bundles.is_ephemeral(template)
     claimed = copy.deepcopy(given)
     claimed["spec"]["template"]["spec"]["volumes"].append({"persistentVolumeClaim": {}})
-    assert not upstream.is_ephemeral(claimed)
+    assert not upstream_bundles.is_ephemeral(claimed)
     empty = copy.deepcopy(given)
     empty["spec"]["template"]["spec"]["volumes"].append({"emptyDir": {}})
-    assert upstream.is_ephemeral(empty)
+    assert upstream_bundles.is_ephemeral(empty)
 
 
 def test_a_projected_root_is_pointed_at_its_own_secret_too():

@@ -4,7 +4,7 @@ import pytest
 
 from clusterversions import catalog
 from tenancy.specs import ClusterVersionSpec, ExtraArgs, SpecProblemError
-from vcmanager import versions
+from vcmanager.plan import versions
 
 
 def short(version: str, **more) -> ClusterVersionSpec:

@@ -4,7 +4,7 @@ import pytest
 import trustme
 import uvloop
 
-from vnagent import audit
+from vnagent.server import audit
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 import trustme
 
 from tests.unit.vnagent import wires
-from vnagent.channel import Channel, ChannelLostError, ReceiveBuffer
-from vnagent.origin import connect
+from vnagent.client.https_client import connect
+from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
 
 
 @contextlib.asynccontextmanager

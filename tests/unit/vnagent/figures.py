@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from tenancy import marks
-from vnagent.gate import OwnedPod
+from tenancy import wellknown
+from vnagent.authz.pod_authorizer import OwnedPod
 
 ONE, TWO = "1111abcd-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
 THEN, LATER = "2026-11-22T17:00:00Z", "2026-11-22T17:00:07Z"
@@ -44,7 +44,12 @@ def by_uid(*pods: OwnedPod) -> dict[str, OwnedPod]:
 
 def listed(pod: OwnedPod, **metadata: Any) -> dict[str, Any]:
     """Return a pod as `/pods` lists it, with all that the super cluster made of it."""
-    labels = {"app": "shop", "tier": "web", "mesh-injected": "yes", marks.CLUSTER: "default-b41df0"}
+    labels = {
+        "app": "shop",
+        "tier": "web",
+        "mesh-injected": "yes",
+        wellknown.CLUSTER: "default-b41df0",
+    }
     running = {"running": {"startedAt": THEN}}
     failed = {"exitCode": 137, "reason": "OOMKilled", "message": "in default-b41df0-one-web"}
     containers = [*sorted(pod.containers), "mesh"]
@@ -54,11 +59,11 @@ def listed(pod: OwnedPod, **metadata: Any) -> dict[str, Any]:
     ]
     statuses[0] |= {"lastState": {"terminated": failed}, "allocatedResources": {"cpu": "1"}}
     annotations = {
-        marks.VC_UID: pod.vc_uid,
-        marks.UID: pod.tenant_uid,
-        marks.NAMESPACE: pod.tenant_namespace,
-        marks.CONTAINERS: ",".join(sorted(pod.containers)),
-        marks.KEYS: '[["app","tier","gone"],["note"]]',
+        wellknown.VC_UID: pod.vc_uid,
+        wellknown.UID: pod.tenant_uid,
+        wellknown.NAMESPACE: pod.tenant_namespace,
+        wellknown.CONTAINERS: ",".join(sorted(pod.containers)),
+        wellknown.KEYS: '[["app","tier","gone"],["note"]]',
         "note": "a note",
     }
     return {
@@ -89,7 +94,7 @@ def listed(pod: OwnedPod, **metadata: Any) -> dict[str, Any]:
             "qosClass": "Burstable",
             "message": "in default-b41df0-one-web",
             "conditions": [
-                {"type": f"{marks.DOMAIN}/gate", "status": "True"},
+                {"type": f"{wellknown.DOMAIN}/gate", "status": "True"},
                 {
                     "type": "Ready",
                     "status": "True",

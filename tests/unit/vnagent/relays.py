@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import trustme
 
 from tests.unit.vnagent import wires
-from vnagent.channel import Channel, ReceiveBuffer
-from vnagent.ends import End
-from vnagent.origin import connect
-from vnagent.pump import Deadlines, Pump
+from vnagent.client.https_client import connect
+from vnagent.stream.relay import Deadlines, Pump
+from vnagent.stream.stream_states import End
+from vnagent.stream.tls_stream import Channel, ReceiveBuffer
 
 QUICK = Deadlines(check_seconds=0.05)
 

@@ -11,9 +11,9 @@ from typing import Any
 import trustme
 
 from tests.unit.vnagent import wires
-from vnagent.channel import ReceiveBuffer
-from vnagent.origin import Address, Origin
-from vnagent.reload import WatchedFile
+from vnagent.client.https_client import Address, Origin
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.tls_stream import ReceiveBuffer
 
 READER = {"username": "system:serviceaccount:monitoring:prometheus", "groups": ["a"], "uid": "u"}
 GOOD, OTHER, NOBODY = "good.token-1", "other.token-2", "nobody.token-3"

@@ -15,27 +15,27 @@ from pathlib import Path
 
 import trustme
 
-from tenancy import marks, switches
-from tenancy.switches import Call, Switches
+from tenancy import agent_permissions, wellknown
+from tenancy.agent_permissions import Call, Switches
 from tests.unit.vnagent import certificates, wires
 from tests.unit.vnagent.certificates import VALID, VC_UID, Authority, Leaf
-from vnagent import tls
-from vnagent.apiserver import ApiServer
-from vnagent.channel import ReceiveBuffer
-from vnagent.choice import Wish
-from vnagent.gate import Gate
-from vnagent.kubelets import Kubelets
-from vnagent.limits import Streams
-from vnagent.origin import Address, Origin
-from vnagent.pace import Buckets
-from vnagent.permits import Permits
-from vnagent.pump import Deadlines
-from vnagent.reads import Reads
-from vnagent.reload import WatchedFile
-from vnagent.server import Server
-from vnagent.session import Gatekeeper, Opener, Reader, Requests
-from vnagent.target import Target
-from vnagent.upstream import Upstream
+from vnagent.authz.permissions import Permits
+from vnagent.authz.pod_authorizer import Gate
+from vnagent.client.https_client import Address, Origin
+from vnagent.limits.concurrency import Streams
+from vnagent.limits.token_bucket import Buckets
+from vnagent.nodeapi.node_reads import Reads
+from vnagent.nodeapi.target_pods import Target
+from vnagent.server.request import Gatekeeper, Opener, Reader, Requests
+from vnagent.server.server import Server
+from vnagent.stream import tls_contexts
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.relay import Deadlines
+from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.upstream.apiserver import ApiServer
+from vnagent.upstream.node_upstream import Upstream
+from vnagent.upstream.target_kubelets import Kubelets
+from vnagent.upstream.upstream_mode import Wish
 
 NODE = "node-1"
 LISTS = b"GET /api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1 "
@@ -60,10 +60,10 @@ Answering = Callable[[ssl.SSLSocket, bytes], None]
 def shop(vc_uid: str = VC_UID, **other: object) -> dict[str, object]:
     """Return the one pod of the kubelet's list."""
     annotations = {
-        marks.VC_UID: vc_uid,
-        marks.UID: UID,
-        marks.NAMESPACE: "web",
-        marks.CONTAINERS: "main",
+        wellknown.VC_UID: vc_uid,
+        wellknown.UID: UID,
+        wellknown.NAMESPACE: "web",
+        wellknown.CONTAINERS: "main",
     }
     metadata = {"name": "shop", "namespace": SPACE, "uid": SUPER_UID, "annotations": annotations}
     return {"metadata": metadata, "spec": {**other}}
@@ -74,7 +74,7 @@ def access(*off: Call, vc_uid: str = VC_UID) -> dict[str, str]:
     everything = frozenset(Call)
     policies = {"baseline": everything, "shops": everything - set(off)}
     found = Switches(policies, {OTHER: "baseline", VC_UID: "baseline"} | {vc_uid: "shops"})
-    return {switches.DOCUMENT: switches.write(found)}
+    return {agent_permissions.DOCUMENT: agent_permissions.write(found)}
 
 
 def unhurried() -> Buckets:
@@ -245,7 +245,7 @@ async def staged(
             paces=unhurried() if paces is None else paces,
         )
         server = Server(requests, buffer)
-        context = tls.server_context(
+        context = tls_contexts.server_context(
             certificate=serving.cert_chain_pems[0].bytes(),
             key=serving.private_key_pem.bytes(),
             client_authorities=callers.pem,

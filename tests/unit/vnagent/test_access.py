@@ -2,8 +2,8 @@
 
 import pytest
 
-from tenancy.access import Access
-from vnagent.access import ACCESS, TARGET_ACCESS, TARGET_HOME_ACCESS
+from tenancy.rbac import Access
+from vnagent.rbac import ACCESS, TARGET_ACCESS, TARGET_HOME_ACCESS
 
 ALWAYS = {
     ("", "configmaps", ("get", "watch"), ("vn-agent-access",), True),

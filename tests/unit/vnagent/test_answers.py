@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tests.support.eventually import eventually
-from vnagent import answers
-from vnagent.answers import Answers, Question
-from vnagent.refusals import Reason, RefusedError
+from vnagent.nodeapi import singleflight
+from vnagent.nodeapi.singleflight import Answers, Question
+from vnagent.protocol.errors import Reason, RefusedError
 
 FIGURES, PODS = Question("/stats/summary", b"a", 5), Question("/pods", b"a", 5)
 MORE = Question("/runningpods/", b"a", 5)
@@ -45,8 +45,8 @@ def kubelet() -> Kubelet:
 @pytest.fixture
 def shared(kubelet, monkeypatch) -> Answers:
     """Answers without pauses."""
-    monkeypatch.setattr(answers, "SPACING_SECONDS", 0.0)
-    monkeypatch.setattr(answers, "FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(singleflight, "SPACING_SECONDS", 0.0)
+    monkeypatch.setattr(singleflight, "FRESH_SECONDS", 60.0)
     return Answers(kubelet)
 
 
@@ -73,13 +73,13 @@ async def test_an_old_answer_is_nobodys(shared, kubelet, monkeypatch):
     kubelet.may_answer.set()
     async with shared.of(FIGURES) as first:
         assert await read(shared) == first == b"1"
-        monkeypatch.setattr(answers, "FRESH_SECONDS", -1.0)
+        monkeypatch.setattr(singleflight, "FRESH_SECONDS", -1.0)
         assert await read(shared) == b"2"
 
 
 async def test_equal_questions_are_spaced(kubelet, monkeypatch):
     """Whoever asks in a loop costs the kubelet two answers in a second."""
-    monkeypatch.setattr(answers, "SPACING_SECONDS", 60.0)
+    monkeypatch.setattr(singleflight, "SPACING_SECONDS", 60.0)
     shared = Answers(kubelet)
     kubelet.may_answer.set()
     assert await read(shared) == b"1"
@@ -93,7 +93,7 @@ async def test_equal_questions_are_spaced(kubelet, monkeypatch):
 
 async def test_few_answers_are_held(shared, kubelet, monkeypatch):
     """From the question until the last reader is done."""
-    monkeypatch.setattr(answers, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(singleflight, "PATIENCE_SECONDS", 0.05)
     kubelet.may_answer.set()
     async with shared.of(FIGURES), shared.of(PODS):
         assert await read(shared) == b"1"  # shares, and gives nothing back that others hold
@@ -101,7 +101,7 @@ async def test_few_answers_are_held(shared, kubelet, monkeypatch):
             await read(shared, MORE)
         assert (refused.value.status, refused.value.reason) == (429, Reason.READS_FULL)
     assert await read(shared, MORE) == b"3"
-    assert shared._places._value == answers.HELD
+    assert shared._places._value == singleflight.HELD
     assert not shared._flights
 
 
@@ -125,7 +125,7 @@ async def test_a_failure_is_everybodys_and_then_forgotten(shared, kubelet):
     assert len(kubelet.asked) == 1
     kubelet.error = None
     assert await read(shared) == b"2"
-    assert shared._places._value == answers.HELD
+    assert shared._places._value == singleflight.HELD
 
 
 async def test_a_question_goes_with_the_last_who_asked(shared, kubelet):
@@ -138,20 +138,20 @@ async def test_a_question_goes_with_the_last_who_asked(shared, kubelet):
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
     await eventually(lambda: kubelet.cancelled == 1)
-    assert shared._places._value == answers.HELD
+    assert shared._places._value == singleflight.HELD
     assert not shared._flights
     waiting = [asyncio.ensure_future(read(shared, each)) for each in (FIGURES, PODS, MORE)]
     await eventually(lambda: len(kubelet.asked) == 3)
     for reader in waiting:  # the third has no place yet
         reader.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-    assert shared._places._value == answers.HELD
+    assert shared._places._value == singleflight.HELD
 
 
 async def test_a_silent_kubelet_is_given_up(shared, monkeypatch):
     """In a scraper's time."""
-    monkeypatch.setattr(answers, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(singleflight, "READ_SECONDS", 0.05)
     with pytest.raises(RefusedError) as refused:
         await read(shared)
     assert (refused.value.status, refused.value.reason) == (504, Reason.KUBELET_DOWN)
-    assert shared._places._value == answers.HELD
+    assert shared._places._value == singleflight.HELD

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 import trustme
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.support.eventually import eventually
 from tests.support.processes import free_port
 from tests.unit.vnagent import certificates, wires
@@ -136,7 +136,7 @@ async def test_the_program_of_a_target(tmp_path):
     port, health_port = free_port(), free_port()
     registration = "cccccccc-0000-4000-8000-000000000000"
     pod = shop()
-    pod["metadata"]["annotations"][marks.SUPER_CLUSTER] = registration  # type: ignore[index]
+    pod["metadata"]["annotations"][wellknown.SUPER_CLUSTER] = registration  # type: ignore[index]
     far = FakeKubelet(pods=[pod], lists=b"GET /far/api/v1/pods?labelSelector=")
     api = FakeApi(data=access())
     with far.running(far_authority), api.running(authority):

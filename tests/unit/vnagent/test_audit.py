@@ -11,12 +11,13 @@ from prometheus_client.metrics import MetricWrapperBase
 from tenancy import names
 from tests.unit.vnagent import stage
 from tests.unit.vnagent.series import agent_series
-from vnagent import audit, metrics
-from vnagent.ends import End
-from vnagent.identity import Caller
-from vnagent.metrics import Unheard
-from vnagent.refusals import Reason
-from vnagent.routes import Route, Verb
+from vnagent.authz import metrics
+from vnagent.authz.client_identity import Caller
+from vnagent.authz.metrics import Unheard
+from vnagent.protocol.errors import Reason
+from vnagent.protocol.routes import Route, Verb
+from vnagent.server import audit
+from vnagent.stream.stream_states import End
 
 CALLER = Caller("0f0e0d0c-0b0a-4900-8800-070605040302", "default-b41df0-one", datetime.now(UTC))
 RESULTS = [*End, *Reason, "kubelet_refused"]

@@ -9,17 +9,17 @@ import trustme
 
 from tests.support.eventually import eventually
 from tests.unit.vnagent.api import NAME, NAMESPACE, FakeApi
-from vnagent import bulletin
-from vnagent.bulletin import Bulletin
-from vnagent.channel import ReceiveBuffer
-from vnagent.origin import Address, Origin
-from vnagent.reload import WatchedFile
+from vnagent.client import configmap_watch
+from vnagent.client.configmap_watch import Bulletin
+from vnagent.client.https_client import Address, Origin
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.tls_stream import ReceiveBuffer
 
 
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
-    monkeypatch.setattr(bulletin, "RETRY_SECONDS", (0.01,))
-    monkeypatch.setattr(bulletin, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(configmap_watch, "RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(configmap_watch, "PAUSE_SECONDS", 0.0)
 
 
 @contextlib.asynccontextmanager

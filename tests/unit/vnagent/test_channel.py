@@ -13,8 +13,11 @@ import pytest
 from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
 from tests.unit.vnagent.dials import Gathered, dialled, send_then_wait
-from vnagent import channel as channels
-from vnagent.channel import (
+from vnagent.limits.pending_handshakes import Stranger, Strangers
+from vnagent.server.listener import Door
+from vnagent.stream import tls_stream as channels
+from vnagent.stream.tls_engine import Received
+from vnagent.stream.tls_stream import (
     BARREN_BYTES,
     FIRST_BYTES,
     INBOX_BYTES,
@@ -23,9 +26,6 @@ from vnagent.channel import (
     ChannelLostError,
     ReceiveBuffer,
 )
-from vnagent.door import Door
-from vnagent.engine import Received
-from vnagent.strangers import Stranger, Strangers
 
 
 async def test_a_head_is_read_however_it_is_cut(authority):

@@ -2,14 +2,13 @@
 
 import pytest
 
-from vnagent.choice import (
+from vnagent.authz.metrics import Mode, Why
+from vnagent.upstream.upstream_mode import (
     HOLD_SECONDS,
     LONGEST_HOLD_SECONDS,
     RELAPSE_SECONDS,
     Choice,
-    Mode,
     Sight,
-    Why,
     Wish,
     after,
     at_start,

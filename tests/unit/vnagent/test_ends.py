@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from vnagent import pump as pumps
-from vnagent.channel import ChannelLostError
-from vnagent.ends import End, Event, Stage, end_of
-from vnagent.pump import Deadlines, Pump
+from vnagent.stream import relay as pumps
+from vnagent.stream.relay import Deadlines, Pump
+from vnagent.stream.stream_states import End, Event, Stage, end_of
+from vnagent.stream.tls_stream import ChannelLostError
 
 MUCH = bytes(pumps.MOST_FAREWELL_BYTES + 1)
 

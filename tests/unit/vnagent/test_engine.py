@@ -6,8 +6,8 @@ import pytest
 import trustme
 
 from tests.unit.vnagent import wires
-from vnagent.channel import PLAIN_BYTES, READ_BYTES
-from vnagent.engine import PIECE_BYTES, Engine
+from vnagent.stream.tls_engine import PIECE_BYTES, Engine
+from vnagent.stream.tls_stream import PLAIN_BYTES, READ_BYTES
 
 
 @pytest.fixture(scope="module")

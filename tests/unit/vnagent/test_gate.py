@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tenancy import marks, names
-from vnagent import gate as gates
-from vnagent.gate import Gate, decide, read_pods
-from vnagent.identity import Caller
-from vnagent.pod_items import PodListError
-from vnagent.refusals import Reason, RefusedError
-from vnagent.routes import Route, Verb
+from tenancy import names, wellknown
+from vnagent.authz import pod_authorizer as gates
+from vnagent.authz.client_identity import Caller
+from vnagent.authz.pod_authorizer import Gate, decide, read_pods
+from vnagent.authz.pod_list_parser import PodListError
+from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.routes import Route, Verb
 
 ONE, TWO = "1111abcd-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
 UID = "aaaaaaaa-0000-4000-8000-000000000000"
@@ -33,12 +33,12 @@ def route(verb: Verb = Verb.LOGS, **other: str) -> Route:
 def pod(name: str = "shop", *, host_network: bool = False, **record: str | None):
     """Return a pod of the kubelet's list; None leaves a part of the record out."""
     usual = {
-        marks.VC_UID: ONE,
-        marks.UID: UID,
-        marks.NAMESPACE: "web",
-        marks.CONTAINERS: "main,init",
+        wellknown.VC_UID: ONE,
+        wellknown.UID: UID,
+        wellknown.NAMESPACE: "web",
+        wellknown.CONTAINERS: "main,init",
     }
-    named = {f"{marks.DOMAIN}/{key}": value for key, value in record.items()}
+    named = {f"{wellknown.DOMAIN}/{key}": value for key, value in record.items()}
     annotations = {key: value for key, value in (usual | named).items() if value is not None}
     return {
         "metadata": {
@@ -149,7 +149,7 @@ def test_a_record_that_is_not_whole_is_nobodys(record):
 def test_labels_are_no_record():
     """Labels can be set by more hands than annotations of ours."""
     bare = pod(vcuid=None)
-    bare["metadata"]["labels"] = {marks.VC_UID: ONE, marks.NAMESPACE: "web"}
+    bare["metadata"]["labels"] = {wellknown.VC_UID: ONE, wellknown.NAMESPACE: "web"}
     assert refusal(read_pods(listed(bare)), route()) is Reason.NOT_FOUND
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnagent import heads
-from vnagent.refusals import Reason, RefusedError
+from vnagent.protocol import http_heads
+from vnagent.protocol.errors import Reason, RefusedError
 
 HOST = b"Host: agent:10550\r\n"
 LOGS = b"GET /containerLogs/ns/pod/c HTTP/1.1\r\n"
@@ -20,16 +20,16 @@ WEBSOCKET = (
 )
 
 
-def request(*lines: bytes, first: bytes = LOGS) -> heads.RequestHead:
+def request(*lines: bytes, first: bytes = LOGS) -> http_heads.RequestHead:
     """Read a request with some header lines."""
-    return heads.parse_request(first + HOST + b"".join(lines) + b"\r\n")
+    return http_heads.parse_request(first + HOST + b"".join(lines) + b"\r\n")
 
 
 def test_what_go_sends_is_read():
     """The heads of client-go's transports."""
     head = request(b"User-Agent: kube-apiserver\r\n", b"Accept-Encoding: gzip\r\n")
     assert (head.method, head.target) == (b"GET", b"/containerLogs/ns/pod/c")
-    assert heads.requested_upgrade(head) == b""
+    assert http_heads.requested_upgrade(head) == b""
     head = request(
         UPGRADE,
         b"Content-Length: 0\r\n",
@@ -37,8 +37,8 @@ def test_what_go_sends_is_read():
         b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\n",
         first=b"POST /exec/ns/pod/c?command=id HTTP/1.1\r\n",
     )
-    assert heads.requested_upgrade(head) == b"SPDY/3.1"
-    assert heads.upgrade_headers(head, b"SPDY/3.1") == [
+    assert http_heads.requested_upgrade(head) == b"SPDY/3.1"
+    assert http_heads.upgrade_headers(head, b"SPDY/3.1") == [
         (b"Connection", b"Upgrade"),
         (b"Upgrade", b"SPDY/3.1"),
         (b"x-stream-protocol-version", b"v5.channel.k8s.io"),
@@ -96,11 +96,11 @@ MALFORMED = [
 def test_what_could_be_read_in_two_ways_is_refused(block):
     """SEC-09: one head, one meaning, no body."""
     with pytest.raises(RefusedError) as refused:
-        heads.parse_request(block)
+        http_heads.parse_request(block)
     assert (refused.value.status, refused.value.reason) == (400, Reason.MALFORMED)
 
 
-def h11_reads(block: bytes) -> heads.RequestHead | None:
+def h11_reads(block: bytes) -> http_heads.RequestHead | None:
     """Return what h11 makes of a request's head, None when it has a body or is none."""
     server = h11.Connection(h11.SERVER)
     try:
@@ -111,7 +111,7 @@ def h11_reads(block: bytes) -> heads.RequestHead | None:
     if not (isinstance(event, h11.Request) and isinstance(end, h11.EndOfMessage)):
         return None
     headers = tuple((bytes(name), bytes(value)) for name, value in event.headers)
-    return heads.RequestHead(bytes(event.method), bytes(event.target), headers)
+    return http_heads.RequestHead(bytes(event.method), bytes(event.target), headers)
 
 
 PIECES = (
@@ -147,7 +147,7 @@ def test_what_is_read_is_what_h11_reads(data):
         end = min(len(block), start + data.draw(st.integers(0, 3)))
         block = block[:start] + data.draw(st.sampled_from(PIECES + OLD)) + block[end:]
     try:
-        found = heads.parse_request(block)
+        found = http_heads.parse_request(block)
     except RefusedError:
         return
     theirs = h11_reads(block)
@@ -175,7 +175,7 @@ FRAMING = [
 ]
 
 
-def read(lines: bytes, method: bytes) -> heads.Headers | None:
+def read(lines: bytes, method: bytes) -> http_heads.Headers | None:
     """Return the headers of a request, None when it is refused as malformed."""
     try:
         return request(lines, first=LOGS.replace(b"GET", method)).headers
@@ -204,7 +204,7 @@ def test_no_two_lines_of_framing_make_a_body():
 def test_a_head_of_many_lines_is_refused():
     """Headers are counted as well as measured."""
     with pytest.raises(RefusedError) as refused:
-        request(*(b"X: a\r\n" for _ in range(heads.MAX_HEADER_LINES)))
+        request(*(b"X: a\r\n" for _ in range(http_heads.MAX_HEADER_LINES)))
     assert refused.value.status == 431
 
 
@@ -223,7 +223,7 @@ def test_a_head_of_many_lines_is_refused():
 def test_other_switches_are_refused(lines):
     """SEC-09: only the two protocols that carry streams."""
     with pytest.raises(RefusedError):
-        heads.requested_upgrade(request(lines))
+        http_heads.requested_upgrade(request(lines))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_other_switches_are_refused(lines):
 def test_odd_websocket_handshakes_are_refused(lines):
     """One key and the one version."""
     with pytest.raises(RefusedError):
-        heads.upgrade_headers(request(lines), b"websocket")
+        http_heads.upgrade_headers(request(lines), b"websocket")
 
 
 STREAMS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io")
@@ -254,11 +254,11 @@ def test_every_protocol_of_the_supported_clients_passes(upgrade, protocol):
     name = b"sec-websocket-protocol" if is_websocket else b"x-stream-protocol-version"
     line = b"%s: %s\r\n" % (name, protocol.encode())
     head = request(WEBSOCKET if is_websocket else UPGRADE, line)
-    assert heads.requested_upgrade(head) == upgrade
-    assert (name, protocol.encode()) in heads.upgrade_headers(head, upgrade)
+    assert http_heads.requested_upgrade(head) == upgrade
+    assert (name, protocol.encode()) in http_heads.upgrade_headers(head, upgrade)
     first = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "
-    answer = heads.parse_response(first + upgrade + b"\r\n" + line + b"\r\n")
-    assert line in heads.write_switch(answer, upgrade)
+    answer = http_heads.parse_response(first + upgrade + b"\r\n" + line + b"\r\n")
+    assert line in http_heads.write_switch(answer, upgrade)
 
 
 def test_tokens_do_not_pass_as_websocket_protocols():
@@ -268,7 +268,7 @@ def test_tokens_do_not_pass_as_websocket_protocols():
         b"Sec-WebSocket-Protocol: v5.channel.k8s.io, "
         b"base64url.bearer.authorization.k8s.io.c2VjcmV0, v4.channel.k8s.io\r\n",
     )
-    passed = heads.upgrade_headers(head, b"websocket")
+    passed = http_heads.upgrade_headers(head, b"websocket")
     assert [value for name, value in passed if name == b"sec-websocket-protocol"] == [
         b"v5.channel.k8s.io",
         b"v4.channel.k8s.io",
@@ -309,8 +309,12 @@ def test_nothing_else_passes(extra):
         if name.lower() not in (*ours, *streams)
     ]
     head = request(UPGRADE, *lines, b"X-Stream-Protocol-Version: v5.channel.k8s.io\r\n")
-    written = heads.write_request(
-        "POST", "/exec/s/p/c", "10.0.0.1:10250", heads.upgrade_headers(head, b"SPDY/3.1"), b"tok"
+    written = http_heads.write_request(
+        "POST",
+        "/exec/s/p/c",
+        "10.0.0.1:10250",
+        http_heads.upgrade_headers(head, b"SPDY/3.1"),
+        b"tok",
     )
     assert written.split(b"\r\n") == [
         b"POST /exec/s/p/c HTTP/1.1",
@@ -327,21 +331,21 @@ def test_nothing_else_passes(extra):
 
 def test_a_switch_is_passed_without_foreign_headers():
     """The kubelet's 101 becomes ours, with the protocol that it chose."""
-    answer = heads.parse_response(
+    answer = http_heads.parse_response(
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
         b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\nSet-Cookie: a=b\r\nServer: node-1\r\n"
         b"Date: now\r\n\r\n"
     )
-    assert heads.write_switch(answer, b"SPDY/3.1") == (
+    assert http_heads.write_switch(answer, b"SPDY/3.1") == (
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
         b"x-stream-protocol-version: v4.channel.k8s.io\r\n\r\n"
     )
-    answer = heads.parse_response(
+    answer = http_heads.parse_response(
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
         b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n"
     )
-    assert heads.write_switch(answer, b"websocket").split(b"\r\n")[3:-2] == [
+    assert http_heads.write_switch(answer, b"websocket").split(b"\r\n")[3:-2] == [
         b"sec-websocket-protocol: v5.channel.k8s.io",
         b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
     ]
@@ -349,21 +353,23 @@ def test_a_switch_is_passed_without_foreign_headers():
 
 def test_a_stream_keeps_its_framing_and_says_that_it_closes():
     """The body goes on byte for byte, so exactly one framing may be announced."""
-    chunked = heads.parse_response(
+    chunked = http_heads.parse_response(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/plain\r\n"
         b"X-Node: one\r\n\r\n"
     )
-    assert heads.write_stream(chunked) == (
+    assert http_heads.write_stream(chunked) == (
         b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n"
         b"Connection: close\r\n\r\n"
     )
-    empty = heads.parse_response(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-    assert b"Content-Length: 0\r\n" in heads.write_stream(empty)
-    both = heads.ResponseHead(200, ((b"content-length", b"5"), (b"transfer-encoding", b"chunked")))
-    gzip = heads.ResponseHead(200, ((b"transfer-encoding", b"gzip, chunked"),))
+    empty = http_heads.parse_response(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert b"Content-Length: 0\r\n" in http_heads.write_stream(empty)
+    both = http_heads.ResponseHead(
+        200, ((b"content-length", b"5"), (b"transfer-encoding", b"chunked"))
+    )
+    gzip = http_heads.ResponseHead(200, ((b"transfer-encoding", b"gzip, chunked"),))
     for odd in (both, gzip):
-        with pytest.raises(heads.ResponseProblemError):
-            heads.write_stream(odd)
+        with pytest.raises(http_heads.ResponseProblemError):
+            http_heads.write_stream(odd)
 
 
 @pytest.mark.parametrize(
@@ -371,8 +377,8 @@ def test_a_stream_keeps_its_framing_and_says_that_it_closes():
 )
 def test_answers_that_are_none_are_noticed(block):
     """The kubelet's port may be somebody else's."""
-    with pytest.raises(heads.ResponseProblemError):
-        heads.parse_response(block)
+    with pytest.raises(http_heads.ResponseProblemError):
+        http_heads.parse_response(block)
 
 
 @pytest.mark.parametrize(
@@ -389,7 +395,7 @@ def test_answers_that_are_none_are_noticed(block):
 )
 def test_whole_answers_are_put_together(chunks, found):
     """However they are cut."""
-    reader = heads.AnswerReader(100)
+    reader = http_heads.AnswerReader(100)
     *early, last = [reader.feed(chunk) for chunk in chunks]
     assert early == [None] * len(early)
     assert last == found
@@ -407,20 +413,20 @@ def test_whole_answers_are_put_together(chunks, found):
 )
 def test_answers_without_end_are_dropped(chunks):
     """Too long, cut short, or not to be read."""
-    reader = heads.AnswerReader(100)
-    with pytest.raises(heads.ResponseProblemError):
+    reader = http_heads.AnswerReader(100)
+    with pytest.raises(http_heads.ResponseProblemError):
         list(map(reader.feed, chunks))
 
 
 def test_an_answer_of_ours_is_plain_text():
     """What kubectl shows after `unable to upgrade connection`."""
-    written = heads.write_answer(404, b"gone\n", ((b"Retry-After", b"1"),))
+    written = http_heads.write_answer(404, b"gone\n", ((b"Retry-After", b"1"),))
     assert written == (
         b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n"
         b"X-Content-Type-Options: nosniff\r\nContent-Length: 5\r\nRetry-After: 1\r\n"
         b"Connection: close\r\n\r\ngone\n"
     )
-    assert heads.write_answer(499, b"").startswith(b"HTTP/1.1 499 Other\r\n")
+    assert http_heads.write_answer(499, b"").startswith(b"HTTP/1.1 499 Other\r\n")
 
 
 @pytest.mark.parametrize(
@@ -436,13 +442,13 @@ def test_an_answer_of_ours_is_plain_text():
         b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n: b\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nA: \x0bb\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * heads.MAX_HEADER_LINES + b"\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * http_heads.MAX_HEADER_LINES + b"\r\n",
     ],
 )
 def test_answers_are_read_strictly(block):
     """SEC-08: a head that two readers could read in two ways goes to nobody."""
-    with pytest.raises(heads.ResponseProblemError):
-        heads.parse_response(block)
+    with pytest.raises(http_heads.ResponseProblemError):
+        http_heads.parse_response(block)
 
 
 def test_an_answer_is_read_as_h11_reads_it():
@@ -458,7 +464,7 @@ def test_an_answer_is_read_as_h11_reads_it():
     client.receive_data(block)
     event = client.next_event()
     assert isinstance(event, h11.InformationalResponse)
-    found = heads.parse_response(block)
+    found = http_heads.parse_response(block)
     assert found.status == event.status_code
     assert found.headers == tuple((bytes(name), bytes(value)) for name, value in event.headers)
 
@@ -466,9 +472,9 @@ def test_an_answer_is_read_as_h11_reads_it():
 @pytest.mark.parametrize("lengths", [(b"5", b"5"), (b"5", b"6"), (b"-1",), (b"",), (b"5, 5",)])
 def test_a_length_that_two_readers_could_take_for_two_is_refused(lengths):
     """SEC-08: what follows would be another answer to somebody."""
-    answer = heads.ResponseHead(200, tuple((b"content-length", each) for each in lengths))
-    with pytest.raises(heads.ResponseProblemError):
-        heads.write_stream(answer)
+    answer = http_heads.ResponseHead(200, tuple((b"content-length", each) for each in lengths))
+    with pytest.raises(http_heads.ResponseProblemError):
+        http_heads.write_stream(answer)
 
 
 @pytest.mark.parametrize(
@@ -485,4 +491,4 @@ def test_a_length_that_two_readers_could_take_for_two_is_refused(lengths):
 def test_what_would_be_two_requests_is_not_written(method, target, header):
     """SEC-08: nothing of what is sent on is a second line."""
     with pytest.raises(ValueError, match="one line"):
-        heads.write_request(method, target, "10.0.0.1:10250", [(b"Accept", header)], b"tok")
+        http_heads.write_request(method, target, "10.0.0.1:10250", [(b"Accept", header)], b"tok")

@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.unit.vnagent import certificates as made
 from tests.unit.vnagent.certificates import DAY, KEY, URI, VALID, VC_UID, named
-from vnagent.identity import IdentityProblemError, identify
+from vnagent.authz.client_identity import IdentityProblemError, identify
 
 AUTHORITY = made.make_authority()
 IMPOSTOR = made.make_authority()

@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from vnagent.intake import Intake
-from vnagent.tempo import QUICK_READS
+from vnagent.stream.read_coalescing import QUICK_READS
+from vnagent.stream.read_control import Intake
 
 
 class Tap:

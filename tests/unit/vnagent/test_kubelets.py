@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tenancy import addresses, marks
+from tenancy import addresses, wellknown
 from tests.unit.vnagent import figures, stage
 from tests.unit.vnagent.certificates import named
 from tests.unit.vnagent.stage import (
@@ -28,10 +28,10 @@ from tests.unit.vnagent.stage import (
     saying,
 )
 from tests.unit.vnagent.test_target import ATTACH, FORWARD, REGISTRATION, target, there
-from vnagent import kubelets
-from vnagent.gate import read_pods
-from vnagent.kubelets import host_of
-from vnagent.refusals import Reason, RefusedError
+from vnagent.authz.pod_authorizer import read_pods
+from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.upstream import target_kubelets
+from vnagent.upstream.target_kubelets import host_of
 
 POD = f"{SPACE}/shop".encode()
 
@@ -246,7 +246,7 @@ def test_an_address_that_is_no_text_is_none():
 
 async def test_few_kubelets_are_remembered(tmp_path, monkeypatch):
     """A cluster has thousands, and each costs a TLS context."""
-    monkeypatch.setattr(kubelets, "KEPT", 3)
+    monkeypatch.setattr(target_kubelets, "KEPT", 3)
     async with served(tmp_path, FakeKubelet()) as found:
         straight = found.server._requests._upstream._kubelets  # type: ignore[attr-defined]
         first = straight._at("10.0.0.0")
@@ -262,7 +262,7 @@ def test_a_tenant_says_nothing_of_the_address():
 
     said = bound()
     said["metadata"]["annotations"] |= {  # type: ignore[index]
-        f"{marks.DOMAIN}/hostIP": "10.6.6.6",
+        f"{wellknown.DOMAIN}/hostIP": "10.6.6.6",
         "hostIP": "10.6.6.6",
     }
     said["spec"] |= {"hostIP": "10.6.6.6", "hostAliases": [{"ip": "10.6.6.6"}]}  # type: ignore[operator]

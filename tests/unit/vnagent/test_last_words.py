@@ -11,8 +11,8 @@ import pytest
 from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
 from tests.unit.vnagent.dials import Gathered, dialled, send_then_wait
-from vnagent import channel as channels
-from vnagent.channel import ChannelLostError
+from vnagent.stream import tls_stream as channels
+from vnagent.stream.tls_stream import ChannelLostError
 
 
 @pytest.mark.parametrize("joined", [False, True], ids=["as a kubelet", "as an API server"])

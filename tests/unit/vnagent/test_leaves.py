@@ -4,25 +4,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnagent import leaves
+from vnagent.nodeapi import json_filters
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-READERS = (leaves.count, leaves.number, leaves.switch, leaves.text, leaves.moment)
+READERS = (
+    json_filters.count,
+    json_filters.number,
+    json_filters.switch,
+    json_filters.text,
+    json_filters.moment,
+)
 
 
 @pytest.mark.parametrize(
     ("reader", "passes", "stays"),
     [
-        (leaves.count, [0, 2**64 - 1], [-1, 2**64, 1.0, True, "1", None]),
-        (leaves.number, [0, -9, 2**31 - 1], [2**31, -(2**31), 1.0, False, "1", None]),
-        (leaves.switch, [True, False], [0, 1, "true", None]),
-        (leaves.text, ["", "a b", "ü", "x" * 4096], ["x" * 4097, "a\nb", "\0", "\u202e", 5, None]),
+        (json_filters.count, [0, 2**64 - 1], [-1, 2**64, 1.0, True, "1", None]),
+        (json_filters.number, [0, -9, 2**31 - 1], [2**31, -(2**31), 1.0, False, "1", None]),
+        (json_filters.switch, [True, False], [0, 1, "true", None]),
         (
-            leaves.moment,
+            json_filters.text,
+            ["", "a b", "ü", "x" * 4096],
+            ["x" * 4097, "a\nb", "\0", "\u202e", 5, None],
+        ),
+        (
+            json_filters.moment,
             ["2026-11-22T17:00:00Z", "2026-11-22T17:00:00.123456789Z"],
             ["2026-13-22T17:00:00Z", "2026-11-22", "2026-11-22T17:00:00+00:00", "", 5, None],
         ),
@@ -40,6 +50,6 @@ def test_readers_never_fail(value):
     for reader in READERS:
         found = reader(value)
         assert found is None or (found == value and not isinstance(found, dict | list))
-        inside = leaves.fields({"a": reader})(value)
+        inside = json_filters.fields({"a": reader})(value)
         assert inside is None or inside.keys() <= {"a"}
-        assert leaves.each(reader)(value) is None or isinstance(value, list)
+        assert json_filters.each(reader)(value) is None or isinstance(value, list)

@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
-from vnagent.limits import FEW_STREAMS, Streams
-from vnagent.refusals import Reason, RefusedError
+from vnagent.limits.concurrency import FEW_STREAMS, Streams
+from vnagent.protocol.errors import Reason, RefusedError
 
 
 def reason(streams: Streams, vc_uid: str) -> Reason:

@@ -14,11 +14,12 @@ from telemetry.exposition import Exposition
 from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
 from tests.unit.vnagent.reviewing import GOOD, NOBODY, OTHER, ReviewApi, asking
-from vnagent import metrics_port, tls
-from vnagent.channel import ReceiveBuffer
-from vnagent.metrics_port import PER_SOURCE, MetricsPort
-from vnagent.rebuffs import Rebuffs
-from vnagent.reviews import Reviews
+from vnagent.authz.token_review import Reviews
+from vnagent.limits.peer_backoff import Rebuffs
+from vnagent.server import metrics_server
+from vnagent.server.metrics_server import PER_SOURCE, MetricsPort
+from vnagent.stream import tls_contexts
+from vnagent.stream.tls_stream import ReceiveBuffer
 
 
 @dataclass
@@ -58,7 +59,7 @@ async def showing(folder) -> AsyncIterator[Shown]:
     async with asking(folder, api) as origin:
         listener = MetricsPort(Reviews(origin).of, Exposition(registry), ReceiveBuffer())
         listener.door.use(
-            tls.open_context(
+            tls_contexts.open_context(
                 certificate=pair.cert_chain_pems[0].bytes(), key=pair.private_key_pem.bytes()
             )
         )
@@ -143,13 +144,13 @@ async def test_a_reader_is_not_shut_out_because_the_api_server_is_away(tmp_path)
 
 async def test_connections_that_say_nothing_are_few_and_short(tmp_path, monkeypatch):
     """SEC-13: whoever reaches the port can open them."""
-    monkeypatch.setattr(metrics_port, "HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr(metrics_server, "HANDSHAKE_SECONDS", 0.3)
     async with showing(tmp_path) as shown, contextlib.AsyncExitStack() as stack:
         for _ in range(30):
             stack.callback(socket.create_connection(("127.0.0.1", shown.port)).close)
         await eventually(lambda: shown.listener.door.strangers.count == PER_SOURCE)
         await eventually(lambda: shown.listener.door.strangers.count == 0)
-        monkeypatch.setattr(metrics_port, "HANDSHAKE_SECONDS", wires.PATIENCE_SECONDS)
+        monkeypatch.setattr(metrics_server, "HANDSHAKE_SECONDS", wires.PATIENCE_SECONDS)
         assert (await shown.ask(GOOD))[0] == 200
 
 
@@ -160,7 +161,7 @@ async def test_a_new_certificate_is_for_connections_from_now_on(tmp_path):
         assert (await shown.ask(GOOD))[0] == 0
         pair = shown.authority.issue_cert("127.0.0.1")
         shown.listener.door.use(
-            tls.open_context(
+            tls_contexts.open_context(
                 certificate=pair.cert_chain_pems[0].bytes(), key=pair.private_key_pem.bytes()
             )
         )

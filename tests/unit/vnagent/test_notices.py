@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 import pytest
 import trustme
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.support.eventually import eventually
 from tests.unit.vnagent.stage import FakeKubelet, saying
-from vnagent import notices
-from vnagent.channel import ReceiveBuffer
-from vnagent.choice import Sight, Wish, after, at_start
-from vnagent.notices import Notices, Subject, manifest
-from vnagent.origin import Address, Origin
-from vnagent.reload import WatchedFile
+from vnagent.client.https_client import Address, Origin
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.upstream import upstream_events
+from vnagent.upstream.upstream_events import Notices, Subject, manifest
+from vnagent.upstream.upstream_mode import Sight, Wish, after, at_start
 
 SUBJECT = Subject(name="vn-agent-x", namespace="vc-manager", uid="uid-x", node="node-1")
 CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
@@ -53,12 +53,12 @@ def told(api: FakeKubelet) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(notices, "SPACING_SECONDS", 0.0)
+    monkeypatch.setattr(upstream_events, "SPACING_SECONDS", 0.0)
 
 
 def test_an_event_is_on_the_agents_own_pod():
     """As `kubectl describe pod` looks for it: by name, namespace and UID."""
-    found = manifest(SUBJECT, marks.AGENT_AROUND, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    found = manifest(SUBJECT, wellknown.AGENT_AROUND, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     assert found["involvedObject"] == {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -72,7 +72,7 @@ def test_an_event_is_on_the_agents_own_pod():
     assert found["firstTimestamp"] == found["lastTimestamp"] == "2026-01-02T03:04:05Z"
     assert "agent.kubelet.ca" in found["message"]
     assert len(found["message"]) <= 1024
-    assert manifest(SUBJECT, marks.AGENT_STRAIGHT, datetime.now(UTC))["type"] == "Normal"
+    assert manifest(SUBJECT, wellknown.AGENT_STRAIGHT, datetime.now(UTC))["type"] == "Normal"
 
 
 async def test_the_usual_way_is_no_news(tmp_path):
@@ -106,7 +106,7 @@ async def test_what_is_configured_is_told_as_such(tmp_path):
 
 async def test_what_still_holds_is_told_again(tmp_path, monkeypatch):
     """API servers forget Events after an hour."""
-    monkeypatch.setattr(notices, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(upstream_events, "AGAIN_SECONDS", 0.05)
     api = FakeKubelet(answer=saying(CREATED))
     async with telling(tmp_path, api) as found:
         found.hear(AROUND)
@@ -116,7 +116,7 @@ async def test_what_still_holds_is_told_again(tmp_path, monkeypatch):
 
 async def test_what_could_not_be_written_is_tried_again(tmp_path, monkeypatch):
     """A refusal or a cut ends nothing."""
-    monkeypatch.setattr(notices, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(upstream_events, "RETRY_SECONDS", 0.05)
     answers = [b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", b"", CREATED]
     api = FakeKubelet(answer=lambda peer, _: peer.sendall(answers.pop(0)))
     async with telling(tmp_path, api) as found:

@@ -1,6 +1,6 @@
 """Turns: a burst, then one at a time; looking costs nothing."""
 
-from vnagent.pace import Bucket, Buckets
+from vnagent.limits.token_bucket import Bucket, Buckets
 
 
 def test_a_burst_then_one_by_one():

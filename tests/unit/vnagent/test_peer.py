@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vnagent import peer as peers
-from vnagent.peer import Peer
+from vnagent.client import upstream_server as peers
+from vnagent.client.upstream_server import Peer
 
 
 class Channel:

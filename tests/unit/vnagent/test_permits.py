@@ -4,21 +4,21 @@ import asyncio
 
 import pytest
 
-from tenancy import switches
-from tenancy.switches import Call, Switches
+from tenancy import agent_permissions
+from tenancy.agent_permissions import Call, Switches
 from tests.support.eventually import eventually
 from tests.unit.vnagent.certificates import VC_UID
 from tests.unit.vnagent.stage import OTHER, access
-from vnagent import metrics, permits
-from vnagent.permits import CALLS, Permits
-from vnagent.refusals import Reason, RefusedError
-from vnagent.routes import Route, Verb
+from vnagent.authz import metrics, permissions
+from vnagent.authz.permissions import CALLS, Permits
+from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.routes import Route, Verb
 
 
 def bound(policy: str, **policies: list[Call]) -> dict[str, str]:
     """Return what is written of one tenant and some policies."""
     calls = {name: frozenset(calls) for name, calls in policies.items()}
-    return {switches.DOCUMENT: switches.write(Switches(calls, {VC_UID: policy}))}
+    return {agent_permissions.DOCUMENT: agent_permissions.write(Switches(calls, {VC_UID: policy}))}
 
 
 async def refusal(found: Permits, verb: Verb = Verb.EXEC, vc_uid: str = VC_UID) -> RefusedError:
@@ -57,8 +57,14 @@ async def test_a_switch_is_for_one_kind_of_call_of_one_tenant(verb):
 @pytest.mark.parametrize(
     "data",
     [
-        *(None, {}, {"other": "x"}, {switches.DOCUMENT: ""}, {switches.DOCUMENT: "{}"}),
-        {switches.DOCUMENT: access()[switches.DOCUMENT][:-1]},
+        *(
+            None,
+            {},
+            {"other": "x"},
+            {agent_permissions.DOCUMENT: ""},
+            {agent_permissions.DOCUMENT: "{}"},
+        ),
+        {agent_permissions.DOCUMENT: access()[agent_permissions.DOCUMENT][:-1]},
     ],
 )
 async def test_what_cannot_be_read_permits_nothing_new_and_ends_nothing(data):
@@ -78,11 +84,13 @@ async def test_what_cannot_be_read_permits_nothing_new_and_ends_nothing(data):
         pass
 
 
-@pytest.mark.parametrize("document", ['{"policies":{},"tenants":{}}', access()[switches.DOCUMENT]])
+@pytest.mark.parametrize(
+    "document", ['{"policies":{},"tenants":{}}', access()[agent_permissions.DOCUMENT]]
+)
 async def test_a_tenant_that_is_not_listed_has_nothing(document):
     """Default closed."""
     found = Permits()
-    found.learn({switches.DOCUMENT: document})
+    found.learn({agent_permissions.DOCUMENT: document})
     error = await refusal(found, vc_uid="33333333-0000-4000-8000-000000000000")
     assert (error.status, error.reason) == (403, Reason.NO_POLICY)
 
@@ -130,7 +138,7 @@ async def test_a_session_ends_with_its_permit_and_others_go_on():
     assert ended == ["exec switched_off"]
     assert found.count == 2
     for _ in range(2):  # told again before those that end have ended
-        found.learn({switches.DOCUMENT: '{"policies":{},"tenants":{}}'})
+        found.learn({agent_permissions.DOCUMENT: '{"policies":{},"tenants":{}}'})
         await asyncio.sleep(0)
     async with asyncio.timeout(5):
         await asyncio.gather(*held)
@@ -157,7 +165,7 @@ async def test_what_nobody_renews_grows_old(monkeypatch):
     found.learn(access())
     found.lose()
     async with found.one(VC_UID, Verb.EXEC):
-        monkeypatch.setattr(permits, "STALE_SECONDS", -1.0)
+        monkeypatch.setattr(permissions, "STALE_SECONDS", -1.0)
         with pytest.raises(RefusedError) as refused:
             async with found.one(VC_UID, Verb.EXEC):
                 pass
@@ -176,7 +184,7 @@ def state() -> str:
 
 async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
     """Each state once, also the one that nothing but time brings about."""
-    monkeypatch.setattr(permits, "STALE_SECONDS", 0.2)
+    monkeypatch.setattr(permissions, "STALE_SECONDS", 0.2)
     found = Permits()
     assert state() == "unknown"
     found.learn(access())
@@ -203,7 +211,7 @@ async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
 
 async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatch):
     """Each try to follow fails; the time counts from the first."""
-    monkeypatch.setattr(permits, "STALE_SECONDS", 0.1)
+    monkeypatch.setattr(permissions, "STALE_SECONDS", 0.1)
     found = Permits()
     found.learn(access())
 
@@ -217,7 +225,7 @@ async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatc
 
 async def test_what_is_followed_does_not_age(monkeypatch):
     """A manager that is away changes no policy; its absence is no reason to shut tenants out."""
-    monkeypatch.setattr(permits, "STALE_SECONDS", 0.0)
+    monkeypatch.setattr(permissions, "STALE_SECONDS", 0.0)
     found = Permits()
     found.learn(access(Call.LOGS))
     await asyncio.sleep(0.01)
@@ -229,7 +237,7 @@ async def test_what_is_followed_does_not_age(monkeypatch):
 
 async def test_a_session_that_runs_outlives_a_stale_permit(monkeypatch):
     """Nothing was switched off; when changes are told of again, it is judged by them."""
-    monkeypatch.setattr(permits, "STALE_SECONDS", 0.02)
+    monkeypatch.setattr(permissions, "STALE_SECONDS", 0.02)
     found = Permits()
     found.learn(access())
 

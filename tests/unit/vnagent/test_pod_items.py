@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnagent import pod_items
-from vnagent.pod_items import PodListError, items
+from vnagent.authz import pod_list_parser
+from vnagent.authz.pod_list_parser import PodListError, items
 
 PODS = st.lists(
     st.dictionaries(
@@ -42,7 +42,7 @@ def test_items_are_the_same_out_of_any_window(pods, size):
     document = json.dumps({"kind": "PodList", "items": pods}, ensure_ascii=False)
     if _is_clean(pods):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pod_items, "_WINDOW", size)
+            patch.setattr(pod_list_parser, "_WINDOW", size)
             assert list(items(document.encode())) == pods
 
 

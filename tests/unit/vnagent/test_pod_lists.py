@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vnagent import figures
 from tests.unit.vnagent.figures import ONE, THEN, TWO, by_uid, listed, owned, pod_list
-from vnagent import pod_lists
-from vnagent.pod_items import PodListError
+from vnagent.authz.pod_list_parser import PodListError
+from vnagent.nodeapi import pod_lists
 
 GUEST = owned(2, vc_uid=TWO, super_namespace="default-b41df0-two-web")
 WHOLE = {
@@ -58,7 +58,7 @@ def test_a_pod_is_what_the_tenant_wrote_and_what_became_of_it():
     text, items = bound(listed(owned()), listed(GUEST))
     assert items == [WHOLE]
     assert not [
-        word for word in (*figures.SECRETS, marks.DOMAIN, "vc-", "192.0.2.1") if word in text
+        word for word in (*figures.SECRETS, wellknown.DOMAIN, "vc-", "192.0.2.1") if word in text
     ]
 
 
@@ -85,7 +85,7 @@ def test_equal_names_are_told_apart():
 def test_nobodys_pods_are_in_no_list():
     """SEC-06: without the whole record, or with one that another pod has as well."""
     bare = listed(owned())
-    del bare["metadata"]["annotations"][marks.UID]
+    del bare["metadata"]["annotations"][wellknown.UID]
     assert bound(bare)[1] == []
     again = listed(owned(5))
     assert bound(listed(owned()), again, listed(owned(3, name="cart")))[1][0]["metadata"][
@@ -98,7 +98,7 @@ def test_labels_are_the_tenants_as_recorded():
     """Without a record none: what a webhook of the super cluster adds looks like any other."""
     for record in (None, "", "{", "[]", "5", '[["app"]]', '{"app": 1}', "[5,[]]", '["app",[]]'):
         item = listed(owned())
-        item["metadata"]["annotations"][marks.KEYS] = record
+        item["metadata"]["annotations"][wellknown.KEYS] = record
         assert "labels" not in bound(item)[1][0]["metadata"]
     item = listed(owned(), labels=None)
     assert "labels" not in bound(item)[1][0]["metadata"]

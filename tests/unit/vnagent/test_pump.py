@@ -13,13 +13,13 @@ import pytest
 from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
 from tests.unit.vnagent.relays import echo, relay, wait_for_end
-from vnagent import channel as channels
-from vnagent import parting, tempo
-from vnagent import pump as pumps
-from vnagent.channel import HIGH_WATER_BYTES, READ_BYTES
-from vnagent.ends import End
-from vnagent.pump import Deadlines
-from vnagent.tempo import Tempo
+from vnagent.stream import graceful_close, read_coalescing
+from vnagent.stream import relay as pumps
+from vnagent.stream import tls_stream as channels
+from vnagent.stream.read_coalescing import Tempo
+from vnagent.stream.relay import Deadlines
+from vnagent.stream.stream_states import End
+from vnagent.stream.tls_stream import HIGH_WATER_BYTES, READ_BYTES
 
 MOST_UNSENT = HIGH_WATER_BYTES + READ_BYTES + 20 * 1024
 """In one direction: the mark, a read that was under way, and a record that had come in part."""
@@ -79,8 +79,10 @@ async def test_a_flood_of_lines_arrives_whole_with_its_end(authority, monkeypatc
         return rest
 
     monkeypatch.setattr(Tempo, "read", noted)
-    monkeypatch.setattr(tempo, "QUICK_SECONDS", 1.0)  # so that a slow machine sees no pause
-    monkeypatch.setattr(tempo, "LATE_SECONDS", 1.0)
+    monkeypatch.setattr(
+        read_coalescing, "QUICK_SECONDS", 1.0
+    )  # so that a slow machine sees no pause
+    monkeypatch.setattr(read_coalescing, "LATE_SECONDS", 1.0)
     lines = [b"%06d %s\n" % (number, b"x" * 120) for number in range(10_000)]
 
     def flood(peer: ssl.SSLSocket) -> None:
@@ -338,7 +340,7 @@ async def test_who_still_sends_is_not_reset_under_the_last_words_of_a_kubelet(au
 
 async def test_one_who_is_cut_off_and_goes_on_is_let_go_at_last(authority, monkeypatch):
     """It keeps a place."""
-    monkeypatch.setattr(parting, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(graceful_close, "PATIENCE_SECONDS", 0.2)
 
     def go_on(port: int) -> None:
         with wires.dial(port, wires.client_context(authority)) as peer:

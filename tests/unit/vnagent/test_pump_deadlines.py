@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.vnagent import wires
 from tests.unit.vnagent.relays import echo, relay, wait_for_end
-from vnagent.ends import End
-from vnagent.pump import Deadlines
+from vnagent.stream.relay import Deadlines
+from vnagent.stream.stream_states import End
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnagent import queries
-from vnagent.refusals import Reason, RefusedError
+from vnagent.protocol import queries
+from vnagent.protocol.errors import Reason, RefusedError
 
 WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
 

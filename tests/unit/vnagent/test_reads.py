@@ -13,8 +13,10 @@ from tests.unit.vnagent import figures, stage, wires
 from tests.unit.vnagent.certificates import KEY, URI, VC_UID, named
 from tests.unit.vnagent.figures import owned, pod_figures, tenant_uid
 from tests.unit.vnagent.stage import FakeKubelet
-from vnagent import answers, reads, session, threads
-from vnagent.refusals import RefusedError
+from vnagent.authz import thread_offload
+from vnagent.nodeapi import node_reads, singleflight
+from vnagent.protocol.errors import RefusedError
+from vnagent.server import request
 
 OTHER = "22222222-0000-4000-8000-000000000000"
 OWN = owned(vc_uid=VC_UID)
@@ -65,8 +67,8 @@ def split(answer: bytes) -> tuple[int, list[bytes], bytes]:
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
     """Nobody waits between two equal questions; a slow machine is no reason to ask once more."""
-    monkeypatch.setattr(answers, "SPACING_SECONDS", 0.0)
-    monkeypatch.setattr(answers, "FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(singleflight, "SPACING_SECONDS", 0.0)
+    monkeypatch.setattr(singleflight, "FRESH_SECONDS", 60.0)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -180,9 +182,11 @@ async def test_a_missing_right_is_said_to_be_ours(tmp_path):
 
 async def test_too_much_is_not_read(tmp_path, monkeypatch, recorded):
     """A kubelet without end: what is over the cap is not waited for, and the caller hears so."""
-    row = reads._ROWS[reads.Verb.STATS]
+    row = node_reads._ROWS[node_reads.Verb.STATS]
     monkeypatch.setitem(
-        reads._ROWS, reads.Verb.STATS, reads._Row(row.path, row.content_type, 300_000)
+        node_reads._ROWS,
+        node_reads.Verb.STATS,
+        node_reads._Row(row.path, row.content_type, 300_000),
     )
 
     sent = []
@@ -205,7 +209,7 @@ async def test_too_much_is_not_read(tmp_path, monkeypatch, recorded):
 
 async def test_a_slow_kubelet_is_not_waited_for(tmp_path, monkeypatch):
     """A scraper's patience is short as well."""
-    monkeypatch.setattr(answers, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(singleflight, "READ_SECONDS", 0.2)
     gateway = stage.Gateway()
     kubelet = node()
     kubelet.answer = gateway
@@ -217,7 +221,7 @@ async def test_a_slow_kubelet_is_not_waited_for(tmp_path, monkeypatch):
 
 async def test_a_node_that_is_busy_says_so(tmp_path, monkeypatch, recorded):
     """Few answers are in memory; who asks for yet another waits, but not for long."""
-    monkeypatch.setattr(answers, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(singleflight, "PATIENCE_SECONDS", 0.2)
     gateway = stage.Gateway(answering(content("/stats/summary")))
     kubelet = node()
     kubelet.answer = gateway
@@ -225,11 +229,11 @@ async def test_a_node_that_is_busy_says_so(tmp_path, monkeypatch, recorded):
         context, other = set_up.context(), set_up.context(named(f"vc://{OTHER}/{KEY}"))
         raws = [asking(f"/stats/summary{query}") for query in ("", "?only_cpu_and_memory=true")]
         first = [asyncio.ensure_future(set_up.send(raw, context)) for raw in raws]
-        await eventually(lambda: len(kubelet.asked) == answers.HELD)
+        await eventually(lambda: len(kubelet.asked) == singleflight.HELD)
         status, headers, body = split(await set_up.send(asking("/metrics/resource"), other))
         assert (status, body) == (429, b"the node is busy with other reads; try again\n")
         assert b"Retry-After: 1" in headers
-        assert len(kubelet.asked) == answers.HELD
+        assert len(kubelet.asked) == singleflight.HELD
         gateway.open()
         assert [split(got)[0] for got in await asyncio.gather(*first)] == [200, 200]
         assert split(await set_up.send(raws[0], other))[0] == 200
@@ -262,9 +266,10 @@ async def test_a_tenant_has_its_own_limit(tmp_path, monkeypatch):
     async with stage.staged(tmp_path, kubelet) as set_up:
         context, raw = set_up.context(), asking("/stats/summary")
         open_ones = [
-            asyncio.ensure_future(set_up.send(raw, context)) for _ in range(reads.READS_PER_TENANT)
+            asyncio.ensure_future(set_up.send(raw, context))
+            for _ in range(node_reads.READS_PER_TENANT)
         ]
-        await eventually(lambda: set_up.streams.count == reads.READS_PER_TENANT)
+        await eventually(lambda: set_up.streams.count == node_reads.READS_PER_TENANT)
         status, _, body = split(await set_up.send(raw, context))
         assert (status, b"4 reads of the node open" in body) == (429, True)
         gateway.open()
@@ -292,7 +297,7 @@ async def test_a_certificate_for_figures_opens_nothing_else(tmp_path):
 
 def test_nobody_is_remembered_for_nothing():
     """A tenant that once asked is no entry for ever."""
-    places = reads.Reads(None, SimpleNamespace(kubelet=None), per_tenant=1)
+    places = node_reads.Reads(None, SimpleNamespace(kubelet=None), per_tenant=1)
     with places.one("a"), places.one("b"):
         assert len(places._open) == 2
         with pytest.raises(RefusedError), places.one("a"):
@@ -310,7 +315,7 @@ async def test_large_answers_are_read_beside_the_loop(tmp_path, monkeypatch):
             sizes.append(len(args[0]))
         return await real(work, *args, **kwargs)
 
-    monkeypatch.setattr(threads.asyncio, "to_thread", watched)
+    monkeypatch.setattr(thread_offload.asyncio, "to_thread", watched)
     many = [pod_figures(OWN, 11), *(pod_figures(owned(n), n) for n in range(10, 200))]
     large = figures.summary(*many)
     kubelet = node()
@@ -321,12 +326,16 @@ async def test_large_answers_are_read_beside_the_loop(tmp_path, monkeypatch):
         await set_up.send(asking("/pods"))
     assert (status, len(json.loads(body)["pods"])) == (200, 1)
     listed = len(json.dumps({"items": kubelet.pods}))
-    assert [size for size in sizes if size > threads.LARGE_BYTES] == [listed, len(large), listed]
+    assert [size for size in sizes if size > thread_offload.LARGE_BYTES] == [
+        listed,
+        len(large),
+        listed,
+    ]
 
 
 async def test_a_caller_that_does_not_read_is_left(tmp_path, monkeypatch, recorded):
     """Its answer is in memory as long as it takes, which is not for ever."""
-    monkeypatch.setattr(session, "HAND_OVER_SECONDS", 0.3)
+    monkeypatch.setattr(request, "HAND_OVER_SECONDS", 0.3)
     item = figures.listed(OWN)
     kinds = [{"type": "c" * 4000, "status": "True"}] * 5000
     item["status"]["conditions"] = kinds

@@ -1,6 +1,6 @@
 """Who is turned away unheard: only those that were refused over and over, and not for long."""
 
-from vnagent.rebuffs import WELCOME_SECONDS, Rebuffs
+from vnagent.limits.peer_backoff import WELCOME_SECONDS, Rebuffs
 
 
 def test_a_burst_is_heard_and_then_one_in_a_while():

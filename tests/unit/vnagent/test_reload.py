@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from vnagent.reload import WatchedFile, watch
+from vnagent.stream.file_watch import WatchedFile, watch
 
 
 async def test_contents_are_compared_not_times(tmp_path):

@@ -7,9 +7,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.vnagent import figures
 from tests.unit.vnagent.figures import TWO, owned, uid
-from vnagent.heads import ResponseProblemError
-from vnagent.resource_metrics import reduce
-from vnagent.totals import Used
+from vnagent.nodeapi.cpu_counters import Used
+from vnagent.nodeapi.resource_metrics import reduce
+from vnagent.protocol.http_heads import ResponseProblemError
 
 SPACE = "default-b41df0-one-web"
 END = "resource_scrape_error 0\n"

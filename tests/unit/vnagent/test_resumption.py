@@ -7,11 +7,11 @@ import trustme
 
 from tests.support.eventually import eventually
 from tests.unit.vnagent import wires
-from vnagent.channel import Channel, ChannelLostError, ReceiveBuffer
-from vnagent.kubelet import WORDS
-from vnagent.origin import Address, Origin
-from vnagent.peer import Peer
-from vnagent.reload import WatchedFile
+from vnagent.client.https_client import Address, Origin
+from vnagent.client.upstream_server import Peer
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
+from vnagent.upstream.kubelet import WORDS
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

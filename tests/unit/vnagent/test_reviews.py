@@ -6,8 +6,8 @@ import secrets
 import pytest
 
 from tests.unit.vnagent.reviewing import GOOD, NOBODY, OTHER, READER, ReviewApi, asking
-from vnagent import reviews
-from vnagent.reviews import Reviews, Verdict
+from vnagent.authz import token_review
+from vnagent.authz.token_review import Reviews, Verdict
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ async def test_an_answer_counts_for_a_while(tmp_path, monkeypatch):
             verdicts = await asyncio.gather(*(found.of(token.encode()) for _ in range(5)))
             assert len(set(verdicts)) == 1
         assert api.kinds == ["TokenReview", "SubjectAccessReview", "TokenReview"]
-        monkeypatch.setattr(reviews, "GOOD_SECONDS", -1.0)
+        monkeypatch.setattr(token_review, "GOOD_SECONDS", -1.0)
         again = Reviews(origin)
         await again.of(GOOD.encode())
         api.users.clear()
@@ -111,9 +111,9 @@ async def test_a_right_is_said_in_full(tmp_path, monkeypatch, right):
 
 async def test_a_flood_of_new_tokens_is_paced(tmp_path, monkeypatch):
     """SEC-13: the API server does not feel it, and whoever was let in still is."""
-    monkeypatch.setattr(reviews, "NEW_AT_ONCE", 4)
-    monkeypatch.setattr(reviews, "NEW_SECONDS", 600.0)
-    monkeypatch.setattr(reviews, "GOOD_SECONDS", -1.0)
+    monkeypatch.setattr(token_review, "NEW_AT_ONCE", 4)
+    monkeypatch.setattr(token_review, "NEW_SECONDS", 600.0)
+    monkeypatch.setattr(token_review, "GOOD_SECONDS", -1.0)
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
         found = Reviews(origin)
@@ -126,8 +126,8 @@ async def test_a_flood_of_new_tokens_is_paced(tmp_path, monkeypatch):
 
 async def test_what_is_remembered_is_bounded_and_no_token(tmp_path, monkeypatch):
     """SEC-13: digests of the last few."""
-    monkeypatch.setattr(reviews, "NEW_SECONDS", 0.0)
-    monkeypatch.setattr(reviews, "REMEMBERED", 3)
+    monkeypatch.setattr(token_review, "NEW_SECONDS", 0.0)
+    monkeypatch.setattr(token_review, "REMEMBERED", 3)
     async with asking(tmp_path, ReviewApi()) as origin:
         found = Reviews(origin)
         for token in (*(f"token-{number}" for number in range(10)), GOOD):

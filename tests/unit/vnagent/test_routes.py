@@ -15,9 +15,9 @@ from tests.support.kubelet_targets import (
     mutate,
     render,
 )
-from vnagent import routes
-from vnagent.refusals import Reason, RefusedError
-from vnagent.routes import Route, Verb
+from vnagent.protocol import routes
+from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.routes import Route, Verb
 
 LABELS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 PODS = st.lists(LABELS, min_size=1, max_size=4).map(".".join)

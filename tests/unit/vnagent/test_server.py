@@ -17,12 +17,14 @@ from tests.support.eventually import eventually
 from tests.unit.vnagent import certificates, stage, wires
 from tests.unit.vnagent.certificates import DAY, URI, VALID, named
 from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, FakeKubelet
-from vnagent import audit, engine, metrics, tls
-from vnagent import channel as channels
-from vnagent import server as servers
-from vnagent.channel import Channel, ReceiveBuffer
-from vnagent.rebuffs import Rebuffs
-from vnagent.strangers import STRANGERS_PER_SOURCE, Strangers
+from vnagent.authz import metrics
+from vnagent.limits.peer_backoff import Rebuffs
+from vnagent.limits.pending_handshakes import STRANGERS_PER_SOURCE, Strangers
+from vnagent.server import audit
+from vnagent.server import server as servers
+from vnagent.stream import tls_contexts, tls_engine
+from vnagent.stream import tls_stream as channels
+from vnagent.stream.tls_stream import Channel, ReceiveBuffer
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -209,7 +211,9 @@ async def test_who_is_refused_over_and_over_costs_no_more_handshakes(set_up, mon
     set_up.server.door.rebuffs = Rebuffs(3, 60.0)
     engines: list[object] = []
     monkeypatch.setattr(
-        channels, "Engine", lambda *args, **more: engines.append(0) or engine.Engine(*args, **more)
+        channels,
+        "Engine",
+        lambda *args, **more: engines.append(0) or tls_engine.Engine(*args, **more),
     )
     unknown, repeated = refused("handshake"), refused("repeated")
     for _ in range(10):
@@ -295,7 +299,7 @@ async def test_live_streams_survive_a_new_certificate(tmp_path):
             old = set_up.context()
             callers, serving = certificates.make_authority(), trustme.CA()
             pair = serving.issue_cert("127.0.0.1")
-            context = tls.server_context(
+            context = tls_contexts.server_context(
                 certificate=pair.cert_chain_pems[0].bytes(),
                 key=pair.private_key_pem.bytes(),
                 client_authorities=callers.pem,

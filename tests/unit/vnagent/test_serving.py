@@ -15,11 +15,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.unit.vnagent import certificates, wires
-from vnagent import serving
-from vnagent.channel import ReceiveBuffer
-from vnagent.origin import Address, Origin
-from vnagent.reload import WatchedFile
-from vnagent.serving import Credential, NotIssuedError, Pod, ServingCertificate
+from vnagent.client.https_client import Address, Origin
+from vnagent.server import serving_certificate
+from vnagent.server.serving_certificate import (
+    Credential,
+    NotIssuedError,
+    Pod,
+    ServingCertificate,
+)
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.tls_stream import ReceiveBuffer
 
 POD = Pod(name="vn-agent-x7k2p", address="10.244.1.9")
 LIFE = timedelta(days=90)
@@ -49,7 +54,7 @@ def sign(request_pem: bytes, *, address: str = "", life: timedelta = LIFE) -> by
 
 def test_a_request_says_who_we_are_and_nothing_more():
     """The signer compares: one IP, our own."""
-    key, request_pem = serving.make_request(POD)
+    key, request_pem = serving_certificate.make_request(POD)
     request = x509.load_pem_x509_csr(request_pem)
     assert request.is_signature_valid
     assert request.subject.rfc4514_string() == "CN=vn-agent"
@@ -58,12 +63,12 @@ def test_a_request_says_who_we_are_and_nothing_more():
     private = serialization.load_pem_private_key(key, None)
     assert isinstance(private, ec.EllipticCurvePrivateKey)
     assert private.public_key() == request.public_key()
-    assert serving.make_request(POD)[0] != key
+    assert serving_certificate.make_request(POD)[0] != key
 
 
 def test_the_manifest_names_the_signer():
     """And what the certificate is for, and for how long at most."""
-    wanted = serving.manifest(POD, b"request")
+    wanted = serving_certificate.manifest(POD, b"request")
     assert wanted["metadata"]["name"].startswith("vn-agent-x7k2p-")
     assert wanted["spec"] == {
         "request": base64.b64encode(b"request").decode(),
@@ -75,32 +80,37 @@ def test_the_manifest_names_the_signer():
 
 def test_an_answer_is_awaited_taken_or_refused():
     """Approval alone is no certificate yet."""
-    assert serving.issued({}) is None
-    assert serving.issued({"status": {"conditions": [{"type": "Approved"}]}}) is None
-    assert serving.issued({"status": {"certificate": base64.b64encode(b"pem").decode()}}) == b"pem"
+    assert serving_certificate.issued({}) is None
+    assert serving_certificate.issued({"status": {"conditions": [{"type": "Approved"}]}}) is None
+    assert (
+        serving_certificate.issued({"status": {"certificate": base64.b64encode(b"pem").decode()}})
+        == b"pem"
+    )
     for kind in ("Denied", "Failed"):
         condition = {"type": kind, "reason": "WrongAddress", "message": "not your IP"}
         with pytest.raises(NotIssuedError, match="WrongAddress: not your IP"):
-            serving.issued({"status": {"conditions": [condition], "certificate": "eA=="}})
+            serving_certificate.issued(
+                {"status": {"conditions": [condition], "certificate": "eA=="}}
+            )
 
 
 def test_renewal_is_at_two_thirds():
     """Of the life that the signer gave, not of the one that was asked for."""
-    key, request = serving.make_request(POD)
+    key, request = serving_certificate.make_request(POD)
     certificate = sign(request, life=timedelta(days=30))
     began = x509.load_pem_x509_certificate(certificate).not_valid_before_utc
-    assert serving.renew_at(certificate, key, POD) == began + timedelta(days=20)
+    assert serving_certificate.renew_at(certificate, key, POD) == began + timedelta(days=20)
 
 
 def test_a_certificate_for_somebody_else_is_not_used():
     """Tenants would refuse it, and nobody would know why."""
-    key, request = serving.make_request(POD)
+    key, request = serving_certificate.make_request(POD)
     for odd in (sign(request, address="10.0.0.1"), b"", b"-----BEGIN CERTIFICATE-----\n"):
         with pytest.raises(NotIssuedError):
-            serving.renew_at(odd, key, POD)
-    _, of_another_key = serving.make_request(POD)
+            serving_certificate.renew_at(odd, key, POD)
+    _, of_another_key = serving_certificate.make_request(POD)
     with pytest.raises(NotIssuedError, match="for another key"):
-        serving.renew_at(sign(of_another_key), key, POD)
+        serving_certificate.renew_at(sign(of_another_key), key, POD)
 
 
 class FakeApi:
@@ -157,8 +167,8 @@ class FakeApi:
 @contextlib.asynccontextmanager
 async def keeping(api: FakeApi, folder, monkeypatch):
     """Run the keeper against an API; yields a queue of what it hands over."""
-    monkeypatch.setattr(serving, "POLL_SECONDS", (0.01,))
-    monkeypatch.setattr(serving, "RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(serving_certificate, "POLL_SECONDS", (0.01,))
+    monkeypatch.setattr(serving_certificate, "RETRY_SECONDS", (0.01,))
     authority = trustme.CA()
     files = [WatchedFile(folder / name) for name in ("ca.crt", "token")]
     files[0].path.write_bytes(authority.cert_pem.bytes())

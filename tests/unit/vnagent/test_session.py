@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 
-from tenancy.switches import Call
+from tenancy.agent_permissions import Call
 from tests.support.eventually import eventually
 from tests.unit.vnagent import stage
 from tests.unit.vnagent.certificates import KEY, VC_UID, named
@@ -23,7 +23,7 @@ from tests.unit.vnagent.stage import (
     status_of,
 )
 from tests.unit.vnagent.test_heads import MALFORMED
-from vnagent import session
+from vnagent.server import request
 
 
 async def test_logs_pass_byte_for_byte(tmp_path, recorded):
@@ -241,7 +241,7 @@ async def test_health_needs_no_kubelet(tmp_path):
 
 async def test_a_slow_head_is_not_waited_for(tmp_path, monkeypatch):
     """SEC-15: a deadline for the head."""
-    monkeypatch.setattr(session, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(request, "HEAD_SECONDS", 0.1)
     async with stage.staged(tmp_path, FakeKubelet()) as set_up:
         assert status_of(await set_up.send(LOGS[:-2])) == 408
 

@@ -10,7 +10,7 @@ import pytest
 import trustme
 from prometheus_client import REGISTRY
 
-from tenancy.switches import Call
+from tenancy.agent_permissions import Call
 from tests.support.eventually import eventually
 from tests.unit.vnagent import stage, wires
 from tests.unit.vnagent.certificates import KEY, VC_UID, named
@@ -24,11 +24,12 @@ from tests.unit.vnagent.stage import (
     echo_after_switch,
     status_of,
 )
-from vnagent import metrics, session
-from vnagent.channel import Channel
-from vnagent.heads import RequestHead
-from vnagent.limits import Streams
-from vnagent.pace import Buckets
+from vnagent.authz import metrics
+from vnagent.limits.concurrency import Streams
+from vnagent.limits.token_bucket import Buckets
+from vnagent.protocol.http_heads import RequestHead
+from vnagent.server import request
+from vnagent.stream.tls_stream import Channel
 
 
 async def test_a_kubelet_that_cannot_be_trusted_gets_no_token(tmp_path):
@@ -132,14 +133,14 @@ async def test_a_silent_log_ends_with_its_caller(tmp_path, recorded):
 @pytest.mark.parametrize("call", [EXEC, RUN, LOGS], ids=["exec", "run", "logs"])
 async def test_nothing_is_asked_for_a_caller_that_has_gone(tmp_path, recorded, monkeypatch, call):
     """A command would run for nobody."""
-    read_head = session._read_head
+    read_head = request._read_head
 
     async def read_to_the_end(channel: Channel) -> RequestHead:
         head = await read_head(channel)
         await eventually(lambda: channel.has_ended)
         return head
 
-    monkeypatch.setattr(session, "_read_head", read_to_the_end)
+    monkeypatch.setattr(request, "_read_head", read_to_the_end)
     asked: list[object] = []
     async with stage.staged(tmp_path, FakeKubelet()) as set_up:
         monkeypatch.setattr(set_up.upstream, "open", lambda *words: asked.append(words))
@@ -177,7 +178,7 @@ async def test_who_does_not_wait_for_the_switch_is_let_go(tmp_path, recorded):
 
 async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
     """A node that vanishes in between says nothing; a log may be silent, an exec may not."""
-    monkeypatch.setattr(session, "SWITCH_SECONDS", 0.2)
+    monkeypatch.setattr(request, "SWITCH_SECONDS", 0.2)
     gateway = stage.Gateway()
     async with stage.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
         silent = asyncio.ensure_future(set_up.send(LOGS))
@@ -192,7 +193,7 @@ async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypat
 async def test_nobody_waits_for_the_first_byte_for_ever(tmp_path, monkeypatch, call, limit):
     """SEC-15: a place, and of runs there are few, comes back from who says nothing at all."""
     if limit == "run":
-        monkeypatch.setattr(session, "RUN_SECONDS", 0.2)
+        monkeypatch.setattr(request, "RUN_SECONDS", 0.2)
     else:
         seconds = {f"{limit}_seconds": 0.2}
         monkeypatch.setattr(stage, "Deadlines", partial(stage.Deadlines, **seconds))
@@ -273,8 +274,8 @@ async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
     tmp_path, monkeypatch, recorded, capsys
 ):
     """SEC-15: nor read, nor written down, for as long; the other tenant is, at the same address."""
-    monkeypatch.setattr(session, "TOLD_AT_ONCE", 3)
-    monkeypatch.setattr(session, "TOLD_SECONDS", 60.0)
+    monkeypatch.setattr(request, "TOLD_AT_ONCE", 3)
+    monkeypatch.setattr(request, "TOLD_SECONDS", 60.0)
     monkeypatch.setattr(metrics, "_labels", {})
     gateway = stage.Gateway()
     kubelet = FakeKubelet(pods=[stage.shop()], answer=gateway)

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from vnagent import settings
-from vnagent.choice import Mode, Wish
-from vnagent.origin import Address
+from vnagent.authz.metrics import Mode
+from vnagent.client.https_client import Address
+from vnagent.upstream.upstream_mode import Wish
 
 CHART = {
     "POD_NAME": "vn-agent-x",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnagent.strangers import PATIENCE_SECONDS, Stranger, Strangers
+from vnagent.limits.pending_handshakes import PATIENCE_SECONDS, Stranger, Strangers
 
 
 def nobody(_: str) -> bool:

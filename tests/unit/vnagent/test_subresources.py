@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnagent import routes, subresources
-from vnagent.queries import render as written
+from vnagent.protocol import routes, subresources
+from vnagent.protocol.queries import render as written
 
 SPACE = "default-b41df0-one-web"
 PODS = f"/api/v1/namespaces/{SPACE}/pods/shop"

@@ -7,9 +7,9 @@ import pytest
 
 from tests.unit.vnagent import figures
 from tests.unit.vnagent.figures import LATER, THEN, TWO, by_uid, owned, pod_figures, uid
-from vnagent import summary
-from vnagent.heads import ResponseProblemError
-from vnagent.totals import Used
+from vnagent.nodeapi import stats_summary
+from vnagent.nodeapi.cpu_counters import Used
+from vnagent.protocol.http_heads import ResponseProblemError
 
 GUEST = owned(2, vc_uid=TWO, tenant_namespace="guest", super_namespace="default-b41df0-two-web")
 
@@ -21,7 +21,7 @@ def added(used):
 
 def reduced(document: bytes, *pods, total=added):
     """Return what the first tenant gets, as text and read."""
-    text = summary.reduce(document, by_uid(*pods), total).decode()
+    text = stats_summary.reduce(document, by_uid(*pods), total).decode()
     return text, json.loads(text)
 
 
@@ -156,4 +156,4 @@ def test_a_tenant_without_pods_gets_an_empty_node():
 def test_what_is_no_summary_is_noticed(document):
     """It would look like a node without pods."""
     with pytest.raises(ResponseProblemError):
-        summary.reduce(document, by_uid(owned()), added)
+        stats_summary.reduce(document, by_uid(owned()), added)

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tenancy import marks
-from tenancy.switches import Call
+from tenancy import wellknown
+from tenancy.agent_permissions import Call
 from tests.unit.vnagent import stage
 from tests.unit.vnagent.certificates import VC_UID, named
 from tests.unit.vnagent.stage import (
@@ -29,9 +29,10 @@ from tests.unit.vnagent.stage import (
     saying,
     shop,
 )
-from vnagent import apiserver, subresources
-from vnagent import target as targets
-from vnagent.routes import Route, Verb
+from vnagent.nodeapi import target_pods as targets
+from vnagent.protocol import subresources
+from vnagent.protocol.routes import Route, Verb
+from vnagent.upstream import apiserver
 
 REGISTRATION = "cccccccc-0000-4000-8000-000000000000"
 POD = f"/api/v1/namespaces/{SPACE}/pods/shop".encode()
@@ -46,7 +47,7 @@ def there(registration: str | None = REGISTRATION, **other: object) -> dict[str,
     """Return the pod as it is in a target; None: as at home."""
     found = shop(**other)
     if registration is not None:
-        found["metadata"]["annotations"][marks.SUPER_CLUSTER] = registration  # type: ignore[index]
+        found["metadata"]["annotations"][wellknown.SUPER_CLUSTER] = registration  # type: ignore[index]
     return found
 
 
@@ -86,9 +87,9 @@ async def test_a_call_becomes_one_question_and_one_stream(tmp_path, call, line):
         asked = parse_qs(urlsplit(api.heads[0].split(b" ")[1].decode()).query)
         labels = set(asked["labelSelector"][0].split(","))
         assert labels == {
-            f"{marks.SUPER_CLUSTER}={REGISTRATION}",
-            f"{marks.VC_UID}={VC_UID}",
-            f"{marks.NAMESPACE}=web",
+            f"{wellknown.SUPER_CLUSTER}={REGISTRATION}",
+            f"{wellknown.VC_UID}={VC_UID}",
+            f"{wellknown.NAMESPACE}=web",
         }
         assert asked["fieldSelector"] == ["metadata.name=shop"]
         assert found.kubelet.heads == []
@@ -103,7 +104,7 @@ def _taken_apart(line: bytes) -> tuple[str, str, dict[str, list[str]]]:
 def _with(**record: str) -> Callable[[], dict[str, object]]:
     def made() -> dict[str, object]:
         found = there()
-        named_by = {f"{marks.DOMAIN}/{key}": value for key, value in record.items()}
+        named_by = {f"{wellknown.DOMAIN}/{key}": value for key, value in record.items()}
         found["metadata"]["annotations"] |= named_by  # type: ignore[index]
         return found
 

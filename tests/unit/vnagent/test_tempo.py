@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnagent.tempo import (
+from vnagent.stream.read_coalescing import (
     ENOUGH_BYTES,
     LATE_SECONDS,
     LEAST_SECONDS,

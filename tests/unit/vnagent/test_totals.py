@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnagent import totals as module
-from vnagent.totals import Totals, Used
+from vnagent.nodeapi import cpu_counters as module
+from vnagent.nodeapi.cpu_counters import Totals, Used
 
 SECOND = 1_000_000_000
 

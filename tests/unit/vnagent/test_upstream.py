@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import trustme
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.support.eventually import eventually
 from tests.unit.vnagent import figures, stage, wires
 from tests.unit.vnagent.certificates import VC_UID, named
@@ -31,8 +31,10 @@ from tests.unit.vnagent.stage import (
     saying,
     shop,
 )
-from vnagent import apiserver, gate, metrics, upstream
-from vnagent.choice import Mode, Wish
+from vnagent.authz import metrics, pod_authorizer
+from vnagent.authz.metrics import Mode
+from vnagent.upstream import apiserver, node_upstream
+from vnagent.upstream.upstream_mode import Wish
 
 POD = f"/api/v1/namespaces/{SPACE}/pods/shop".encode()
 FORWARD = (
@@ -243,7 +245,7 @@ async def test_lists_of_pods_come_out_of_the_gates_own_list(tmp_path):
     half["spec"]["containers"].append({"name": "init", "image": "i/init"})
     waiting = {"name": "init", "state": {"waiting": {"reason": "PodInitializing"}}}
     half["status"]["containerStatuses"].append(waiting)
-    half["metadata"]["annotations"][marks.CONTAINERS] = "init,main"
+    half["metadata"]["annotations"][wellknown.CONTAINERS] = "init,main"
     api = api_server(pods=[half, figures.listed(theirs)])
     async with astray(tmp_path, api) as set_up:
         found = {}
@@ -262,7 +264,7 @@ async def test_lists_of_pods_come_out_of_the_gates_own_list(tmp_path):
 
 async def test_hammering_is_not_handed_on(tmp_path, monkeypatch):
     """Pods that are not there make no more lists than a node that is used."""
-    monkeypatch.setattr(gate, "SPACING_SECONDS", 0.0)
+    monkeypatch.setattr(pod_authorizer, "SPACING_SECONDS", 0.0)
     monkeypatch.setattr(apiserver, "LIST_SECONDS", 0.4)
     began = asyncio.get_running_loop().time()
     async with astray(tmp_path, api_server()) as set_up:
@@ -338,8 +340,8 @@ async def test_told_to_go_around_it_never_calls_the_kubelet(tmp_path):
 
 async def test_it_goes_there_and_back_as_the_certificate_does(tmp_path, monkeypatch, capsys):
     """Looks alone turn it; each change is told once."""
-    monkeypatch.setattr(upstream, "LOOK_SECONDS", dict.fromkeys(Mode, 0.05))
-    monkeypatch.setattr("vnagent.choice.HOLD_SECONDS", 0.2)
+    monkeypatch.setattr(node_upstream, "LOOK_SECONDS", dict.fromkeys(Mode, 0.05))
+    monkeypatch.setattr("vnagent.upstream.upstream_mode.HOLD_SECONDS", 0.2)
     async with astray(tmp_path, api_server()) as set_up:
         ours = set_up.upstream
         heard = []
@@ -394,7 +396,7 @@ async def test_a_call_that_was_sent_is_not_made_again(tmp_path):
 
 async def test_lists_are_of_the_way_that_is_gone(tmp_path, monkeypatch):
     """A table of a moment ago is the kubelet's: reads ask for a list of the API server's."""
-    monkeypatch.setattr("vnagent.choice.RELAPSE_SECONDS", 0.0)
+    monkeypatch.setattr("vnagent.upstream.upstream_mode.RELAPSE_SECONDS", 0.0)
     async with stage.staged(tmp_path, FakeKubelet(), wish=Wish.AUTO) as set_up:
         assert stage.status_of(await set_up.send(LOGS)) == 200
         trouble = OSError()
@@ -414,7 +416,7 @@ async def test_lists_are_of_the_way_that_is_gone(tmp_path, monkeypatch):
 
 async def test_lists_are_no_older_than_the_gates(tmp_path, monkeypatch):
     """A pod that has gone does not stand in them for longer than the gate would serve it."""
-    monkeypatch.setattr(gate, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(pod_authorizer, "FRESH_SECONDS", 0.0)
     async with astray(tmp_path, api_server()) as set_up:
         assert b'"shop"' in await set_up.send(asking("/pods"))
         set_up.api.pods.clear()

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.vnagent.test_settings import CHART
-from vnagent import metrics, settings, ways
-from vnagent.channel import ReceiveBuffer
-from vnagent.origin import Address, Origin
-from vnagent.reload import WatchedFile
+from vnagent import backends, settings
+from vnagent.authz import metrics
+from vnagent.client.https_client import Address, Origin
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.tls_stream import ReceiveBuffer
 
 KEPT = ["Peer.keep_warm", "Upstream.keep_choosing"]
 TOLD = [*KEPT, "Notices.keep"]
@@ -17,7 +18,7 @@ REGISTRATION = "cccccccc-0000-4000-8000-000000000000"
 TARGET = {"TARGET_SERVER": "https://10.0.0.5:6443", "TARGET_REGISTRATION": REGISTRATION}
 
 
-def way(folder: Path, **told: str) -> ways.Way:
+def way(folder: Path, **told: str) -> backends.Way:
     """Return what an agent that was told so is made of."""
     environment: Mapping[str, str] = {**CHART, **told}
     given = settings.parse([], environment, "v1")
@@ -26,10 +27,10 @@ def way(folder: Path, **told: str) -> ways.Way:
     api = Origin(
         Address("10.96.0.1", 443, "10.96.0.1"), authorities=authorities, token=token, buffer=buffer
     )
-    return ways.of(given, api, token, buffer)
+    return backends.of(given, api, token, buffer)
 
 
-def jobs(found: ways.Way) -> list[str]:
+def jobs(found: backends.Way) -> list[str]:
     names = []
     for job in found.jobs():
         names.append(job.__qualname__)
@@ -50,7 +51,7 @@ def test_a_nodes_agent_needs_who_vouches_for_its_kubelet(tmp_path, wish, files, 
 def test_other_authorities_have_the_kubelet_looked_at(tmp_path, monkeypatch):
     """And what else changes does not."""
     found = way(tmp_path, UPSTREAM="auto")
-    assert isinstance(found, ways.NodeWay)
+    assert isinstance(found, backends.NodeWay)
     looks: list[None] = []
     monkeypatch.setattr(found.upstream, "look_again", lambda: looks.append(None))
     found.changed(WatchedFile(tmp_path / "token"))
@@ -62,7 +63,7 @@ def test_other_authorities_have_the_kubelet_looked_at(tmp_path, monkeypatch):
 def test_the_end_drops_what_was_kept_warm(tmp_path, monkeypatch):
     """Or the agent would leave connections to its kubelet open."""
     found = way(tmp_path, UPSTREAM="kubelet")
-    assert isinstance(found, ways.NodeWay)
+    assert isinstance(found, backends.NodeWay)
     drops: list[None] = []
     monkeypatch.setattr(found.upstream.kubelet, "drop_warm", lambda: drops.append(None))
     found.close()
@@ -72,7 +73,7 @@ def test_the_end_drops_what_was_kept_warm(tmp_path, monkeypatch):
 def test_the_agent_of_a_target_waits_for_nothing(tmp_path):
     """Its credential may come later, and it keeps nothing of a kubelet's."""
     found = way(tmp_path, **TARGET)
-    assert isinstance(found, ways.TargetWay)
+    assert isinstance(found, backends.TargetWay)
     assert (len(found.needed), len(found.awaited)) == (0, 2)
     assert jobs(found) == []
     found.changed(found.awaited[0])
@@ -89,7 +90,7 @@ def test_the_agent_of_a_target_shows_which_way_it_goes(tmp_path, upstream, shown
     (family,) = metrics._UPSTREAM.collect()
     (sample,) = family.samples
     assert (sample.labels, sample.value) == ({"mode": shown, "reason": "configured"}, 1)
-    assert isinstance(found, ways.TargetWay)
+    assert isinstance(found, backends.TargetWay)
     straight = found.upstream._kubelets
     read = [] if straight is None else [straight._authorities.path.name, straight._token.path.name]
     assert read == (["kubelet-ca.crt", "token"] if shown == "kubelet" else [])

@@ -4,9 +4,9 @@ import ast
 
 import pytest
 
-from tests.testbed.cluster import REPOSITORY
-from tests.walks import page, run
-from tests.walks.page import Command, File
+from tools.testbed.cluster import REPOSITORY
+from tools.walks import page, run
+from tools.walks.page import Command, File
 
 PAGE = """\
 Words.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeio import Object
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tenancy.resources import PODS
 from tests.integration.syncer.negative_list.cases import (
     CLASS,
@@ -56,7 +56,7 @@ def _node_affinity(term: Object) -> Iterator[Object]:
 
 
 def _placement() -> Iterator[Case]:
-    ours = marks.VIRTUAL_NODE
+    ours = wellknown.VIRTUAL_NODE
     row, hidden = "nodeSelector", {"nodeSelector": {ours: "true"}}
     shown = {"nodeSelector": {"disk": "fast"}}
     yield _of_pod(row, "node-label", f"spec.nodeSelector[{ours}]", hidden, shown)
@@ -154,7 +154,7 @@ def cases() -> Iterator[Case]:
     for path, bad in (
         ("spec.readinessGates", _gates(*full)),
         ("spec.readinessGates[0]", _gates("plain")),
-        ("spec.readinessGates[0]", _gates(f"{marks.DOMAIN}/mine")),
+        ("spec.readinessGates[0]", _gates(f"{wellknown.DOMAIN}/mine")),
     ):
         yield _of_pod("readinessGates", "readiness-gates", path, bad, _gates(*full[:16]))
     fqdn: Object = {"setHostnameAsFQDN": True, "subdomain": "s" * 63}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kubeio import Object
-from syncer import policy, translate
-from tenancy import marks, names
+from syncer.model import builtin_policy, object_meta
+from tenancy import names, wellknown
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
 from tests.integration.syncer.negative_list.cases import CLASS, IMAGE, OWN_CLASS, of_spec, pod
 
@@ -110,14 +110,14 @@ _DEVICE: Object = {
 
 
 def _on_metadata() -> tuple[Rewrite, ...]:
-    mirror = translate.mirror_key("labels", _STRANGE)
-    other = translate.mirror_key("annotations", "example.com/note")
-    forged = f"{marks.DOMAIN}/vcuid"
+    mirror = object_meta.mirror_key("labels", _STRANGE)
+    other = object_meta.mirror_key("annotations", "example.com/note")
+    forged = f"{wellknown.DOMAIN}/vcuid"
     return (
         _with_metadata("metadata.name, namespace", {("namespace",): "@super"}),
         _with_metadata(
             "generateName, uid, resourceVersion, generation, timestamps, managedFields, selfLink",
-            {("generateName",): MISSING, ("annotations", marks.UID): "@uid"},
+            {("generateName",): MISSING, ("annotations", wellknown.UID): "@uid"},
             generateName="x-",
         ),
         _with_metadata(
@@ -150,18 +150,22 @@ def _on_metadata() -> tuple[Rewrite, ...]:
             _with_metadata(
                 "reserved domain keys",
                 {
-                    ("annotations", marks.VC_UID): "@vc",
-                    ("labels", marks.VC_UID): "@vc",
-                    ("annotations", f"{marks.DOMAIN}/more"): MISSING,
+                    ("annotations", wellknown.VC_UID): "@vc",
+                    ("labels", wellknown.VC_UID): "@vc",
+                    ("annotations", f"{wellknown.DOMAIN}/more"): MISSING,
                 },
-                annotations={forged: "forged", marks.VC_UID: "forged", f"{marks.DOMAIN}/more": "x"},
-                labels={marks.VC_UID: "forged"},
+                annotations={
+                    forged: "forged",
+                    wellknown.VC_UID: "forged",
+                    f"{wellknown.DOMAIN}/more": "x",
+                },
+                labels={wellknown.VC_UID: "forged"},
             ),
             told="reserved-key",
         ),
         _with_metadata(
             "our labels",
-            {("labels", marks.VC_UID): "@vc", ("labels", marks.NAMESPACE): "@namespace"},
+            {("labels", wellknown.VC_UID): "@vc", ("labels", wellknown.NAMESPACE): "@namespace"},
         ),
     )
 
@@ -211,7 +215,7 @@ def _on_containers() -> tuple[Rewrite, ...]:
                     "valueFrom",
                     "fieldRef",
                     "fieldPath",
-                ): f"metadata.annotations['{marks.NAMESPACE}']"
+                ): f"metadata.annotations['{wellknown.NAMESPACE}']"
             },
         ),
         _of_container(
@@ -316,7 +320,7 @@ def _on_pods() -> tuple[Rewrite, ...]:
             "podAffinity, podAntiAffinity",
             {"affinity": {"podAffinity": {_REQUIRED: [_TERM]}}},
             {
-                (*affinity, "labelSelector", "matchLabels"): {"app": "x", marks.VC_UID: "@vc"},
+                (*affinity, "labelSelector", "matchLabels"): {"app": "x", wellknown.VC_UID: "@vc"},
                 (*affinity, "namespaces"): ["@super"],
                 (*affinity, "namespaceSelector"): MISSING,
             },
@@ -344,7 +348,7 @@ def _on_pods() -> tuple[Rewrite, ...]:
         _of_pod(
             "terminationGracePeriodSeconds",
             {"terminationGracePeriodSeconds": 7200},
-            {("spec", "terminationGracePeriodSeconds"): policy.MAX_GRACE_SECONDS},
+            {("spec", "terminationGracePeriodSeconds"): builtin_policy.MAX_GRACE_SECONDS},
             told="grace",
         ),
         _of_pod(

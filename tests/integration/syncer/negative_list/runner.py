@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from kubeio import Object
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, Store
 from kubeio.errors import Invalid, NotFound
-from kubeio.reflector import Reflector
-from kubeio.store import Entry, Store
-from syncer.view import DNS_OFFSET
-from tenancy import marks, names
+from syncer.model.tenant_view import DNS_OFFSET
+from tenancy import names, wellknown
 from tenancy.policies import TenantPolicySpec
 from tenancy.resources import (
     EVENTS,
@@ -184,7 +184,7 @@ class Run:
 
         def on_event(_: Entry | None, new: Entry | None, __: bool) -> None:
             event = new.decode() if new is not None else {}
-            if event.get("reportingComponent") == marks.SYNCER:
+            if event.get("reportingComponent") == wellknown.SYNCER:
                 self._seen.setdefault(event["involvedObject"]["uid"], loop.time())
 
         store.subscribe(on_event)
@@ -404,10 +404,10 @@ class Run:
         except NotFound:
             return False
         annotations = twin["metadata"]["annotations"]
-        assert annotations[marks.VC_UID] == world.tenant.uid
+        assert annotations[wellknown.VC_UID] == world.tenant.uid
         if case.ephemeral and not case.above:
             return bool(twin["spec"].get("ephemeralContainers"))
-        return not uid or annotations[marks.UID] == uid
+        return not uid or annotations[wellknown.UID] == uid
 
     async def _rewrite(self) -> None:
         """Make what goes down as something else."""

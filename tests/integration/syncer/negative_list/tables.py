@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kubeio import Object
-from syncer import leaves, verdicts
+from syncer.model import field_rules
+from syncer.rules import field_rule_tables
 from tenancy.resources import PERSISTENT_VOLUMES, PODS
 from tests.integration.syncer.negative_list.cases import IMAGE, Case, of_spec, pod
 from tests.integration.syncer.negative_list.leaves import (
@@ -23,9 +24,9 @@ def _place(leaf: str) -> str:
 
 
 def _rule_of(kind: str, leaf: str) -> str:
-    for part in verdicts.TABLES[kind]:
-        for path, verdict in leaves.paths(part.table, part.path):
-            if path == leaf and isinstance(verdict, leaves.Refuse | leaves.Only):
+    for part in field_rule_tables.TABLES[kind]:
+        for path, verdict in field_rules.paths(part.table, part.path):
+            if path == leaf and isinstance(verdict, field_rules.Refuse | field_rules.Only):
                 return verdict.rule
     raise AssertionError(f"{kind} {leaf} is refused by no table")
 

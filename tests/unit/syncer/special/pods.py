@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from syncer.rejections import RejectedError
-from syncer.special import pod_build
-from syncer.special.pod_build import PodFacts
-from syncer.special.pod_dns import Resolver
-from syncer.special.pod_scheduling import Placement
+from syncer.model.rejections import RejectedError
+from syncer.rules.pods import pod_build
+from syncer.rules.pods.dns import Resolver
+from syncer.rules.pods.pod_build import PodFacts
+from syncer.rules.pods.scheduling import Placement
 from tenancy.ownership import Tenant
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from kubeio.store import Entry, Store, parse
-from syncer.view import TenantView
+from kubeio.cache.store import Entry, Store, parse
+from syncer.model.tenant_view import TenantView
 from tenancy import ownership
 from tenancy.ownership import Tenant
 from tenancy.policies import Classes, Storage, Sync, TenantPolicySpec, TenantVolumes

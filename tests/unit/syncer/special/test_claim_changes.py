@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.store import parse
-from syncer.special import claims
+from kubeio.cache.store import parse
+from syncer.rules.storage import claims
 from tenancy import names
 from tests.unit.syncer.special.storage import TENANT, claim, own, view
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from syncer.special import claim_status, events
-from tenancy import marks, names, ownership
+from syncer.rules import events
+from syncer.rules.storage import claim_status
+from tenancy import names, ownership, wellknown
 from tests.unit.syncer.special.storage import BELOW, TENANT, claim, view
 
 
@@ -53,7 +54,7 @@ def test_the_status_goes_up_whole_without_super_names():
 
 def test_an_event_about_a_claim_names_its_volume_as_it_is_shown():
     record = ownership.annotations(TENANT, "web", "u")
-    twin = {"uid": "b", "annotations": {**record, marks.VOLUME: "mine"}}
+    twin = {"uid": "b", "annotations": {**record, wellknown.VOLUME: "mine"}}
     keyed = names.volume(TENANT.uid, "mine")
     event = {
         "metadata": {"name": "e"},

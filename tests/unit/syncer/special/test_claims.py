@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import parse
-from syncer.rejections import RejectedError
-from syncer.special import claim_status, claims
-from syncer.view import TenantView
+from kubeio.cache.store import parse
+from syncer.model.rejections import RejectedError
+from syncer.model.tenant_view import TenantView
+from syncer.rules.storage import claim_status, claims
 from tenancy import names
 from tenancy.policies import TenantPolicySpec
 from tests.unit.syncer.special.storage import (

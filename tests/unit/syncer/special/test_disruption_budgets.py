@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import parse
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import disruption_budgets
-from syncer.view import TenantView
-from tenancy import marks
+from kubeio.cache.store import parse
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.model.tenant_view import TenantView
+from syncer.rules import disruption_budgets
+from tenancy import wellknown
 from tests.unit.syncer.special.views import TENANT, add, as_live, network_view, object_of, policy
 
 BLOCKING = policy(sync={"blockingDisruptionBudgets": "Allow"})
@@ -41,7 +41,7 @@ def add_pod(
         view.below["Pod"],
         name,
         namespace=view.super_namespace("web"),
-        labels={"app": app, marks.VC_UID: TENANT.uid},
+        labels={"app": app, wellknown.VC_UID: TENANT.uid},
         status={"phase": phase, "conditions": READY if ready else []},
     )
 
@@ -65,7 +65,7 @@ def test_a_plain_number_and_a_marked_selector():
     twin = disruption_budgets.disruption_budget(own, with_pods(3))
     assert twin["spec"] == {
         "minAvailable": 2,
-        "selector": {"matchLabels": {"app": "web", marks.VC_UID: TENANT.uid}},
+        "selector": {"matchLabels": {"app": "web", wellknown.VC_UID: TENANT.uid}},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
     assert disruption_budgets.change(as_live(twin), twin) is None
@@ -170,7 +170,7 @@ def test_no_selector_selects_nothing():
     del own["spec"]["selector"]
     assert "selector" not in disruption_budgets.disruption_budget(own, with_pods(3))["spec"]
     empty = disruption_budgets.disruption_budget(budget(selector={}), with_pods(3))
-    assert empty["spec"]["selector"] == {"matchLabels": {marks.VC_UID: TENANT.uid}}
+    assert empty["spec"]["selector"] == {"matchLabels": {wellknown.VC_UID: TENANT.uid}}
 
 
 @pytest.mark.parametrize(

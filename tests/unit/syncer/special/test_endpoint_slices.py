@@ -10,11 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import parse
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import endpoint_slices, forbidden_addresses
-from syncer.special.endpoint_slices import MANAGED_BY, OURS, SELECTOR_CONTROLLER, SERVICE_NAME
-from tenancy import marks
+from kubeio.cache.store import parse
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.rules.network import endpoint_slices, forbidden_addresses
+from syncer.rules.network.endpoint_slices import (
+    MANAGED_BY,
+    OURS,
+    SELECTOR_CONTROLLER,
+    SERVICE_NAME,
+)
+from tenancy import wellknown
 from tests.unit.syncer.special.views import add, as_live, network_view, object_of, policy
 
 
@@ -41,7 +46,7 @@ def test_a_slice_goes_down_under_our_management():
 def test_nodes_are_named_only_when_the_tenant_has_them_and_objects_never():
     view = network_view()
     add(view.below["Node"], "node-1")
-    add(view.stores["Node"], "node-1", annotations={marks.UID: "node-1-uid"})
+    add(view.stores["Node"], "node-1", annotations={wellknown.UID: "node-1-uid"})
     add(view.below["Node"], "node-2")
     add(view.stores["Node"], "node-2")  # of the tenant's own making
     target = {"kind": "Pod", "name": "p", "namespace": "web", "uid": "u"}

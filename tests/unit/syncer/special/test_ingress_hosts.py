@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.store import Store, parse
-from syncer import ripples
-from syncer.home_wiring import HomeWiring
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import ingress_hosts, ingresses
-from syncer.view import TenantView
-from tenancy import marks, ownership
+from kubeio.cache.store import Store, parse
+from syncer.handlers import dependents
+from syncer.handlers.home_events import HomeWiring
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.model.tenant_view import TenantView
+from syncer.rules.network import ingress_hosts, ingresses
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tests.unit.syncer.sessions import World, put
 from tests.unit.syncer.special.views import OTHER, TENANT, network_view, object_of, policy
@@ -197,12 +197,17 @@ def test_a_host_that_comes_or_goes_below_wakes_who_wants_it(changed, woken):
     for name, host in (("exact", "shop.example"), ("wide", "*.wide.example")):
         world.tenant_has("Ingress", name, spec={"rules": [{"host": host}]})
     other = {
-        "metadata": {"name": "x", "namespace": "shop", "uid": "x", "labels": {marks.VC_UID: "o"}},
+        "metadata": {
+            "name": "x",
+            "namespace": "shop",
+            "uid": "x",
+            "labels": {wellknown.VC_UID: "o"},
+        },
         "spec": {"rules": [{"host": changed}]},
     }
     entry = put(Store(), other)
     for old, new in ((None, entry), (entry, None), (entry, entry)):
-        ripples.hosts_changed([world.session], old, new)
+        dependents.hosts_changed([world.session], old, new)
         found = set()
         while (key := world.session.queue.take()) is not None:
             world.session.queue.done(key)

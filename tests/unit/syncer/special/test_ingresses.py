@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import ingresses
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.rules.network import ingresses
 from tests.unit.syncer.special.views import add, as_live, network_view, object_of, policy
 
 CLASS = "IngressClass"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syncer.special import label_selectors
+from syncer.model import label_selectors
 from tenancy.policies import BASELINE, Metadata
 
 LABELS = {"app": "a", "tier": "b"}

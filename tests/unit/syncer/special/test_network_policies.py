@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from syncer.ranges import Ranges, networks
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import network_policies
-from syncer.view import TenantView
-from tenancy import marks
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.model.super_cidrs import Ranges, networks
+from syncer.model.tenant_view import TenantView
+from syncer.rules.network import network_policies
+from tenancy import wellknown
 from tests.unit.syncer.special.views import NAME, TENANT, as_live, network_view, object_of, policy
 
 
@@ -24,7 +24,7 @@ def twin_of(view: TenantView | None = None, **spec: Any) -> dict[str, Any]:
 def own_rules(spec: dict[str, Any], field: str) -> list[dict[str, Any]]:
     """Return the rules less the last one, which is the way to the control plane."""
     rules: list[dict[str, Any]] = spec[field]
-    assert marks.COMPONENT in str(rules[-1])
+    assert wellknown.COMPONENT in str(rules[-1])
     return rules[:-1]
 
 
@@ -43,7 +43,7 @@ def test_namespaces_are_listed_under_the_mark():
     assert rule["from"] == [
         {
             "namespaceSelector": {
-                "matchLabels": {marks.VC_UID: TENANT.uid},
+                "matchLabels": {wellknown.VC_UID: TENANT.uid},
                 "matchExpressions": [
                     {
                         "key": NAME,
@@ -119,7 +119,7 @@ SELECTOR = {"matchLabels": {"sidecar.istio.io/inject": "true"}}
     [
         ({"podSelector": SELECTOR}, "selector-label", "spec.podSelector.matchLabels"),
         (
-            {"podSelector": {"matchLabels": {marks.VC_UID: "other-uid"}}},
+            {"podSelector": {"matchLabels": {wellknown.VC_UID: "other-uid"}}},
             "selector-label",
             "spec.podSelector.matchLabels",
         ),

@@ -9,12 +9,19 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from syncer import policy
-from syncer.rejections import RejectedError
-from syncer.special import label_selectors, node_choice, pod_build
-from syncer.special.node_additions import NONE, Added, Additions, Taint, together
-from syncer.special.node_choice import MAX_LEFT_OUT, MAX_NAMED, PREFERRED, REQUIRED, Choice, choose
-from tenancy import marks
+from syncer.model import builtin_policy, label_selectors
+from syncer.model.rejections import RejectedError
+from syncer.rules.nodes.tenant_node_changes import NONE, Added, Additions, Taint, together
+from syncer.rules.pods import node_selection, pod_build
+from syncer.rules.pods.node_selection import (
+    MAX_LEFT_OUT,
+    MAX_NAMED,
+    PREFERRED,
+    REQUIRED,
+    Choice,
+    choose,
+)
+from tenancy import wellknown
 from tests.unit.syncer.special.pods import FACTS, build, pod
 
 HIDDEN = "cloud.example/rack"
@@ -112,7 +119,7 @@ class Node:
     def __init__(self, name: str, below: dict[str, str], own: dict[str, str] | None) -> None:
         self.name = name
         self.below = below
-        visible = {k: v for k, v in below.items() if policy.is_visible_node_label(k)}
+        visible = {k: v for k, v in below.items() if builtin_policy.is_visible_node_label(k)}
         self.above = {**(own or {}), **visible}
         self.taints: tuple[Taint, ...] = ()
         self.is_cordoned = False
@@ -353,12 +360,12 @@ def test_a_chosen_pod_records_the_digest_of_its_choice_and_no_other_does():
     found = additions(n=node(team="a"))
     built = pod_build.build(tenant_pod, with_additions(found)).pod
     choice = chosen(tenant_pod["spec"], found)
-    assert built["metadata"]["annotations"][marks.PLACEMENT] == choice.digest
+    assert built["metadata"]["annotations"][wellknown.PLACEMENT] == choice.digest
     assert "nodeSelector" not in built["spec"]
     required = built["spec"]["affinity"]["nodeAffinity"][REQUIRED]
     assert required["nodeSelectorTerms"][0] == {"matchFields": [named("n")]}
     plain = build(pod(nodeSelector={OWN: "a"}))
-    assert marks.PLACEMENT not in plain["metadata"]["annotations"]
+    assert wellknown.PLACEMENT not in plain["metadata"]["annotations"]
     assert plain["spec"]["nodeSelector"] == {OWN: "a"}
 
 
@@ -406,7 +413,7 @@ def test_a_choice_that_changes_has_another_digest():
     one = chosen({"nodeSelector": {OWN: "a"}}, additions(n=node(team="a")))
     assert one.digest == chosen({"nodeSelector": {OWN: "a"}}, additions(n=node(team="a"))).digest
     assert one.digest != chosen({"nodeSelector": {OWN: "a"}}, additions(m=node(team="a"))).digest
-    nowhere = node_choice.choose({"nodeSelector": {HIDDEN: "a"}}, NONE, "Standard")
+    nowhere = node_selection.choose({"nodeSelector": {HIDDEN: "a"}}, NONE, "Standard")
     assert nowhere is not None
     assert nowhere.digest != one.digest
 

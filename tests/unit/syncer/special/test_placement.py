@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from syncer.special.placement import (
+from syncer.rules.placement.cluster_scheduler import (
     Ask,
     Candidate,
     Nowhere,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from syncer.special import pod_build
-from tenancy import marks, names
+from syncer.rules.pods import pod_build
+from tenancy import names, wellknown
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
 
 
@@ -39,7 +39,7 @@ def test_the_metadata_is_ours_and_names_the_containers():
     )["metadata"]
     assert set(made) == {"name", "namespace", "labels", "annotations"}
     assert made["namespace"] == below("web")
-    assert made["annotations"][marks.CONTAINERS] == "setup,main"
+    assert made["annotations"][wellknown.CONTAINERS] == "setup,main"
 
 
 def test_annotations_pass_that_are_listed_for_pods():
@@ -63,11 +63,11 @@ def test_a_pod_with_a_controller_can_be_drained_and_is_spread():
             "blockOwnerDeletion": False,
         }
     ]
-    assert made["metadata"]["labels"][marks.CONTROLLER] == "rs"
+    assert made["metadata"]["labels"][wellknown.CONTROLLER] == "rs"
     constraints = made["spec"]["topologySpreadConstraints"]
     assert {item["whenUnsatisfiable"] for item in constraints} == {"ScheduleAnyway"}
     assert all(
-        item["labelSelector"]["matchLabels"] == {marks.CONTROLLER: "rs"} for item in constraints
+        item["labelSelector"]["matchLabels"] == {wellknown.CONTROLLER: "rs"} for item in constraints
     )
     own = [
         {
@@ -84,13 +84,13 @@ def test_a_pod_with_a_controller_can_be_drained_and_is_spread():
 
 
 def test_reserved_keys_are_left_out_with_a_word():
-    forged = {f"{marks.DOMAIN}/more": "x", "note": "y"}
-    built = pod_build.build(pod({"annotations": forged, "labels": {marks.VC_UID: "z"}}), FACTS)
-    assert f"{marks.DOMAIN}/more" not in built.pod["metadata"]["annotations"]
-    assert built.pod["metadata"]["labels"][marks.VC_UID] == TENANT.uid
+    forged = {f"{wellknown.DOMAIN}/more": "x", "note": "y"}
+    built = pod_build.build(pod({"annotations": forged, "labels": {wellknown.VC_UID: "z"}}), FACTS)
+    assert f"{wellknown.DOMAIN}/more" not in built.pod["metadata"]["annotations"]
+    assert built.pod["metadata"]["labels"][wellknown.VC_UID] == TENANT.uid
     assert [(notice.rule, notice.path) for notice in built.notices] == [
-        ("reserved-key", f"metadata.labels[{marks.VC_UID}]"),
-        ("reserved-key", f"metadata.annotations[{marks.DOMAIN}/more]"),
+        ("reserved-key", f"metadata.labels[{wellknown.VC_UID}]"),
+        ("reserved-key", f"metadata.annotations[{wellknown.DOMAIN}/more]"),
     ]
 
 
@@ -114,7 +114,7 @@ def test_terms_that_select_pods_stay_inside_the_tenant():
     made = build(pod(affinity=affinity))["spec"]["affinity"]["podAntiAffinity"]
     found = made["requiredDuringSchedulingIgnoredDuringExecution"]
     for each in found[:5]:
-        assert each["labelSelector"]["matchLabels"][marks.VC_UID] == TENANT.uid
+        assert each["labelSelector"]["matchLabels"][wellknown.VC_UID] == TENANT.uid
     assert "namespaces" not in found[0]
     assert found[1]["namespaces"] == [below("db")]
     assert found[2]["namespaces"] == sorted(map(below, ("db", "other", "web")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from syncer.special.pod_spec import POD_SPEC
+from syncer.rules.pods.pod_fields import POD_SPEC
 from tests.support import built_pods
 from tests.support.schemas import Node, of_table
 from tests.unit.syncer.special.pods import FACTS

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncer.leaves import paths
-from syncer.rejections import RejectedError
-from syncer.special import pod_ephemeral, pod_resize, pod_status, pods
-from tenancy import marks, names
+from syncer.model.field_rules import paths
+from syncer.model.rejections import RejectedError
+from syncer.rules.pods import ephemeral_containers, pod_facts, pod_status, resize
+from tenancy import names, wellknown
 from tenancy.policies import Access, Nodes, Security, TenantPolicySpec
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
 from tests.unit.syncer.special.test_pod_refusals import REFUSED
@@ -25,7 +25,7 @@ def sides(
     tenant_pod = pod(ephemeralContainers=ephemeral)
     twin = build(pod())
     twin["metadata"] |= {"uid": "below-uid"}
-    twin["metadata"]["annotations"][marks.CONTAINERS] = served
+    twin["metadata"]["annotations"][wellknown.CONTAINERS] = served
     twin["spec"]["containers"].append({"name": "sidecar", "image": "i"})
     twin["spec"]["ephemeralContainers"] = list(there)
     return tenant_pod, twin
@@ -34,7 +34,7 @@ def sides(
 def made(item: dict[str, Any]) -> dict[str, Any]:
     """Return an ephemeral container as it goes down."""
     tenant_pod, twin = sides([item])
-    found, problems = pod_ephemeral.sorted_out(tenant_pod, twin, FACTS)
+    found, problems = ephemeral_containers.sorted_out(tenant_pod, twin, FACTS)
     if problems:
         assert not found
         raise RejectedError(*problems)
@@ -99,14 +99,14 @@ def test_a_policy_may_refuse_them_all():
     """SEC-19: with an Event that says so."""
     tenant_pod, _ = sides([DEBUGGER])
     with pytest.raises(RejectedError) as refused:
-        pod_ephemeral.build(tenant_pod, [DEBUGGER], FACTS._replace(policy=REFUSING))
+        ephemeral_containers.build(tenant_pod, [DEBUGGER], FACTS._replace(policy=REFUSING))
     assert refused.value.problems[0].rule == "ephemeral-containers"
 
 
 def debugging(container: dict[str, Any], policy: TenantPolicySpec) -> list[dict[str, Any]]:
     """Return a debug container as it goes down under a policy."""
     tenant_pod, _ = sides([container])
-    return pod_ephemeral.build(tenant_pod, [container], FACTS._replace(policy=policy))
+    return ephemeral_containers.build(tenant_pod, [container], FACTS._replace(policy=policy))
 
 
 def test_a_policy_decides_on_them_as_on_any_container():
@@ -127,16 +127,16 @@ def test_a_policy_decides_on_them_as_on_any_container():
 def test_a_malformed_list_is_refused_and_never_stumbled_over(malformed):
     tenant_pod, twin = sides(malformed)
     if not malformed:
-        assert pod_ephemeral.added(tenant_pod, twin) == []
+        assert ephemeral_containers.added(tenant_pod, twin) == []
         return
     with pytest.raises(RejectedError):
-        pod_ephemeral.added(tenant_pod, twin)
+        ephemeral_containers.added(tenant_pod, twin)
 
 
 @pytest.mark.parametrize("malformed", [{}, "x", ["x"], [{"env": 3}], 3])
 def test_a_malformed_list_changes_nothing_else(malformed):
     tenant_pod, twin = sides(malformed)
-    assert pods.running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
 
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -156,7 +156,7 @@ def test_what_may_change_on_a_running_pod_is_walked_like_any_other(spec):
     tenant_pod, twin = sides([])
     tenant_pod["spec"].update(spec)
     with pytest.raises(RejectedError):
-        pods.running_patch(tenant_pod, twin, TENANT)
+        pod_facts.running_patch(tenant_pod, twin, TENANT)
 
 
 def test_what_a_policy_let_pass_before_does_not_hold_a_running_pod():
@@ -164,18 +164,18 @@ def test_what_a_policy_let_pass_before_does_not_hold_a_running_pod():
     tenant_pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     added = {"key": NOT_READY, "operator": "Exists", "tolerationSeconds": 5}
     tenant_pod["spec"]["tolerations"] = [added]
-    patch = pods.running_patch(tenant_pod, twin, TENANT)
+    patch = pod_facts.running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["spec"] == {"tolerations": [added]}
 
 
 def test_what_is_there_is_not_added_again_and_only_our_own_is_served():
     tenant_pod, twin = sides([DEBUGGER], [DEBUGGER], served="main,debugger")
-    assert pod_ephemeral.added(tenant_pod, twin) == []
-    assert pod_ephemeral.recorded(tenant_pod, twin, ()) == ["debugger"]
+    assert ephemeral_containers.added(tenant_pod, twin) == []
+    assert ephemeral_containers.recorded(tenant_pod, twin, ()) == ["debugger"]
     tenant_pod, twin = sides([DEBUGGER], [DEBUGGER], served="main")  # of a super administrator
-    assert pod_ephemeral.recorded(tenant_pod, twin, ()) == []
-    found, problems = pod_ephemeral.sorted_out(tenant_pod, twin, FACTS)
+    assert ephemeral_containers.recorded(tenant_pod, twin, ()) == []
+    found, problems = ephemeral_containers.sorted_out(tenant_pod, twin, FACTS)
     assert (found, [problem.rule for problem in problems]) == ([], ["name-taken"])
 
 
@@ -184,37 +184,37 @@ def test_one_that_is_refused_bars_no_other_and_leaves_no_name_behind():
     wide = {**DEBUGGER, "name": "wide", "securityContext": {"privileged": True}}
     taken = {**DEBUGGER, "name": "sidecar"}
     tenant_pod, twin = sides([wide, taken, DEBUGGER])
-    found, problems = pod_ephemeral.sorted_out(tenant_pod, twin, FACTS)
+    found, problems = ephemeral_containers.sorted_out(tenant_pod, twin, FACTS)
     assert [container["name"] for container in found] == ["debugger"]
     assert [problem.rule for problem in problems] == ["privileged", "name-taken"]
     assert problems[0].path.startswith("spec.ephemeralContainers[0]")
-    assert pods.running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
     tenant_pod, twin = sides([wide], served="main,wide")
-    patch = pods.running_patch(tenant_pod, twin, TENANT)
+    patch = pod_facts.running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
-    assert patch["metadata"]["annotations"] == {marks.CONTAINERS: "main"}
+    assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
 
 def test_the_annotation_names_a_container_just_before_it_is_added_and_else_never():
     tenant_pod, twin = sides([DEBUGGER])
-    assert pods.running_patch(tenant_pod, twin, TENANT) is None
-    patch = pods.running_patch(tenant_pod, twin, TENANT, adding=["debugger"])
+    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
+    patch = pod_facts.running_patch(tenant_pod, twin, TENANT, adding=["debugger"])
     assert patch is not None
-    assert patch["metadata"]["annotations"] == {marks.CONTAINERS: "main,debugger"}
+    assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main,debugger"}
     tenant_pod, twin = sides([DEBUGGER], served="main,debugger")  # it was never taken below
-    patch = pods.running_patch(tenant_pod, twin, TENANT)
+    patch = pod_facts.running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
-    assert patch["metadata"]["annotations"] == {marks.CONTAINERS: "main"}
+    assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
 
 def test_a_container_that_comes_into_a_running_pods_template_is_not_served():
     tenant_pod, twin = sides()
     tenant_pod["spec"]["containers"] += [{"name": "sidecar", "image": "i"}]
-    assert pods.running_patch(tenant_pod, twin, TENANT) is None
-    del twin["metadata"]["annotations"][marks.CONTAINERS]  # somebody below took it away
-    patch = pods.running_patch(pod(), twin, TENANT)
+    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
+    del twin["metadata"]["annotations"][wellknown.CONTAINERS]  # somebody below took it away
+    patch = pod_facts.running_patch(pod(), twin, TENANT)
     assert patch is not None
-    assert patch["metadata"]["annotations"] == {marks.CONTAINERS: "main"}
+    assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
 
 def test_statuses_of_containers_that_are_not_the_tenants_stay_below():
@@ -226,7 +226,7 @@ def test_statuses_of_containers_that_are_not_the_tenants_stay_below():
     found = pod_status.status(tenant_pod, twin, [])
     assert found["containerStatuses"] == [{"name": "main"}]
     assert found["ephemeralContainerStatuses"] == []
-    twin["metadata"]["annotations"][marks.CONTAINERS] = "main,debugger"
+    twin["metadata"]["annotations"][wellknown.CONTAINERS] = "main,debugger"
     found = pod_status.status(tenant_pod, twin, [])
     assert found["ephemeralContainerStatuses"] == [{"name": "debugger"}]
 
@@ -247,7 +247,7 @@ def test_an_eviction_in_the_tenant_is_not_forgotten_and_one_below_wins():
 def test_no_leaf_outside_the_table_arrives():
     names_of_leaves = {
         path.split(".")[1].removesuffix("[]")
-        for path, _ in paths(pod_ephemeral.EPHEMERAL_CONTAINER, "x")
+        for path, _ in paths(ephemeral_containers.EPHEMERAL_CONTAINER, "x")
     }
 
     @given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(1, 9), max_size=4))
@@ -271,7 +271,7 @@ def resized(own: Any, there: Any) -> Any:
     twin["metadata"]["uid"] = "below-uid"
     tenant_pod["spec"]["containers"][0]["resources"] = own
     twin["spec"]["containers"][0]["resources"] = there
-    return pod_resize.patch(tenant_pod, twin)
+    return resize.patch(tenant_pod, twin)
 
 
 def test_only_what_the_tenant_says_of_resources_is_carried():
@@ -293,7 +293,7 @@ def test_resources_of_the_whole_pod_are_carried_too():
     tenant_pod, twin = pod(resources={"limits": {"cpu": "2"}}), build(pod())
     twin["metadata"]["uid"] = "below-uid"
     twin["spec"]["resources"] = {"limits": {"cpu": "1"}}
-    patch = pod_resize.patch(tenant_pod, twin)
+    patch = resize.patch(tenant_pod, twin)
     assert patch is not None
     assert patch["spec"] == {"resources": {"limits": {"cpu": "2"}}}
 
@@ -313,15 +313,15 @@ def test_keys_of_the_super_cluster_stay_and_the_tenants_own_go_with_it():
     twin["metadata"] |= {"uid": "below-uid"}
     twin["metadata"]["labels"] |= {"injected": "yes"}
     twin["metadata"]["annotations"] |= {"injected": "yes"}
-    assert pods.running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
     fewer = copy.deepcopy(tenant_pod)
     del fewer["metadata"]["labels"]["tier"], fewer["metadata"]["annotations"]["note"]
-    patch = pods.running_patch(fewer, twin, TENANT)
+    patch = pod_facts.running_patch(fewer, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"tier": None}
     assert patch["metadata"]["annotations"] == {
         "note": None,
-        marks.KEYS: '[["app"],[]]',
+        wellknown.KEYS: '[["app"],[]]',
     }
 
 
@@ -331,17 +331,17 @@ def test_a_twin_without_a_readable_record_may_hold_keys_of_the_tenant(record):
     twin = build(tenant_pod)
     twin["metadata"] |= {"uid": "below-uid"}
     twin["metadata"]["labels"] |= {"left": "over"}
-    twin["metadata"]["annotations"][marks.KEYS] = record
+    twin["metadata"]["annotations"][wellknown.KEYS] = record
     if record is None:
-        del twin["metadata"]["annotations"][marks.KEYS]
-    patch = pods.running_patch(tenant_pod, twin, TENANT)
+        del twin["metadata"]["annotations"][wellknown.KEYS]
+    patch = pod_facts.running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"left": None}
-    assert patch["metadata"]["annotations"] == {marks.KEYS: '[["app"],[]]'}
+    assert patch["metadata"]["annotations"] == {wellknown.KEYS: '[["app"],[]]'}
 
 
 def test_an_over_long_record_is_left_out():
     labels = {f"key-{number:05d}{'x' * 40}": "" for number in range(1000)}
     twin = build(pod({"labels": labels}))
-    assert marks.KEYS not in twin["metadata"]["annotations"]
+    assert wellknown.KEYS not in twin["metadata"]["annotations"]
     assert below("web") == twin["metadata"]["namespace"]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from syncer.leaves import Only, Refuse, paths
-from syncer.references import Ref, refs_of
-from syncer.rejections import RejectedError, UnplacedError
-from syncer.special import pod_build, pod_levels
-from syncer.special.pod_dns import Resolver
-from syncer.special.pod_spec import POD_SPEC
-from tenancy import marks
+from syncer.model.field_rules import Only, Refuse, paths
+from syncer.model.references import Ref, refs_of
+from syncer.model.rejections import RejectedError, UnplacedError
+from syncer.rules.pods import pod_build, security_levels
+from syncer.rules.pods.dns import Resolver
+from syncer.rules.pods.pod_fields import POD_SPEC
+from tenancy import wellknown
 from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
 from tests.unit.syncer.special.pods import FACTS, pod
 
@@ -20,7 +20,7 @@ from tests.unit.syncer.special.pods import FACTS, pod
 @pytest.fixture(autouse=True)
 def made_anew():
     """Tables are kept by policy; each test makes its own."""
-    pod_levels._table.cache_clear()
+    security_levels._table.cache_clear()
 
 
 PRIVILEGED = {"security": {"level": "privileged"}}
@@ -157,14 +157,14 @@ def rules(table: Any) -> set[str]:
 
 
 def test_every_rule_that_is_lifted_is_one_of_the_table():
-    assert rules(POD_SPEC) >= pod_levels.PRIVILEGED
-    assert not rules(pod_levels.table(policy(PRIVILEGED))) & pod_levels.PRIVILEGED
-    assert rules(POD_SPEC) - rules(pod_levels.table(policy(HOST_PORTS))) == {"host-port"}
+    assert rules(POD_SPEC) >= security_levels.PRIVILEGED
+    assert not rules(security_levels.table(policy(PRIVILEGED))) & security_levels.PRIVILEGED
+    assert rules(POD_SPEC) - rules(security_levels.table(policy(HOST_PORTS))) == {"host-port"}
 
 
 def test_restricted_is_the_table_of_baseline_and_left_to_the_super_clusters_admission():
-    assert pod_levels.table(policy({"security": {"level": "restricted"}})) == POD_SPEC
-    assert pod_levels.table(BASELINE) == POD_SPEC
+    assert security_levels.table(policy({"security": {"level": "restricted"}})) == POD_SPEC
+    assert security_levels.table(BASELINE) == POD_SPEC
 
 
 def test_the_secret_of_an_inline_driver_is_one_that_the_pod_needs():
@@ -230,7 +230,7 @@ def test_a_pod_selects_nodes_by_the_labels_that_are_shown(key, seen, view):
     with pytest.raises(RejectedError) as raised:
         built(spread, given)
     assert [problem.rule for problem in raised.value.problems] == ["node-label"]
-    if marks.is_reserved(key):
+    if wellknown.is_reserved(key):
         with pytest.raises(RejectedError):
             built(spec, given)
     else:

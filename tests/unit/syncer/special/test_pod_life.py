@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncer.special import pod_status, pods
-from syncer.special.pod_life import PodSide, Step, TwinSide, step
+from syncer.rules.pods import pod_facts, pod_status
+from syncer.rules.pods.lifecycle import PodSide, Step, TwinSide, step
 
 PLAIN = PodSide(
     node="",
@@ -115,7 +115,7 @@ def test_the_facts_are_read_from_the_bodies():
         "spec": {"nodeName": "n"},
         "status": {"phase": "Failed", "reason": "SuperPodLost", "startTime": "x"},
     }
-    side = pods.pod_side(body)
+    side = pod_facts.pod_side(body)
     assert side == PodSide(
         node="n",
         deleting=True,
@@ -126,12 +126,12 @@ def test_the_facts_are_read_from_the_bodies():
         is_lost=True,
         has_controller=True,
     )
-    assert pods.grace_down(side) == 600
-    assert pods.grace_down(side._replace(grace_seconds=0)) == 0
-    assert pods.grace_down(side._replace(grace_seconds=0, node="")) is None
-    assert pods.grace_down(side._replace(grace_seconds=None)) is None
+    assert pod_facts.grace_down(side) == 600
+    assert pod_facts.grace_down(side._replace(grace_seconds=0)) == 0
+    assert pod_facts.grace_down(side._replace(grace_seconds=0, node="")) is None
+    assert pod_facts.grace_down(side._replace(grace_seconds=None)) is None
     lost = pod_status.lost(body)["status"]
-    assert pods.pod_side({**body, "status": lost}).is_lost
+    assert pod_facts.pod_side({**body, "status": lost}).is_lost
 
 
 @pytest.mark.parametrize(
@@ -140,4 +140,4 @@ def test_the_facts_are_read_from_the_bodies():
 )
 def test_only_a_pod_with_a_node_can_have_been_forced_away(spec, grace, forced):
     last = {"metadata": {"deletionGracePeriodSeconds": grace}, "spec": spec}
-    assert pods.was_forced(last) is forced
+    assert pod_facts.was_forced(last) is forced

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from syncer import translate
-from syncer.rejections import RejectedError
-from syncer.special import pod_dns, pod_env, token_specs
-from syncer.special.pod_dns import Resolver
-from syncer.special.token_specs import TokenSpec
-from tenancy import marks, names, ownership
+from syncer.model import object_meta
+from syncer.model.rejections import RejectedError
+from syncer.rules.pods import dns, environment, token_specs
+from syncer.rules.pods.dns import Resolver
+from syncer.rules.pods.token_specs import TokenSpec
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
@@ -37,7 +37,7 @@ def test_service_variables_are_those_of_a_kubelet():
         {"name": "sql", "port": 5432, "protocol": "TCP"},
         {"name": "dns-udp", "port": 53, "protocol": "UDP"},
     )
-    found = pod_env.service_variables([MASTER, db], "web", links=True)
+    found = environment.service_variables([MASTER, db], "web", links=True)
     assert {key: value for key, value in found.items() if key.startswith("MY_DB")} == {
         "MY_DB_SERVICE_HOST": "10.0.0.9",
         "MY_DB_SERVICE_PORT": "5432",
@@ -67,14 +67,16 @@ def test_which_services_a_pod_sees(links, expected):
         service("kubernetes", "10.0.0.66", {"port": 1}),
         service("elsewhere", "10.0.0.8", {"port": 1}, namespace="other"),
     ]
-    found = pod_env.service_variables(services, "web", links=links)
-    assert pod_env.service_variables(services[::-1], "web", links=links) == found
+    found = environment.service_variables(services, "web", links=links)
+    assert environment.service_variables(services[::-1], "web", links=links) == found
     assert {key.partition("_")[0] for key in found} == expected
     assert found["KUBERNETES_SERVICE_HOST"] == "10.0.0.1"
 
 
 def test_an_ipv6_address_is_bracketed():
-    found = pod_env.service_variables([service("six", "fd00::1", {"port": 80})], "web", links=True)
+    found = environment.service_variables(
+        [service("six", "fd00::1", {"port": 80})], "web", links=True
+    )
     assert found["SIX_PORT"] == "tcp://[fd00::1]:80"
     assert found["SIX_PORT_80_TCP_ADDR"] == "fd00::1"
 
@@ -82,7 +84,7 @@ def test_an_ipv6_address_is_bracketed():
 @pytest.mark.parametrize("policy", ["ClusterFirst", "ClusterFirstWithHostNet", None])
 def test_names_are_resolved_by_the_tenants_server(policy):
     own = {"searches": ["corp", "cluster.local"], "options": [{"name": "ndots", "value": "2"}]}
-    found = pod_dns.resolution({"dnsPolicy": policy, "dnsConfig": own}, "web", RESOLVER)
+    found = dns.resolution({"dnsPolicy": policy, "dnsConfig": own}, "web", RESOLVER)
     assert found == {
         "dnsPolicy": "None",
         "dnsConfig": {
@@ -95,19 +97,17 @@ def test_names_are_resolved_by_the_tenants_server(policy):
 
 def test_a_resolver_of_the_pods_own_stays():
     own = {"nameservers": ["192.0.2.53"], "options": [{"name": "edns0"}]}
-    found = pod_dns.resolution({"dnsPolicy": "None", "dnsConfig": own}, "web", RESOLVER)
+    found = dns.resolution({"dnsPolicy": "None", "dnsConfig": own}, "web", RESOLVER)
     assert found == {"dnsPolicy": "None", "dnsConfig": own}
 
 
 def test_the_nodes_resolver_is_only_for_tenants_with_dns_of_their_own():
-    found = pod_dns.resolution({"dnsPolicy": "Default"}, "web", RESOLVER)
+    found = dns.resolution({"dnsPolicy": "Default"}, "web", RESOLVER)
     assert found == {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.96.8.10"]}}
     free = Resolver(server="10.96.8.10", domain="cluster.local", allows_node_dns=True)
-    assert pod_dns.resolution({"dnsPolicy": "Default"}, "web", free) == {"dnsPolicy": "Default"}
+    assert dns.resolution({"dnsPolicy": "Default"}, "web", free) == {"dnsPolicy": "Default"}
     none = Resolver(server="", domain="cluster.local", allows_node_dns=True)
-    assert pod_dns.resolution({"dnsPolicy": "ClusterFirst"}, "web", none) == {
-        "dnsPolicy": "Default"
-    }
+    assert dns.resolution({"dnsPolicy": "ClusterFirst"}, "web", none) == {"dnsPolicy": "Default"}
 
 
 def test_all_resolvers_of_another_super_cluster_are_asked_in_their_order():
@@ -116,7 +116,7 @@ def test_all_resolvers_of_another_super_cluster_are_asked_in_their_order():
     )
     own = {"nameservers": ["10.98.0.11"]}
     for policy in ("Default", "ClusterFirst"):
-        found = pod_dns.resolution({"dnsPolicy": policy, "dnsConfig": own}, "web", there)
+        found = dns.resolution({"dnsPolicy": policy, "dnsConfig": own}, "web", there)
         assert found["dnsPolicy"] == "None"
         assert found["dnsConfig"]["nameservers"] == ["10.98.0.10", "10.98.0.11", "::7"]
 
@@ -134,7 +134,7 @@ def test_all_resolvers_of_another_super_cluster_are_asked_in_their_order():
     ],
 )
 def test_the_tenants_api_is_reached_from_elsewhere_by_its_url(endpoint, host, port):
-    (found,) = pod_env.reached_at(MASTER, endpoint)
+    (found,) = environment.reached_at(MASTER, endpoint)
     assert found["metadata"] == MASTER["metadata"]
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     assert found["spec"] == {"clusterIP": host, "ports": ports}
@@ -143,11 +143,11 @@ def test_the_tenants_api_is_reached_from_elsewhere_by_its_url(endpoint, host, po
 
 def test_a_whole_domain_name_as_host_name_is_the_tenants():
     spec = {"setHostnameAsFQDN": True, "subdomain": "db", "hostname": "db-0"}
-    found = pod_dns.host_name(spec, "db-0", "web", "cluster.local")
+    found = dns.host_name(spec, "db-0", "web", "cluster.local")
     assert found == {"hostnameOverride": "db-0.db.web.svc.cluster.local"}
-    assert pod_dns.host_name({**spec, "setHostnameAsFQDN": False}, "p", "web", "d") == {}
+    assert dns.host_name({**spec, "setHostnameAsFQDN": False}, "p", "web", "d") == {}
     with pytest.raises(RejectedError):
-        pod_dns.host_name(spec, "db-0", "n" * 50, "cluster.local")
+        dns.host_name(spec, "db-0", "n" * 50, "cluster.local")
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -177,8 +177,11 @@ def test_a_token_secret_says_all_that_its_renewal_needs(token):
 
 def test_what_is_no_token_secret_is_none():
     assert token_specs.spec_of_secret({}) is None
-    assert token_specs.spec_of_secret({marks.TOKEN_SECONDS: "7200", marks.ACCOUNT: "a"}) is None
-    assert token_specs.seconds_to_renewal({marks.TOKEN_RENEW: "never"}, NOW) == 0
+    assert (
+        token_specs.spec_of_secret({wellknown.TOKEN_SECONDS: "7200", wellknown.ACCOUNT: "a"})
+        is None
+    )
+    assert token_specs.seconds_to_renewal({wellknown.TOKEN_RENEW: "never"}, NOW) == 0
 
 
 @pytest.mark.parametrize(
@@ -235,8 +238,8 @@ def test_a_token_secret_is_one_that_an_api_server_takes():
         "namespace": "below",
         "labels": ownership.labels(TENANT, "web"),
     }
-    assert annotations[marks.EXPIRES] == "2026-01-01T00:15:00+00:00"
-    assert annotations[marks.TOKEN_POD] == "p/p-uid"
+    assert annotations[wellknown.EXPIRES] == "2026-01-01T00:15:00+00:00"
+    assert annotations[wellknown.TOKEN_POD] == "p/p-uid"
 
 
 def test_the_tenant_is_asked_in_the_words_of_its_api():
@@ -252,11 +255,13 @@ def test_what_a_source_leaves_out_is_what_the_api_would_write():
     assert token_specs.wanted_of({"audience": "v", "expirationSeconds": 7}) == ("v", 7)
 
 
-@pytest.mark.parametrize("missing", [marks.TOKEN_SECONDS, marks.ACCOUNT, marks.VC_UID, marks.UID])
+@pytest.mark.parametrize(
+    "missing", [wellknown.TOKEN_SECONDS, wellknown.ACCOUNT, wellknown.VC_UID, wellknown.UID]
+)
 def test_half_a_record_of_a_token_is_none(missing):
     secret = token_specs.secret_of(BOUND, TENANT, "below", "t", expires=NOW, now=NOW)
     annotations = secret["metadata"]["annotations"]
-    assert token_specs.spec_of_secret({**annotations, marks.TOKEN_SECONDS: "soon"}) is None
+    assert token_specs.spec_of_secret({**annotations, wellknown.TOKEN_SECONDS: "soon"}) is None
     del annotations[missing]
     assert token_specs.spec_of_secret(annotations) is None
 
@@ -274,7 +279,7 @@ def test_a_token_is_one_of_the_registration_that_it_was_made_for(made_for, other
 def test_a_token_without_an_audience_or_a_pod_is_the_shared_one():
     secret = token_specs.secret_of(SHARED, TENANT, "below", "t", expires=NOW, now=NOW)
     annotations = secret["metadata"]["annotations"]
-    del annotations[marks.TOKEN_AUDIENCE]
+    del annotations[wellknown.TOKEN_AUDIENCE]
     assert token_specs.spec_of_secret(annotations) == SHARED
 
 
@@ -285,7 +290,7 @@ def test_a_token_without_an_audience_or_a_pod_is_the_shared_one():
 def test_a_resolver_option_without_a_name_is_refused(option):
     own = {"options": [option]}
     with pytest.raises(RejectedError) as raised:
-        pod_dns.resolution({"dnsPolicy": "None", "dnsConfig": own}, "web", RESOLVER)
+        dns.resolution({"dnsPolicy": "None", "dnsConfig": own}, "web", RESOLVER)
     (problem,) = raised.value.problems
     assert (problem.rule, problem.path) == ("malformed", "spec.dnsConfig.options")
     assert problem.text == "must have a name; correct the object"
@@ -295,7 +300,7 @@ def test_a_resolver_option_without_a_name_is_refused(option):
 @pytest.mark.parametrize("value", ["text", [1], [None], {"a": "b"}])
 def test_a_resolver_list_of_anything_but_texts_is_refused(field, value):
     with pytest.raises(RejectedError) as raised:
-        pod_dns.resolution({"dnsPolicy": "None", "dnsConfig": {field: value}}, "web", RESOLVER)
+        dns.resolution({"dnsPolicy": "None", "dnsConfig": {field: value}}, "web", RESOLVER)
     (problem,) = raised.value.problems
     assert (problem.rule, problem.path) == ("unknown-field", f"spec.dnsConfig.{field}")
     assert problem.text == "is not known to this version or malformed; leave it out"
@@ -304,8 +309,8 @@ def test_a_resolver_list_of_anything_but_texts_is_refused(field, value):
 # --- the downward API -----------------------------------------------------------------------------
 
 
-def mirrors() -> pod_env.Mirrors:
-    return pod_env.Mirrors(
+def mirrors() -> environment.Mirrors:
+    return environment.Mirrors(
         {
             "labels": {"app": "web", "mesh.istio.io/x": "on"},
             "annotations": {
@@ -360,7 +365,7 @@ def test_a_field_that_stays_above_is_read_from_its_mirror(path, becomes, needed)
     if isinstance(becomes, str):
         assert (ref["fieldPath"], found.needed) == (becomes, {})
         return
-    mirror = translate.mirror_key(*becomes)
+    mirror = object_meta.mirror_key(*becomes)
     assert ref == {"fieldPath": f"metadata.annotations['{mirror}']", "apiVersion": "v1"}
     assert found.needed == {mirror: needed}
 
@@ -368,8 +373,8 @@ def test_a_field_that_stays_above_is_read_from_its_mirror(path, becomes, needed)
 @pytest.mark.parametrize(
     ("path", "key"),
     [
-        ("metadata.labels", pod_env.LABELS_TEXT),
-        ("metadata.annotations", pod_env.ANNOTATIONS_TEXT),
+        ("metadata.labels", environment.LABELS_TEXT),
+        ("metadata.annotations", environment.ANNOTATIONS_TEXT),
     ],
 )
 def test_all_of_them_are_read_from_a_text(path, key):
@@ -381,7 +386,7 @@ def test_all_of_them_are_read_from_a_text(path, key):
 def test_what_is_no_field_stays_as_it_is():
     found = mirrors()
     item = {"path": "cpu", "resourceFieldRef": {"resource": "limits.cpu"}}
-    assert pod_env.downward_items([item], found) == [item]
+    assert environment.downward_items([item], found) == [item]
     assert found.field_ref({}) == {"fieldPath": ""}
     assert found.needed == {}
 
@@ -400,17 +405,17 @@ def test_what_is_no_field_stays_as_it_is():
     ],
 )
 def test_a_file_of_labels_is_written_as_go_quotes(character, written):
-    assert pod_env.as_file({"k": character}) == f'k="{written}"'
+    assert environment.as_file({"k": character}) == f'k="{written}"'
 
 
 def test_a_pods_own_resolver_settings_are_kept_beside_the_nodes_and_behind_ours():
     own = {"nameservers": ["192.0.2.1", "192.0.2.2", "192.0.2.3"], "searches": ["corp"]}
     free = RESOLVER._replace(allows_node_dns=True)
-    assert pod_dns.resolution({"dnsPolicy": "Default", "dnsConfig": own}, "web", free) == {
+    assert dns.resolution({"dnsPolicy": "Default", "dnsConfig": own}, "web", free) == {
         "dnsPolicy": "Default",
         "dnsConfig": own,
     }
-    found = pod_dns.resolution({"dnsPolicy": "Default", "dnsConfig": own}, "web", RESOLVER)
+    found = dns.resolution({"dnsPolicy": "Default", "dnsConfig": own}, "web", RESOLVER)
     assert found["dnsConfig"] == {
         "nameservers": ["10.96.8.10", "192.0.2.1", "192.0.2.2"],
         "searches": ["corp"],
@@ -419,9 +424,9 @@ def test_a_pods_own_resolver_settings_are_kept_beside_the_nodes_and_behind_ours(
 
 def test_a_host_name_of_its_own_goes_before_the_pods_name():
     spec = {"setHostnameAsFQDN": True, "subdomain": "db"}
-    named = pod_dns.host_name({**spec, "hostname": "own"}, "p", "web", "c.local")
+    named = dns.host_name({**spec, "hostname": "own"}, "p", "web", "c.local")
     assert named == {"hostnameOverride": "own.db.web.svc.c.local"}
-    assert pod_dns.host_name(spec, "p", "web", "c.local") == {
+    assert dns.host_name(spec, "p", "web", "c.local") == {
         "hostnameOverride": "p.db.web.svc.c.local"
     }
 

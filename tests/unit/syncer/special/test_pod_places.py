@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from syncer.rejections import RejectedError, UnplacedError
-from syncer.special import pod_build, pod_scheduling
-from tenancy import marks
+from syncer.model.rejections import RejectedError, UnplacedError
+from syncer.rules.pods import pod_build, scheduling
+from tenancy import wellknown
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -83,7 +83,7 @@ def test_what_the_tenants_nodes_do_not_show_is_refused_in_words(spec, told):
     assert refused(spec) == [told]
 
 
-OURS = {"key": f"{marks.DOMAIN}/virtualnode", "operator": "Exists"}
+OURS = {"key": f"{wellknown.DOMAIN}/virtualnode", "operator": "Exists"}
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_every_place_that_is_refused_is_told():
 def test_nodes_that_a_pod_names_and_the_tenant_has_not_got_are_found_everywhere():
     other = {"matchFields": [{**NODE, "values": ["node-8", 7, ""]}, {**NODE, "values": None}]}
     spec = {"nodeName": "node-9", **on_nodes(NINTH, {}, preferred=(other,))}
-    assert pod_scheduling.unknown_nodes(spec, {"node-1"}) == ["node-9", "node-9", "node-8"]
-    assert pod_scheduling.unknown_nodes({}, {"node-1"}) == []
-    assert pod_scheduling.unknown_nodes({"nodeName": "node-1"}, {"node-1"}) == []
+    assert scheduling.unknown_nodes(spec, {"node-1"}) == ["node-9", "node-9", "node-8"]
+    assert scheduling.unknown_nodes({}, {"node-1"}) == []
+    assert scheduling.unknown_nodes({"nodeName": "node-1"}, {"node-1"}) == []
 
 
 def test_a_node_that_a_pod_names_is_demanded_in_each_of_its_terms():
@@ -182,7 +182,7 @@ def test_a_term_sees_pods_of_this_tenant_in_the_namespaces_that_it_means(
     made = made["podAffinityTerm"] if soft else made
     expected = {
         "topologyKey": "kubernetes.io/hostname",
-        "labelSelector": {"matchLabels": {"app": "web", marks.VC_UID: TENANT.uid}},
+        "labelSelector": {"matchLabels": {"app": "web", wellknown.VC_UID: TENANT.uid}},
     }
     assert made == ({**expected, "namespaces": namespaces} if namespaces else expected)
 
@@ -197,7 +197,7 @@ def test_a_term_that_selects_no_pod_goes_on_doing_so():
 
 def test_pods_of_a_controller_are_spread_as_the_scheduler_would():
     owner = {"kind": "ReplicaSet", "name": "r", "uid": "r-uid", "controller": True}
-    selector = {"matchLabels": {marks.CONTROLLER: "r-uid"}}
+    selector = {"matchLabels": {wellknown.CONTROLLER: "r-uid"}}
     spread = [
         {
             "maxSkew": skew,

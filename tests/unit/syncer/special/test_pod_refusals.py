@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenancy import marks, names
+from tenancy import names, wellknown
 from tests.unit.syncer.special.pods import build, pod, rules
 
 
@@ -27,14 +27,14 @@ REFUSED = [
     (pod(runtimeClassName="kata"), "runtime-class"),
     (pod(priorityClassName="system-cluster-critical"), "priority-class"),
     (pod(nodeName="control-plane"), "node-name"),
-    (pod(nodeSelector={marks.VIRTUAL_NODE: "true"}), "node-label"),
+    (pod(nodeSelector={wellknown.VIRTUAL_NODE: "true"}), "node-label"),
     (pod(os={"name": "windows"}), "os"),
     (pod(resourceClaims=[{"name": "gpu"}]), "resource-claims"),
     (pod(securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}), "sysctls"),
     (pod(securityContext={"seccompProfile": {"type": "Unconfined"}}), "profile"),
     (pod(securityContext={"windowsOptions": {"hostProcess": True}}), "windows"),
     (pod(readinessGates=[{"conditionType": "Ready"}]), "readiness-gates"),
-    (pod(readinessGates=[{"conditionType": f"{marks.DOMAIN}/x"}]), "readiness-gates"),
+    (pod(readinessGates=[{"conditionType": f"{wellknown.DOMAIN}/x"}]), "readiness-gates"),
     (pod(surprise={"a": 1}), "unknown-field"),
     (pod(dnsConfig={"surprise": ["x"]}), "unknown-field"),
     (pod(containers="none"), "malformed"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from syncer.rejections import Problem, RejectedError
-from syncer.special import pod_build, pod_env, pod_size
+from syncer.model.rejections import Problem, RejectedError
+from syncer.rules.pods import environment, pod_build, size_limits
 from tests.unit.syncer.special.pods import FACTS, pod
 
 VARIABLES = {f"WEB_{number}": "1" for number in range(1000)}
@@ -38,19 +38,19 @@ def too_large(text: str) -> list[Problem]:
 
 def test_what_is_just_small_enough_is_carried():
     most = {"a": [{}] * 19_000, "b": {"c": [["x", 7]] * 333, "d": "text"}, "e": ["y"]}
-    assert pod_size.written(most) == []
+    assert size_limits.written(most) == []
     text = "has 20001 parts, and 20000 are carried; use several pods"
-    assert pod_size.written({**most, "e": ["y", {"f": {"g": "z"}}]}) == too_large(text)
-    assert pod_size.references(2000) == []
+    assert size_limits.written({**most, "e": ["y", {"f": {"g": "z"}}]}) == too_large(text)
+    assert size_limits.references(2000) == []
     text = "names 2001 objects, and 2000 are carried; name fewer"
-    assert pod_size.references(2001) == too_large(text)
-    assert pod_size.compared(1000, 100) == []
+    assert size_limits.references(2001) == too_large(text)
+    assert size_limits.compared(1000, 100) == []
     text = "has 1000 terms of affinity to compare with 101 namespaces; use fewer"
-    assert pod_size.compared(1000, 101) == too_large(text)
+    assert size_limits.compared(1000, 101) == too_large(text)
 
 
 def test_what_is_taken_adds_up():
-    left = pod_size.Left()
+    left = size_limits.Left()
     left.take(1)
     left.take(24_999)
     left.take(0)
@@ -63,10 +63,10 @@ def test_what_is_taken_adds_up():
 
 
 def test_what_services_bring_is_counted_before_it_is_written():
-    facts = FACTS._replace(variables=VARIABLES, take=pod_size.Left().take)
+    facts = FACTS._replace(variables=VARIABLES, take=size_limits.Left().take)
     made = pod_build.build(pod(containers=containers(25)), facts).pod
     assert len(made["spec"]["containers"][24]["env"]) >= 1000
-    facts = FACTS._replace(variables=VARIABLES, take=pod_size.Left().take)
+    facts = FACTS._replace(variables=VARIABLES, take=size_limits.Left().take)
     assert "more than 25000 variables" in refused(facts, containers=containers(26))
 
 
@@ -90,8 +90,8 @@ def test_so_are_terms_that_are_compared_with_namespaces():
 
 def test_a_long_text_is_written_once_however_often_it_is_asked_for(monkeypatch):
     written = []
-    monkeypatch.setattr(pod_env, "as_file", lambda values: written.append(values) or "text")
-    mirrors = pod_env.Mirrors({"annotations": {"a": "1"}})
+    monkeypatch.setattr(environment, "as_file", lambda values: written.append(values) or "text")
+    mirrors = environment.Mirrors({"annotations": {"a": "1"}})
     for _ in range(3):
         mirrors.field_ref({"fieldPath": "metadata.annotations"})
     assert len(written) == 1

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from syncer.rejections import RejectedError
-from syncer.special import pod_build
-from tenancy import marks, names
+from syncer.model.rejections import RejectedError
+from syncer.rules.pods import pod_build
+from tenancy import names, wellknown
 from tenancy.policies import Metadata, TenantPolicySpec
 from tests.unit.syncer.special.pods import ACCOUNT, FACTS, TENANT, below, build, pod
 
@@ -49,7 +49,7 @@ def test_the_api_access_of_a_pod_is_the_tenants():
     assert token == {"secret": {"name": secret, "items": [{"key": "token", "path": "token"}]}}
     assert authority["configMap"]["name"] == names.SUPER_ROOT_CA
     field = namespace["downwardAPI"]["items"][0]["fieldRef"]["fieldPath"]
-    assert field == f"metadata.annotations['{marks.NAMESPACE}']"
+    assert field == f"metadata.annotations['{wellknown.NAMESPACE}']"
     assert "serviceAccountToken" not in str(made)
 
 

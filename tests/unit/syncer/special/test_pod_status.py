@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from syncer.special import pod_status, pods
-from tenancy import marks
+from syncer.rules.pods import pod_facts, pod_status
+from tenancy import wellknown
 from tenancy.ownership import Tenant
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
@@ -40,14 +40,14 @@ def sides(**status: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def up(pod: dict[str, Any], twin: dict[str, Any]) -> dict[str, Any]:
     """Return the status that the tenant pod gets."""
-    return pod_status.status(pod, twin, pods.names_between(pod, twin, TENANT))
+    return pod_status.status(pod, twin, pod_facts.names_between(pod, twin, TENANT))
 
 
 def test_the_twins_status_goes_up_without_what_is_not_the_tenants():
     below = [
         {"type": "Ready", "status": "True"},
         {"type": GATE, "status": "False"},
-        {"type": f"{marks.DOMAIN}/internal", "status": "True"},
+        {"type": f"{wellknown.DOMAIN}/internal", "status": "True"},
     ]
     pod, twin = sides(
         conditions=below,
@@ -88,7 +88,7 @@ def test_observed_generations_count_as_the_tenants():
 
 def test_no_patch_when_nothing_differs_and_nulls_for_what_went():
     pod, twin = sides(podIP="10.0.0.1")
-    names = pods.names_between(pod, twin, TENANT)
+    names = pod_facts.names_between(pod, twin, TENANT)
     pod["status"] = {**up(pod, twin), "qosClass": "BestEffort"}
     assert pod_status.status_patch(pod, twin, names) is None
     del twin["status"]["podIP"]
@@ -179,7 +179,7 @@ def test_what_may_change_on_a_running_pod():
     injected = {"key": "injected", "operator": "Exists"}
     pod["spec"]["tolerations"] = [tolerated, {"key": "other", "operator": "Exists"}]
     twin["spec"]["tolerations"] = [injected]
-    patch = pods.running_patch(pod, twin, TENANT)
+    patch = pod_facts.running_patch(pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["uid"] == "below"
     assert patch["metadata"]["labels"]["a"] == "1"

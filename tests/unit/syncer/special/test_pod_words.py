@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from syncer import policy, translate
-from syncer.rejections import RejectedError
-from syncer.special import pod_build, pod_size
-from syncer.special.pod_build import PodFacts
-from tenancy import marks, names, ownership
+from syncer.model import builtin_policy, object_meta
+from syncer.model.rejections import RejectedError
+from syncer.rules.pods import pod_build, size_limits
+from syncer.rules.pods.pod_build import PodFacts
+from tenancy import names, ownership, wellknown
 from tenancy.policies import BASELINE, parse_tenant_policy
 from tests.unit.syncer.special.pods import FACTS, TENANT, below, build, pod
 
@@ -96,7 +96,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             )
             for gate, kind in (
                 ({"conditionType": "Ready"}, "Ready"),
-                ({"conditionType": f"{marks.DOMAIN}/x"}, f"{marks.DOMAIN}/x"),
+                ({"conditionType": f"{wellknown.DOMAIN}/x"}, f"{wellknown.DOMAIN}/x"),
                 ({}, ""),
             )
         ),
@@ -133,11 +133,14 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             ),
         ),
         (
-            projected("a" * (policy.MAX_AUDIENCE + 1)),
+            projected("a" * (builtin_policy.MAX_AUDIENCE + 1)),
             (
                 "token-audience",
                 "spec.volumes[1].projected.sources[1].serviceAccountToken.audience",
-                f"has {policy.MAX_AUDIENCE + 1} bytes; use one of at most {policy.MAX_AUDIENCE}",
+                (
+                    f"has {builtin_policy.MAX_AUDIENCE + 1} bytes; "
+                    f"use one of at most {builtin_policy.MAX_AUDIENCE}"
+                ),
             ),
         ),
     ],
@@ -148,7 +151,7 @@ def test_a_refusal_says_where_and_what_would_do(spec, told):
 
 def test_what_is_just_within_is_not_refused():
     gates = [{"conditionType": f"example.com/{n}"} for n in range(16)]
-    assert build(pod(readinessGates=gates, **projected("a" * policy.MAX_AUDIENCE)))
+    assert build(pod(readinessGates=gates, **projected("a" * builtin_policy.MAX_AUDIENCE)))
     spec = {"setHostnameAsFQDN": True, "subdomain": "s" * 40}
     made = build(pod(**spec))["spec"]
     assert made["hostnameOverride"] == f"p.{'s' * 40}.web.svc.cluster.local"
@@ -226,10 +229,10 @@ def test_what_is_changed_is_told_and_the_pod_is_made(spec, told):
 
 
 def test_reserved_keys_are_told_in_order():
-    forged = {f"{marks.DOMAIN}/b": "x", f"{marks.DOMAIN}/a": "x", "fine": "x"}
+    forged = {f"{wellknown.DOMAIN}/b": "x", f"{wellknown.DOMAIN}/a": "x", "fine": "x"}
     text = "is reserved and left out; remove it"
     assert notices({}, labels=forged, annotations=forged) == [
-        ("reserved-key", f"metadata.{field}[{marks.DOMAIN}/{key}]", text)
+        ("reserved-key", f"metadata.{field}[{wellknown.DOMAIN}/{key}]", text)
         for field in ("labels", "annotations")
         for key in "ab"
     ]
@@ -247,12 +250,12 @@ def test_a_grace_that_is_offered_stays(seconds):
 
 
 def test_how_much_is_too_much_is_said():
-    assert pod_size.references(pod_size.MAX_REFERENCES) == []
-    assert pod_size.compared(pod_size.MAX_COMPARED, 1) == []
+    assert size_limits.references(size_limits.MAX_REFERENCES) == []
+    assert size_limits.compared(size_limits.MAX_COMPARED, 1) == []
     found = [
-        *pod_size.references(2001),
-        *pod_size.compared(50_001, 2),
-        *pod_size.written({"a": [{"b": [0] * 20_000}]}),
+        *size_limits.references(2001),
+        *size_limits.compared(50_001, 2),
+        *size_limits.written({"a": [{"b": [0] * 20_000}]}),
     ]
     assert [(each.rule, each.path, each.text) for each in found] == [
         ("too-large", "spec", "names 2001 objects, and 2000 are carried; name fewer"),
@@ -263,12 +266,12 @@ def test_how_much_is_too_much_is_said():
         ),
         ("too-large", "spec", "has 20001 parts, and 20000 are carried; use several pods"),
     ]
-    assert pod_size.written({"a": [0] * 20_000, "b": "text", "c": {"d": {}}}) == []
+    assert size_limits.written({"a": [0] * 20_000, "b": "text", "c": {"d": {}}}) == []
 
 
 def test_variables_are_counted_before_they_are_written():
-    left = pod_size.Left()
-    left.take(pod_size.MAX_VARIABLES)
+    left = size_limits.Left()
+    left.take(size_limits.MAX_VARIABLES)
     with pytest.raises(RejectedError) as raised:
         left.take(1)
     (problem,) = raised.value.problems
@@ -353,27 +356,29 @@ def test_a_pod_of_many_parts_to_the_last_byte():
         ],
     )
     made = pod_build.build(tenant_pod, facts).pod
-    mirror = translate.mirror_key("annotations", "far.example/a")
-    secret = names.token_secret(FACTS.account_uid, "", policy.TOKEN_SECONDS)
+    mirror = object_meta.mirror_key("annotations", "far.example/a")
+    secret = names.token_secret(FACTS.account_uid, "", builtin_policy.TOKEN_SECONDS)
     assert (made["apiVersion"], made["kind"]) == ("v1", "Pod")
     assert made["metadata"]["labels"] == {
         "app": "x",
-        marks.CONTROLLER: "rs",
+        wellknown.CONTROLLER: "rs",
         **ownership.labels(TENANT, "web"),
     }
     assert made["metadata"]["annotations"] == {
         "note": "n",
         mirror: "b",
-        marks.CONTAINERS: "setup,main",
-        marks.OWNER: '{"kind": "ReplicaSet", "uid": "rs"}',
-        marks.KEYS: '[["app"],["note"]]',
+        wellknown.CONTAINERS: "setup,main",
+        wellknown.OWNER: '{"kind": "ReplicaSet", "uid": "rs"}',
+        wellknown.KEYS: '[["app"],["note"]]',
         **ownership.annotations(TENANT, "web", "pod-uid"),
     }
     spec = made["spec"]
     assert spec["containers"][0]["env"] == [
         {
             "name": "NS",
-            "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{marks.NAMESPACE}']"}},
+            "valueFrom": {
+                "fieldRef": {"fieldPath": f"metadata.annotations['{wellknown.NAMESPACE}']"}
+            },
         },
         {"name": "SA", "value": "robot"},
         {
@@ -410,7 +415,7 @@ def test_a_pod_of_many_parts_to_the_last_byte():
                                 {
                                     "path": "u",
                                     "fieldRef": {
-                                        "fieldPath": f"metadata.annotations['{marks.UID}']"
+                                        "fieldPath": f"metadata.annotations['{wellknown.UID}']"
                                     },
                                 }
                             ]
@@ -459,18 +464,18 @@ def test_a_running_pods_metadata_is_what_a_new_one_would_have():
     again = pod_build.build_metadata(tenant_pod, TENANT, below("web"))
     assert again == made
     needed = {
-        translate.mirror_key("labels", f"istio.io/{key}"): value
+        object_meta.mirror_key("labels", f"istio.io/{key}"): value
         for key, value in (("a", "1"), ("b", "2"), ("c", "3"))
     }
     assert needed.items() <= again["annotations"].items()
-    assert translate.mirror_key("labels", "istio.io/d") not in again["annotations"]
+    assert object_meta.mirror_key("labels", "istio.io/d") not in again["annotations"]
     debugged = {**tenant_pod, "spec": {**tenant_pod["spec"]}}
     late = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['istio.io/d']"}}}
     debugged["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i", "env": [late]}]
     served = pod_build.build_metadata(
         debugged, TENANT, below("web"), containers=["s", "main", "debug"]
     )
-    assert served["annotations"][marks.CONTAINERS] == "s,main,debug"
-    assert served["annotations"][translate.mirror_key("labels", "istio.io/d")] == "4"
+    assert served["annotations"][wellknown.CONTAINERS] == "s,main,debug"
+    assert served["annotations"][object_meta.mirror_key("labels", "istio.io/d")] == "4"
     debugged["spec"]["ephemeralContainers"] = ["nonsense"]
     assert pod_build.mirrors_of(debugged, BASELINE.metadata).needed == needed

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from syncer import translate
-from syncer.ranges import NONE
-from syncer.special import network_policies
-from syncer.view import TenantView
+from syncer.model import object_meta
+from syncer.model.super_cidrs import NONE
+from syncer.model.tenant_view import TenantView
+from syncer.rules.network import network_policies
 from tenancy import names
 from tenancy.ownership import Tenant
 from tests.support import policy_matrix
@@ -144,7 +144,7 @@ def above(world: World) -> list[PodHost]:
 def below(pod: PodHost, tenant: Tenant, ip: str = "") -> PodHost:
     """Return the twin of a pod."""
     namespace = names.super_namespace(tenant.root, tenant.uid, pod.namespace)
-    passed = {key: value for key, value in pod.labels.items() if translate.passes_label(key)}
+    passed = {key: value for key, value in pod.labels.items() if object_meta.passes_label(key)}
     return PodHost(
         ip=ip or pod.ip,
         name=pod.name,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from syncer.rejections import RefusedError, RejectedError
-from syncer.special import services
-from tenancy import marks
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.rules.network import services
+from tenancy import wellknown
 from tests.unit.syncer.special.views import as_live, network_view, object_of, policy
 
 PORT = {"port": 80, "protocol": "TCP", "targetPort": 80}
@@ -107,7 +107,7 @@ def test_names_that_lead_elsewhere_are_rejected(name):
     ("spec", "rule"),
     [
         ({"clusterIPs": 5}, "malformed"),
-        ({"selector": {marks.CONTROLLED: "true"}}, "selector-label"),
+        ({"selector": {wellknown.CONTROLLED: "true"}}, "selector-label"),
         ({"selector": {"topology.kubernetes.io/zone": "a"}}, "selector-label"),
         ({"selector": ["a"]}, "malformed"),
         ({"type": ["ClusterIP"]}, "service-type"),

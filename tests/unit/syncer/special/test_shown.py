@@ -9,11 +9,12 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.store import Store, parse
-from syncer.rejections import RejectedError
-from syncer.special import addresses, events, services
-from syncer.view import TenantView
-from tenancy import marks, ownership
+from kubeio.cache.store import Store, parse
+from syncer.model.rejections import RejectedError
+from syncer.model.tenant_view import TenantView
+from syncer.rules import events
+from syncer.rules.network import cluster_ips, services
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.specs import VirtualClusterSpec
 
@@ -163,7 +164,7 @@ TWIN = {
     "uid": "below",
     "annotations": {
         **ownership.annotations(TENANT, "web", "above"),
-        marks.CONTAINERS: "setup,main,debugger",
+        wellknown.CONTAINERS: "setup,main,debugger",
     },
 }
 
@@ -264,10 +265,10 @@ def test_addresses_of_others_are_reserved():
     def held_in(name: str) -> dict[str, Any]:
         return {"spec": {"parentRef": {"resource": "services", "namespace": name, "name": "s"}}}
 
-    assert addresses.is_taken_by_others(held_in("default"), look)
-    assert addresses.is_taken_by_others(held_in("other-tenant-web"), look)
-    assert not addresses.is_taken_by_others(held_in(f"{TENANT.root}-web"), look)
-    assert not addresses.is_taken_by_others(held_in(TENANT.root), look)
+    assert cluster_ips.is_taken_by_others(held_in("default"), look)
+    assert cluster_ips.is_taken_by_others(held_in("other-tenant-web"), look)
+    assert not cluster_ips.is_taken_by_others(held_in(f"{TENANT.root}-web"), look)
+    assert not cluster_ips.is_taken_by_others(held_in(TENANT.root), look)
 
 
 @pytest.mark.parametrize("crowd", [0, 2000])
@@ -277,4 +278,4 @@ def test_the_addresses_of_a_slice_are_found_among_few_and_among_many(crowd):
     names += [f"10.97.{number // 256}.{number % 256}" for number in range(crowd)]
     for name in names:
         store.put(parse(orjson.dumps({"metadata": {"name": name, "uid": name}})), live=True)
-    assert [entry.name for entry in addresses.in_slice(store, view().slice)] == names[:2]
+    assert [entry.name for entry in cluster_ips.in_slice(store, view().slice)] == names[:2]

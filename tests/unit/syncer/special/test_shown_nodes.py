@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from syncer.agents import Agent
-from syncer.special import node_additions, nodes
-from syncer.special.node_additions import Added, Taint
-from tenancy import marks
+from syncer.rules.nodes import tenant_node_changes, virtual_nodes
+from syncer.rules.nodes.node_agents import Agent
+from syncer.rules.nodes.tenant_node_changes import Added, Taint
+from tenancy import wellknown
 from tenancy.policies import NodeView
 
 
@@ -61,27 +61,27 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 def status_of(below: Any, agent: Agent | None, view: NodeView = "Standard") -> Any:
     """Return the status of a virtual node that is not there yet."""
-    return nodes.status(below, agent, view, now=NOW)
+    return virtual_nodes.status(below, agent, view, now=NOW)
 
 
 def directness(status: Any) -> Any:
     """Return the one condition that says how the node's pods are reached."""
-    (found,) = [each for each in status["conditions"] if each["type"] == marks.KUBELET_DIRECT]
+    (found,) = [each for each in status["conditions"] if each["type"] == wellknown.KUBELET_DIRECT]
     return found
 
 
 def test_a_virtual_node_shows_what_a_tenant_may_see():
-    shown, status = nodes.node(super_node()), status_of(super_node(), Agent("10.2.0.5"))
+    shown, status = virtual_nodes.node(super_node()), status_of(super_node(), Agent("10.2.0.5"))
     assert shown["metadata"]["labels"] == {
         "kubernetes.io/hostname": "n1",
         "disk": "ssd",
-        marks.VIRTUAL_NODE: "true",
+        wellknown.VIRTUAL_NODE: "true",
     }
-    assert shown["metadata"]["annotations"][marks.UID] == "node-uid"
+    assert shown["metadata"]["annotations"][wellknown.UID] == "node-uid"
     assert shown["spec"] == {"taints": [{"key": "k", "effect": "NoExecute"}]}
     assert status["addresses"] == [
         {"type": "InternalIP", "address": "192.0.2.1"},
-        {"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"},
+        {"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.5"},
     ]
     assert status["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10550
     assert status["declaredFeatures"] == ["A"]
@@ -94,22 +94,22 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
 def test_a_node_without_its_agent_is_as_ready_as_before():
     """REL-93: what is synced does not need agents; calls alone have nowhere to go."""
     with_agent, without = (status_of(super_node(), each) for each in (Agent("10.2.0.5"), None))
-    agent = {"type": marks.AGENT_ADDRESS, "address": "10.2.0.5"}
+    agent = {"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.5"}
     assert without == {
         **with_agent,
         "addresses": [each for each in with_agent["addresses"] if each != agent],
         "conditions": [*with_agent["conditions"][:-1], without["conditions"][-1]],
     }
     found = without["conditions"][-1]
-    assert (found["type"], found["status"]) == (marks.KUBELET_DIRECT, "Unknown")
+    assert (found["type"], found["status"]) == (wellknown.KUBELET_DIRECT, "Unknown")
 
 
 @pytest.mark.parametrize(
     ("agent", "status", "reason"),
     [
         (Agent("10.2.0.5"), "True", "Kubelet"),
-        (Agent("10.2.0.5", marks.AGENT_AROUND), "False", "KubeletUntrusted"),
-        (Agent("10.2.0.5", marks.AGENT_CONFIGURED), "False", "Configured"),
+        (Agent("10.2.0.5", wellknown.AGENT_AROUND), "False", "KubeletUntrusted"),
+        (Agent("10.2.0.5", wellknown.AGENT_CONFIGURED), "False", "Configured"),
         (None, "Unknown", "NoAgent"),
     ],
 )
@@ -125,24 +125,24 @@ def test_the_time_of_the_condition_is_when_it_became_so():
     """Or every node would be written for each Event that says the same again."""
     before = {"status": status_of(super_node(), Agent("10.2.0.5"))}
     later = NOW + timedelta(hours=1)
-    same = nodes.status(super_node(), Agent("10.2.0.6"), "Standard", before, now=later)
+    same = virtual_nodes.status(super_node(), Agent("10.2.0.6"), "Standard", before, now=later)
     assert directness(same) == directness(before["status"])
-    other = nodes.status(super_node(), None, "Standard", before, now=later)
+    other = virtual_nodes.status(super_node(), None, "Standard", before, now=later)
     assert directness(other)["lastTransitionTime"] == "2026-01-02T04:04:05Z"
 
 
 def test_a_super_nodes_condition_of_our_kind_is_not_shown_twice():
     """A tenant's cluster may be a super cluster; an API server refuses two of one type."""
     below = super_node()
-    ours = {"type": marks.KUBELET_DIRECT, "status": "True"}
+    ours = {"type": wellknown.KUBELET_DIRECT, "status": "True"}
     odd = {**below, "status": {**below["status"]}}
     odd["status"]["conditions"] = [*below["status"]["conditions"], ours]
     assert status_of(odd, None) == status_of(below, None)
-    assert nodes.node(odd) == nodes.node(below)
+    assert virtual_nodes.node(odd) == virtual_nodes.node(below)
 
 
 def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
-    wanted, status = nodes.node(super_node()), status_of(super_node(), Agent("10.2.0.5"))
+    wanted, status = virtual_nodes.node(super_node()), status_of(super_node(), Agent("10.2.0.5"))
     virtual = {
         **wanted,
         "metadata": {
@@ -154,22 +154,24 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
             "conditions": [{**each, "lastHeartbeatTime": None} for each in status["conditions"]],
         },
     }
-    assert nodes.is_node_shown(virtual, wanted)
-    outline = wanted["metadata"]["annotations"][marks.DIGEST]
-    assert nodes.is_status_shown(virtual, status, outline)
+    assert virtual_nodes.is_node_shown(virtual, wanted)
+    outline = wanted["metadata"]["annotations"][wellknown.DIGEST]
+    assert virtual_nodes.is_status_shown(virtual, status, outline)
     changed = status_of(super_node(), Agent("10.2.0.6"))
-    assert not nodes.is_status_shown(virtual, changed, outline)
+    assert not virtual_nodes.is_status_shown(virtual, changed, outline)
     added = copy.deepcopy(virtual)
     added["status"]["conditions"].append({"type": "Own", "status": "True"})
     added["status"]["capacity"]["example.com/fan"] = "2"
-    assert nodes.is_status_shown(added, status, outline)
+    assert virtual_nodes.is_status_shown(added, status, outline)
     gone = super_node()
     gone["status"]["conditions"] = []
-    fewer = nodes.node(gone)["metadata"]["annotations"][marks.DIGEST]
-    assert not nodes.is_status_shown(virtual, status_of(gone, Agent("10.2.0.5")), fewer)
+    fewer = virtual_nodes.node(gone)["metadata"]["annotations"][wellknown.DIGEST]
+    assert not virtual_nodes.is_status_shown(virtual, status_of(gone, Agent("10.2.0.5")), fewer)
     hidden = status_of(super_node(), None, "Minimal")
-    assert not nodes.is_status_shown(virtual, hidden, outline)  # its addresses are to go
-    narrow = nodes.node(super_node(), "Minimal")["metadata"]["annotations"][marks.DIGEST]
+    assert not virtual_nodes.is_status_shown(virtual, hidden, outline)  # its addresses are to go
+    narrow = virtual_nodes.node(super_node(), "Minimal")["metadata"]["annotations"][
+        wellknown.DIGEST
+    ]
     assert narrow != outline  # and so are labels
 
 
@@ -178,11 +180,11 @@ OWN_TAINT = {"key": "own", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00
 
 def tainted(*taints: dict[str, Any], recorded: str | None = "k:NoExecute") -> dict[str, Any]:
     """Return the virtual node with these taints; `recorded` are those that we have put there."""
-    virtual = copy.deepcopy(nodes.node(super_node()))
+    virtual = copy.deepcopy(virtual_nodes.node(super_node()))
     virtual["spec"]["taints"] = list(taints)
-    virtual["metadata"]["annotations"].pop(marks.TAINTS)
+    virtual["metadata"]["annotations"].pop(wellknown.TAINTS)
     if recorded is not None:
-        virtual["metadata"]["annotations"][marks.TAINTS] = recorded
+        virtual["metadata"]["annotations"][wellknown.TAINTS] = recorded
     return virtual
 
 
@@ -196,44 +198,44 @@ OURS = {"key": "k", "effect": "NoExecute"}
 
 def test_a_tenants_taint_stays_beside_ours_in_whatever_order():
     virtual = tainted(OWN_TAINT, OURS)
-    wanted = nodes.node(super_node(), "Standard", virtual)
+    wanted = virtual_nodes.node(super_node(), "Standard", virtual)
     assert wanted["spec"]["taints"] == [OURS, OWN_TAINT]
-    assert nodes.is_node_shown(virtual, wanted)
+    assert virtual_nodes.is_node_shown(virtual, wanted)
 
 
 def test_a_taint_that_went_below_goes_and_the_tenants_stays():
     virtual = tainted(OWN_TAINT, OURS)
-    wanted = nodes.node(below(), "Standard", virtual)
+    wanted = virtual_nodes.node(below(), "Standard", virtual)
     assert wanted["spec"]["taints"] == [OWN_TAINT]
-    assert not nodes.is_node_shown(virtual, wanted)
-    assert wanted["metadata"]["annotations"][marks.TAINTS] == ""
+    assert not virtual_nodes.is_node_shown(virtual, wanted)
+    assert wanted["metadata"]["annotations"][wellknown.TAINTS] == ""
 
 
 @pytest.mark.parametrize("there", [[], [{**OURS, "value": "theirs"}]])
 def test_a_tenant_gets_a_taint_of_ours_back(there):
     virtual = tainted(*there)
-    wanted = nodes.node(super_node(), "Standard", virtual)
+    wanted = virtual_nodes.node(super_node(), "Standard", virtual)
     assert wanted["spec"]["taints"] == [OURS]
-    assert not nodes.is_node_shown(virtual, wanted)
+    assert not virtual_nodes.is_node_shown(virtual, wanted)
 
 
 def test_what_the_super_cluster_taints_itself_is_ours_from_then_on():
     virtual = tainted(OWN_TAINT, recorded="")
     same = {"key": "own", "effect": "NoExecute", "value": "theirs"}
-    wanted = nodes.node(below(same), "Standard", virtual)
+    wanted = virtual_nodes.node(below(same), "Standard", virtual)
     assert wanted["spec"]["taints"] == [same]
-    assert not nodes.is_node_shown(virtual, wanted)
+    assert not virtual_nodes.is_node_shown(virtual, wanted)
 
 
 def test_a_node_from_before_taints_were_recorded_has_only_ours():
     virtual = tainted(OWN_TAINT, OURS, recorded=None)
-    assert nodes.node(super_node(), "Standard", virtual)["spec"]["taints"] == [OURS]
+    assert virtual_nodes.node(super_node(), "Standard", virtual)["spec"]["taints"] == [OURS]
     foreign = {"metadata": {"annotations": {}}, "spec": {"taints": [OWN_TAINT]}}
-    assert nodes.own_taints(foreign) == [OWN_TAINT]
+    assert virtual_nodes.own_taints(foreign) == [OWN_TAINT]
 
 
 def added(virtual: dict[str, Any], view: NodeView = "Standard") -> Added | None:
-    return node_additions.added(virtual, super_node()["metadata"]["labels"], view)
+    return tenant_node_changes.added(virtual, super_node()["metadata"]["labels"], view)
 
 
 def test_what_counts_as_the_tenants_own():
@@ -245,7 +247,7 @@ def test_what_counts_as_the_tenants_own():
         "mine": "1",
         "disk": "overwritten",
         "cloud.example/rack": "8",
-        f"sub.{marks.DOMAIN}/x": "1",
+        f"sub.{wellknown.DOMAIN}/x": "1",
     }
     found = added(virtual)
     assert found is not None

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from syncer.special import target_nodes
-from syncer.special.target_nodes import consumed
-from tenancy import marks
+from syncer.rules.placement import target_node
+from syncer.rules.placement.target_node import consumed
+from tenancy import wellknown
 from tenancy.super_clusters import Taint
 
 BEGAN = "2026-01-01T00:00:00Z"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-LABELS = target_nodes.labels_of("c2", {"tier": "gold"}, {ZONE: "z1"})
+LABELS = target_node.labels_of("c2", {"tier": "gold"}, {ZONE: "z1"})
 ECI = Taint(key="eci", effect="NoSchedule", value="yes")
 NAME = "target-c2"
 
@@ -57,34 +57,38 @@ def item(key: str, operator: str = "In", *values: str) -> Any:
 def test_its_labels_are_ours_the_super_clusters_and_where_it_is():
     assert LABELS["tier"] == "gold"
     assert LABELS[ZONE] == "z1"
-    assert (LABELS["type"], LABELS[marks.TARGET]) == ("virtual-kubelet", "c2")
+    assert (LABELS["type"], LABELS[wellknown.TARGET]) == ("virtual-kubelet", "c2")
     assert LABELS["kubernetes.io/hostname"] == NAME
     assert LABELS["virtual-kubelet.io/provider"] == "virtual-cluster"
     assert LABELS["kubernetes.io/role"] == "agent", "as virtual-kubelet's nodes say"
     assert LABELS["node-role.kubernetes.io/agent"] == "", "what `kubectl get nodes` shows"
     assert LABELS["node.kubernetes.io/exclude-from-external-load-balancers"] == "true"
-    given = {"virtual-kubelet.io/provider": "eci", f"{marks.DOMAIN}/target": "c9", REGION: "own"}
-    mixed = target_nodes.labels_of("c2", given, {REGION: "r"})
+    given = {
+        "virtual-kubelet.io/provider": "eci",
+        f"{wellknown.DOMAIN}/target": "c9",
+        REGION: "own",
+    }
+    mixed = target_node.labels_of("c2", given, {REGION: "r"})
     assert mixed["virtual-kubelet.io/provider"] == "eci"
-    assert mixed[marks.TARGET] == "c2", "what is ours is not to be given"
+    assert mixed[wellknown.TARGET] == "c2", "what is ours is not to be given"
     assert mixed[REGION] == "own"
-    assert ZONE not in target_nodes.labels_of("c2", {}, {})
+    assert ZONE not in target_node.labels_of("c2", {}, {})
 
 
 def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
-    made = target_nodes.node("c2", "r1", LABELS, [ECI])
+    made = target_node.node("c2", "r1", LABELS, [ECI])
     assert made["metadata"]["name"] == NAME
     assert made["metadata"]["annotations"] == {
-        marks.UID: "r1", marks.SUPER_CLUSTER: "r1", marks.CORDONED: "false",
-        marks.LABELS: ",".join(sorted([*LABELS, marks.VIRTUAL_NODE])),
+        wellknown.UID: "r1", wellknown.SUPER_CLUSTER: "r1", wellknown.CORDONED: "false",
+        wellknown.LABELS: ",".join(sorted([*LABELS, wellknown.VIRTUAL_NODE])),
     }  # fmt: skip
     assert "unschedulable" not in made["spec"]
-    assert made["metadata"]["labels"][marks.VIRTUAL_NODE] == "true"
+    assert made["metadata"]["labels"][wellknown.VIRTUAL_NODE] == "true"
     assert made["spec"]["taints"] == [{"key": "eci", "value": "yes", "effect": "NoSchedule"}]
-    assert target_nodes.is_of_a_target(made)
-    assert not target_nodes.is_of_a_target({"metadata": {"annotations": {marks.UID: "n"}}})
-    assert not target_nodes.is_of_a_target({})
-    shut = target_nodes.node("c2", "r1", LABELS, [], shut=True)
+    assert target_node.is_of_a_target(made)
+    assert not target_node.is_of_a_target({"metadata": {"annotations": {wellknown.UID: "n"}}})
+    assert not target_node.is_of_a_target({})
+    shut = target_node.node("c2", "r1", LABELS, [], shut=True)
     assert shut["spec"]["taints"] == [
         {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
     ]
@@ -92,30 +96,30 @@ def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
 
 def test_a_label_of_ours_that_is_over_is_taken_off_and_counts_no_more():
     """Or a pod that asks for the zone of before would run in another one."""
-    shown = target_nodes.node("c2", "r1", LABELS, [])
-    fewer = target_nodes.labels_of("c2", {"tier": "gold"}, {})
-    assert target_nodes.is_shown(shown, target_nodes.node("c2", "r1", LABELS, []))
-    assert not target_nodes.is_shown(shown, target_nodes.node("c2", "r1", fewer, []))
+    shown = target_node.node("c2", "r1", LABELS, [])
+    fewer = target_node.labels_of("c2", {"tier": "gold"}, {})
+    assert target_node.is_shown(shown, target_node.node("c2", "r1", LABELS, []))
+    assert not target_node.is_shown(shown, target_node.node("c2", "r1", fewer, []))
     metadata = shown["metadata"]
     labels = {**metadata["labels"], "disk": "fast"}
-    assert target_nodes.own_labels(labels, metadata["annotations"]) == {"disk": "fast"}
-    assert target_nodes.own_labels(labels, {}) == labels, "of before they were recorded"
+    assert target_node.own_labels(labels, metadata["annotations"]) == {"disk": "fast"}
+    assert target_node.own_labels(labels, {}) == labels, "of before they were recorded"
 
 
 def test_a_taint_that_is_declared_stands_once_also_when_the_target_is_away():
     declared = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute", value="x")
-    shut = target_nodes.node("c2", "r1", LABELS, [declared], shut=True)
+    shut = target_node.node("c2", "r1", LABELS, [declared], shut=True)
     assert [taint["key"] for taint in shut["spec"]["taints"]] == [declared.key]
 
 
-def whole(*nodes: Any) -> target_nodes.Whole:
+def whole(*nodes: Any) -> target_node.Whole:
     """Return nodes together."""
-    return target_nodes.whole_of([target_nodes.part_of(each) for each in nodes])
+    return target_node.whole_of([target_node.part_of(each) for each in nodes])
 
 
 def status_of(*nodes: Any, version: str = "v1.36.4", problem: str = "", **more: Any) -> Any:
     """Return what is said of these nodes."""
-    return target_nodes.status(
+    return target_node.status(
         whole(*nodes), version=version, problem=problem, **{"now": BEGAN, **more}
     )
 
@@ -151,10 +155,10 @@ def test_its_status_is_what_its_ready_nodes_have_together():
     assert (condition["status"], condition["reason"]) == ("Unknown", "TargetUnreachable")
     assert "10.0.0.7" not in condition["message"], "addresses stay below"
     shown = {"metadata": {}, "status": status}
-    assert target_nodes.is_status_shown(shown, status_of(*nodes, now="2026-01-02T00:00:00Z"))
-    assert not target_nodes.is_status_shown(shown, away)
-    assert not target_nodes.is_status_shown(shown, status_of(*nodes, version="v1.36.5"))
-    assert not target_nodes.is_status_shown(shown, status_of(*nodes, real("e")))
+    assert target_node.is_status_shown(shown, status_of(*nodes, now="2026-01-02T00:00:00Z"))
+    assert not target_node.is_status_shown(shown, away)
+    assert not target_node.is_status_shown(shown, status_of(*nodes, version="v1.36.5"))
+    assert not target_node.is_status_shown(shown, status_of(*nodes, real("e")))
     assert set(status_of()["capacity"].values()) == {"0"}
 
 
@@ -163,9 +167,9 @@ def test_what_others_say_that_there_is_is_left_alone():
     status = status_of(real("a", memory="8G"))
     assert (status["capacity"]["cpu"], status["capacity"]["memory"]) == ("4", "8G")
     shown = {**status["capacity"], "example.com/dongle": "3"}
-    assert target_nodes.is_status_shown({"status": {**status, "capacity": shown}}, status)
+    assert target_node.is_status_shown({"status": {**status, "capacity": shown}}, status)
     for other in ({**shown, "cpu": "3"}, {"example.com/dongle": "3"}, None):
-        assert not target_nodes.is_status_shown({"status": {**status, "capacity": other}}, status)
+        assert not target_node.is_status_shown({"status": {**status, "capacity": other}}, status)
 
 
 def test_a_condition_keeps_its_time_until_it_is_another():
@@ -196,25 +200,25 @@ def test_its_address_is_that_of_its_agent_and_of_nothing_else():
     bare = status_of()
     assert "addresses" not in bare
     status = status_of(agent="10.2.0.9")
-    assert status["addresses"] == [{"type": marks.AGENT_ADDRESS, "address": "10.2.0.9"}]
-    assert not target_nodes.is_status_shown({"status": bare}, status)
-    assert not target_nodes.is_status_shown({"status": status}, bare)
+    assert status["addresses"] == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.9"}]
+    assert not target_node.is_status_shown({"status": bare}, status)
+    assert not target_node.is_status_shown({"status": status}, bare)
     other = status_of(agent="10.2.0.8")
-    assert not target_nodes.is_status_shown({"status": status}, other)
+    assert not target_node.is_status_shown({"status": status}, other)
     own = {"type": "InternalIP", "address": "192.0.2.1"}
     more = {**status, "addresses": [own, *status["addresses"]]}
-    assert target_nodes.is_status_shown({"status": more}, status)
+    assert target_node.is_status_shown({"status": more}, status)
 
 
 def test_a_selector_loses_what_the_node_itself_answers():
     spec = left(nodeSelector={"type": "virtual-kubelet", "disk": "fast", ZONE: "z1"})
     assert spec["nodeSelector"] == {"disk": "fast"}
-    assert "nodeSelector" not in left(nodeSelector={marks.TARGET: "c2"})
+    assert "nodeSelector" not in left(nodeSelector={wellknown.TARGET: "c2"})
     assert "nodeName" not in left(nodeName=NAME)
 
 
 def test_terms_that_do_not_hold_there_are_dropped_and_the_rest_is_kept():
-    here, there = item(marks.TARGET, "In", "c2"), item(marks.TARGET, "In", "c3")
+    here, there = item(wellknown.TARGET, "In", "c2"), item(wellknown.TARGET, "In", "c3")
     fast, slow = item("disk", "In", "fast"), item("disk", "In", "slow")
     spec = left(affinity=required(
         {"matchExpressions": [here, fast]}, {"matchExpressions": [there, slow]},
@@ -224,14 +228,14 @@ def test_terms_that_do_not_hold_there_are_dropped_and_the_rest_is_kept():
 
 def test_a_term_that_is_wholly_answered_opens_every_node_there():
     spec = left(affinity=required(
-        {"matchExpressions": [item(marks.TARGET, "Exists")]},
+        {"matchExpressions": [item(wellknown.TARGET, "Exists")]},
         {"matchExpressions": [item("disk", "In", "fast")]},
     ))  # fmt: skip
     assert "affinity" not in spec
 
 
 def test_where_no_term_holds_none_is_left_and_no_node_will_do():
-    spec = left(affinity=required({"matchExpressions": [item(marks.TARGET, "In", "c3")]}))
+    spec = left(affinity=required({"matchExpressions": [item(wellknown.TARGET, "In", "c3")]}))
     assert terms_of(spec) == []
     assert terms_of(left(affinity=required({}))) == [], "an empty term held nowhere before"
 
@@ -282,4 +286,4 @@ def test_the_pod_itself_is_not_touched_and_what_is_malformed_stays():
     ("node", "target"), [(NAME, "c2"), ("worker-target-1", ""), ("n", ""), ("target-a-b", "a-b")]
 )
 def test_a_name_leads_back(node: str, target: str):
-    assert target_nodes.target_of(node) == target
+    assert target_node.target_of(node) == target

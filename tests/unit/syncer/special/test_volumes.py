@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.store import parse
-from syncer import mirrors
-from syncer.rejections import RejectedError
-from syncer.special import volumes
-from tenancy import marks, names, ownership
+from kubeio.cache.store import parse
+from syncer.model import mirrored_kinds
+from syncer.model.rejections import RejectedError
+from syncer.rules.storage import volumes
+from tenancy import names, ownership, wellknown
 from tenancy.policies import TenantPolicySpec
 from tests.unit.syncer.special.storage import (
     BELOW,
@@ -246,8 +246,8 @@ def test_what_a_tenant_marks_as_ours_never_goes_down():
     forged = entry(
         "PersistentVolume",
         "mine",
-        metadata={"labels": {marks.MIRRORED: "true"}},
+        metadata={"labels": {wellknown.MIRRORED: "true"}},
         spec=own()["spec"],
     )
-    assert mirrors.is_ours(forged)
+    assert mirrored_kinds.is_ours(forged)
     assert not volumes.is_offered(forged, view())

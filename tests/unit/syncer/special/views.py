@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import orjson
 
-from kubeio.store import Store, parse
-from syncer.ranges import Ranges, networks
-from syncer.view import TenantView
+from kubeio.cache.store import Store, parse
+from syncer.model.super_cidrs import Ranges, networks
+from syncer.model.tenant_view import TenantView
 from tenancy import ownership
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, TenantPolicySpec

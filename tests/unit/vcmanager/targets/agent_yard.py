@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import trustme
 
-from kubeio.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint
 from tests.unit.vcmanager.factories import NOW, Recorder, fake_means
-from vcmanager.means import Means
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.options import AgentPods
 from vcmanager.targets import agents, probe
-from vcmanager.targets.agent_objects import AgentPods
 from vcmanager.targets.agents import Ground
-from vcmanager.targets.judgement import Said
-from vcmanager.targets.rights import Right
+from vcmanager.targets.required_permissions import Right
+from vcmanager.targets.super_cluster_conditions import Said
 
 HOME_UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"
 UID = "cccccccc-0000-4000-8000-000000000000"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kubeio import errors
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.targets.agent_yard import DAY, DEPLOYMENT, SECRET, THERE, container_of
 from vcmanager.targets import agent_objects, agents
 
@@ -75,7 +75,9 @@ async def test_without_a_token_the_agent_runs_and_says_so(yard, problem, reason,
         assert "kubectl vc target join c2" in said[2]
     assert yard.home.token is None
     before = yard.home.template()
-    assert before["metadata"]["annotations"][marks.SECRETS_DIGEST] == agent_objects.NO_CREDENTIAL
+    assert (
+        before["metadata"]["annotations"][wellknown.SECRETS_DIGEST] == agent_objects.NO_CREDENTIAL
+    )
     yard.there.problem = None
     await yard.keep()
     assert yard.home.token == "made-2"

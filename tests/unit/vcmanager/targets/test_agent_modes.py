@@ -8,8 +8,8 @@ import pytest
 import trustme
 
 from tests.unit.vcmanager.targets.agent_yard import DEPLOYMENT, KUBELETS, THERE, environment
-from vcmanager.targets import rights
-from vcmanager.targets.rights import Right
+from vcmanager.targets import required_permissions
+from vcmanager.targets.required_permissions import Right
 
 STRAIGHT = replace(THERE, ca=trustme.CA().cert_pem.bytes())
 """A cluster whose kubelets may be asked: who vouches for them can be read."""
@@ -27,7 +27,7 @@ async def test_in_mode_agent_it_is_told_to_ask_kubelets_and_by_what_it_knows_the
         "ca.crt": STRAIGHT.ca,
         "kubelet-ca.crt": vouching,
     }
-    assert yard.wanted == [rights.needed_by_agent("agent")]
+    assert yard.wanted == [required_permissions.needed_by_agent("agent")]
     assert {each.title for each in yard.wanted[0]} == {"pods", "nodes/proxy"}
 
 
@@ -36,7 +36,7 @@ async def test_in_mode_apiserver_no_kubelet_is_known(yard):
     await yard.keep(endpoint=STRAIGHT, kubelet_authorities=KUBELETS)
     assert environment(yard)["UPSTREAM"] == "apiserver"
     assert set(yard.home.mounted()) == {"token", "ca.crt"}
-    assert yard.wanted == [rights.needed_by_agent("apiserver")]
+    assert yard.wanted == [required_permissions.needed_by_agent("apiserver")]
     assert "nodes/proxy" not in {each.title for each in yard.wanted[0]}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.targets.agent_yard import (
     DEPLOYMENT,
     KUBELETS,
@@ -16,9 +16,11 @@ from tests.unit.vcmanager.targets.agent_yard import (
     container_of,
 )
 from vcmanager import __main__
+from vcmanager.runtime.options import AgentPods
 from vcmanager.targets import agent_objects
-from vcmanager.targets.agent_objects import AgentPods, Post, Servers
-from vnagent import choice, settings
+from vcmanager.targets.agent_objects import Post, Servers
+from vnagent import settings
+from vnagent.authz import metrics
 
 
 async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(yard):
@@ -44,8 +46,8 @@ async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(ya
     labels = body["spec"]["template"]["metadata"]["labels"]
     assert body["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert labels["app.kubernetes.io/name"] == "vn-agent-target"
-    assert labels[marks.SUPER_CLUSTER] == UID
-    assert marks.CONTROLLED not in labels
+    assert labels[wellknown.SUPER_CLUSTER] == UID
+    assert wellknown.CONTROLLED not in labels
     for name in (SECRET, DEPLOYMENT):
         (owner,) = yard.home.objects[name]["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == ("SuperCluster", UID)
@@ -66,7 +68,7 @@ def test_the_agent_reads_what_it_is_given():
     assert str(given.target.token_file) == f"{mounts['target']}/token"
     assert str(given.target.authorities_file) == f"{mounts['target']}/ca.crt"
     assert str(given.target.kubelet_authorities_file) == f"{mounts['target']}/kubelet-ca.crt"
-    assert given.target.mode is choice.Mode.KUBELET
+    assert given.target.mode is metrics.Mode.KUBELET
     data = agent_objects.secret(post, servers, "t")["data"]
     volumes = {each["name"]: each for each in made["spec"]["template"]["spec"]["volumes"]}
     paths = {each["key"]: each["path"] for each in volumes["target"]["secret"]["items"]}

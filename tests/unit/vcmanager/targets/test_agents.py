@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from kubeio import errors
-from tenancy import marks
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import fake_means
 from tests.unit.vcmanager.targets.agent_yard import DEPLOYMENT, SECRET, TITLE, UID
-from vcmanager import keys
-from vcmanager.keys import Key
+from vcmanager.runtime import keys
+from vcmanager.runtime.keys import Key
 from vcmanager.targets import agents
-from vcmanager.targets.rights import Right
+from vcmanager.targets.required_permissions import Right
 
 
 async def test_missing_rights_are_named_and_looked_at_again(yard):
@@ -65,7 +65,7 @@ async def test_what_an_earlier_registration_left_is_taken_away_first(yard):
         await yard.keep()
     assert yard.home.token is not None
     labels = yard.home.objects[DEPLOYMENT]["metadata"]["labels"]
-    assert labels[marks.SUPER_CLUSTER] == UID
+    assert labels[wellknown.SUPER_CLUSTER] == UID
 
 
 @pytest.mark.parametrize("name", [SECRET, DEPLOYMENT])
@@ -87,7 +87,7 @@ async def test_both_wake_the_super_cluster(yard):
     for name in (SECRET, DEPLOYMENT):
         found = keys.parent_of(yard.home.objects[name]["metadata"])
         assert found == Key("SuperCluster", "", "c2")
-    assert keys.parent_of({"labels": {marks.COMPONENT: marks.TARGET_AGENT}}) is None
+    assert keys.parent_of({"labels": {wellknown.COMPONENT: wellknown.TARGET_AGENT}}) is None
 
 
 async def test_a_manager_that_lost_its_lease_writes_nothing(yard):

@@ -3,8 +3,8 @@
 import pytest
 
 from tenancy.super_clusters import Ranges
-from vcmanager.targets import census
-from vcmanager.targets.census import Census
+from vcmanager.targets import node_inventory
+from vcmanager.targets.node_inventory import Census
 
 
 def node(*, ready="True", cidrs=(), allocatable=None, **spec):
@@ -65,15 +65,15 @@ def test_ranges_of_nodes_are_joined_and_what_is_none_is_left_out():
 
 def test_there_is_an_end_to_ranges():
     many = [node(cidrs=[f"10.{n // 128}.{n % 128 * 2}.0/24"]) for n in range(1000)]
-    assert len(counted(*many).ranges()) == census.MAX_RANGES
+    assert len(counted(*many).ranges()) == node_inventory.MAX_RANGES
 
 
 def test_service_ranges_come_from_service_cidrs():
     found = [{"spec": {"cidrs": ["10.96.0.0/12", "x"]}}, {"spec": None}, {}]
-    assert census.service_ranges(found) == ("10.96.0.0/12",)
+    assert node_inventory.service_ranges(found) == ("10.96.0.0/12",)
 
 
 def test_what_an_administrator_says_wins():
     seen = Ranges(pods=("10.244.0.0/16",), services=("10.96.0.0/12",))
-    known = census.known(seen, Ranges(pods=("10.1.0.0/16",)))
+    known = node_inventory.known(seen, Ranges(pods=("10.1.0.0/16",)))
     assert known == Ranges(pods=("10.1.0.0/16",), services=("10.96.0.0/12",))

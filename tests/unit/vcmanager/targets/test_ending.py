@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from tenancy import marks, ownership
+from tenancy import ownership, wellknown
 from tenancy.resources import NAMESPACES
 from tests.unit.vcmanager.factories import TENANT, Recorder, fake_means
-from vcmanager.held import Held
-from vcmanager.targets import ending
+from vcmanager.runtime.blocked import Held
+from vcmanager.targets import tenant_cleanup
 
 IDENTITY = "kube-system-of-c2"
 BODY = {"metadata": {"name": TENANT.name}, "status": {"targets": [{"name": "c2"}]}}
@@ -72,11 +72,11 @@ def means_of(there: There, **annotations: str) -> Any:
 async def test_its_namespaces_go_and_are_waited_for():
     there = There(namespace(), namespace("x-old", deletionTimestamp="now"))
     with pytest.raises(Held, match="namespaces in the super cluster c2 to be gone: x-web, x-old"):
-        await ending.act(means_of(there), BODY, TENANT)
+        await tenant_cleanup.act(means_of(there), BODY, TENANT)
     assert there.calls == [("delete", "x-web")]
-    assert there.selectors == [f"{marks.VC_UID}={TENANT.uid},{marks.SUPER_CLUSTER}=r1"]
+    assert there.selectors == [f"{wellknown.VC_UID}={TENANT.uid},{wellknown.SUPER_CLUSTER}=r1"]
     there.listed = []
-    await ending.act(means_of(there), BODY, TENANT)
+    await tenant_cleanup.act(means_of(there), BODY, TENANT)
 
 
 @pytest.mark.parametrize(
@@ -91,23 +91,23 @@ async def test_its_namespaces_go_and_are_waited_for():
 )
 async def test_what_is_not_recorded_as_its_own_twice_over_stays(found: dict[str, Any]):
     there = There(found)
-    await ending.act(means_of(there), BODY, TENANT)
+    await tenant_cleanup.act(means_of(there), BODY, TENANT)
     assert there.calls == []
 
 
 async def test_a_tenant_that_was_at_home_alone_asks_nobody():
     means = fake_means(Recorder())
-    await ending.act(means, {"metadata": {}, "status": {}}, TENANT)
-    await ending.act(means, {"metadata": {}}, TENANT)
+    await tenant_cleanup.act(means, {"metadata": {}, "status": {}}, TENANT)
+    await tenant_cleanup.act(means, {"metadata": {}}, TENANT)
 
 
 async def test_one_that_does_not_answer_holds_the_end_up_and_says_how_to_let_go():
     there = There(namespace())
     there.problems["list", "namespaces"] = errors.Unavailable("no route to host")
     with pytest.raises(Held) as held:
-        await ending.act(means_of(there), BODY, TENANT)
+        await tenant_cleanup.act(means_of(there), BODY, TENANT)
     assert "no route to host" in held.value.message
-    assert f"kubectl annotate supercluster c2 {marks.ABANDON}=" in held.value.message
+    assert f"kubectl annotate supercluster c2 {wellknown.ABANDON}=" in held.value.message
     assert there.calls == []
 
 
@@ -115,16 +115,16 @@ async def test_one_that_does_not_answer_holds_the_end_up_and_says_how_to_let_go(
 async def test_another_cluster_behind_the_address_is_not_touched(identity: str):
     there = There(namespace(), identity=identity)
     with pytest.raises(Held, match="another cluster answers"):
-        await ending.act(means_of(there), BODY, TENANT)
+        await tenant_cleanup.act(means_of(there), BODY, TENANT)
     assert there.calls == []
 
 
 async def test_one_that_is_abandoned_or_not_declared_any_more_holds_nothing_up():
     there = There(namespace())
-    await ending.act(means_of(there, **{marks.ABANDON: ""}), BODY, TENANT)
+    await tenant_cleanup.act(means_of(there, **{wellknown.ABANDON: ""}), BODY, TENANT)
     means = means_of(there)
     means.super_client.listed = []
-    await ending.act(means, BODY, TENANT)
+    await tenant_cleanup.act(means, BODY, TENANT)
     assert there.calls == []
 
 
@@ -132,4 +132,4 @@ async def test_a_manager_that_lost_its_lease_deletes_nothing():
     there = There(namespace())
     there.problems["delete", "x-web"] = errors.Fenced("the Lease was not renewed")
     with pytest.raises(errors.Fenced):
-        await ending.act(means_of(there), BODY, TENANT)
+        await tenant_cleanup.act(means_of(there), BODY, TENANT)

@@ -9,10 +9,10 @@ import pytest
 from kubeio import errors
 from tenancy import super_clusters
 from tenancy.super_clusters import Ranges
-from vcmanager.targets import judgement
-from vcmanager.targets.judgement import Verdict
+from vcmanager.targets import super_cluster_conditions
 from vcmanager.targets.probe import Sight
-from vcmanager.targets.rights import Right
+from vcmanager.targets.required_permissions import Right
+from vcmanager.targets.super_cluster_conditions import Verdict
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PODS = Ranges(pods=("10.244.0.0/16",))
@@ -26,7 +26,7 @@ def sight(version="v1.36.4", lacking=(), ranges=PODS) -> Sight:
 
 def judged(found=None, *, home="v1.36.1", ranges=PODS, others=None, until=None, flat=False):
     verdict = Verdict()
-    judgement.judge(
+    super_cluster_conditions.judge(
         verdict,
         found or sight(),
         name="c2",
@@ -138,18 +138,20 @@ def test_a_cluster_that_is_not_reached_keeps_what_cannot_have_changed():
     ],
 )
 def test_why_a_cluster_is_not_reached(problem, reason, remedy):
-    said = judgement.not_answered(problem)
+    said = super_cluster_conditions.not_answered(problem)
     assert (said.status, said.reason) == ("False", reason)
     assert remedy in said.message
 
 
 def test_a_token_that_has_ended_is_told_as_such():
     ended = int(datetime(2026, 2, 1, 10, 0, tzinfo=UTC).timestamp())
-    assert judgement.not_accepted(token(exp=ended), NOW).startswith(
+    assert super_cluster_conditions.not_accepted(token(exp=ended), NOW).startswith(
         "the token ended on 2026-02-01 10:00 UTC; run `kubectl vc target join` again"
     )
     for other in ("", token(exp=ended + 10**8), token(sub="x"), "opaque"):
-        assert judgement.not_accepted(other, NOW).startswith("the cluster does not accept")
+        assert super_cluster_conditions.not_accepted(other, NOW).startswith(
+            "the cluster does not accept"
+        )
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_a_token_that_has_ended_is_told_as_such():
     ],
 )
 def test_a_token_may_be_anything(odd):
-    assert judgement.expiry(odd) is None
+    assert super_cluster_conditions.expiry(odd) is None
 
 
 def test_a_message_is_cut_to_what_the_api_takes():

@@ -1,7 +1,7 @@
 """Who was there first, and what the others say."""
 
 from tenancy.super_clusters import Ranges
-from vcmanager.targets.neighbours import Neighbours
+from vcmanager.targets.overlaps import Neighbours
 
 
 def body(name: str, made: str = "2026-01-01T00:00:00Z", **status):

@@ -10,13 +10,13 @@ import pytest
 import trustme
 
 from kubeio import errors
-from kubeio.endpoint import Endpoint, digest_of
-from kubeio.worker import Again, Done
-from tenancy import marks
+from kubeio.config.endpoint import Endpoint, digest_of
+from kubeio.controller.worker import Again, Done
+from tenancy import wellknown
 from tests.unit.vcmanager.factories import Recorder, fake_means
-from vcmanager.keys import Key
-from vcmanager.targets import probe, reconcile
-from vcmanager.targets.watch import Targets
+from vcmanager.runtime.keys import Key
+from vcmanager.targets import probe, super_cluster
+from vcmanager.targets.clients import Targets
 
 KEY = Key("SuperCluster", "", "c2")
 
@@ -65,7 +65,7 @@ async def test_what_goes_wrong_at_home_is_not_said_of_the_other_cluster():
     client = home(body(), body("home"))
     client.version_problem = errors.Unavailable("the home API is away")
     with pytest.raises(errors.Unavailable, match="the home API"):
-        await reconcile.reconcile(fake_means(client), KEY)
+        await super_cluster.reconcile(fake_means(client), KEY)
     assert client.calls == []
 
 
@@ -75,14 +75,14 @@ async def test_what_is_no_kubernetes_api_is_said_so(monkeypatch):
 
     monkeypatch.setattr(probe, "alive", odd)
     client = home(body(), body("home"), **{"ca.crt": _authority()})
-    verdict = await reconcile.reconcile(fake_means(client), KEY)
-    assert verdict == Again(reconcile.UNWELL_SECONDS)
+    verdict = await super_cluster.reconcile(fake_means(client), KEY)
+    assert verdict == Again(super_cluster.UNWELL_SECONDS)
     assert said(client)["Reachable"] == ("False", "NotKubernetes")
 
 
 async def test_an_authority_that_is_none_is_said_and_nothing_is_asked():
     client = home(body(), body("home"))
-    await reconcile.reconcile(fake_means(client), KEY)
+    await super_cluster.reconcile(fake_means(client), KEY)
     assert said(client)["Reachable"] == ("False", "InvalidKubeconfig")
 
 
@@ -92,7 +92,7 @@ async def test_a_name_that_leads_to_this_machine_is_said(monkeypatch):
 
     monkeypatch.setattr(probe, "local_problem", here)
     client = home(body(), body("home"))
-    await reconcile.reconcile(fake_means(client), KEY)
+    await super_cluster.reconcile(fake_means(client), KEY)
     assert said(client)["Reachable"] == ("False", "LoopbackAddress")
 
 
@@ -102,7 +102,7 @@ async def test_without_the_credentials_none_are_kept():
     authority = _authority().encode()
     await means.targets.client("c2", Endpoint(server="https://c2.invalid", ca=authority, token="t"))
     client.objects.pop("s")
-    await reconcile.reconcile(means, KEY)
+    await super_cluster.reconcile(means, KEY)
     assert said(client)["Reachable"] == ("False", "SecretNotFound")
     assert means.targets._clients == {}
     await means.targets.__aexit__(None, None, None)
@@ -111,7 +111,7 @@ async def test_without_the_credentials_none_are_kept():
 async def test_one_that_is_gone_or_going_is_left_alone():
     for listed in ([], [body(metadata={"name": "c2", "uid": "u", "deletionTimestamp": "t"})]):
         client = home(*listed)
-        assert await reconcile.reconcile(fake_means(client), KEY) == Done()
+        assert await super_cluster.reconcile(fake_means(client), KEY) == Done()
         assert client.calls == []
 
 
@@ -142,7 +142,7 @@ async def test_losses_that_the_syncer_holds_are_told_in_an_event_once(monkeypatc
         ("d", "True", 4),
     ):
         found = {**loss, "status": status, "message": message, "lastTransitionTime": str(since)}
-        reconcile._tell_losses(means, body(status={"conditions": [found]}))
+        super_cluster._tell_losses(means, body(status={"conditions": [found]}))
     assert told == ["LossesHeld: a", "LossesHeld: c", "LossesHeld: d"]
 
 
@@ -151,19 +151,21 @@ async def test_losses_that_the_syncer_holds_are_told_in_an_event_once(monkeypatc
     [("", True), ("new-uid", False), ("other", True), ("0123456789abcdef", True)],
 )
 def test_another_cluster_is_the_one_that_is_meant_only_by_a_word(said, is_trouble):
-    found = body(metadata={"name": "c2", "uid": "u", "annotations": {marks.CONFIRM_LOSSES: said}})
+    found = body(
+        metadata={"name": "c2", "uid": "u", "annotations": {wellknown.CONFIRM_LOSSES: said}}
+    )
     found |= {"status": {"identity": "old-uid"}}
-    this = reconcile._Pass(
+    this = super_cluster._Pass(
         means=fake_means(home()),
         body=found,
         name="c2",
-        spec=reconcile.SuperClusterSpec(),
-        old=reconcile.status_of(found),
-        neighbours=reconcile.Neighbours("c2", [found]),
-        verdict=reconcile.Verdict(),
+        spec=super_cluster.SuperClusterSpec(),
+        old=super_cluster.status_of(found),
+        neighbours=super_cluster.Neighbours("c2", [found]),
+        verdict=super_cluster.Verdict(),
         facts={},
     )
-    trouble = reconcile._trouble_of(this, "new-uid", "home-uid")
+    trouble = super_cluster._trouble_of(this, "new-uid", "home-uid")
     assert (trouble is not None) is is_trouble
     if trouble is not None:
         assert trouble[0] == "IdentityChanged"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vcmanager.targets import rights
-from vcmanager.targets.rights import Right
+from vcmanager.targets import required_permissions
+from vcmanager.targets.required_permissions import Right
 
 LOG = Right("", "pods/log", "get")
 
@@ -30,7 +30,7 @@ def rule(**more):
     ],
 )
 def test_what_a_rule_grants(found, grants):
-    assert (rights.missing([LOG], [found]) == []) is grants
+    assert (required_permissions.missing([LOG], [found]) == []) is grants
 
 
 def test_missing_rights_are_told_by_kind():
@@ -40,14 +40,14 @@ def test_missing_rights_are_told_by_kind():
         Right("", "pods", "delete"),
         Right("policy", "poddisruptionbudgets/status", "get"),
     ]
-    assert rights.sentence(lacking) == (
+    assert required_permissions.sentence(lacking) == (
         "pods: create, delete; networkpolicies.networking.k8s.io: list;"
         " poddisruptionbudgets.policy/status: get"
     )
 
 
 def test_what_is_needed_is_what_the_role_for_targets_grants():
-    needed = rights.needed()
+    needed = required_permissions.needed()
     assert Right("", "pods", "create") in needed
     assert Right("", "secrets", "list") in needed
     assert not {right.group for right in needed} & {"tenancy.x-k8s.io", "coordination.k8s.io"}

@@ -1,0 +1,1 @@
+"""Connections to the super cluster: flags, lookup, watch and wait."""

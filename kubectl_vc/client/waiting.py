@@ -1,0 +1,130 @@
+"""Wait until a VirtualCluster is ready, or is gone, and show how it goes.
+
+Owns what is told and when to give up. Must not know how the object came about. Hazard: an object of
+the same name may take its place; the UID says whether it is still the one that was meant.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from kubectl_vc.client import readiness, watch
+from kubectl_vc.output import cli_errors, durations
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.terminal import Progress
+from kubeio import Object
+from kubeio.api.client import Client
+from tenancy import conditions, wellknown
+from tenancy.resources import VIRTUAL_CLUSTERS
+
+_TICK = 1.0  # seconds
+
+
+async def ready(
+    super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
+) -> Object:
+    """Return the VirtualCluster once it is ready, telling each component as it gets there.
+
+    Raises CliProblem with the reason of the component in its way when it stalls, is deleted, or
+    `seconds` (0: no limit) are over.
+    """
+    metadata = body["metadata"]
+    namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
+    shown = cli_errors.described(VIRTUAL_CLUSTERS, name, namespace)
+    told: set[str] = set()
+    state = readiness.assess(body)
+    try:
+        async with (
+            _limit(seconds),
+            _ticking(progress),
+            watch.states(super_client, namespace, name) as states,
+        ):
+            async for current in states:
+                if current is None or current["metadata"]["uid"] != uid:
+                    raise CliProblem(f"{shown} was deleted while it was set up; create it again")
+                state = readiness.assess(current)
+                progress.waiting(_why(state))
+                for component in state.done:
+                    if component not in told:
+                        told.add(component)
+                        progress.done(f"{component} is ready")
+                if state.is_ready:
+                    return current
+                if state.is_stalled:
+                    raise CliProblem(
+                        f"{shown} cannot be set up: {_why(state)}; {_advice(metadata)}"
+                    )
+    except TimeoutError as problem:
+        raise CliProblem(
+            f"{shown} is not ready after {durations.elapsed(seconds)}: {_why(state)};"
+            f" {_advice(metadata)}"
+        ) from problem
+    raise AssertionError("the states of an object end with its deletion")
+
+
+async def gone(
+    super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
+) -> None:
+    """Return once this VirtualCluster is no more. Raises CliProblem when it takes too long."""
+    metadata = body["metadata"]
+    namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
+    left = "what it has in the super cluster is being removed"
+    try:
+        async with (
+            _limit(seconds),
+            _ticking(progress),
+            watch.states(super_client, namespace, name) as states,
+        ):
+            async for current in states:
+                if current is None or current["metadata"]["uid"] != uid:
+                    return
+                left = _left(current) or left
+                progress.waiting(left)
+    except TimeoutError as problem:
+        raise CliProblem(
+            f"{cli_errors.described(VIRTUAL_CLUSTERS, name, namespace)} is not gone after"
+            f" {durations.elapsed(seconds)}: {left}; it goes on by itself, see"
+            f" `kubectl vc get {name} -n {namespace}`"
+        ) from problem
+
+
+def _why(state: readiness.Readiness) -> str:
+    if state.blocker is not None:
+        return str(state.blocker)
+    if state.is_seen:
+        return "the rest of it"
+    return "vc-manager, which has not looked at it yet; is its pod running?"
+
+
+def _advice(metadata: Mapping[str, Any]) -> str:
+    flags = f"{metadata['name']} -n {metadata['namespace']}"
+    return (
+        f"it stays: watch it with `kubectl vc get {flags}`, or remove it with `kubectl vc delete"
+        f" {flags}`"
+    )
+
+
+def _left(body: Mapping[str, Any]) -> str:
+    found = conditions.find((body.get("status") or {}).get("conditions"), wellknown.READY)
+    return str(found.get("message") or "") if found is not None else ""
+
+
+def _limit(seconds: float) -> asyncio.Timeout:
+    return asyncio.timeout(seconds or None)
+
+
+@contextlib.asynccontextmanager
+async def _ticking(progress: Progress) -> AsyncIterator[None]:
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            progress.tick()
+
+    task = asyncio.create_task(tick())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,98 @@
+"""What every verb is wrapped in: the flags of the connection, and what becomes of its errors.
+
+Must not know the verbs. Hazard: as in `kubectl_vc.app`, whatever is imported at the top delays
+`--help`.
+"""
+
+# ruff: noqa: PLC0415 - each verb is imported when it is called
+
+import contextlib
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kubectl_vc import flags
+from kubectl_vc.output.cli_errors import CliProblem, UsageProblem, sentence
+
+if TYPE_CHECKING:
+    from kubectl_vc.output.terminal import Terminal
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+def on_super_cluster(verb: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Give a verb the flags of the connection as its argument `access`, run it, explain errors."""
+    own = inspect.signature(verb)
+    parameters = [each for each in own.parameters.values() if each.name != "access"]
+    parameters += inspect.signature(flags.connection).parameters.values()
+    parameters.append(_CALL)
+
+    @functools.wraps(verb)
+    def command(**values: Any) -> None:
+        import asyncio
+
+        call = values.pop(_CALL.name)
+        connection = {name: values.pop(name) for name in _CONNECTION_FLAGS}
+        with explained():
+            _refuse_empty_arguments(call, values)
+            asyncio.run(verb(access=flags.connection(**connection), **values))
+
+    # The framework reads the flags of a command from these two.
+    command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # by inspect
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+_CONNECTION_FLAGS = tuple(inspect.signature(flags.connection).parameters)
+_CALL = inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+"""The framework gives what was typed to the parameter of this type."""
+
+
+def _refuse_empty_arguments(call: typer.Context, values: Mapping[str, Any]) -> None:
+    """Raise UsageProblem for an argument that is there and empty, as `"$UNSET"` in a script is.
+
+    One that is left out may stand for all; an empty one never does.
+    """
+    for each in call.command.params:
+        name = each.name or ""
+        if each.param_type_name != "argument" or values.get(name) != "":
+            continue
+        source = call.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            otherwise = "" if each.required else ", or leave it out"
+            raise UsageProblem(f"{name.upper()} is empty; give a name{otherwise}")
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Turn what stops a verb into one sentence and an exit code."""
+    from kubeio.errors import KubeError
+    from tenancy.names import NameProblemError
+
+    try:
+        yield
+    except CliProblem as problem:
+        _fail(str(problem), problem.exit_code)
+    except KubeError as problem:
+        _fail(sentence(problem), CliProblem.exit_code)
+    except NameProblemError as problem:
+        _fail(str(problem), CliProblem.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted; what was made stays, and goes on by itself", INTERRUPTED)
+
+
+def _fail(text: str, code: int) -> None:
+    typer.echo(f"error: {text}", err=True)
+    raise typer.Exit(code)
+
+
+def terminal() -> "Terminal":
+    """Return where results and complaints go."""
+    from kubectl_vc.output.terminal import Terminal
+
+    return Terminal(sys.stdout, sys.stderr)

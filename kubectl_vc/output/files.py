@@ -1,0 +1,51 @@
+"""Private files, made whole or not at all.
+
+Owns how a kubeconfig reaches the disk: mode 0600 from its first byte, and never over a file that is
+there. Hazard: a check before the work is a courtesy only; the link at the end decides.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from kubectl_vc.output.cli_errors import CliProblem
+
+
+def refuse_unwritable(path: Path, *, force: bool) -> None:
+    """Find out before anything is created whether the file could be written at the end."""
+    if path.is_dir():
+        raise CliProblem(f"{path} is a directory; give -o the path of a file")
+    if os.path.lexists(path) and not force:
+        raise _exists(path)
+    if not path.parent.is_dir():
+        raise CliProblem(f"the directory {path.parent} for {path.name} is not there; make it first")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise CliProblem(f"you may not write into {path.parent}; give -o another path")
+
+
+def write_private(path: Path, content: bytes, *, force: bool) -> None:
+    """Write a file that only its owner can read; with `force` in place of the one that is there."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as problem:
+        raise CliProblem(f"{path} cannot be written: {problem.strerror}") from problem
+    scratch = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:  # mkstemp made it with mode 0600
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if force:
+            scratch.replace(path)
+        else:
+            path.hardlink_to(scratch)  # unlike a rename this never replaces a file
+    except FileExistsError as problem:
+        raise _exists(path) from problem
+    except OSError as problem:
+        raise CliProblem(f"{path} cannot be written: {problem.strerror}") from problem
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _exists(path: Path) -> CliProblem:
+    return CliProblem(f"{path} exists already; give -o another path, or --force to replace it")

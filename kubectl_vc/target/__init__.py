@@ -1,0 +1,1 @@
+"""Verbs of `kubectl vc target`, one module each."""

@@ -1,0 +1,149 @@
+"""What tenants still have in another cluster, and how it is taken from them before that leaves.
+
+Owns the withdrawal of grants, and what is told while pods go. Must not remove the cluster itself.
+Hazard: a tenant that is granted nothing else runs in the home cluster again, so that is told.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kubectl_vc.output import durations, printers
+from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.terminal import Terminal
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from tenancy import conditions, super_clusters
+from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
+
+_SHOWN = 5
+_TICK = 2.0  # seconds
+_STAYS = (
+    "pods that a disruption budget keeps, or that nobody would make anew, stay until they are"
+    " deleted (the tenant's Events name them)"
+)
+
+
+class Left(NamedTuple):
+    """What one VirtualCluster has in a target."""
+
+    name: str
+    """With its namespace."""
+    is_granted: bool
+    phase: str
+    pods: int
+
+    def __str__(self) -> str:
+        """Say it in a few words."""
+        if not self.phase:
+            return self.name
+        return f"{self.name} ({self.phase}, {self.pods} pod{'' if self.pods == 1 else 's'})"
+
+
+def left_in(name: str, virtual_clusters: Iterable[Mapping[str, Any]]) -> list[Left]:
+    """Return who is granted a target, or has something in it, by name."""
+    found = []
+    for each in virtual_clusters:
+        spec, status = each.get("spec") or {}, each.get("status") or {}
+        granted = {str(one.get("name")) for one in spec.get("targets") or ()}
+        there = [one for one in status.get("targets") or () if one.get("name") == name]
+        if name not in granted and not there:
+            continue
+        metadata, said = each["metadata"], there[0] if there else {}
+        found.append(
+            Left(
+                f"{metadata['namespace']}/{metadata['name']}",
+                name in granted,
+                str(said.get("phase") or ""),
+                int(said.get("pods") or 0),
+            )
+        )
+    return sorted(found)
+
+
+def sentence(left: Iterable[Left]) -> str:
+    """Name them, the first few."""
+    listed = [str(each) for each in left]
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return f"{', '.join(listed[:_SHOWN])}{more}"
+
+
+async def fetch(here: Client, name: str) -> list[Left]:
+    """Return what is left in a target now."""
+    return left_in(name, (await here.list(VIRTUAL_CLUSTERS)).get("items") or ())
+
+
+async def run(
+    here: Client, terminal: Terminal, name: str, *, seconds: float, dry_run: bool
+) -> None:
+    """Withdraw a target from all tenants and wait until nothing is left in it.
+
+    Raises CliProblem with what is left when `seconds` (0: no limit) are over.
+    """
+    for each in (await here.list(VIRTUAL_CLUSTERS)).get("items") or ():
+        if any(one.get("name") == name for one in (each.get("spec") or {}).get("targets") or ()):
+            await _withdraw(here, terminal, name, each, dry_run=dry_run)
+    if dry_run:
+        return
+    left = await fetch(here, name)
+    told: list[Left] = []
+    try:
+        async with asyncio.timeout(seconds or None):
+            while left:
+                if left != told:
+                    terminal.say(f"left in {name}: {sentence(left)}")
+                    if not told and any(each.pods for each in left):
+                        terminal.say(f"{_STAYS[0].upper()}{_STAYS[1:]}.")
+                    told = left
+                await asyncio.sleep(_TICK)
+                left = await fetch(here, name)
+    except TimeoutError as problem:
+        raise CliProblem(
+            f"after {durations.elapsed(seconds)} {sentence(left)} still has something in {name}:"
+            f"{await _silence(here, name)} {_STAYS}; run this again then"
+        ) from problem
+
+
+async def _silence(here: Client, name: str) -> str:
+    """Return what is to be said first of a target that does not answer: nothing ends in one."""
+    try:
+        body = await here.get(SUPER_CLUSTERS, name)
+    except errors.KubeError:
+        return ""
+    listed = (body.get("status") or {}).get("conditions")
+    reachable = conditions.find(listed, super_clusters.REACHABLE) or {}
+    if reachable.get("status") != "False":
+        return ""
+    return f" {name} does not answer, and nothing goes there until it does; and"
+
+
+async def _withdraw(
+    here: Client, terminal: Terminal, name: str, found: Object, *, dry_run: bool
+) -> None:
+    metadata, before = found["metadata"], found["spec"]["targets"]
+    after = [each for each in before if each.get("name") != name]
+    operations = [
+        {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
+        {"op": "test", "path": "/spec/targets", "value": before},
+        {"op": "replace", "path": "/spec/targets", "value": after},
+    ]
+    shown = printers.full_name(VIRTUAL_CLUSTERS, metadata["name"])
+    if not after:
+        terminal.warn(
+            f"{shown} was granted {name} alone, and runs in the home cluster from now on."
+        )
+    if not dry_run:
+        try:
+            await here.patch(
+                VIRTUAL_CLUSTERS,
+                metadata["name"],
+                operations,
+                kind="json",
+                namespace=metadata["namespace"],
+                field_manager="kubectl-vc",
+            )
+        except errors.NotFound:
+            return
+        except errors.Invalid as problem:
+            raise CliProblem(f"{shown} was changed meanwhile; run this again") from problem
+    terminal.say(f"{shown} {'would be granted' if dry_run else 'granted'} {name} no more")

@@ -1,0 +1,77 @@
+"""`kubectl vc target list`: the clusters that are declared.
+
+Owns the columns, and the one way to find a SuperCluster. Must not know how to print a table.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output import durations, printers
+from kubectl_vc.output.printers import Format
+from kubectl_vc.output.terminal import Terminal
+from kubeio import Object
+from kubeio.api.client import Client
+from tenancy import conditions, super_clusters
+from tenancy.resources import SUPER_CLUSTERS
+
+
+async def run(access: Access, terminal: Terminal, *, form: Format) -> None:
+    """Print the SuperClusters."""
+    async with connected(access) as connection:
+        items = await fetch_all(connection.super_client)
+    if form in (Format.JSON, Format.YAML):
+        terminal.say(printers.document(printers.listed(items), form))
+    elif form is Format.NAME:
+        names = [printers.full_name(SUPER_CLUSTERS, each["metadata"]["name"]) for each in items]
+        terminal.say("".join(f"{name}\n" for name in names))
+    elif items:
+        terminal.say(table(items, now=datetime.now(UTC), form=form))
+    else:
+        terminal.warn("No SuperClusters found; `kubectl vc target join` makes one.")
+
+
+async def fetch_all(super_client: Client) -> list[Object]:
+    """Return all SuperClusters, whole."""
+    found = await super_client.list(SUPER_CLUSTERS)
+    return [
+        {"apiVersion": SUPER_CLUSTERS.api_version, "kind": SUPER_CLUSTERS.kind, **item}
+        for item in found.get("items") or []
+    ]
+
+
+def table(items: Sequence[Mapping[str, Any]], *, now: datetime, form: Format) -> str:
+    """Return the table of SuperClusters."""
+    heads = ["name", "ready", "reachable", "authorized", "version", "nodes"]
+    if form is Format.WIDE:
+        heads += ["cpu", "memory", "overlap", "secret", "message"]
+    heads.append("age")
+    rows = [_row(item, now) for item in items]
+    return printers.table(heads, [[row[head] for head in heads] for row in rows])
+
+
+def _row(item: Mapping[str, Any], now: datetime) -> dict[str, str]:
+    metadata, status = item["metadata"], item.get("status") or {}
+    spec, capacity = item.get("spec") or {}, status.get("capacity") or {}
+    listed = status.get("conditions")
+
+    def state(kind: str) -> str:
+        return str((conditions.find(listed, kind) or {}).get("status") or "Unknown")
+
+    ready = conditions.find(listed, super_clusters.READY) or {}
+    return {
+        "name": metadata["name"],
+        "ready": state(super_clusters.READY),
+        "reachable": state(super_clusters.REACHABLE),
+        "authorized": state(super_clusters.AUTHORIZED),
+        "version": str(status.get("version") or ""),
+        "nodes": str(status.get("nodes", "")),
+        "cpu": str(capacity.get("cpu") or ""),
+        "memory": str(capacity.get("memory") or ""),
+        "overlap": state(super_clusters.NETWORKS_OVERLAP),
+        "secret": str((spec.get("secretRef") or {}).get("name") or ""),
+        "message": " ".join(str(ready.get("message") or "").split()),
+        "age": durations.age(str(metadata.get("creationTimestamp") or ""), now),
+    }

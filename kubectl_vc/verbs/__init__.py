@@ -1,0 +1,1 @@
+"""Verbs of `kubectl vc`, one module each."""

@@ -1,0 +1,271 @@
+"""Read the file of `create -f`: one VirtualCluster, and at most the ClusterVersion it names.
+
+Owns where a manifest may come from and what may be in it. Must not know the API server. Hazard:
+everything that can be told without the server is told here, before anything is made.
+"""
+
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from kubectl_vc.output.cli_errors import CliProblem
+from tenancy import names
+from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
+
+MAX_BYTES = 3 * 1024 * 1024
+"""More than the API server takes in one request."""
+MAX_DEPTH = 100
+MAX_VALUES = 100_000
+"""With what the aliases stand for; a manifest of all bundles has about a thousand."""
+_FETCH_SECONDS = 15
+_ODD_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What YAML's own types raise, as for a date in a month that there is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `create` was asked to make."""
+
+    virtual_cluster: Mapping[str, Any]
+    cluster_version: Mapping[str, Any] | None = None
+
+
+def load(source: str) -> bytes:
+    """Return the bytes of a file, of standard input (`-`), or of an http or https URL."""
+    try:
+        if source == "-":
+            content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        elif source.startswith(("http://", "https://")):
+            content = _fetch(source)
+        else:
+            with Path(source).open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+    except OSError as problem:  # urllib's errors are OSErrors too
+        reason = getattr(problem, "reason", None) or problem.strerror or problem
+        raise CliProblem(f"{_named(source)} cannot be read: {reason}") from problem
+    if len(content) > MAX_BYTES:
+        raise CliProblem(f"{_named(source)} is larger than {MAX_BYTES} bytes; is it the right one?")
+    return content
+
+
+def parse(content: bytes, source: str) -> Manifest:
+    """Return what YAML or JSON text asks for. Raises CliProblem."""
+    where = _named(source)
+    documents = _documents(content, where)
+    found = [_object(each, where) for each in _flat(documents, where)]
+    tenants = [each for each in found if each["kind"] == VIRTUAL_CLUSTERS.kind]
+    versions = [each for each in found if each["kind"] == CLUSTER_VERSIONS.kind]
+    if len(tenants) != 1:
+        number = len(tenants) or "no"
+        raise CliProblem(
+            f"{where} has {number} VirtualCluster{'' if len(tenants) == 0 else 's'}; give one in"
+            " each file, alone or with its ClusterVersion"
+        )
+    if len(versions) > 1:
+        raise CliProblem(
+            f"{where} has {len(versions)} ClusterVersions; keep the one that the VirtualCluster"
+            " names, and make the others with kubectl apply -f"
+        )
+    return _checked(Manifest(tenants[0], versions[0] if versions else None), where)
+
+
+def virtual_cluster(name: str, cluster_version: str) -> Manifest:
+    """Return the manifest of `create NAME --cluster-version V`. Raises CliProblem."""
+    _refuse_no_name(cluster_version, "--cluster-version")
+    body = {
+        "apiVersion": VIRTUAL_CLUSTERS.api_version,
+        "kind": VIRTUAL_CLUSTERS.kind,
+        "metadata": {"name": name},
+        "spec": {"clusterVersionName": cluster_version},
+    }
+    return Manifest(body)
+
+
+def placed(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dict[str, Any]:
+    """Return a VirtualCluster with its namespace, and its name checked as the manager will.
+
+    `namespace` is the flag's, or the context's default when the flag is not there.
+    """
+    metadata = body["metadata"]
+    written = metadata.get("namespace")
+    if written and is_explicit and written != namespace:
+        raise CliProblem(
+            f"metadata.namespace is {written}, but -n says {namespace}; leave one of the two out"
+        )
+    chosen = written or namespace
+    if not names.is_dns_label(chosen):
+        raise CliProblem(
+            f"metadata.namespace: {chosen!r} is not a DNS label; use {names.label_rule()}"
+        )
+    try:
+        names.root_namespace(chosen, metadata["name"], "")
+    except names.NameProblemError as problem:
+        raise CliProblem(f"metadata.name: {problem}") from problem
+    return {**body, "metadata": {**metadata, "namespace": chosen}}
+
+
+def _documents(content: bytes, where: str) -> list[Any]:
+    try:
+        documents = [each for each in yaml.load_all(content, Loader=_Loader) if each is not None]
+        orjson.dumps(documents)
+    except _UnfitError as problem:
+        raise CliProblem(f"{where} cannot be taken: {_place(problem)}; write it out") from problem
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise CliProblem(f"{where} is not YAML or JSON: {_place(problem)}") from problem
+    except _ODD_VALUES as problem:
+        raise CliProblem(
+            f"{where} holds a value that is none of JSON: {problem}; quote it, or write it plainly"
+        ) from problem
+    return documents
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain data of a size that its text shows.
+
+    A key that is given twice is an error and not a silent loss. An alias may stand for a few lines,
+    but not inside of what it stands for, and not for more than a manifest ever holds.
+    """
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(stream)
+        self._sizes: dict[yaml.Node, int] = {}
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _UnfitError(event, f"it is nested deeper than {MAX_DEPTH} levels")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if node is None:
+            return None
+        if not isinstance(event, yaml.AliasEvent):
+            inner = node.value if isinstance(node, yaml.CollectionNode) else ()
+            self._sizes[node] = 1 + sum(self._size(each) for each in inner)
+        elif node not in self._sizes:
+            raise _UnfitError(event, f"the alias {event.anchor} is inside of what it stands for")
+        if self._sizes[node] > MAX_VALUES:
+            raise _UnfitError(event, f"with its aliases it has more than {MAX_VALUES} values")
+        return node
+
+    def _size(self, each: yaml.Node | tuple[yaml.Node, yaml.Node]) -> int:
+        if isinstance(each, tuple):
+            return self._sizes[each[0]] + self._sizes[each[1]]
+        return self._sizes[each]
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
+            if key is not None and key != "<<" and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+class _UnfitError(Exception):
+    """YAML that says more than its text shows."""
+
+    def __init__(self, event: yaml.Event, problem: str) -> None:
+        super().__init__(problem)
+        self.problem, self.problem_mark = problem, event.start_mark
+
+
+def _fetch(url: str) -> bytes:
+    request = urllib.request.Request(url, headers={"User-Agent": "kubectl-vc"})  # noqa: S310 - http
+    with urllib.request.urlopen(request, timeout=_FETCH_SECONDS) as answer:  # noqa: S310 - or https
+        content: bytes = answer.read(MAX_BYTES + 1)
+    return content
+
+
+def _flat(documents: Sequence[Any], where: str) -> list[Any]:
+    flat: list[Any] = []
+    for each in documents:
+        is_list = isinstance(each, dict) and each.get("kind") == "List"
+        items = each.get("items") or [] if is_list else [each]
+        if not isinstance(items, list):
+            raise CliProblem(f"{where}: items of the List is no list; write each object with a -")
+        flat += items
+    return flat
+
+
+def _object(document: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(document, dict) or not document.get("kind"):
+        raise CliProblem(
+            f"{where} is not a Kubernetes object: it has no kind; is it the right file?"
+        )
+    kind, version = document["kind"], document.get("apiVersion")
+    resource = _RESOURCES.get(kind) if isinstance(kind, str) else None
+    if resource is None:
+        raise CliProblem(
+            f"{where} has an object of kind {kind}; only a VirtualCluster and its ClusterVersion"
+            " are taken, so apply the rest with kubectl apply -f"
+        )
+    if version != resource.api_version:
+        raise CliProblem(
+            f"{where}: apiVersion of the {kind} is {version or 'missing'}; write"
+            f" {resource.api_version}"
+        )
+    metadata, spec = document.get("metadata"), document.get("spec")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or name is None:
+        raise CliProblem(f"{where}: the {kind} has no metadata.name; give it one")
+    if not isinstance(name, str):
+        raise CliProblem(f"{where}: metadata.name of the {kind} is no text; quote it")
+    if not isinstance(metadata.get("namespace", ""), str):
+        raise CliProblem(f"{where}: metadata.namespace of the {kind} is no text; quote it")
+    if not isinstance(spec, dict):
+        raise CliProblem(f"{where}: spec of the {kind} {metadata['name']} is missing; add it")
+    return document
+
+
+def _checked(manifest: Manifest, where: str) -> Manifest:
+    wanted = manifest.virtual_cluster["spec"].get("clusterVersionName")
+    if wanted is None or wanted == "":
+        raise CliProblem(
+            f"{where}: spec.clusterVersionName is missing; name a ClusterVersion (see them with"
+            " `kubectl get clusterversions`)"
+        )
+    if not isinstance(wanted, str):
+        raise CliProblem(f"{where}: spec.clusterVersionName is no text; quote it")
+    _refuse_no_name(wanted, f"{where}: spec.clusterVersionName")
+    given = manifest.cluster_version
+    if given is not None and given["metadata"]["name"] != wanted:
+        raise CliProblem(
+            f"{where}: spec.clusterVersionName is {wanted}, but the ClusterVersion in the same file"
+            f" is called {given['metadata']['name']}; make them the same"
+        )
+    return manifest
+
+
+def _refuse_no_name(wanted: str, what: str) -> None:
+    if not names.is_dns_subdomain(wanted):
+        raise CliProblem(
+            f"{what} {wanted!r} is no name that an object can have; use lower-case letters, digits,"
+            " hyphens and dots"
+        )
+
+
+def _named(source: str) -> str:
+    return "standard input" if source == "-" else source
+
+
+def _place(problem: Exception) -> str:
+    mark = getattr(problem, "problem_mark", None)
+    what = getattr(problem, "problem", None) or getattr(problem, "reason", None) or str(problem)
+    return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else str(what)
+
+
+_RESOURCES: Mapping[str, Resource] = {
+    resource.kind: resource for resource in (VIRTUAL_CLUSTERS, CLUSTER_VERSIONS)
+}

@@ -1,0 +1,176 @@
+"""`kubectl vc get NAME`: one VirtualCluster from both ends.
+
+Owns the report: the object, its conditions, and what it has in the super cluster. Hazard: whoever
+may read a VirtualCluster need not be allowed to read the super cluster, and gets the first half.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from kubectl_vc.client import lookup, readiness
+from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.connection import connected
+from kubectl_vc.output import cli_errors, durations, printers
+from kubectl_vc.output.printers import Format
+from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.verbs import listing
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from tenancy import specs, wellknown
+from tenancy.ownership import Tenant
+from tenancy.resources import NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
+
+_CONTROL_PLANE = "(control plane)"
+
+
+@dataclass(frozen=True, slots=True)
+class SuperSide:
+    """What a tenant has in the super cluster."""
+
+    namespaces: Sequence[Mapping[str, Any]]
+    pods: Sequence[Mapping[str, Any]]
+    nodes: Sequence[Mapping[str, Any]]
+
+
+async def run(access: Access, terminal: Terminal, *, name: str, form: Format) -> None:
+    """Print one VirtualCluster; as a table also what it has in the super cluster."""
+    async with connected(access) as connection:
+        super_client = connection.super_client
+        body = await lookup.fetch(connection, name)
+        if form in (Format.JSON, Format.YAML):
+            terminal.say(printers.document(body, form))
+            return
+        if form is Format.NAME:
+            terminal.say(printers.full_name(VIRTUAL_CLUSTERS, name))
+            return
+        now = datetime.now(UTC)
+        terminal.say(listing.table([body], now=now, everywhere=False, form=form))
+        terminal.say(conditions_table(body, now) + targets_table(body))
+        try:
+            found = await _super_side(super_client, specs.parse_virtual_cluster(body).tenant)
+        except errors.Forbidden as problem:
+            terminal.warn(f"The super side is not shown: {cli_errors.sentence(problem)}.")
+            return
+    terminal.say(super_tables(found, now))
+
+
+def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
+    """Return the conditions, the summary first and then in the order of the work."""
+    found = (body.get("status") or {}).get("conditions") or []
+    if not found:
+        return "\nCONDITIONS: none yet; is vc-manager running?\n"
+    rows = [
+        (
+            each["type"],
+            each["status"],
+            each.get("reason", ""),
+            durations.age(each.get("lastTransitionTime", ""), now),
+            " ".join(each.get("message", "").split()),
+        )
+        for each in sorted(found, key=lambda each: readiness.place(each["type"]))
+    ]
+    return "\n" + printers.table(("condition", "status", "reason", "since", "message"), rows)
+
+
+def targets_table(body: Mapping[str, Any]) -> str:
+    """Return the other super clusters in which it may have something; empty without any."""
+    rows = [
+        (str(each.get("name") or ""), str(each.get("phase") or ""), str(each.get("pods", "")))
+        for each in (body.get("status") or {}).get("targets") or ()
+    ]
+    return "\n" + printers.table(("target", "phase", "pods"), rows) if rows else ""
+
+
+def super_tables(found: SuperSide, now: datetime) -> str:
+    """Return the namespaces, pods and nodes of a tenant in the super cluster."""
+    if not found.namespaces:
+        return "\nIt has no namespaces in the super cluster yet.\n"
+    namespaces = [
+        (
+            each["metadata"]["name"],
+            _tenant_namespace(each) or _CONTROL_PLANE,
+            (each.get("status") or {}).get("phase", ""),
+            durations.age(each["metadata"].get("creationTimestamp", ""), now),
+        )
+        for each in found.namespaces
+    ]
+    spaces = {row[0]: row[1] for row in namespaces}
+    pods = [_pod_row(each, spaces, now) for each in found.pods]
+    busy = [str((each.get("spec") or {}).get("nodeName") or "") for each in found.pods]
+    nodes = [
+        (each["metadata"]["name"], _node_status(each), str(busy.count(each["metadata"]["name"])))
+        for each in found.nodes
+    ]
+    pod_heads = ("pod", "super-namespace", "namespace", "ready", "status", "node", "age")
+    return (
+        "\n"
+        + printers.table(("super-namespace", "namespace", "status", "age"), namespaces)
+        + "\n"
+        + printers.table(pod_heads, pods)
+        + "\n"
+        + printers.table(("node", "status", "pods"), nodes)
+    )
+
+
+async def _super_side(super_client: Client, tenant: Tenant) -> SuperSide:
+    mine = f"{wellknown.VC_UID}={tenant.uid}"
+    namespaces = (await super_client.list(NAMESPACES, label_selector=mine)).get("items") or []
+    pods: list[Object] = []
+    for each in namespaces:
+        found = await super_client.list(PODS, namespace=each["metadata"]["name"])
+        pods += found.get("items") or []
+    busy = sorted({(pod.get("spec") or {}).get("nodeName") or "" for pod in pods} - {""})
+    nodes: list[Object] = []
+    for name in busy:
+        try:
+            nodes.append(await super_client.get(NODES, name))
+        except errors.NotFound:
+            continue  # a pod outlives its node for a while
+    return SuperSide(namespaces, pods, nodes)
+
+
+def _tenant_namespace(namespace: Mapping[str, Any]) -> str:
+    annotations = namespace["metadata"].get("annotations") or {}
+    return str(annotations.get(wellknown.NAMESPACE) or "")
+
+
+def _pod_row(pod: Mapping[str, Any], spaces: Mapping[str, str], now: datetime) -> tuple[str, ...]:
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    containers = status.get("containerStatuses") or []
+    ready = sum(1 for each in containers if each.get("ready"))
+    total = len((pod.get("spec") or {}).get("containers") or [])
+    return (
+        metadata["name"],
+        metadata["namespace"],
+        spaces.get(metadata["namespace"], ""),
+        f"{ready}/{total}",
+        pod_status(pod),
+        str((pod.get("spec") or {}).get("nodeName") or ""),
+        durations.age(metadata.get("creationTimestamp", ""), now),
+    )
+
+
+def pod_status(pod: Mapping[str, Any]) -> str:
+    """Return what kubectl shows as a pod's status: what is wrong, else its phase."""
+    if "deletionTimestamp" in pod["metadata"]:
+        return "Terminating"
+    status = pod.get("status") or {}
+    waiting = (
+        (each.get("state") or {}).get("waiting") or (each.get("state") or {}).get("terminated")
+        for each in [
+            *(status.get("initContainerStatuses") or []),
+            *(status.get("containerStatuses") or []),
+        ]
+    )
+    reasons = (each.get("reason") for each in waiting if each)
+    wrong = next((reason for reason in reasons if reason and reason != "Completed"), None)
+    return str(wrong or status.get("reason") or status.get("phase") or "Unknown")
+
+
+def _node_status(node: Mapping[str, Any]) -> str:
+    found = (node.get("status") or {}).get("conditions") or []
+    ready = next((each.get("status") for each in found if each.get("type") == "Ready"), "Unknown")
+    cordoned = ",SchedulingDisabled" if (node.get("spec") or {}).get("unschedulable") else ""
+    return {"True": "Ready", "False": "NotReady"}.get(str(ready), "Unknown") + cordoned

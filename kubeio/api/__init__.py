@@ -1,0 +1,1 @@
+"""Typed calls on one API server: client, Events, leader election."""

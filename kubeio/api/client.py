@@ -1,0 +1,400 @@
+"""One API server's verbs: dicts (or encoded JSON) in, dicts out.
+
+Owns paths, parameters and the media types of patches; the wire is `kubeio.http.rest`. Knows no
+kinds beyond their coordinates. Hazard: a create whose answer was lost is not repeated; the caller
+finds out by reading.
+"""
+
+import contextlib
+import re
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Literal, Self
+from urllib.parse import quote
+
+import orjson
+
+from kubeio import Object, errors
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import watch_decoder
+from kubeio.http.rest import DEADLINE, JSON, SILENCE, Body, Operations, Params, Transport
+from kubeio.http.transport_protocol import Fence
+from tenancy.resources import Resource
+
+PatchKind = Literal["merge", "strategic", "json"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+Validation = Literal["", "Ignore", "Warn", "Strict"]
+
+_METADATA_ONLY = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+_PATCH_TYPES: Mapping[PatchKind, str] = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "json": "application/json-patch+json",
+}
+_IS_PLAIN = re.compile(r"(?:[a-z0-9][-a-z0-9.]*)?").fullmatch
+"""Whether a name needs no quoting; most do not."""
+_APPLY = "application/apply-patch+yaml"  # JSON is YAML; the server takes it
+
+
+class Client:
+    """Talks to one API server. Use as `async with Client(endpoint) as client`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        user_agent: str = "virtual-cluster",
+        connections: int = 32,
+        deadline: float = DEADLINE,
+        fence: Fence | None = None,
+        most: int | None = None,
+    ) -> None:
+        """Take at most `connections` for requests; watches have connections of their own.
+
+        `fence` is asked before each write, and raises errors.Fenced when none may be sent. `most`
+        bytes of an answer are taken, where that is less than usual.
+        """
+        self.endpoint = endpoint
+        self.user_agent = user_agent
+        self.fence = fence
+        self.supports_streamed_lists = True
+        """Set to False by a reflector once the server has refused one."""
+        self._transport = Transport(
+            endpoint,
+            user_agent=user_agent,
+            connections=connections,
+            deadline=deadline,
+            fence=fence,
+            most=most,
+        )
+
+    async def __aenter__(self) -> Self:
+        """Open the pools; no connection is made yet."""
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close every connection."""
+        await self._transport.__aexit__(kind, problem, traceback)
+
+    async def get(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        metadata_only: bool = False,
+        deadline: float | None = None,
+    ) -> Object:
+        """Fetch one object, live from the server."""
+        path = _path(resource, namespace, _given(name), subresource)
+        accept = _METADATA_ONLY.format("") if metadata_only else JSON
+        return await self._object("GET", path, accept=accept, deadline=deadline)
+
+    async def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        metadata_only: bool = False,
+        deadline: float | None = None,
+    ) -> Object:
+        """Fetch a collection, or one page of it when `limit` is given: the List object."""
+        found: Object = orjson.loads(
+            await self.list_encoded(
+                resource,
+                namespace=namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                limit=limit,
+                continue_token=continue_token,
+                metadata_only=metadata_only,
+                deadline=deadline,
+            )
+        )
+        return found
+
+    async def list_encoded(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        metadata_only: bool = False,
+        deadline: float | None = None,
+    ) -> bytes:
+        """Fetch like `list`, but leave the answer as JSON."""
+        params = _present(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            limit=str(limit) if limit else "",
+        )
+        if continue_token:
+            params["continue"] = continue_token
+        accept = _METADATA_ONLY.format("List") if metadata_only else JSON
+        return await self._transport.request(
+            "GET", _path(resource, namespace), params=params, accept=accept, deadline=deadline
+        )
+
+    @contextlib.asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        initial_events: bool = False,
+        timeout_seconds: int = 0,
+        silence: float = SILENCE,
+        metadata_only: bool = False,
+    ) -> AsyncIterator[AsyncIterator[watch_decoder.Event]]:
+        """Open a watch with bookmarks; leaving the block closes it.
+
+        `initial_events` streams the list first (WatchList) and marks its end by a bookmark with
+        the annotation `stream.INITIAL_EVENTS_END`. The iterator ends when the server ends the
+        watch; it raises Gone, Unavailable or Timeout when the watch broke.
+        """
+        params = _present(
+            watch="1",
+            allowWatchBookmarks="true",
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+            sendInitialEvents="true" if initial_events else "",
+            resourceVersionMatch="NotOlderThan" if initial_events else "",
+            timeoutSeconds=str(timeout_seconds) if timeout_seconds else "",
+        )
+        accept = _METADATA_ONLY.format("") if metadata_only else JSON
+        path = _path(resource, namespace)
+        async with self._transport.watch(
+            path, params=params, accept=accept, silence=silence
+        ) as events:
+            yield events
+
+    async def create(
+        self,
+        resource: Resource,
+        body: Body,
+        *,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        field_manager: str = "",
+        validation: Validation = "",
+        dry_run: bool = False,
+        deadline: float | None = None,
+    ) -> Object:
+        """Create an object, or with `name` and `subresource` a binding, eviction or token.
+
+        The namespace is the body's own when it is a dict and none is given.
+        """
+        namespace = namespace or _metadata(body, "namespace")
+        path = _path(resource, namespace, name, subresource)
+        params = _write_params(field_manager, validation, dry_run=dry_run)
+        return await self._object("POST", path, params=params, body=body, deadline=deadline)
+
+    async def replace(
+        self,
+        resource: Resource,
+        body: Body,
+        *,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        field_manager: str = "",
+        validation: Validation = "",
+        dry_run: bool = False,
+        deadline: float | None = None,
+    ) -> Object:
+        """Put an object in place of what is there; its resourceVersion must still be current."""
+        namespace, name = namespace or _metadata(body, "namespace"), name or _metadata(body, "name")
+        path = _path(resource, namespace, _given(name), subresource)
+        params = _write_params(field_manager, validation, dry_run=dry_run)
+        return await self._object("PUT", path, params=params, body=body, deadline=deadline)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: Body | Operations,
+        *,
+        kind: PatchKind = "merge",
+        namespace: str = "",
+        subresource: str = "",
+        field_manager: str = "",
+        validation: Validation = "",
+        dry_run: bool = False,
+        deadline: float | None = None,
+    ) -> Object:
+        """Patch an object; the server merges."""
+        return await self._object(
+            "PATCH",
+            _path(resource, namespace, _given(name), subresource),
+            params=_write_params(field_manager, validation, dry_run=dry_run),
+            body=body,
+            content=_PATCH_TYPES[kind],
+            repeatable=kind != "json",  # adding to a list twice adds twice
+            deadline=deadline,
+        )
+
+    async def apply(
+        self,
+        resource: Resource,
+        body: Body,
+        *,
+        field_manager: str,
+        force: bool = True,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        validation: Validation = "",
+        dry_run: bool = False,
+        deadline: float | None = None,
+    ) -> Object:
+        """Server-side apply: fields we no longer send go, fields of others stay."""
+        namespace, name = namespace or _metadata(body, "namespace"), name or _metadata(body, "name")
+        params = _write_params(field_manager, validation, dry_run=dry_run)
+        params["force"] = "true" if force else "false"
+        path = _path(resource, namespace, _given(name), subresource)
+        return await self._object(
+            "PATCH", path, params=params, body=body, content=_APPLY, deadline=deadline
+        )
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        resource_version: str = "",
+        grace_seconds: int | None = None,
+        propagation: Propagation | None = None,
+        dry_run: bool = False,
+        deadline: float | None = None,
+    ) -> Object:
+        """Delete an object; `uid` makes sure that it is the one meant (else Conflict).
+
+        Returns the object when it lives on for its finalizers or grace, else a Status.
+        """
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        preconditions = _present(uid=uid, resourceVersion=resource_version)
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        if dry_run:
+            options["dryRun"] = ["All"]
+        path = _path(resource, namespace, _given(name))
+        return await self._object("DELETE", path, body=options, deadline=deadline)
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Body | Operations | None = None,
+        content: str = JSON,
+        accept: str = JSON,
+        repeatable: bool | None = None,
+        deadline: float | None = None,
+    ) -> bytes:
+        """Send any request and return the answer's body: `/version`, `/readyz`, pod logs, ..."""
+        return await self._transport.request(
+            method,
+            path,
+            params=params,
+            body=body,
+            content=content,
+            accept=accept,
+            repeatable=repeatable,
+            deadline=deadline,
+        )
+
+    async def version(self) -> str:
+        """Return the server's gitVersion, such as `v1.36.4`."""
+        return str((await self._object("GET", "/version"))["gitVersion"])
+
+    async def _object(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Body | Operations | None = None,
+        content: str = JSON,
+        accept: str = JSON,
+        repeatable: bool | None = None,
+        deadline: float | None = None,
+    ) -> Object:
+        answer = await self._transport.request(
+            method,
+            path,
+            params=params,
+            body=body,
+            content=content,
+            accept=accept,
+            repeatable=repeatable,
+            deadline=deadline,
+        )
+        try:
+            found = orjson.loads(answer)
+        except orjson.JSONDecodeError:
+            found = None
+        if not isinstance(found, dict):
+            where = self._transport.where(method, path)
+            raise errors.Unavailable(f"{where}: the answer is no JSON object; is a proxy between?")
+        return found
+
+
+def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+    """Return the URL path; whatever a name holds, it stays one segment of it."""
+    if not (_IS_PLAIN(namespace) and _IS_PLAIN(name)):
+        for part in (namespace, name):
+            if part in (".", ".."):
+                raise ValueError(f"{part!r} is no name")
+        namespace, name = quote(namespace, safe=""), quote(name, safe=":")
+    return resource.path(namespace, name, subresource)
+
+
+def _given(name: str) -> str:
+    """Refuse an empty name: the path would be that of the whole collection."""
+    if not name:
+        raise ValueError("the object has no name; without one the request would mean all of them")
+    return name
+
+
+def _metadata(body: Body, field: str) -> str:
+    if isinstance(body, bytes):
+        return ""
+    return str((body.get("metadata") or {}).get(field) or "")
+
+
+def _present(**params: str) -> dict[str, str]:
+    return {key: value for key, value in params.items() if value}
+
+
+def _write_params(field_manager: str, validation: Validation, *, dry_run: bool) -> dict[str, str]:
+    return _present(
+        fieldManager=field_manager,
+        fieldValidation=validation,
+        dryRun="All" if dry_run else "",
+    )

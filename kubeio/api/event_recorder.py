@@ -1,0 +1,185 @@
+"""Post core v1 Events about objects, the same news counted instead of repeated.
+
+Owns aggregation by (object, type, reason, message) and the posting loop. Knows nothing of why.
+Hazard: Events are advice to people; posting one must never delay or fail a reconcile, so `record`
+only remembers, and what cannot be posted is dropped and counted.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from telemetry import metrics
+from tenancy.resources import EVENTS
+
+EventType = Literal["Normal", "Warning"]
+
+MAX_MESSAGE = 1024
+_PENDING = 1024
+_REMEMBERED = 4096
+_LONGEST_NAME = 236  # 253 less a dot and 16 hex digits
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+_Identity = tuple[str, str, str, str, str, str, str]
+
+
+@dataclass(slots=True)
+class _News:
+    regarding: Mapping[str, str]
+    kind: EventType
+    reason: str
+    message: str
+    count: int
+    first: str
+    last: str
+
+
+@dataclass(slots=True)
+class _Posted:
+    namespace: str
+    name: str
+    count: int
+
+
+class EventRecorder:
+    """Posts Events to one API server."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        component: str,
+        instance: str = "",
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`component` is who reports, such as vc-syncer; `instance` the pod."""
+        self._client = client
+        self._component = component
+        self._instance = instance or component
+        self._now = now
+        self._pending: OrderedDict[_Identity, _News] = OrderedDict()
+        self._posted: OrderedDict[_Identity, _Posted] = OrderedDict()
+        self._wake = asyncio.Event()
+
+    def record(
+        self,
+        regarding: Mapping[str, Any],
+        reason: str,
+        message: str,
+        *,
+        kind: EventType = "Normal",
+    ) -> None:
+        """Remember one piece of news about an object (its dict); returns at once, never raises.
+
+        `reason` is CamelCase and of few values; `message` is a sentence for the object's owner.
+        """
+        reference = _reference(regarding)
+        message = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+        stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        identity = _identity(reference, kind, reason, message)
+        news = self._pending.get(identity)
+        if news is not None:
+            news.count += 1
+            news.last = stamp
+            return
+        if len(self._pending) >= _PENDING:
+            metrics.EVENTS_DROPPED.labels("full").inc()
+            return
+        self._pending[identity] = _News(reference, kind, reason, message, 1, stamp, stamp)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Post what was recorded until cancelled."""
+        while True:
+            await self._wake.wait()
+            while self._pending:
+                identity, news = self._pending.popitem(last=False)
+                try:
+                    await self._post(identity, news)
+                except errors.KubeError as problem:
+                    metrics.EVENTS_DROPPED.labels("refused").inc()
+                    _log.debug("event.dropped", reason=news.reason, problem=str(problem))
+            self._wake.clear()
+
+    async def _post(self, identity: _Identity, news: _News) -> None:
+        posted = self._posted.get(identity)
+        if posted is not None:
+            try:
+                await self._count_up(posted, news)
+            except errors.NotFound:
+                del self._posted[identity]  # servers forget Events after an hour
+            else:
+                self._posted.move_to_end(identity)
+                return
+        body = self._body(news)
+        await self._client.create(EVENTS, body)
+        metadata = body["metadata"]
+        self._posted[identity] = _Posted(metadata["namespace"], metadata["name"], news.count)
+        while len(self._posted) > _REMEMBERED:
+            self._posted.popitem(last=False)
+
+    async def _count_up(self, posted: _Posted, news: _News) -> None:
+        count = posted.count + news.count
+        await self._client.patch(
+            EVENTS,
+            posted.name,
+            {"count": count, "lastTimestamp": news.last},
+            namespace=posted.namespace,
+        )
+        posted.count = count
+
+    def _body(self, news: _News) -> Object:
+        name = news.regarding.get("name", "")[:_LONGEST_NAME].rstrip(".-")
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{name}.{secrets.token_hex(8)}",
+                "namespace": news.regarding.get("namespace") or "default",
+            },
+            "involvedObject": dict(news.regarding),
+            "type": news.kind,
+            "reason": news.reason,
+            "message": news.message,
+            "count": news.count,
+            "firstTimestamp": news.first,
+            "lastTimestamp": news.last,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+
+
+def _reference(regarding: Mapping[str, Any]) -> dict[str, str]:
+    metadata = regarding.get("metadata") or {}
+    fields = {
+        "apiVersion": regarding.get("apiVersion"),
+        "kind": regarding.get("kind"),
+        "namespace": metadata.get("namespace"),
+        "name": metadata.get("name"),
+        "uid": metadata.get("uid"),
+        "resourceVersion": metadata.get("resourceVersion"),
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def _identity(reference: Mapping[str, str], kind: str, reason: str, message: str) -> _Identity:
+    """Two pieces of news are the same when all but time and version are."""
+    return (
+        reference.get("kind", ""),
+        reference.get("namespace", ""),
+        reference.get("name", ""),
+        reference.get("uid", ""),
+        kind,
+        reason,
+        message,
+    )

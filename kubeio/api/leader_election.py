@@ -1,0 +1,308 @@
+"""Hold a Lease, run something only while it is held, and give it back on the way out.
+
+Owns acquiring, renewing and fencing: the scope is cancelled before anybody else could take the
+lease, and a process that was frozen meanwhile is told so by `fence` before its first write. Times
+are the machine's own clock, which goes on while it is suspended; the wall clock is only written for
+people. Hazard: a write that was sent in time and is answered late overlaps with the next holder;
+preconditions are for that. The lease's own client must have no fence.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from telemetry import metrics
+from tenancy.resources import LEASES
+
+T = TypeVar("T")
+
+DURATION = 7.0
+"""Seconds after the last renewal that was seen until others may take the lease."""
+RENEW_DEADLINE = 5.5
+"""Seconds after the last renewal that was sent until the holder stops by itself."""
+PERIOD = 1.25
+"""Seconds between two renewals."""
+LOOK = 0.75
+"""Seconds between two looks of one who waits, and up to a fifth more."""
+HAND_OVER = DURATION + 2 * 1.2 * LOOK
+"""Seconds until a holder that vanished is followed: seen late, believed in full, looked at late."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class LeaseLost(Exception):  # noqa: N818 - says what is so
+    """The scope was cancelled because the lease could not be renewed, or somebody took it."""
+
+
+def identity(pod: str, uid: str) -> str:
+    """Return who a process is: its pod when it knows that by its UID, else one of its own.
+
+    A pod's container is started again when its process is certainly gone, so the next one is the
+    same holder, and need not wait until what the one before it left has run out.
+    """
+    return f"{pod}_{uid or uuid.uuid4()}"
+
+
+def awake() -> float:
+    """Return seconds of a clock that nothing stops, not even the suspension of the machine."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Observer:
+    """Watches how a lease is renewed, from outside and without trusting any wall clock."""
+
+    def __init__(self, clock: Callable[[], float] = awake) -> None:
+        """Have seen nothing yet."""
+        self._clock = clock
+        self._record: tuple[Any, ...] | None = None
+        self._since = 0.0
+
+    def is_held(self, lease: Object | None, *, by_other_than: str = "") -> bool:
+        """Tell whether someone holds the lease, given its newest state (None: there is none).
+
+        A record is trusted for its whole duration from when it was first seen here, so the first
+        answer after a start may be true for a holder that is long dead.
+        """
+        if lease is None:
+            return False
+        spec = lease.get("spec") or {}
+        holder = spec.get("holderIdentity") or ""
+        record = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
+        if record != self._record:
+            self._record, self._since = record, self._clock()
+        if not holder or holder == by_other_than:
+            return False
+        duration = float(spec.get("leaseDurationSeconds") or DURATION)
+        return self._clock() < self._since + duration
+
+
+class Lease:
+    """One candidate for one Lease object."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        duration: float = DURATION,
+        renew_deadline: float = RENEW_DEADLINE,
+        period: float = PERIOD,
+        look: float = LOOK,
+        clock: Callable[[], float] = awake,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Make nothing happen yet; of one `identity` only one process may live at a time."""
+        if not renew_deadline < duration:
+            raise ValueError("renew_deadline must be shorter than duration, or nothing is fenced")
+        self.identity = identity
+        self.is_held = False
+        self._client = client
+        self._namespace, self._name = namespace, name
+        self._duration, self._renew_deadline = duration, renew_deadline
+        self._period, self._look = period, look
+        self._clock, self._sleep, self._now = clock, sleep, now
+        self._observer = Observer(clock)
+        self._lease: Object | None = None
+        self._renewed_at = 0.0
+        self._acquired = ""
+        self._logger = _log.bind(lease=f"{namespace}/{name}", identity=identity)
+
+    async def run(self, scope: Callable[[], Awaitable[T]]) -> T:
+        """Wait for the lease, run `scope` while it is held, and release it.
+
+        Raises LeaseLost after the scope was cancelled because the lease was lost.
+        """
+        await self._acquire()
+        self._set_held(held=True)
+        work = asyncio.ensure_future(scope())
+        renewing = asyncio.ensure_future(self._renew_until_lost())
+        try:
+            await asyncio.wait((work, renewing), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            await self._ended(work)
+            raise LeaseLost(renewing.result())
+        finally:
+            # Also when this very coroutine is cancelled: first the work ends, then the lease goes.
+            await self._ended(work)
+            await self._ended(renewing)
+            self._set_held(held=False)
+            await self._release()
+
+    def fence(self) -> None:
+        """Raise Fenced unless the lease is certainly ours at this moment: ask before each write.
+
+        A process that was frozen wakes in the middle of whatever it did, long before anything can
+        cancel it; only the clock tells at once.
+        """
+        if not self.is_held or self._clock() >= self._renewed_at + self._renew_deadline:
+            raise errors.Fenced(
+                f"nothing is written: the lease {self._namespace}/{self._name} was not renewed in"
+                " time, and another process may hold it"
+            )
+
+    async def _ended(self, task: "asyncio.Future[Any]") -> None:
+        """Cancel a task and wait for its end, whatever that is."""
+        if task.done():
+            return
+        task.cancel()
+        await asyncio.wait((task,))
+        problem = None if task.cancelled() else task.exception()
+        if problem is not None:
+            self._logger.error("lease.scope_ended_badly", exc_info=problem)
+
+    async def _acquire(self) -> None:
+        waiting = ""
+        while True:
+            try:
+                if await self._try():
+                    return
+                spec = (self._lease or {}).get("spec") or {}
+                holder = spec.get("holderIdentity") or ""
+                if holder != waiting:
+                    waiting = holder
+                    self._logger.info("lease.waiting", holder=holder)
+            except errors.KubeError as problem:
+                self._logger.warning("lease.unreachable", problem=str(problem))
+            await self._sleep(self._look * random.uniform(1.0, 1.2))  # noqa: S311 - jitter
+
+    async def _try(self) -> bool:
+        """Look once, and take the lease if nobody holds it."""
+        self._lease = await self._read()
+        if self._observer.is_held(self._lease, by_other_than=self.identity):
+            return False
+        started = self._clock()
+        try:
+            self._lease = await self._write(_micro_time(self._now()))
+        except (errors.Conflict, errors.AlreadyExists):
+            return False  # another candidate was faster
+        self._renewed_at = started
+        self._acquired = str(self._lease["spec"]["acquireTime"])
+        return True
+
+    async def _read(self) -> Object | None:
+        try:
+            return await self._client.get(
+                LEASES, self._name, namespace=self._namespace, deadline=self._renew_deadline / 2
+            )
+        except errors.NotFound:
+            return None
+
+    async def _write(self, acquired: str) -> Object:
+        """Create the Lease or put our record over the one that was read.
+
+        `acquired` tells the processes of one identity apart: should two live against all that is
+        promised, the one that took the lease later is its holder.
+        """
+        stamp = _micro_time(self._now())
+        before = self._lease or {}
+        spec = dict(before.get("spec") or {})
+        if spec.get("holderIdentity") != self.identity:
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + bool(self._lease)
+        spec |= {
+            "acquireTime": acquired,
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": round(self._duration),
+            "renewTime": stamp,
+        }
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            **before,
+            "metadata": before.get("metadata")
+            or {"name": self._name, "namespace": self._namespace},
+            "spec": spec,
+        }
+        deadline = self._renew_deadline / 2
+        if self._lease is None:
+            return await self._client.create(LEASES, body, deadline=deadline)
+        return await self._client.replace(LEASES, body, deadline=deadline)
+
+    async def _renew_until_lost(self) -> str:
+        """Renew until that fails for too long; return why the lease is lost."""
+        while True:
+            await self._sleep(self._period)
+            problem = await self._renew()
+            if not problem:
+                continue
+            if self._clock() - self._renewed_at + self._period >= self._renew_deadline:
+                return problem
+            if self._lease is None or not self._is_ours(self._lease):
+                return problem
+
+    async def _renew(self) -> str:
+        """Try once; return a sentence when it did not work."""
+        started = self._clock()
+        left = max(self._renewed_at + self._renew_deadline - started, 0.001)
+        try:
+            async with asyncio.timeout(left):
+                self._lease = await self._write(self._acquired)
+        except (errors.Conflict, errors.NotFound):
+            return await self._look_who()
+        except TimeoutError:
+            return "the lease could not be renewed in time"
+        except errors.KubeError as problem:
+            self._logger.warning("lease.renewal_failed", problem=str(problem))
+            return f"the lease could not be renewed: {problem}"
+        self._renewed_at = started
+        return ""
+
+    async def _look_who(self) -> str:
+        """After a conflict: somebody wrote to the Lease; it may still be ours."""
+        try:
+            self._lease = await self._read()
+        except errors.KubeError as problem:
+            return f"the lease could not be read: {problem}"
+        if self._lease is None:
+            return "the Lease object was deleted"
+        holder = (self._lease.get("spec") or {}).get("holderIdentity") or "nobody"
+        return f"the lease is held by {holder}"
+
+    def _is_ours(self, lease: Object) -> bool:
+        spec = lease.get("spec") or {}
+        found = spec.get("holderIdentity"), spec.get("acquireTime")
+        return found == (self.identity, self._acquired)
+
+    async def _release(self) -> None:
+        """Say that nobody holds it, so that the next one need not wait; best effort.
+
+        A renewal that was cut off may have got through, so a conflict is looked into once.
+        """
+        with contextlib.suppress(errors.KubeError):
+            try:
+                await self._give_back()
+            except errors.Conflict:
+                self._lease = await self._read()
+                await self._give_back()
+
+    async def _give_back(self) -> None:
+        if self._lease is None or not self._is_ours(self._lease):
+            return
+        spec = dict(self._lease["spec"])
+        spec |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+        body = {**self._lease, "spec": spec}
+        await self._client.replace(LEASES, body, deadline=self._period)
+        self._logger.info("lease.released")
+
+    def _set_held(self, *, held: bool) -> None:
+        self.is_held = held
+        metrics.LEADER.labels(self._name).set(1 if held else 0)
+        if held:
+            self._logger.info("lease.acquired")
+
+
+def _micro_time(moment: datetime) -> str:
+    """Return a moment as the API's MicroTime: UTC with six digits."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

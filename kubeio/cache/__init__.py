@@ -1,0 +1,1 @@
+"""Informer caches: reflectors and their stores."""

@@ -1,0 +1,147 @@
+"""Follow a collection that a server may not serve: one whose kind comes with a CRD.
+
+Owns the watch of the one CRD and the life of the inner reflector. Knows nothing of what the objects
+mean. Hazard: while the CRD is missing the store is empty and not `synced`, and nobody waits for it;
+whoever reads it must ask `synced` before absence means anything.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from kubeio.api.client import Client
+from kubeio.backoff import Backoff
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, Store
+from kubeio.loop_budget import Turns
+from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+
+_CEILING_SECONDS = 300.0
+"""A CRD may serve other versions than ours; it is asked again at last this seldom."""
+
+
+def definition_of(resource: Resource) -> str:
+    """Return the name of the CRD that brings a kind."""
+    return f"{resource.plural}.{resource.group}"
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+class OptionalReflector:
+    """A reflector that runs only while the CRD of its kind is there."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        store: Store,
+        *,
+        side: str = "",
+        turns: Turns | None = None,
+        is_turn_over: Callable[[], bool] | None = None,
+        on_served: Callable[[], None] = _nothing,
+    ) -> None:
+        """`on_served` is called each time the collection has become complete."""
+        self.resource = resource
+        self.store = store
+        self._client = client
+        self._side = side
+        self._turns = turns or Turns()
+        self._is_turn_over = is_turn_over or self._turns.is_over
+        self._on_served = on_served
+        definitions = Store()
+        self._definitions = definitions
+        self._definition = Reflector(
+            client,
+            CUSTOM_RESOURCE_DEFINITIONS,
+            definitions,
+            field_selector=f"metadata.name={definition_of(resource)}",
+            metadata_only=True,
+            side=side,
+            turns=self._turns,
+            is_turn_over=self._is_turn_over,
+        )
+        self._inner: Reflector | None = None
+        self._seen = 0
+        self._moved = asyncio.Event()
+        definitions.subscribe(self._definition_changed)
+
+    @property
+    def synced(self) -> bool:
+        """Tell whether it is known if the kind is served."""
+        return self._definition.synced
+
+    @property
+    def revision(self) -> int:
+        """Highest resourceVersion ever seen from this server."""
+        inner = self._inner.revision if self._inner is not None else 0
+        self._seen = max(self._seen, self._definition.revision, inner)
+        return self._seen
+
+    @property
+    def restarts(self) -> int:
+        """How often the watch of the CRD broke; the kind's own may break without harm."""
+        return self._definition.restarts
+
+    @property
+    def problem(self) -> str:
+        """Why the CRD cannot be followed; empty while all is well."""
+        return self._definition.problem
+
+    async def wait_synced(self) -> None:
+        """Wait until it is known whether the kind is served."""
+        await self._definition.wait_synced()
+
+    def list_anew(self) -> None:
+        """Trust no watch any more: list the CRD and the collection anew."""
+        self._definition.list_anew()
+        if self._inner is not None:
+            self._inner.list_anew()
+
+    def hurry(self, returned: float) -> None:
+        """Try again now what is not well: the CRD's watch, and the kind's own."""
+        self._definition.hurry(returned)
+        if self._inner is not None:
+            self._inner.hurry(returned)
+
+    async def run(self) -> None:
+        """Follow the CRD, and the collection while there is one, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._definition.run(), name=f"crd-{self.resource.plural}")
+            while True:
+                self._moved.clear()
+                if len(self._definitions):
+                    await self._follow()
+                else:
+                    await self._moved.wait()
+
+    def _definition_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        if old is None or new is None or old.uid != new.uid:
+            self._moved.set()
+
+    async def _follow(self) -> None:
+        """Follow the collection until its CRD goes or is made anew."""
+        inner = Reflector(
+            self._client,
+            self.resource,
+            self.store,
+            side=self._side,
+            turns=self._turns,
+            is_turn_over=self._is_turn_over,
+            backoff=Backoff(base=0.5, ceiling=_CEILING_SECONDS),
+        )
+        self._inner = inner
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(inner.run(), name=f"optional-{self.resource.plural}")
+            telling = group.create_task(self._announce(inner), name=f"told-{self.resource.plural}")
+            await self._moved.wait()
+            running.cancel()
+            telling.cancel()
+        self._seen = self.revision
+        self.store.synced = False
+        self.store.replace(())
+
+    async def _announce(self, inner: Reflector) -> None:
+        await inner.wait_synced()
+        self._on_served()

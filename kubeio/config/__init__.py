@@ -1,0 +1,1 @@
+"""Client configuration: kubeconfigs, credentials, endpoints."""

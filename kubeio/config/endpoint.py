@@ -1,0 +1,124 @@
+"""An `Endpoint`: everything needed to reach one API server, as values and not as files.
+
+Must not know where it came from (`kubeio.config.loading`). Hazard: it holds keys and tokens; its
+repr shows the server only, and nothing may log its fields.
+"""
+
+import hashlib
+import ipaddress
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kubeio.errors import CredentialsProblem
+
+NO_SERVER = "the server is not the URL of an API server; write it like https://10.0.0.5:6443"
+_PRINTED = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Endpoint:
+    """Where an API server is and how to be known to it."""
+
+    server: str
+    """URL; https, or http on a loopback address."""
+    name: str = ""
+    """What messages call this cluster; empty: the server's URL."""
+    ca: bytes = b""
+    """PEM of the authorities that may sign the server; empty: those of the system."""
+    client_cert: bytes = b""
+    client_key: bytes = b""
+    token: str = ""
+    token_file: Path | None = None
+    """A bound token: read again when it changes and when the server answers 401."""
+    authorization: str = ""
+    """A whole Authorization header, for credentials that are no bearer token."""
+    tls_server_name: str = ""
+    """The name that the server's certificate must have, when it is not the URL's."""
+    strict: bool = True
+    """Check chains by RFC 5280 to the letter: on toward our own, off toward super clusters."""
+    impersonate: str = ""
+    """Act as this user, as far as the credentials may; only ever from a person's own flag."""
+    impersonate_groups: tuple[str, ...] = ()
+    proxy: str = ""
+    """An HTTP proxy, only ever from a user's own kubeconfig."""
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be used safely."""
+        try:
+            url = urlsplit(self.server)
+            _ = url.port  # is read here, or nobody expects what it raises
+        except ValueError as problem:
+            raise CredentialsProblem(NO_SERVER) from problem
+        # urlsplit passes over blanks and line breaks that others would read as part of a scheme.
+        if (self.server and not _PRINTED.fullmatch(self.server)) or not _is_name(
+            url.hostname or ""
+        ):
+            raise CredentialsProblem(NO_SERVER)
+        if not _is_name(self.tls_server_name):
+            raise CredentialsProblem("the TLS server name is no name of a host; write it anew")
+        if self.token and not is_token(self.token):
+            raise CredentialsProblem("the token has characters that no token has; write it anew")
+        if url.scheme == "http" and _is_loopback(url.hostname or ""):
+            return
+        if url.scheme != "https" or not url.hostname:
+            raise CredentialsProblem(  # quotes nothing: a password may stand in a URL
+                "the server is no https URL, like https://10.0.0.5:6443; only a loopback address"
+                " may be reached without TLS"
+            )
+        if bool(self.client_cert) != bool(self.client_key):
+            raise CredentialsProblem(
+                f"the credentials for {self.server} have a client certificate or a key without"
+                " the other; give both"
+            )
+
+    def __repr__(self) -> str:
+        """Show the server and no secret."""
+        return f"Endpoint({self.title})"
+
+    @property
+    def title(self) -> str:
+        """What messages call this cluster."""
+        return self.name or self.server
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Tell whether the connection uses TLS."""
+        return urlsplit(self.server).scheme == "https"  # which has no capitals, as a URL may
+
+
+def is_token(text: str) -> bool:
+    """Tell whether a text can go into a header: what follows a line break would be another one."""
+    return _PRINTED.fullmatch(text) is not None
+
+
+def _is_name(host: str) -> bool:
+    """Tell whether TLS would take a text for a host's name: it encodes it so, and raises else."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return "\0" not in host
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def digest_of(endpoint: Endpoint) -> str:
+    """Return what tells two endpoints apart, without any secret in it."""
+    parts = (
+        endpoint.server.encode(),
+        endpoint.tls_server_name.encode(),
+        endpoint.ca,
+        endpoint.client_cert,
+        endpoint.client_key,
+        endpoint.token.encode(),
+    )
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()

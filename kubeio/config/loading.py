@@ -1,0 +1,283 @@
+"""Find credentials and turn them into an `Endpoint`.
+
+Owns three sources: the pod's mounted account, the bytes of a kubeconfig Secret (strict), and a
+person's kubeconfig file (whatever kubectl takes, as far as TLS stays verified). Hazard: the bytes
+of a Secret come from elsewhere, so that parser never opens a file, never starts a program, and
+refuses every field that would ask for it.
+"""
+
+import base64
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from kubeio.config import kubeconfig
+from kubeio.config.endpoint import Endpoint
+from kubeio.config.kubeconfig import Kubeconfig, Section
+from kubeio.errors import CredentialsProblem
+
+ACCOUNT_DIRECTORY = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+_CLUSTER_FIELDS = frozenset(
+    {"server", "certificate-authority-data", "tls-server-name", "extensions"}
+)
+_USER_FIELDS = frozenset({"client-certificate-data", "client-key-data", "token", "extensions"})
+_CONTEXT_FLAG = "--context"
+_PLUGINS = {"exec": "command", "auth-provider": "name"}
+"""With a field that each has."""
+_MISSHAPEN = (AttributeError, LookupError, TypeError, ValueError)
+"""What the library raises for a login that is not of its shape."""
+
+
+def in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
+    """Return the API server of the cluster this pod runs in, with the mounted account."""
+    host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise CredentialsProblem(
+            "this is no pod: KUBERNETES_SERVICE_HOST is not set; give --kubeconfig FILE"
+        )
+    authority, token_file = directory / "ca.crt", directory / "token"
+    try:
+        ca = authority.read_bytes()
+        token_file.read_bytes()
+    except OSError as problem:
+        raise CredentialsProblem(
+            f"the account of this pod cannot be read from {directory} ({problem.strerror}); mount"
+            " a service account token"
+        ) from problem
+    shown = f"[{host}]" if ":" in host else host
+    return Endpoint(
+        server=f"https://{shown}:{port}",
+        name="super cluster",
+        ca=ca,
+        token_file=token_file,
+        strict=False,
+    )
+
+
+def tenant_kubeconfig(content: bytes, *, name: str = "") -> Endpoint:
+    """Return the endpoint of a tenant's kubeconfig, as `secret_kubeconfig` reads it."""
+    return secret_kubeconfig(content, name=name)
+
+
+def secret_kubeconfig(
+    content: bytes,
+    *,
+    name: str = "",
+    context: str = "",
+    server: str = "",
+    tls_server_name: str = "",
+    strict: bool = True,
+) -> Endpoint:
+    """Return the endpoint of a kubeconfig that came out of a Secret.
+
+    Inline authority, certificate, key, token, server and tls-server-name are all it may have; the
+    last two may be said here instead. Raises CredentialsProblem with a sentence that names the
+    field.
+    """
+    document = kubeconfig.parse(content)
+    cluster, user = _chosen(document, document.context(context), server=server)
+    _refuse_others(cluster, _CLUSTER_FIELDS)
+    _refuse_others(user, _USER_FIELDS)
+    ca = cluster.inline("certificate-authority-data")
+    if not ca:
+        raise CredentialsProblem(
+            "the kubeconfig has no certificate-authority-data; without it the server could be"
+            " anybody"
+        )
+    return Endpoint(
+        server=server or cluster.text("server"),
+        name=name,
+        ca=ca,
+        client_cert=user.inline("client-certificate-data"),
+        client_key=user.inline("client-key-data"),
+        token=user.text("token"),
+        tls_server_name=tls_server_name or cluster.text("tls-server-name"),
+        strict=strict,
+    )
+
+
+async def super_endpoint(path: str = "", context: str = "") -> Endpoint:
+    """Return the super cluster: the named kubeconfig file, else the pod's own account."""
+    return await user_kubeconfig(path, context) if path else in_cluster()
+
+
+async def user_kubeconfig(
+    path: str = "", context: str = "", *, context_flag: str = _CONTEXT_FLAG
+) -> Endpoint:
+    """Return the endpoint of a person's kubeconfig, as kubectl would find it.
+
+    An empty path means $KUBECONFIG, else ~/.kube/config; an empty context the current one, and
+    `context_flag` is where a message says to name another. Login plugins are run by the kubernetes
+    library, which must then be installed.
+    """
+    document = _user_kubeconfig(path)
+    cluster, user = _chosen(document, document.context(context, flag=context_flag))
+    if cluster.fields.get("insecure-skip-tls-verify"):
+        raise CredentialsProblem(
+            f"{cluster.place()} says insecure-skip-tls-verify, which this program does not do; put"
+            " the authority into certificate-authority-data instead"
+        )
+    if any(user.fields.get(plugin) for plugin in _PLUGINS):
+        user = dataclasses.replace(user, fields=await _log_in(user))
+    elif user.fields.get("username"):
+        pair = f"{user.text('username')}:{user.text('password')}".encode()
+        basic = {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
+        user = dataclasses.replace(user, fields=basic)
+    try:
+        return Endpoint(
+            server=cluster.text("server").rstrip("/"),
+            name=cluster.text("server"),
+            ca=_inline_or_file(cluster, "certificate-authority"),
+            client_cert=_inline_or_file(user, "client-certificate"),
+            client_key=_inline_or_file(user, "client-key"),
+            token=user.text("token"),
+            token_file=user.file("tokenFile"),  # wins over the token, as in kubectl
+            authorization=user.text("authorization"),
+            tls_server_name=cluster.text("tls-server-name"),
+            strict=False,
+            proxy=cluster.text("proxy-url"),
+        )
+    except CredentialsProblem as problem:
+        files = " and ".join(dict.fromkeys((cluster.title, user.title)))
+        raise CredentialsProblem(f"{files}: {problem}") from problem
+
+
+def context_namespace(path: str = "", context: str = "") -> str:
+    """Return the namespace that a person's kubeconfig context names; empty when it names none."""
+    return _user_kubeconfig(path).context(context, flag=_CONTEXT_FLAG).text("namespace")
+
+
+def contexts(path: str = "") -> list[str]:
+    """Return the names of the contexts in a person's kubeconfig."""
+    return list(_user_kubeconfig(path).lists["contexts"])
+
+
+def _chosen(document: Kubeconfig, context: Section, *, server: str = "") -> tuple[Section, Section]:
+    """Return the cluster and the user of a context."""
+    cluster = document.named("clusters", context.text("cluster"))
+    user = context.text("user")
+    person = document.named("users", user) if user else Section(context.title, "users", {})
+    if not (server or cluster.text("server")):
+        raise CredentialsProblem(f"{cluster.place()} names no server; add one")
+    return cluster, person
+
+
+def _refuse_others(section: Section, allowed: frozenset[str]) -> None:
+    for field in section.fields:
+        if field == "insecure-skip-tls-verify" and section.fields[field] is False:
+            continue
+        if field not in allowed:
+            raise CredentialsProblem(
+                f"{section.place()} has {field!r}, which is not taken from a Secret; only"
+                f" {', '.join(sorted(allowed - {'extensions'}))} are"
+            )
+
+
+def _inline_or_file(section: Section, field: str) -> bytes:
+    inline, path = section.inline(f"{field}-data"), section.file(field)
+    return inline or (_read(path) if path else b"")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise CredentialsProblem(f"{path} cannot be read: {problem.strerror}") from problem
+
+
+def _user_files(path: str) -> list[Path]:
+    if path:
+        return [Path(path).expanduser()]
+    listed = os.environ.get("KUBECONFIG", "")
+    files = [Path(part).expanduser() for part in listed.split(os.pathsep) if part]
+    if listed:
+        present = [file for file in files if file.exists()]
+    else:
+        present = [file for file in [Path("~/.kube/config").expanduser()] if file.exists()]
+    if not present:
+        named = f"; KUBECONFIG names {listed}, which is not there" if listed else ""
+        raise CredentialsProblem(
+            "there is no kubeconfig: give --kubeconfig FILE, set KUBECONFIG, or make"
+            f" ~/.kube/config{named}"
+        )
+    return present
+
+
+def _user_kubeconfig(path: str) -> Kubeconfig:
+    files = _user_files(path)
+    return kubeconfig.joined([kubeconfig.parse(_read(file), str(file)) for file in files])
+
+
+class _Section(dict[str, Any]):
+    """A mapping as the library's plugin runner wants it."""
+
+    safe_get = dict.get
+
+
+async def _log_in(user: Section) -> dict[str, Any]:
+    """Let the kubernetes library run a login plugin and return the user it amounts to."""
+    login, provider = (user.section(*each) for each in _PLUGINS.items())
+    try:
+        from kubernetes.aio.config import ConfigException  # noqa: PLC0415 - heavy, seldom needed
+        from kubernetes.aio.config.exec_provider import ExecProvider  # noqa: PLC0415 - see above
+    except ImportError as problem:
+        raise CredentialsProblem(
+            "this kubeconfig uses a login plugin, for which the Python package `kubernetes` must"
+            " be installed; or use a context with a certificate or a token"
+        ) from problem
+    try:
+        if login.fields:
+            given = await ExecProvider(_Section(login.fields)).run()  # type: ignore[no-untyped-call]
+            return _given(given if isinstance(given, dict) else {})
+        return {"authorization": await _provider(provider.fields)}
+    except (ConfigException, OSError) as problem:
+        raise CredentialsProblem(
+            f"{user.place()}: the login of the kubeconfig failed: {problem}"
+        ) from problem
+    except _MISSHAPEN as problem:
+        raise CredentialsProblem(
+            f"{user.place()}: the login cannot be read, or its answer; compare it with"
+            " https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/"
+        ) from problem
+
+
+def _given(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the user that a plugin's answer means."""
+    if status.get("token"):
+        return {"token": status["token"]}
+    cert, key = status.get("clientCertificateData"), status.get("clientKeyData")
+    if cert and key:
+        return {
+            "client-certificate-data": base64.b64encode(cert.encode()).decode(),
+            "client-key-data": base64.b64encode(key.encode()).decode(),
+        }
+    raise CredentialsProblem(
+        "the login plugin of the kubeconfig gave no credential; run `kubectl get --raw /version`"
+        " with the same context to see why"
+    )
+
+
+async def _provider(provider: Mapping[str, Any]) -> str:
+    """Return the Authorization header of an auth-provider (OIDC)."""
+    from kubernetes.aio.config import load_kube_config_from_dict  # noqa: PLC0415 - see above
+
+    # Only the user goes in: with an authority the library would leave files behind.
+    document = {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [{"name": "it", "cluster": {"server": "https://it.invalid"}}],
+        "users": [{"name": "it", "user": {"auth-provider": dict(provider)}}],
+    }
+    found = SimpleNamespace(api_key={})
+    await load_kube_config_from_dict(document, client_configuration=found)  # type: ignore[no-untyped-call]
+    header = str(found.api_key.get("BearerToken") or "")
+    if not header:
+        raise CredentialsProblem(
+            "the auth-provider of the kubeconfig gave no token; log in with kubectl first"
+        )
+    return header

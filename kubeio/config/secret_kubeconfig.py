@@ -1,0 +1,164 @@
+"""Credentials for another cluster out of a Secret, in any of the shapes that people write.
+
+Owns the shapes, and which addresses are refused: those that mean something else on each machine.
+Pure but for what it raises. Hazard: the Secret may be hostile: no file is opened, no program is
+started, nothing is taken that is not spelled out here, and no message quotes a value that may be a
+key.
+"""
+
+import ipaddress
+import socket
+import ssl
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from kubeio.config import loading
+from kubeio.config.endpoint import NO_SERVER, Endpoint
+from kubeio.errors import CredentialsProblem
+from tenancy import addresses
+from tenancy.addresses import Address
+
+KUBECONFIGS = ("kubeconfig", "config")
+"""Keys under which a kubeconfig is looked for."""
+AUTHORITIES = ("ca.crt", "ca")
+SERVER, TOKEN = "server", "token"
+KUBELET_AUTHORITIES = "kubelet-ca.crt"
+"""Who vouches for the cluster's kubelets, when that is not who vouches for its API server."""
+MAX_BYTES = 64 * 1024
+"""Of an authority, of a token; real ones have a few thousand."""
+MAX_URL = 2048
+
+
+class LocalAddressProblem(CredentialsProblem):
+    """The server's address means another machine to each one that reads it."""
+
+
+def endpoint(
+    data: Mapping[str, bytes],
+    *,
+    name: str,
+    key: str = "",
+    context: str = "",
+    server: str = "",
+    tls_server_name: str = "",
+) -> Endpoint:
+    """Return the endpoint that a Secret's data describe.
+
+    A kubeconfig under `key`, `kubeconfig` or `config`, or else `server`, `ca.crt` and `token`.
+    `server` and `tls_server_name` win over what it says. Raises CredentialsProblem.
+    """
+    wanted = (key,) if key else KUBECONFIGS
+    found = next((data[each] for each in wanted if each in data), None)
+    if found is not None:
+        made = loading.secret_kubeconfig(
+            found,
+            name=name,
+            context=context,
+            server=server,
+            tls_server_name=tls_server_name,
+            strict=False,
+        )
+    elif key or TOKEN not in data:
+        keys = " or ".join(wanted)
+        others = "" if key else f", nor {TOKEN} with {AUTHORITIES[0]} and {SERVER}"
+        raise CredentialsProblem(f"the Secret has no key {keys}{others}; it has {_named(data)}")
+    else:
+        made = _of_parts(data, name=name, server=server, tls_server_name=tls_server_name)
+    check_server(made)
+    if not (made.token or made.client_cert):
+        raise CredentialsProblem(
+            "the kubeconfig has neither a token nor a client certificate; without one the cluster"
+            " does not know who asks"
+        )
+    return made
+
+
+def authorities_problem(pem: bytes) -> str:
+    """Return why bytes are no authorities to know a server by, half a sentence; empty: they are."""
+    if len(pem) > MAX_BYTES:
+        return f"has more than {MAX_BYTES} bytes"
+    if b"PRIVATE KEY" in pem:
+        return "holds a private key, which belongs nowhere but to the authority itself"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:  # all of them, as whoever trusts them takes all or none
+        context.load_verify_locations(cadata=pem.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        return "holds no certificates in PEM, or one that cannot be read"
+    return "" if context.cert_store_stats()["x509"] else "holds no certificates in PEM"
+
+
+def local_problem(host: str) -> str:
+    """Return why a host name or address cannot be meant for another machine; empty: it can."""
+    address = _address(host)
+    if address is None:
+        is_local = host.lower().rstrip(".").rpartition(".")[2] == "localhost"
+        return "is the machine itself" if is_local else ""
+    return addresses.local_problem(address)
+
+
+def _of_parts(
+    data: Mapping[str, bytes], *, name: str, server: str, tls_server_name: str
+) -> Endpoint:
+    given = server or _text(data, SERVER)
+    if not given:
+        raise CredentialsProblem(
+            f"the Secret has no key {SERVER}; add the URL of the API server, or set spec.server"
+        )
+    authority = next((data[each] for each in AUTHORITIES if each in data), b"")
+    if not authority.strip():
+        raise CredentialsProblem(
+            f"the Secret has no key {AUTHORITIES[0]}; without it the server could be anybody"
+        )
+    if len(authority) > MAX_BYTES:
+        raise CredentialsProblem(f"{AUTHORITIES[0]} has more than {MAX_BYTES} bytes")
+    return Endpoint(
+        server=given,
+        name=name,
+        ca=authority,
+        token=_text(data, TOKEN),
+        tls_server_name=tls_server_name,
+        strict=False,
+    )
+
+
+def _text(data: Mapping[str, bytes], key: str) -> str:
+    value = data.get(key, b"").strip()
+    if len(value) > MAX_BYTES:
+        raise CredentialsProblem(f"{key} has more than {MAX_BYTES} bytes")
+    try:
+        return value.decode("ascii")
+    except UnicodeDecodeError as problem:
+        raise CredentialsProblem(f"{key} is no plain text; write it anew") from problem
+
+
+def check_server(made: Endpoint) -> None:
+    """Refuse one whose server is no other machine's API server. Raises CredentialsProblem."""
+    server = made.server
+    url = urlsplit(server)
+    is_usable = len(server) <= MAX_URL and (url.port is None or url.port > 0)
+    if not is_usable or url.username is not None or url.query or url.fragment:
+        raise CredentialsProblem(NO_SERVER)
+    problem = local_problem(url.hostname or "")
+    if problem:
+        raise LocalAddressProblem(
+            f"the server {server} {problem}; give the address at which the components reach it,"
+            " such as https://10.0.0.5:6443, in spec.server"
+        )
+    if url.scheme != "https":
+        raise CredentialsProblem(f"the server {server} is not reached by https; use TLS")
+
+
+def _address(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    try:  # 127.1 and 2130706433 are addresses, too, to whoever connects
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except (OSError, UnicodeEncodeError):
+        return None
+
+
+def _named(data: Mapping[str, bytes]) -> str:
+    shown = sorted(each for each in data)[:5]
+    return ", ".join(shown) if shown else "none at all"

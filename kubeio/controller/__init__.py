@@ -1,0 +1,1 @@
+"""Work queue and workers of a controller."""

@@ -1,0 +1,295 @@
+"""One HTTP/1.1 connection: a request goes out, its answer comes back whole or piece by piece.
+
+Owns a socket and the framing on it, which httptools parses. Knows neither Kubernetes nor whose
+connection it is. Hazard: what the other side sends is not to be trusted: heads and bodies have
+limits, and bytes that nobody asked for end the connection.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+
+from kubeio.http import transport_protocol
+from kubeio.http.transport_protocol import Fence
+
+_HEAD_BYTES = 64 * 1024
+_AHEAD = 2**20
+"""Bytes of a stream that are taken in before somebody reads them."""
+_OUT_OF_TURN = "the connection broke: the server spoke out of turn"
+_CLOSED = "the connection broke: the server closed it"
+
+
+class BrokenError(Exception):
+    """The connection ended before the answer did, or said nonsense."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection and the one answer that it is in the middle of."""
+
+    __slots__ = (
+        "_begun",
+        "_delimited",
+        "_done",
+        "_is_aborted",
+        "_is_sent",
+        "_keeps",
+        "_loop",
+        "_lost",
+        "_most",
+        "_overhead",
+        "_parser",
+        "_paused",
+        "_pieces",
+        "_reader",
+        "_size",
+        "_streams",
+        "_transport",
+        "_writable",
+        "ended",
+        "idle_since",
+        "is_open",
+        "problem",
+        "proved_at",
+        "retry_after",
+        "status",
+    )
+
+    def __init__(
+        self, lost: "Callable[[Connection], None] | None" = None, most: int | None = None
+    ) -> None:
+        """Belong to nobody yet; `lost` is called once the connection is no more.
+
+        `most` bytes of an answer are taken; without, as many as from any server.
+        """
+        self._most = most
+        self._lost = lost
+        self.is_open = False
+        self.idle_since = 0.0
+        self.proved_at = 0.0
+        """When the handshake ended, by the monotonic clock; 0 once its session was taken."""
+        self.problem: BaseException | None = None
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport
+        self._is_aborted = False
+        self._writable: asyncio.Future[None] | None = None
+        self._done: asyncio.Future[None] | None = None
+        self._reader: asyncio.Future[None] | None = None
+        self._begin(streams=False)
+
+    def _begin(self, *, streams: bool) -> None:
+        self.status = 0
+        self.retry_after = ""
+        self.ended = False
+        self._keeps = False
+        self._streams = streams
+        self._begun = False
+        self._delimited = False
+        self._overhead = 0
+        self._size = 0
+        self._paused = False
+        self._is_sent = False
+        self._pieces: list[bytes] = []
+
+    # Asking.
+
+    async def ask(
+        self,
+        message: bytes,
+        more: bytes,
+        *,
+        seconds: float,
+        streams: bool,
+        fence: Fence | None = None,
+    ) -> None:
+        """Send a request; return at the end of its answer, or at the end of the head.
+
+        Raises TimeoutError, BrokenError, or what the fence does; the connection is of no use then.
+        """
+        if not self.is_open:
+            raise BrokenError(_CLOSED)
+        self._begin(streams=streams)
+        done = self._done = self._loop.create_future()
+        timer = self._loop.call_later(seconds, self._give_up)
+        try:
+            if fence is not None:
+                fence()
+            self._transport.write(message)
+            for at in range(0, len(more), transport_protocol.WHOLE):
+                if self._writable is not None:
+                    ready = (self._writable, done)
+                    await asyncio.wait(ready, return_when=asyncio.FIRST_COMPLETED)
+                if done.done():
+                    break  # answered early; what was sent so far is no whole request
+                if fence is not None:
+                    fence()
+                self._transport.write(more[at : at + transport_protocol.WHOLE])
+                await asyncio.sleep(0)
+            else:
+                self._is_sent = True
+            await done
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            timer.cancel()
+            self._done = None
+
+    def content(self) -> bytes:
+        """Return the body that has come, and forget it."""
+        pieces = self._pieces
+        self._pieces = []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def read(self, seconds: float) -> bytes:
+        """Return what came of a stream; empty at its end. Raises TimeoutError or BrokenError."""
+        while not self._pieces:
+            if self.ended:
+                return b""
+            if self.problem is not None:
+                raise self.problem
+            reader = self._reader = self._loop.create_future()
+            timer = self._loop.call_later(seconds, self._give_up)
+            try:
+                await reader
+            finally:
+                timer.cancel()
+                self._reader = None
+        self._size = 0
+        if self._paused and self.is_open:
+            self._paused = False
+            self._transport.resume_reading()
+        return self.content()
+
+    def secured(self) -> ssl.SSLObject | None:
+        """Return what an open connection is secured by, if it is."""
+        if not self.is_open:
+            return None
+        found: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object")
+        return found
+
+    def keeps(self) -> bool:
+        """Tell whether another request may follow."""
+        return self.is_open and self.ended and self._is_sent and self._keeps
+
+    def abort(self) -> None:
+        """Close at once: a polite end would wait for the other side's part in it."""
+        if self.is_open:
+            self.is_open = False
+            self._is_aborted = True
+            self._transport.abort()
+
+    def _give_up(self) -> None:
+        self._fail(TimeoutError())
+
+    def _fail(self, problem: BaseException) -> None:
+        if self.problem is None:
+            self.problem = problem
+        for waiter in (self._done, self._reader):
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(problem)
+        self.abort()
+
+    # What the loop says.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the socket."""
+        self._transport = cast("asyncio.Transport", transport)
+        self.is_open = True
+        self.proved_at = time.monotonic()
+
+    def data_received(self, data: bytes | memoryview) -> None:
+        """Parse what came."""
+        if self.ended or (self._done is None and not self._streams):
+            self._fail(BrokenError(_OUT_OF_TURN))
+            return
+        self._overhead += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as problem:
+            cause = problem.__context__ or problem
+            self._fail(cause)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._fail(BrokenError("the connection broke: the answer is no HTTP"))
+        else:
+            if self._overhead > _HEAD_BYTES and not self.ended:
+                self._fail(BrokenError(f"an answer with a head of more than {_HEAD_BYTES} bytes"))
+
+    def pause_writing(self) -> None:
+        """Have the rest of a large body wait."""
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Let it go on."""
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        """Tell whoever waits; an answer without a length ends like this."""
+        self.is_open = False
+        is_end = problem is None and not self._is_aborted
+        if is_end and self._begun and not self._delimited and not self.ended:
+            self.on_message_complete()
+        else:
+            detail = str(problem) or type(problem).__name__
+            self._fail(BrokenError(f"the connection broke: {detail}" if problem else _CLOSED))
+        del self._transport  # holds us; the collector of cycles comes seldom
+        if self._lost is not None:
+            self._lost(self)
+
+    # What the parser says.
+
+    def on_message_begin(self) -> None:
+        """Refuse a second answer to one request."""
+        if self.ended:
+            raise BrokenError(_OUT_OF_TURN)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take the three that count."""
+        size = len(name)
+        if size == 11 and name.lower() == b"retry-after":
+            self.retry_after = value.decode("latin-1").strip()
+        elif size in (14, 17) and name.lower() in (b"content-length", b"transfer-encoding"):
+            self._delimited = True
+
+    def on_headers_complete(self) -> None:
+        """Let a stream begin."""
+        self.status = self._parser.get_status_code()
+        if self.status < 200:
+            return
+        self._begun = True
+        if self._streams and self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece in."""
+        self._overhead = 0
+        self._size += len(body)
+        self._pieces.append(body)
+        if self._streams:
+            self._wake()
+            if self._size > _AHEAD and not self._paused:
+                self._paused = True
+                self._transport.pause_reading()
+        elif self._size > (self._most or transport_protocol.MAX_ANSWER_BYTES):
+            raise BrokenError(transport_protocol.too_large(self._most))
+
+    def on_message_complete(self) -> None:
+        """Let whoever waits for the end go on."""
+        if self.status < 200:  # `100 Continue` and the like come before the answer
+            return
+        self.ended = True
+        self._keeps = bool(self._parser.should_keep_alive())
+        if self._streams:
+            self._wake()
+        elif self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)

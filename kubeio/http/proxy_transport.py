@@ -1,0 +1,204 @@
+"""The wire through a user's HTTP proxy, by aiohttp.
+
+Owns an aiohttp session for requests and one for streams. Only people's kubeconfigs name proxies, so
+its cost per request is of no matter; it is imported where there is one.
+"""
+
+import asyncio
+import contextlib
+import io
+import ssl
+import sys
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.connector import Connection
+from multidict import CIMultiDict
+from yarl import URL
+
+from kubeio import errors
+from kubeio.http import transport_protocol
+from kubeio.http.transport_protocol import Answer, Fence, Request
+
+_LEAVES_TLS_OPEN = sys.version_info < (3, 12, 8)
+"""Older Pythons wait half a minute for the other side's part in ending TLS; aiohttp can help it."""
+
+
+class ProxiedWire:
+    """A wire for one server behind a proxy; without one it serves as well."""
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        context: ssl.SSLContext | None,
+        server_name: str | None,
+        connections: int,
+        proxy: str,
+        fence: Fence | None = None,
+        most: int | None = None,
+    ) -> None:
+        """Connect to nobody yet; must be made on a running loop.
+
+        `most` bytes of an answer are taken, where that is less than usual.
+        """
+        self._most = most
+        url = urlsplit(server)
+        self._base = f"{url.scheme}://{url.netloc}"
+        self._proxy = proxy or None
+        self._server_name = server_name
+        self._requests = _session(connections, context, fence)
+        self._streams = _session(0, context, fence)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._requests.close()
+        await self._streams.close()
+        await asyncio.sleep(0)  # aborted sockets are closed by the loop's next turn
+
+    async def exchange(self, request: Request, *, left: float) -> Answer:
+        """Send one request within `left` seconds, all told, and return its answer."""
+        body = request.body
+        with _translated(request.where, left):
+            async with self._requests.request(
+                request.method,
+                self._url(request.target),
+                # Each try needs a new stream.
+                data=io.BytesIO(body)
+                if body is not None and len(body) > transport_protocol.WHOLE
+                else body,
+                headers=CIMultiDict(request.headers),
+                timeout=aiohttp.ClientTimeout(total=left),
+                server_hostname=self._server_name,
+                proxy=self._proxy,
+                allow_redirects=False,
+            ) as answer:
+                content = await _content(answer, request.where, self._most)
+                return Answer(answer.status, _retry_after(answer), content)
+
+    async def stream(self, request: Request, *, connect: float, silence: float) -> "_Stream":
+        """Send a request on a new connection and return once the head of its answer is there."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=silence)
+        with _translated(request.where, silence):
+            answer = await self._streams.request(
+                request.method,
+                self._url(request.target),
+                headers=CIMultiDict(request.headers),
+                timeout=timeout,
+                server_hostname=self._server_name,
+                proxy=self._proxy,
+                allow_redirects=False,
+            )
+        return _Stream(answer, request.where, silence)
+
+    def _url(self, target: str) -> URL:
+        return URL(self._base + target, encoded=True)
+
+
+class _Stream:
+    """A stream on its own connection."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, where: str, silence: float) -> None:
+        self.status = answer.status
+        self.retry_after = _retry_after(answer)
+        self._answer = answer
+        self._where = where
+        self._silence = silence
+
+    async def read(self) -> bytes:
+        """Return what has come, empty at the end."""
+        with _translated(self._where, self._silence):
+            return await self._answer.content.readany()
+
+    def abort(self) -> None:
+        """Close the connection."""
+        connection = self._answer.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        self._answer.close()
+
+
+def _session(
+    limit: int, context: ssl.SSLContext | None, fence: Fence | None
+) -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(
+        enable_cleanup_closed=_LEAVES_TLS_OPEN,
+        limit=limit,
+        ssl=context or True,
+        keepalive_timeout=transport_protocol.KEEP_IDLE,
+        ttl_dns_cache=30,
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        request_class=_request_class(fence),
+        # Compressed answers cost both sides more than the wire saves.
+        skip_auto_headers=("Accept-Encoding", "Content-Type"),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,  # a proxy or a netrc of the environment is never meant for us
+    )
+
+
+def _request_class(fence: Fence | None) -> type[aiohttp.ClientRequest]:
+    """Return what a session makes its requests of; reads are never asked about."""
+    if fence is None:
+        return aiohttp.ClientRequest
+    ask = fence
+
+    class FencedRequest(aiohttp.ClientRequest):
+        async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+            if self.method != "GET":
+                ask()
+            return await super().send(conn)
+
+        async def write_bytes(
+            self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+        ) -> None:
+            try:
+                ask()  # the head waits for the body, and the body for a turn of the loop
+            except errors.Fenced as problem:
+                if conn.protocol is not None:
+                    conn.protocol.set_exception(problem)
+                return
+            await super().write_bytes(writer, conn, content_length)
+
+    return FencedRequest
+
+
+async def _content(answer: aiohttp.ClientResponse, where: str, most: int | None) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := await answer.content.readany():
+        size += len(chunk)
+        if size > (most or transport_protocol.MAX_ANSWER_BYTES):
+            answer.close()
+            raise errors.Unavailable(f"{where}: {transport_protocol.too_large(most)}")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _retry_after(answer: aiohttp.ClientResponse) -> str:
+    return answer.headers.get("Retry-After", "")
+
+
+@contextlib.contextmanager
+def _translated(where: str, seconds: float) -> Iterator[None]:
+    """Turn aiohttp's errors into ours."""
+    try:
+        yield
+    except aiohttp.ConnectionTimeoutError as problem:
+        raise transport_protocol.no_connection(where) from problem
+    except TimeoutError as problem:
+        raise transport_protocol.too_late(where, seconds) from problem
+    except aiohttp.ClientConnectorCertificateError as problem:
+        raise transport_protocol.untrusted(where, problem.certificate_error) from problem
+    except aiohttp.ClientConnectorSSLError as problem:
+        raise transport_protocol.untrusted(where, problem.os_error) from problem
+    except aiohttp.ClientConnectorError as problem:
+        raise transport_protocol.not_connected(
+            where, problem.host, problem.port, problem.os_error
+        ) from problem
+    except (aiohttp.ClientError, OSError) as problem:
+        detail = str(problem) or type(problem).__name__
+        raise errors.Unavailable(f"{where}: the connection broke: {detail}") from problem

@@ -1,0 +1,220 @@
+"""One other super cluster as the syncer follows it: its client, its caches, and how it is.
+
+Owns when it counts as away, and what is said of it on its SuperCluster. Must not know what tenants
+have there, nor when it is followed. Hazard: what answers may be another cluster than the one meant,
+so nothing is listed before the anchor has held, nor concluded before it and the muster do.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from kubeio import errors
+from kubeio.config.endpoint import Endpoint, digest_of
+from kubeio.controller.worker import Wait
+from syncer.clusters import target_conditions
+from syncer.clusters.home_cluster import Home
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.safety.circuit_breaker import DEADLINE_SECONDS, GuardedClient
+from syncer.safety.cluster_identity import Anchor
+from syncer.safety.pod_loss_guard import Muster
+from tenancy.resources import PODS, Resource
+from tenancy.super_clusters import SuperClusterSpec
+
+CONNECTIONS = 16
+"""For the requests of all tenants to one target."""
+FIRST_LISTS_SECONDS = 30.0
+"""How long the first lists of a target may take before it is said that they do."""
+SETTLE_SECONDS = 30.0
+"""How long tenants' sessions may take to begin: before, nobody knows what is missing, and neither
+is a hold of before said to be over nor is a person's word about it used up."""
+LOOK_SECONDS = 10.0
+"""How often a target is asked whether it is well."""
+AWAY_SECONDS = 40.0
+"""How long after its last good answer that is said of a target's node and its pods; looks that fail
+take `DEADLINE_SECONDS` each, so that some fail before."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plan:
+    """What a target's client is made of; the target is followed anew when its plan changes."""
+
+    name: str
+    registration: str
+    """UID of the SuperCluster."""
+    identity: str
+    """UID of its kube-system, as vc-manager found it."""
+    endpoint: Endpoint
+    spec: SuperClusterSpec
+    version: str
+    refusal: str
+    """Why nothing new is to be placed there, as vc-manager found; half a sentence."""
+
+    def digest(self) -> str:
+        """Return what tells two plans apart, without any secret in it."""
+        return f"{self.registration}/{self.identity}/{digest_of(self.endpoint)}"
+
+
+class Target:
+    """One other super cluster."""
+
+    def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
+        """Make nothing happen yet; `changed` is called when anything below is another."""
+        self._changed = changed
+        self._home = home
+        self.spec = plan.spec
+        self.version = plan.version
+        self.refusal = plan.refusal
+        self.name = plan.name
+        self.registration = plan.registration
+        self.client = GuardedClient(
+            plan.endpoint,
+            whose=f"the super cluster {plan.name}'s",
+            connections=CONNECTIONS,
+            user_agent=home.client.user_agent,
+            fence=home.client.fence,
+        )
+        self.cluster = SuperCluster(
+            self.client, name=plan.name, registration=plan.registration, turns=home.turns
+        )
+        self.anchor = Anchor(self.client, name=plan.name, identity=plan.identity)
+        twins = self.cluster.stores[PODS.kind]
+        self.muster = Muster(
+            name=plan.name,
+            identity=plan.identity,
+            there=lambda: len(twins),
+            changed=self._held,
+        )
+        self.is_ready = False
+        """Whether its caches are complete."""
+        self.problem = ""
+        """Why it is away; empty while it answers."""
+        self.behind = ""
+        """Why a cache is not kept up, though it is complete and the target answers; empty if all
+        are."""
+        self.answered_at = 0.0
+        """When it last answered well, by the monotonic clock."""
+        self._ready_at: float | None = None
+        self._silent_since = 0.0
+        self._breaks = 0
+        self._failed: frozenset[Resource] = frozenset()
+        """Whose watches failed at the last look."""
+        self._news = asyncio.Event()
+        """Set when something is to be said, or a person may have said something."""
+
+    async def run(self) -> None:
+        """Follow it until cancelled; raises KubeError or Wait when that cannot begin."""
+        async with self.client, asyncio.TaskGroup() as group:
+            await self.anchor.verify(0.0)
+            group.create_task(self.cluster.run(), name=f"target-{self.name}")
+            await self._listed()
+            self.is_ready = True
+            self.answered_at = self._ready_at = time.monotonic()
+            self._changed()
+            _log.info("target.followed", target=self.name)
+            looked_at = time.monotonic()
+            while True:
+                await self._say()
+                left = looked_at + LOOK_SECONDS - time.monotonic()
+                if left > 0:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(left):
+                            await self._news.wait()
+                    self._news.clear()
+                    continue
+                await self._look()
+                looked_at = time.monotonic()
+
+    async def _listed(self) -> None:
+        """Wait until all caches are complete, and say what is missing when that takes long."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_LISTS_SECONDS):
+                    await self.cluster.wait_synced()
+                    return
+            said = next((each.problem for each in self.cluster.reflectors if each.problem), "")
+            await self._say(f"{self.cluster.missing()}{said and f'; {said}'}")
+
+    async def prove(self, since: float, tenant: str) -> None:
+        """Return when what a tenant was found to miss later than `since` is proved to be gone.
+
+        `tenant` is the UID of its VirtualCluster. Raises Wait while many of its are missing at once
+        or another cluster answers, and KubeError when none does.
+        """
+        self.muster.check(tenant)
+        await self.anchor.verify(since)
+        self.muster.check(tenant)
+
+    def _held(self) -> None:
+        self._news.set()
+        self._changed()
+
+    async def _say(self, problem: str = "") -> None:
+        """Hear whether a person said something of what is missing, and say how that is.
+
+        `problem` is why the target is not followed yet.
+        """
+        entry = self._home.super_clusters.get("", self.name)
+        if entry is None or entry.uid != self.registration:
+            return
+        settled = self._ready_at is not None and time.monotonic() - self._ready_at > SETTLE_SECONDS
+        muster = self.muster if settled or self.muster.was_held else None
+        problem = problem or self.behind
+        try:
+            if muster is not None:
+                await target_conditions.take(self._home.client, entry, muster)
+            await target_conditions.say(self._home.client, entry, problem=problem, muster=muster)
+        except errors.KubeError as refused:  # the home cluster's trouble; said with the next look
+            _log.warning("target.not_told", target=self.name, problem=str(refused))
+
+    def away_seconds(self) -> float:
+        """Return how long ago it answered well for the last time; 0 while it answers."""
+        return time.monotonic() - self._silent_since if self.problem else 0.0
+
+    def says(self, plan: Plan) -> None:
+        """Take in what is said of it now, where that takes no new client."""
+        self._news.set()
+        said = (plan.spec, plan.version, plan.refusal)
+        if (self.spec, self.version, self.refusal) != said:
+            self.spec, self.version, self.refusal = said
+            self._changed()
+
+    async def _look(self) -> None:
+        """Find out whether it is away."""
+        problem, asked_at = "", time.monotonic()
+        try:
+            await self.client.raw("GET", "/readyz", deadline=DEADLINE_SECONDS)
+            self.client.breaker.answered()
+            breaks = sum(reflector.restarts for reflector in self.cluster.reflectors)
+            if self.problem or breaks != self._breaks:
+                await self.anchor.verify(time.monotonic())  # another may have come in its place
+            self._breaks = breaks
+            self.answered_at = asked_at
+        except (errors.KubeError, Wait) as found:
+            problem = str(found)
+        self._look_at_watches(problem)
+        is_news, self.problem = bool(problem) != bool(self.problem), problem
+        if is_news:
+            _log.warning("target.away" if problem else "target.back", target=self.name)
+            # Not since this look: it may have died as long before as looks are apart.
+            self._silent_since = self.answered_at or asked_at
+            self._changed()
+
+    def _look_at_watches(self, problem: str) -> None:
+        """Find out which watches fail, look after look: each is broken now and then.
+
+        With a `problem` the target is away, and so are all of them.
+        """
+        watches = self.cluster.reflectors if not problem else ()
+        failing = [each for each in watches if each.problem]
+        behind = next((each for each in failing if each.resource in self._failed), None)
+        self._failed = frozenset(each.resource for each in failing)
+        self.behind = (
+            f"{behind.resource.plural} are not followed: {behind.problem}" if behind else ""
+        )

@@ -1,0 +1,1 @@
+"""Reconcilers: from a key to writes in either cluster, one module per kind."""

@@ -1,0 +1,66 @@
+"""Twins without our labels: the caches select by them, so that such a twin is seen by nobody.
+
+Owns the look at what the caches lost sight of, and how its labels are put back. Must not decide
+what becomes of it: once it is seen again its key does. Hazard: what loses its labels while nobody
+follows, and its tenant object as well, is found by nobody; it goes with its namespace.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from kubeio import errors
+from kubeio.controller.worker import Wait
+from syncer.model.keys import Key
+from syncer.rules.registry import Kind, Method
+from syncer.safety.expectations import BEHIND_SECONDS
+from syncer.tenants.session import Session
+from tenancy import ownership, wellknown
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+async def look(kind: Kind, key: Key, session: Session) -> None:
+    """Read live what vanished from the cache without our doing; raises Wait when it is there."""
+    place = session.lost_twins.lost_from_sight(key)
+    if place is None:
+        return
+    namespace, name = place
+    try:
+        live = await session.super_client.get(
+            kind.resource, name, namespace=namespace, metadata_only=True
+        )
+    except errors.NotFound:
+        session.lost_twins.is_in_sight(key)
+        return
+    metadata = live["metadata"]
+    if not session.tenant.owns(metadata) or "deletionTimestamp" in metadata:
+        session.lost_twins.is_in_sight(key)
+        return
+    await put_labels_back(kind, metadata, session)
+    raise Wait("the twin is there after all, the cache is behind", BEHIND_SECONDS)
+
+
+async def put_labels_back(kind: Kind, live: Mapping[str, Any], session: Session) -> None:
+    """Label an object of ours again by which the caches select.
+
+    `live` is the metadata of an object that proves by its annotations to be of this tenant.
+    """
+    namespace = (live.get("annotations") or {}).get(wellknown.NAMESPACE, "")
+    wanted = ownership.labels(session.tenant, namespace)
+    if all((live.get("labels") or {}).get(key) == value for key, value in wanted.items()):
+        return
+    name, namespace = live["name"], live.get("namespace", "")
+    client = session.super_client
+    if kind.method is Method.REPLACE:
+        whole = await client.get(kind.resource, name, namespace=namespace)
+        if whole["metadata"]["uid"] == live["uid"]:
+            whole["metadata"]["labels"] = {**(whole["metadata"].get("labels") or {}), **wanted}
+            await client.replace(kind.resource, whole, field_manager=wellknown.SYNCER)
+    else:
+        body = {"metadata": {"uid": live["uid"], "labels": wanted}}
+        await client.patch(
+            kind.resource, name, body, namespace=namespace, field_manager=wellknown.SYNCER
+        )
+    _log.warning("super.labelled_again", name=live["name"])

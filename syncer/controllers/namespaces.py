@@ -1,0 +1,55 @@
+"""One namespace: as any plain kind, and then the account that its pods run as.
+
+Owns the order: pods wait until the account is there. Hazard: an account that somebody gave secrets
+or a mounted token is put back, as it would reach every pod of the namespace.
+"""
+
+from kubeio import errors
+from kubeio.controller.worker import Done, Verdict
+from syncer.controllers import sync_down
+from syncer.model.keys import Key
+from syncer.rules import namespaces
+from syncer.rules.registry import Kind
+from syncer.tenants.session import Session
+from tenancy import names, wellknown
+from tenancy.resources import SERVICE_ACCOUNTS
+
+
+async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
+    """Bring one namespace and its account in step."""
+    verdict = await sync_down.reconcile(kind, key, session)
+    pair = sync_down.look(kind, key, session)
+    tenant_x, below = pair.tenant_x, session.view.super_namespace(key.name)
+    if tenant_x is None or not isinstance(verdict, Done):
+        return verdict
+    if pair.super_x is None or pair.super_x.deleting:
+        return verdict  # its own creation wakes this key again
+    if not session.is_twin(pair.super_x, tenant_x.uid):
+        return verdict
+    wanted = namespaces.workload_account(session.view, tenant_x.decode())
+    live = session.super_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
+    if live is None:
+        try:
+            await session.super_client.create(
+                SERVICE_ACCOUNTS, wanted, field_manager=wellknown.SYNCER
+            )
+            session.fuse.wrote(key)
+        except errors.AlreadyExists:
+            return await _take_over(key, wanted, session)
+    elif not namespaces.is_same_account(live.decode()):
+        return await _take_over(key, wanted, session)
+    return Done()
+
+
+async def _take_over(key: Key, wanted: dict[str, object], session: Session) -> Verdict:
+    """Put the account back to powerless; the namespace is ours, so its accounts are, too."""
+    powerless = {**wanted, "secrets": None, "imagePullSecrets": None}
+    await session.super_client.patch(
+        SERVICE_ACCOUNTS,
+        names.WORKLOAD_ACCOUNT,
+        powerless,
+        namespace=session.view.super_namespace(key.name),
+        field_manager=wellknown.SYNCER,
+    )
+    session.fuse.wrote(key)
+    return Done()

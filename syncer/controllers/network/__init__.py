@@ -1,0 +1,1 @@
+"""Reconcilers of Services and their addresses."""

@@ -1,0 +1,153 @@
+"""One Service: as any plain kind, but the super cluster may refuse its IP or its node port.
+
+Owns what follows from a refusal. Must not know how a Service is built. Hazard: a Service whose IP
+cannot be had gets no twin at all, because one with another IP would be worse than none; and a twin
+is made anew only when the API has refused the change and both sides, read live, still want it.
+"""
+
+import contextlib
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
+from syncer.controllers import rejection_events, sync_down
+from syncer.controllers.sync_down import Pair
+from syncer.model.decide import Grounds
+from syncer.model.keys import Key
+from syncer.model.rejections import RejectedError
+from syncer.rules.network import services
+from syncer.rules.registry import Kind
+from syncer.tenants.session import Session
+
+TELL_AFTER = 4
+"""Tries after which the tenant is told; an address that was just freed is had again sooner."""
+RETRY_SECONDS = 30.0
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
+    """Bring one Service in step."""
+    asked = session.stores[kind.resource.kind].get(key.namespace, key.name)
+    try:
+        return await sync_down.reconcile(kind, key, session)
+    except errors.Invalid as problem:
+        if asked is None or not services.refusal(problem):
+            raise
+        return await _refused(kind, key, problem, asked, session)
+
+
+async def _refused(
+    kind: Kind, key: Key, problem: errors.Invalid, asked: Entry, session: Session
+) -> Verdict:
+    pair = sync_down.look(kind, key, session)
+    about = services.refusal(problem)
+    if pair.tenant_x is None:
+        raise problem
+    if about != "port" and await _is_remade(kind, pair, session):
+        return Done()  # the end of the old twin wakes the key
+    if about == "fixed":
+        await rejection_events.tell_failed(kind, pair.tenant_x, problem, session)
+        raise problem
+    if about == "address":
+        await _find_own(kind, pair, session)
+        address = (pair.tenant_x.decode().get("spec") or {}).get("clusterIP", "")
+        message = (
+            f"spec.clusterIP {address} is in use outside this cluster, so the Service has no"
+            " endpoints yet; it is tried again, or delete it and create it anew"
+        )
+        if session.queue.failures(key) >= TELL_AFTER:
+            await session.notices.tell(
+                kind.resource, pair.tenant_x, reason=services.IP_UNAVAILABLE, message=message
+            )
+        raise Wait("the address is in use outside of the tenant")
+    return await _without_own_ports(kind, pair, problem, asked, session)
+
+
+async def _find_own(kind: Kind, pair: Pair, session: Session) -> None:
+    """Raise Wait when it is our own twin that has the address, out of the cache's sight."""
+    twin = await sync_down.build(kind, pair, session) if pair.super_x is None else None
+    if twin is not None:
+        with contextlib.suppress(errors.NotFound):
+            await sync_down.look_live(kind, pair, twin, session)
+
+
+async def _is_remade(kind: Kind, pair: Pair, session: Session) -> bool:
+    """Delete a twin that the API cannot change into what the tenant has now; tells whether it did.
+
+    Both sides are read live, as the caches may be behind each other.
+    """
+    assert pair.tenant_x is not None  # noqa: S101 - the caller looked
+    if pair.super_x is None or not session.is_twin(pair.super_x, pair.tenant_x.uid):
+        return False
+    own = await session.tenant_client.get(
+        kind.resource, pair.key.name, namespace=pair.key.namespace
+    )
+    there = await session.super_client.get(
+        kind.resource, pair.super_x.name, namespace=pair.super_x.namespace
+    )
+    uids = (own["metadata"]["uid"], there["metadata"]["uid"])
+    if uids != (pair.tenant_x.uid, pair.super_x.uid):
+        return False
+    try:
+        twin = services.service(own, session.view)
+    except RejectedError:
+        return False
+    if not services.must_be_remade(there, twin):
+        return False
+    await session.deletions.delete(sync_down.target(kind, pair, Grounds.UNWANTED))
+    _log.info("service.remade")
+    return True
+
+
+async def _without_own_ports(
+    kind: Kind, pair: Pair, problem: errors.Invalid, asked: Entry, session: Session
+) -> Verdict:
+    """Node ports are taken below: have others given, and tell the tenant.
+
+    The API names one at a time, so that each try leaves out one more.
+    """
+    twin = await sync_down.build(kind, pair, session)
+    if twin is None or pair.tenant_x is None:
+        return Again(RETRY_SECONDS)
+    refused = services.refused_ports(problem, twin)
+    while True:
+        await _tell_replaced(kind, asked, refused, session)
+        try:
+            return await _with_given(kind, pair, twin, refused, session)
+        except errors.Invalid as again:
+            more = refused | services.refused_ports(again, twin)
+            if services.refusal(again) != "port" or more == refused:
+                raise
+            refused = more
+
+
+async def _with_given(
+    kind: Kind, pair: Pair, twin: Object, refused: frozenset[int], session: Session
+) -> Verdict:
+    if pair.super_x is None:
+        _log.info("service.port_given")
+        bare = services.without_node_ports(twin, refused)
+        return await sync_down.post(kind, pair, bare, session)
+    live = pair.super_x.decode()
+    kept = services.with_live_ports(twin, live, refused)
+    if not await sync_down.change(kind, pair, live, kept, session):
+        await sync_down.carry_up(kind, pair, live, session)
+    return Again(RETRY_SECONDS)
+
+
+async def _tell_replaced(
+    kind: Kind, asked: Entry, refused: frozenset[int], session: Session
+) -> None:
+    """Say which numbers cannot be had, in the same words each time: then it is one Event."""
+    numbers = services.asked_ports(asked.decode(), refused)
+    if numbers:
+        message = (
+            f"{', '.join(numbers)} is in use outside this cluster; another number was given"
+            " instead, and spec.ports shows it"
+        )
+        await session.notices.tell(
+            kind.resource, asked, reason=services.PORT_REPLACED, message=message
+        )

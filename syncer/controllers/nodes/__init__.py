@@ -1,0 +1,1 @@
+"""Reconcilers of virtual nodes and their Leases."""

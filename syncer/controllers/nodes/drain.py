@@ -1,0 +1,84 @@
+"""A bound pod in a target that its tenant is granted no more: evicted in the tenant, as in a drain.
+
+Owns the eviction and what is told of a pod that stays. The tenant's own API decides when one may
+go, so that its budgets hold; then it is deleted as any pod is, and whoever controls it makes
+another, which is placed where something is granted. Must not know who cordons the node. Hazard: a
+pod that nobody controls would be gone for good, so it is left to whoever made it until it is over.
+"""
+
+import structlog
+
+from kubeio import errors
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict
+from syncer.rules.pods.lifecycle import PodSide
+from syncer.tenants.session import Session
+from tenancy import wellknown
+from tenancy.resources import PODS
+
+AGAIN_SECONDS = 10.0
+"""How often a pod is asked for that a budget keeps."""
+REFUSED_SECONDS = 60.0
+"""How often a pod is asked for that something else keeps."""
+INTERNAL = 500
+"""What an API answers for a pod that several budgets select, or whose webhook fails."""
+STAYS = "TargetWithdrawn"
+BLOCKED = "EvictionBlocked"
+_STAYS = (
+    "The cluster that runs this pod is granted no more. Nothing would make another in its place, so"
+    " it stays until it is deleted; do that once it may go."
+)
+_BLOCKED = (
+    "The cluster that runs this pod is granted no more, and a disruption budget lets none of its"
+    " pods go now; it is tried again."
+)
+_REFUSED = (
+    "The cluster that runs this pod is granted no more, and this cluster's API refuses to evict the"
+    " pod, as it does where two disruption budgets select it or a webhook denies that; it is tried"
+    " again."
+)
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+def is_withdrawn(session: Session) -> bool:
+    """Tell whether what a tenant has in a target is to go."""
+    return session.target is not None and not session.link.seats.offers(session.name)
+
+
+async def look(tenant_x: Entry, side: PodSide, session: Session) -> Verdict:
+    """Have a pod leave a target that is granted no more."""
+    if not is_withdrawn(session) or side.deleting or not side.node:
+        return Done()
+    if not (side.has_controller or side.is_terminal):
+        await session.notices.tell(PODS, tenant_x, reason=STAYS, message=_STAYS)
+        return Done()
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": tenant_x.name, "namespace": tenant_x.namespace},
+        "deleteOptions": {"preconditions": {"uid": tenant_x.uid}},
+    }
+    try:
+        await session.tenant_client.create(
+            PODS,
+            eviction,
+            name=tenant_x.name,
+            subresource="eviction",
+            field_manager=wellknown.SYNCER,
+        )
+    except errors.TooManyRequests as problem:
+        if problem.retry_after:
+            raise  # the tenant's API has too much to do; it is tried again when it says
+        await session.notices.tell(PODS, tenant_x, reason=BLOCKED, message=_BLOCKED)
+        return Again(AGAIN_SECONDS)
+    except (errors.NotFound, errors.Conflict):
+        return Done()  # it went meanwhile, or another one has its name
+    except (errors.Forbidden, errors.Invalid, errors.ServerProblem) as problem:
+        if isinstance(problem, errors.ServerProblem) and problem.status != INTERNAL:
+            raise  # that API does not answer
+        _log.info("tenant.eviction_refused", problem=str(problem))
+        await session.notices.tell(PODS, tenant_x, reason=BLOCKED, message=_REFUSED)
+        return Again(REFUSED_SECONDS)
+    _log.info("tenant.drained")
+    return Done()

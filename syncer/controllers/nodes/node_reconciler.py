@@ -1,0 +1,226 @@
+"""One virtual node: there before the first binding, and kept while a pod names it, or always.
+
+Owns the effects. Server-side apply, because tenants may label their nodes; what they added to one
+keeps it, too. Must not know which leaves are shown. Hazards: a node that goes while pods name it
+takes their objects along, finished ones included; so it goes only when none does, or when the super
+node itself is gone. And a tenant may write any node into its pods, so a pod shows it one only by
+running there.
+"""
+
+import asyncio
+from datetime import UTC, datetime
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Again, Done, Verdict, Wait
+from syncer.controllers import parked_writes
+from syncer.model.keys import NODE, Key
+from syncer.rules.nodes import virtual_nodes
+from syncer.safety.expectations import BEHIND_SECONDS, Side
+from syncer.safety.hot_loop_guard import Part
+from syncer.tenants.session import Session
+from tenancy import wellknown
+from tenancy.resources import NODES
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+async def present(name: str, key: Key, session: Session) -> None:
+    """Show the tenant a node that a pod is about to be bound to; raises Wait when that fails.
+
+    The first pod that needs it makes it in its own turn, and others that come meanwhile stand by:
+    the node's own key would have its turn behind all of them.
+    """
+    node_key = session.key(NODE, "", name)
+    if not _is_there(node_key, session):
+        session.reminders.nodes[key] = name
+        await _make(node_key, session)
+        if not _is_there(node_key, session):
+            session.wait_for(node_key, key)
+            session.queue.add(node_key, first=True)
+            raise Wait("the virtual node is on its way")
+    session.reminders.nodes.pop(key, None)
+
+
+def _is_there(key: Key, session: Session) -> bool:
+    """Tell whether a node has our status: in the cache, or by the answer to all that it takes."""
+    shown = session.stores[NODE].get("", key.name)
+    if key.name in session.reminders.made_nodes:
+        if session.expectations.is_behind(Side.TENANT, key, shown):
+            return True
+        session.reminders.made_nodes.discard(key.name)  # the cache has caught up, and says more
+    return shown is not None and virtual_nodes.is_complete(shown.decode())
+
+
+async def _make(key: Key, session: Session) -> None:
+    """Make a node for a pod, or stand by while another one does; what fails is its key's matter."""
+    making = session.reminders.making_nodes.get(key.name)
+    if making is not None:
+        await making.wait()
+    elif session.fuse.pause(key) <= 0:
+        try:
+            await reconcile(key, session)
+        except (errors.KubeError, Wait) as problem:
+            _log.debug("node.not_made", node=key.name, problem=str(problem))
+
+
+async def reconcile(key: Key, session: Session) -> Verdict:
+    """Show a node as it is, or take it away; one at a time, as pods come here past the queue."""
+    under_way = session.reminders.making_nodes
+    while (making := under_way.get(key.name)) is not None:
+        await making.wait()
+    making = under_way[key.name] = asyncio.Event()
+    try:
+        return await _reconcile(key, session)
+    finally:
+        del under_way[key.name]
+        making.set()
+
+
+async def _reconcile(key: Key, session: Session) -> Verdict:
+    below = session.super_cluster.nodes.get("", key.name)
+    shown = session.stores[NODE].get("", key.name)
+    if below is None and shown is not None and wellknown.SUPER_CLUSTER in shown.annotations:
+        return Done()  # it stands for a target, whose own key looks after it
+    if session.is_behind(key, shown, None):
+        return Again(BEHIND_SECONDS)
+    if below is None:
+        return await _gone_below(key, shown, session)
+    if not _is_wanted(below, shown, session):
+        if session.pods.is_on_node(key.name):
+            return Done()  # left as it is: pods name it, and it is not proved that they ran there
+        return await _linger(key, shown, session)
+    session.grace_timers.needed(key)
+    super_node = below.decode()
+    await _show(key, super_node, shown, session)
+    return Done()
+
+
+def _is_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
+    if session.exposes_all or _is_about_to_be_named(below.name, session):
+        return True
+    pods = session.pods.on_node(below.name)
+    if shown is not None and shown.annotations.get(wellknown.UID) == below.uid:
+        if pods:
+            return True  # a finished pod keeps its node although nothing of it is below any more
+        if session.nodes.has(below.name):
+            return True  # a node that was cordoned and drained would come back open to all
+    return any(_runs_on(below.name, *pod, session) for pod in pods)
+
+
+def _is_about_to_be_named(name: str, session: Session) -> bool:
+    for pod_key, node in list(session.reminders.nodes.items()):
+        pod = session.stores["Pod"].get(pod_key.namespace, pod_key.name)
+        if pod is None or pod.deleting:
+            del session.reminders.nodes[pod_key]
+        elif node == name:
+            return True
+    return False
+
+
+def _runs_on(node: str, namespace: str, name: str, session: Session) -> bool:
+    """Tell whether a pod's own twin is bound to a node."""
+    pod = session.stores["Pod"].get(namespace, name)
+    twin = session.super_store("Pod").get(session.view.super_namespace(namespace), name)
+    if pod is None or twin is None or not session.is_twin(twin, pod.uid):
+        return False
+    return (twin.decode().get("spec") or {}).get("nodeName") == node
+
+
+async def _show(key: Key, super_node: Object, shown: Entry | None, session: Session) -> None:
+    """Write what differs; the status of a known node first, whose metadata say that it is done."""
+    virtual = shown.decode() if shown is not None else None
+    view, made = session.view.policy.nodes.view, session.reminders.made_nodes
+    made.discard(key.name)
+    wanted = virtual_nodes.node(super_node, view, virtual)
+    agent = session.link.home.agents.on(key.name)
+    status = virtual_nodes.status(super_node, agent, view, virtual, now=datetime.now(UTC))
+    for field in virtual_nodes.MIRRORED:
+        if session.reminders.is_left_out(field):
+            status.pop(field, None)
+    digest = wanted["metadata"]["annotations"][wellknown.DIGEST]
+    if virtual is not None and not virtual_nodes.is_status_shown(virtual, status, digest):
+        written = await apply(key, _status(key, status), shown, session, "status")
+        if written is not None and written.get("spec") is not None:
+            virtual = written  # whatever its tenant did meanwhile is in it
+            wanted = virtual_nodes.node(super_node, view, virtual)
+    elif virtual is not None:
+        parked_writes.settled(key, parked_writes.TENANT, session, "status")
+    if virtual is None or not virtual_nodes.is_node_shown(virtual, wanted):
+        if virtual is not None:
+            # Or a taint that the tenant adds in this moment would be written over.
+            wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
+        await apply(key, wanted, shown, session)
+    else:
+        parked_writes.settled(key, parked_writes.TENANT, session)
+    if virtual is None and await apply(key, _status(key, status), None, session, "status"):
+        made.add(key.name)
+
+
+def _status(key: Key, status: Object) -> Object:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}, "status": status}
+
+
+async def apply(
+    key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
+) -> Object | None:
+    """Write a part of a node, unless that is parked; returns the answer when it was written."""
+    part, before = Part(key, parked_writes.TENANT, subresource), shown.decode() if shown else {}
+    if parked_writes.is_parked(part, body, before, session):
+        return None
+    written: Object = await session.tenant_client.apply(
+        NODES, body, field_manager=wellknown.SYNCER, subresource=subresource
+    )
+    session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
+    session.fuse.wrote(key)
+    # An older API leaves out what it does not know: written again and again, it would never come.
+    status, taken = body.get("status") or {}, written.get("status") or {}
+    session.reminders.saw_left_out(
+        f for f in virtual_nodes.MIRRORED if f in status and f not in taken
+    )
+    _log.debug("node.shown", node=key.name, part=subresource or "spec")
+    if shown is not None:
+        await parked_writes.tried(
+            part,
+            body,
+            before=before,
+            answer=written,
+            resource=NODES,
+            tenant_x=shown,
+            session=session,
+        )
+    return written
+
+
+async def _linger(key: Key, shown: Entry | None, session: Session) -> Verdict:
+    if shown is None or not virtual_nodes.is_ours(shown.decode()):
+        return Done()
+    left = session.grace_timers.left_to_linger(key)
+    if left > 0:
+        return Again(left)
+    await remove(key, shown, session)
+    return Done()
+
+
+async def _gone_below(key: Key, shown: Entry | None, session: Session) -> Verdict:
+    if shown is None or not virtual_nodes.is_ours(shown.decode()):
+        return Done()
+    try:
+        await session.super_client.get(NODES, key.name, metadata_only=True)
+    except errors.NotFound:
+        await remove(key, shown, session)
+        return Done()
+    raise Wait("the super node lives, the cache is behind", BEHIND_SECONDS)
+
+
+async def remove(key: Key, shown: Entry, session: Session) -> None:
+    """Take a node of ours away."""
+    session.reminders.made_nodes.discard(key.name)  # what it was counts for nothing any more
+    try:
+        await session.tenant_client.delete(NODES, key.name, uid=shown.uid)
+    except errors.NotFound:
+        return
+    session.expectations.deleted(Side.TENANT, key, shown)
+    _log.info("node.removed", node=key.name)

@@ -1,0 +1,1 @@
+"""Reconcilers of pods, their tokens and their assigned clusters."""

@@ -1,0 +1,360 @@
+"""Making a super pod: everything that it needs comes first.
+
+Owns the gathering of facts for the builder and the waiting for namespace, tokens and configuration,
+so that a kubelet never meets a pod whose mounts are still on their way. Objects that the tenant has
+not made are not waited for: the kubelet says so, as on any cluster. Hazards: whatever is waited for
+must wake the pod; and a name that the tenant has not got may be somebody else's below, whose data
+the pod would then be given.
+"""
+
+from collections.abc import Iterator
+
+from kubeio import Object, errors
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Verdict, Wait
+from syncer.controllers import adoption, rejection_events, sync_down
+from syncer.controllers.pods import node_selection, tokens
+from syncer.controllers.sync_down import Pair
+from syncer.model import builtin_policy
+from syncer.model.keys import NODE, TOKEN, Key
+from syncer.model.references import (
+    CLAIM,
+    Ref,
+    ephemeral_claims,
+    is_made_for,
+    is_reserved_name,
+    refs_of,
+    token_sources,
+)
+from syncer.model.rejections import (
+    REASON,
+    STUMBLES,
+    Problem,
+    RejectedError,
+    UnplacedError,
+    malformed,
+)
+from syncer.rules import registry
+from syncer.rules.configuration import config_maps_secrets
+from syncer.rules.placement import cluster_scheduler
+from syncer.rules.pods import (
+    dns,
+    environment,
+    pod_build,
+    scheduling,
+    size_limits,
+    token_specs,
+)
+from syncer.rules.pods.pod_build import Built, PodFacts
+from syncer.rules.pods.scheduling import Placement
+from syncer.rules.pods.token_specs import TokenSpec
+from syncer.rules.registry import Kind
+from syncer.safety.expectations import Side
+from syncer.tenants.session import Session
+from tenancy import names, wellknown
+from tenancy.resources import PODS, SECRETS, SERVICE_ACCOUNTS
+
+STRANGER_SECONDS = 60.0
+"""How often a pod that refers to somebody else's object is looked at; nothing watches that one."""
+
+
+async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdict:
+    """Make the twin of a pod, or wait for what it needs."""
+    assert pair.tenant_x is not None  # noqa: S101 - the step says so
+    if len(pair.tenant_x.body) > builtin_policy.MAX_OBJECT_BYTES:
+        text = f"has {len(pair.tenant_x.body)} bytes; {builtin_policy.MAX_OBJECT_BYTES} are offered"
+        problems = (Problem("too-large", "the pod", text),)
+        await rejection_events.tell_rejected(kind, pair.tenant_x, problems, session)
+        return sync_down.DONE
+    super_namespace = await _ready_namespace(pair, session)
+    try:
+        _refuse_homely(pod, session)
+        wanted_tokens = await _tokens(pod, session)
+        built = _build(pod, super_namespace, wanted_tokens, session)
+    except RejectedError as rejected:
+        await adoption.look(kind, pair.key, session)  # no create will find it
+        if any(problem.rule == scheduling.NODE_NAME for problem in rejected.problems):
+            for node in scheduling.unknown_nodes(pod["spec"], session.view.nodes()):
+                session.wait_for(session.key(NODE, "", node), pair.key)
+        await rejection_events.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
+        _wait_for_class(pair.key, pod, session)
+        return sync_down.DONE
+    except UnplacedError as unplaced:
+        await node_selection.hold(kind, pair, pod, str(unplaced), session)
+        return sync_down.DONE
+    await _tell_withheld(pair.tenant_x, pod, session)
+    await _tell_adjusted(pair.tenant_x, built, session)
+    await _wait_for_own_claims(pair, pod, session)
+    await wait_for_needs(pair, pod["spec"], wanted_tokens, session)
+    if session.link.seats.is_split:
+        record = session.link.seats.record_of(pair.tenant_x)
+        built.pod["metadata"]["annotations"][wellknown.SEAT] = record
+    return await sync_down.post(kind, pair, built.pod, session)
+
+
+def _refuse_homely(pod: Object, session: Session) -> None:
+    """Raise RejectedError for what is not carried to a target, whoever seated the pod there."""
+    why = cluster_scheduler.ask_of(pod, {}).homely if session.target is not None else ""
+    if why:
+        text = f"runs in {session.name}, which {why}; let it run elsewhere"
+        raise RejectedError(Problem("target", "the pod", text))
+
+
+def _build(
+    pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
+) -> Built:
+    """Return the twin; raises RejectedError, also for what has no shape, and UnplacedError."""
+    try:
+        return pod_build.build(pod, facts(pod, super_namespace, wanted_tokens, session))
+    except STUMBLES as stumble:  # a store may hold what no honest API server takes
+        raise malformed(stumble) from stumble
+
+
+def _wait_for_class(key: Key, pod: Object, session: Session) -> None:
+    """Have a rejected pod looked at again when the class that it names is there."""
+    name = pod["spec"].get("runtimeClassName")
+    if isinstance(name, str) and name:
+        session.wait_for(session.key("RuntimeClass", "", name), key)
+
+
+async def _ready_namespace(pair: Pair, session: Session) -> Entry:
+    """Return the super namespace; a pod that waits for an earlier one to go is told so.
+
+    An Event about the namespace itself is in namespace `default`, where hardly anybody looks.
+    """
+    assert pair.tenant_x is not None  # noqa: S101 - the step says so
+    try:
+        return session.ready_namespace(pair.key)
+    except Wait:
+        space = session.stores["Namespace"].get("", pair.key.namespace)
+        below = session.super_store("Namespace").get(
+            "", session.view.super_namespace(pair.key.namespace)
+        )
+        if space is not None and _is_ours(below, session) and not session.is_twin(below, space.uid):
+            message = (
+                f"An earlier namespace {pair.key.namespace} is still being removed where pods run;"
+                " the pod is started after that."
+            )
+            await session.notices.tell(
+                PODS, pair.tenant_x, reason=sync_down.WAITING, message=message, kind="Normal"
+            )
+        raise
+
+
+async def _tell_withheld(tenant_x: Entry, pod: Object, session: Session) -> None:
+    """Tell of Secrets that the pod names and that never go down: the kubelet finds none.
+
+    Most of them are not watched, so a name that is not in the cache is looked up once, now.
+    """
+    for ref in sorted(refs_of(pod["spec"])):
+        if ref.kind != "Secret":
+            continue
+        entry = session.stores["Secret"].get(tenant_x.namespace, ref.name)
+        if entry is not None:
+            secret = entry.decode()
+        else:
+            try:
+                secret = await session.tenant_client.get(
+                    SECRETS, ref.name, namespace=tenant_x.namespace
+                )
+            except errors.NotFound:
+                continue
+        if config_maps_secrets.is_withheld(secret):
+            message = (
+                f"Secret {ref.name}, which the pod refers to, is of type {secret['type']}, which"
+                " never leaves the cluster; refer to a secret of another type (rule secret-type)"
+            )
+            await session.notices.tell(PODS, tenant_x, reason=REASON, message=message)
+
+
+async def _tokens(pod: Object, session: Session) -> list[TokenSpec]:
+    """Return the tokens that a pod's volumes ask for; raises RejectedError, too."""
+    namespace = pod["metadata"]["namespace"]
+    account = pod["spec"].get("serviceAccountName") or "default"
+    try:
+        if not any(True for _ in token_sources(pod["spec"])):
+            return []
+        token_specs.specs_of(pod, "")
+        if not names.is_dns_subdomain(account):
+            raise ValueError("no account has such a name")
+    except STUMBLES as stumble:
+        raise malformed(stumble) from stumble
+    entry = session.stores["ServiceAccount"].get(namespace, account)
+    if entry is not None:
+        return list(token_specs.specs_of(pod, entry.uid).values())
+    try:
+        live = await session.tenant_client.get(
+            SERVICE_ACCOUNTS, account, namespace=namespace, metadata_only=True
+        )
+    except errors.NotFound as problem:
+        raise Wait(f"the account {account} is not there") from problem
+    return list(token_specs.specs_of(pod, live["metadata"]["uid"]).values())
+
+
+async def demand_tokens(pod: Object, twin: Object, session: Session) -> None:
+    """Have tokens made again that a super pod mounts and somebody removed."""
+    namespace, below = twin["metadata"]["namespace"], session.super_store("Secret")
+    missing = {
+        ref.name
+        for ref in refs_of(twin["spec"])
+        if ref.kind == SECRETS.kind
+        and is_reserved_name(ref.kind, ref.name)
+        and below.get(namespace, ref.name) is None
+    }
+    for token in await _tokens(pod, session) if missing else ():
+        key = tokens.demand(token, session) if token.secret_name in missing else None
+        if key is not None:
+            session.queue.add(key)
+
+
+def facts(
+    pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
+) -> PodFacts:
+    """Return what the builder has to know of the world for a pod."""
+    view, namespace = session.view, pod["metadata"]["namespace"]
+    spec = pod["spec"]
+    links = spec.get("enableServiceLinks", True)
+    is_choosy = bool(spec.get("affinity") or spec.get("nodeName"))
+    left = size_limits.Left()
+    return PodFacts(
+        tenant=session.tenant,
+        super_namespace=super_namespace.name,
+        super_namespace_uid=super_namespace.uid,
+        resolver=dns.resolver_of(view),
+        placement=Placement(
+            vc_uid=session.tenant.uid,
+            namespace=namespace,
+            super_namespace=view.super_namespace,
+            namespaces=view.namespace_labels() if is_choosy else {},
+            nodes=view.nodes() if is_choosy else (),
+            node_view=view.policy.nodes.view,
+            additions=session.nodes.additions,
+            shows=view.shows,
+        ),
+        variables=environment.tenant_variables(view, namespace, links=links, linked=session.linked),
+        account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
+        provided=lambda container: environment.provided_variables(
+            view, namespace, container, left.take
+        ),
+        policy=view.policy,
+        take=left.take,
+    )
+
+
+async def wait_for_needs(
+    pair: Pair, spec: Object, wanted_tokens: list[TokenSpec], session: Session
+) -> None:
+    """Raise Wait until everything that a PodSpec needs is below; have the pod woken by each."""
+    key = pair.key
+    missing = [
+        *(tokens.demand(token, session) for token in wanted_tokens),
+        *_missing_objects(key, spec, session),
+    ]
+    pending = [dependency for dependency in missing if dependency is not None]
+    for dependency in pending:
+        session.wait_for(dependency, key)
+        if not _is_under_way(dependency, session):
+            session.queue.add(dependency, first=True)
+    if pending:
+        raise Wait(f"{len(pending)} objects that the pod needs are on their way")
+    await _refuse_strangers(pair, spec, session)
+
+
+def _is_under_way(dependency: Key, session: Session) -> bool:
+    """Tell whether an object that a pod needs is being written, or was and is not shown yet."""
+    if session.queue.has_in_hand(dependency):
+        return True
+    if dependency.kind == TOKEN:
+        below = session.view.super_namespace(dependency.namespace)
+        entry = session.super_store(SECRETS.kind).get(below, dependency.name)
+    else:
+        entry = sync_down.look(registry.BY_NAME[dependency.kind], dependency, session).super_x
+    return session.expectations.is_behind(Side.SUPER, dependency, entry)
+
+
+async def _wait_for_own_claims(pair: Pair, pod: Object, session: Session) -> None:
+    """Raise Wait until the claims of a pod's ephemeral volumes are there, and are the pod's."""
+    assert pair.tenant_x is not None  # noqa: S101 - the step says so
+    for name in ephemeral_claims(pod).values():
+        claim = session.stores[CLAIM].get(pair.key.namespace, name)
+        if claim is not None and is_made_for(claim.decode(), pair.tenant_x.uid):
+            continue
+        session.wait_for(session.key(CLAIM, pair.key.namespace, name), pair.key)
+        if claim is None:
+            raise Wait(f"the claim {name} of an ephemeral volume is not there yet")
+        message = (
+            f"spec.volumes: the claim {name}, which stands for an ephemeral volume, was not made"
+            " for this pod; give the volume another name, or delete the claim (rule"
+            " ephemeral-claim)"
+        )
+        await session.notices.tell(
+            PODS, pair.tenant_x, reason=sync_down.NAME_TAKEN, message=message
+        )
+        raise Wait("the claim of an ephemeral volume is not the pod's", STRANGER_SECONDS)
+
+
+def _missing_objects(key: Key, spec: Object, session: Session) -> Iterator[Key]:
+    for ref in sorted(refs_of(spec)):
+        if ref.kind == CLAIM:
+            continue  # the super cluster's scheduler waits for claims, as on any cluster
+        kind = registry.BY_NAME[ref.kind]
+        needed = session.key(ref.kind, key.namespace, ref.name)
+        if not _is_below(kind, needed, session):
+            yield needed
+
+
+async def _refuse_strangers(pair: Pair, spec: Object, session: Session) -> None:
+    """Raise Wait while a name without a twin, of whatever reason, is somebody else's below."""
+    assert pair.tenant_x is not None  # noqa: S101 - the step says so
+    ephemeral = ephemeral_claims({"metadata": {"name": pair.key.name}, "spec": spec})
+    for ref in sorted(refs_of(spec) | {Ref(CLAIM, name) for name in ephemeral.values()}):
+        kind = registry.BY_NAME[ref.kind]
+        key = session.key(ref.kind, pair.key.namespace, ref.name)
+        if _is_ours(sync_down.look(kind, key, session).super_x, session):
+            continue
+        try:
+            live = await session.super_client.get(
+                kind.resource,
+                kind.super_name(ref.name),
+                namespace=session.view.super_namespace(pair.key.namespace),
+                metadata_only=True,
+            )
+        except errors.NotFound:
+            continue
+        if not session.tenant.owns(live["metadata"]):
+            message = (
+                f"a reference to {ref.kind} {ref.name}: the name is taken by an object that belongs"
+                " to somebody else; choose another name (rule name-taken)"
+            )
+            await session.notices.tell(
+                PODS, pair.tenant_x, reason=sync_down.NAME_TAKEN, message=message
+            )
+            raise Wait("a name that the pod refers to is somebody else's", STRANGER_SECONDS)
+
+
+def _is_ours(entry: Entry | None, session: Session) -> bool:
+    return entry is not None and session.tenant.owns({"annotations": entry.annotations})
+
+
+def _is_below(kind: Kind, key: Key, session: Session) -> bool:
+    """Tell whether an object is below in its newest state, or never will be."""
+    pair = sync_down.look(kind, key, session)
+    if pair.tenant_x is None or pair.tenant_x.deleting or kind.build is None:
+        return True
+    try:
+        twin = kind.build(pair.tenant_x.decode(), session.view)
+    except RejectedError:
+        return True  # its own key tells the tenant
+    if pair.super_x is None or not session.is_twin(pair.super_x, pair.tenant_x.uid):
+        return False
+    if session.is_leaving(key, pair.super_x):
+        return False
+    return kind.change is not None and kind.change(pair.super_x.decode(), twin) is None
+
+
+async def _tell_adjusted(tenant_x: Entry, built: Built, session: Session) -> None:
+    if built.notices:
+        message = "; ".join(str(problem) for problem in built.notices)
+        await session.notices.tell(
+            PODS, tenant_x, reason=rejection_events.ADJUSTED, message=message
+        )

@@ -1,0 +1,163 @@
+"""What a tenant changes on a pod that runs: narrow patches, each by the subresource it belongs to.
+
+Owns the order: metadata first, so that the agent knows a new container before it can start; then
+resources, readiness conditions and ephemeral containers. Must not know how any patch is computed.
+Hazards: one part that is refused must not keep back the others, so what is refused is raised last;
+and a container is judged before its name is written down, as the agent serves whatever is named.
+"""
+
+from collections.abc import Sequence
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.controller.worker import Wait
+from syncer.controllers import parked_writes, rejection_events, sync_down
+from syncer.controllers.pods import create
+from syncer.controllers.sync_down import Pair
+from syncer.model.rejections import STUMBLES, Problem, RejectedError, malformed
+from syncer.rules.pods import ephemeral_containers, pod_facts, pod_status, resize
+from syncer.rules.registry import Kind
+from syncer.safety.hot_loop_guard import Part
+from syncer.tenants.session import Session
+from tenancy import wellknown
+from tenancy.resources import PODS
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+Outcome = tuple[Object, errors.ApiError | Wait | None]
+"""The twin with its generation after what was written, and why a part did not go down."""
+
+
+async def carry_down(
+    kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
+) -> Outcome:
+    """Write what differs; the caller has to raise what is wrong, and to go on with that twin.
+
+    By an older generation its status would say that the kubelet has observed what nobody told it.
+    """
+    assert pair.tenant_x is not None  # noqa: S101 - both sides are there
+    assert pair.super_x is not None  # noqa: S101 - both sides are there
+    said, compared = (pair.tenant_x.said, pair.super_x.said), session.reminders.compared
+    is_plain = not pod["spec"].get("readinessGates") and not pod["spec"].get(
+        ephemeral_containers.FIELD
+    )
+    if is_plain and compared.get(pair.key) == said:
+        return twin, None  # nothing but a status is another, as after most events
+    problem: errors.ApiError | Wait | None = None
+    added: list[Object] = []
+    try:
+        added = await _to_add(kind, pair, pod, twin, session)
+    except Wait as wait:
+        problem = wait
+    try:
+        parts = _parts(pod, twin, session, [item["name"] for item in added])
+    except RejectedError as rejected:
+        await rejection_events.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
+        return twin, None
+    places = [Part(pair.key, parked_writes.SUPER, subresource) for subresource, _ in parts]
+    in_step = problem is None and not added and not any(body for _, body in parts)
+    known = any(session.fuse.knows(place) for place in places)
+    there = session.stores["Pod"].get(pair.key.namespace, pair.key.name)
+    if is_plain and in_step and not known and there is not None:
+        compared[pair.key] = said
+    for subresource, body in parts:
+        if body is None:
+            parked_writes.settled(pair.key, parked_writes.SUPER, session, subresource)
+            continue
+        if not subresource:
+            sync_down.stamp(body, pair.tenant_x)
+        try:
+            twin = await _patch(pair, twin, body, session, subresource=subresource)
+        except rejection_events.REFUSALS as refusal:
+            problem = refusal
+            if not subresource:
+                return twin, problem  # without the names a new container would be out of reach
+    if added:
+        body = ephemeral_containers.patch(twin, added)
+        try:
+            twin = await _patch(pair, twin, body, session, subresource="ephemeralcontainers")
+        except rejection_events.REFUSALS as refusal:
+            problem = problem or refusal
+    return twin, problem
+
+
+def _parts(
+    pod: Object, twin: Object, session: Session, adding: list[str]
+) -> list[tuple[str, Object | None]]:
+    """Return the patches by their subresources. Raises RejectedError for what has no shape."""
+    passing = session.view.policy.metadata
+    try:
+        return [
+            (
+                "",
+                pod_facts.running_patch(pod, twin, session.tenant, passing=passing, adding=adding),
+            ),
+            ("resize", None if pod_facts.is_finished(twin) else resize.patch(pod, twin)),
+            ("status", pod_status.gate_patch(pod, twin)),
+        ]
+    except STUMBLES as stumble:  # a store may hold what no honest API server takes
+        raise malformed(stumble) from stumble
+
+
+async def _to_add(
+    kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
+) -> list[Object]:
+    """Return the ephemeral containers that the twin lacks and may have; tells of the others.
+
+    Raises Wait until what they need is below.
+    """
+    assert pair.tenant_x is not None  # noqa: S101 - both sides are there
+    if not pod["spec"].get(ephemeral_containers.FIELD) or pod_facts.is_finished(twin):
+        return []
+    found: list[Object] = []
+    problems: Sequence[Problem] = ()
+    try:
+        if ephemeral_containers.added(pod, twin):
+            facts = create.facts(pod, session.ready_namespace(pair.key), [], session)
+            found, problems = ephemeral_containers.sorted_out(pod, twin, facts)
+    except (RejectedError, *STUMBLES) as problem:
+        rejected = problem if isinstance(problem, RejectedError) else malformed(problem)
+        problems = rejected.problems
+    if problems:
+        await rejection_events.tell_rejected(kind, pair.tenant_x, tuple(problems), session)
+    names = {item["name"] for item in found}
+    wanted = [item for item in pod["spec"][ephemeral_containers.FIELD] if item["name"] in names]
+    if wanted:
+        await create.wait_for_needs(pair, {ephemeral_containers.FIELD: wanted}, [], session)
+    return found
+
+
+async def _patch(
+    pair: Pair, twin: Object, body: Object, session: Session, *, subresource: str = ""
+) -> Object:
+    """Write a patch, if it is not parked; return the twin with its generation after that."""
+    assert pair.tenant_x is not None  # noqa: S101 - both sides are there
+    part = Part(pair.key, parked_writes.SUPER, subresource)
+    if parked_writes.is_parked(part, body, twin, session):
+        return twin
+    written = await session.super_client.patch(
+        PODS,
+        twin["metadata"]["name"],
+        body,
+        kind="strategic",
+        namespace=twin["metadata"]["namespace"],
+        subresource=subresource,
+        field_manager=wellknown.SYNCER,
+    )
+    sync_down.noted(pair.key, written, pair.tenant_x, session)
+    _log.debug("super.changed", part=subresource or "spec")
+    await parked_writes.tried(
+        part,
+        body,
+        before=twin,
+        answer=written,
+        resource=PODS,
+        tenant_x=pair.tenant_x,
+        session=session,
+    )
+    generation = written["metadata"].get("generation")
+    if generation is None:
+        return twin  # a server that counts none
+    return {**twin, "metadata": {**twin["metadata"], "generation": generation}}

@@ -1,0 +1,1 @@
+"""Reconcilers of claims and volumes."""

@@ -1,1 +1,0 @@
-"""What is done for one key: the effects around the pure decisions, one file per kind of flow."""

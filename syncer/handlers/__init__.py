@@ -1,0 +1,1 @@
+"""Event handlers: from a watch event to keys in the queue."""

@@ -1,0 +1,1 @@
+"""Lifecycle of tenants and targets: who is connected, and since when."""

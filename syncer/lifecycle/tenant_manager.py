@@ -1,0 +1,366 @@
+"""Which tenants are engaged: a link for each, with its sessions, started, restarted and ended.
+
+Owns one keeper per VirtualCluster. A tenant is engaged while its VirtualCluster lives, its
+TenantPolicy can be read and its root namespace has a kubeconfig for the syncer; another kubeconfig,
+slice or policy means a new link.
+Must not know what a session does. Hazard: a tenant whose VirtualCluster is being deleted is told
+`Disengaged` only when nothing of it is in hand any more, because vc-manager deletes after that.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import hashlib
+import ipaddress
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from kubeio import errors
+from kubeio.backoff import Backoff
+from kubeio.cache.store import Entry
+from kubeio.config import loading
+from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.worker import Wait
+from syncer.clusters.home_cluster import Home
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.handlers import super_events, tenant_events
+from syncer.lifecycle.target_manager import Targets
+from syncer.lifecycle.target_sessions import Outposts
+from syncer.model.keys import HOME, Key, tenant_of
+from syncer.model.rejections import STUMBLES
+from syncer.tenants import conditions, policy_binding
+from syncer.tenants.connection import FIRST_LISTS_AT_ONCE, Link
+from syncer.tenants.metrics import TenantCounts
+from syncer.tenants.policy_binding import Unbound
+from syncer.tenants.session import Session
+from tenancy import wellknown
+from tenancy.names import NameProblemError
+from tenancy.policies import BASELINE, TenantPolicySpec
+from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
+
+KUBECONFIG = "syncer-kubeconfig"
+"""Name of the Secret, and of its key, with the syncer's own credential for a tenant."""
+
+STEADY_SECONDS = 60.0
+"""A link that lasted this long is no failure; shorter ones follow each other ever slower."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plan:
+    """What a link and its sessions are made of; they end when the plan changes."""
+
+    cluster: VirtualCluster
+    kubeconfig: bytes
+    slice: str
+    policy: TenantPolicySpec = BASELINE
+
+    def digest(self) -> str:
+        """Return what tells two plans apart, without any secret in it."""
+        spec = self.cluster.spec
+        parts = (self.kubeconfig, self.slice.encode(), spec.cluster_domain.encode())
+        # Another weight counts in the queue, and needs no other link.
+        said = msgspec.structs.replace(self.policy, weight=BASELINE.weight)
+        policy = msgspec.json.encode(said, order="deterministic")
+        provided = (spec.dns.encode(), spec.metrics.encode())
+        split = (str(self.is_split).encode(), self.cluster.status.endpoint.encode())
+        seated = split if self.is_split else ()
+        return hashlib.sha256(b"\0".join((*parts, *provided, policy, *seated))).hexdigest()
+
+    @property
+    def is_split(self) -> bool:
+        """Whether pods may be elsewhere than at home."""
+        return bool(self.cluster.spec.targets or self.cluster.status.targets)
+
+
+class Tenants:
+    """All tenants."""
+
+    def __init__(self, home: Home, queue: FairQueue[Key]) -> None:
+        self.targets = Targets(home, wire=self._wire)
+        self.links: dict[str, Link] = {}
+        """Engaged tenants by the UID of their VirtualCluster."""
+        self.sessions: dict[str, dict[str, Session]] = {HOME: {}}
+        """What they have in each super cluster, as `Sessions`."""
+        self._home = home
+        self._queue = queue
+        self._turns = asyncio.Semaphore(FIRST_LISTS_AT_ONCE)
+        self._counts = TenantCounts(self.links, self._count)
+        self._outposts: dict[str, Outposts] = {}
+        self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+        self._weights: dict[str, int] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def weight(self, group: str) -> int:
+        """Return the weight of a group of keys, which is its tenant's in each super cluster."""
+        return self._weights.get(tenant_of(group), BASELINE.weight)
+
+    def _wire(self, target: SuperCluster) -> None:
+        """Have what happens in a target reach the sessions that there are in it."""
+        super_events.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
+
+    async def run(self) -> None:
+        """Keep tenants until cancelled; the super cluster's caches are complete."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self._home.virtual_clusters.subscribe(self._cluster_changed, replay=True)
+            self._home.credentials.subscribe(self._credential_changed)
+            self._home.policies.subscribe(self._policy_changed)
+            await asyncio.Event().wait()
+
+    def _cluster_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        for entry in (old, new):
+            if entry is not None:
+                self._touch(entry.uid)
+        link = self.links.get(new.uid) if new is not None else None
+        if link is not None:
+            link.look_at_store()
+        outposts = self._outposts.get(new.uid) if new is not None else None
+        if outposts is not None:
+            outposts.changed.set()
+
+    def _credential_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
+        for entry in self._home.virtual_clusters.list():
+            parsed = _parse(entry)
+            if parsed is not None and parsed.tenant.root == namespace:
+                self._touch(entry.uid)
+
+    def _policy_changed(self, *_: object) -> None:
+        for entry in self._home.virtual_clusters.list():
+            self._touch(entry.uid)  # a plan that comes out the same changes nothing
+
+    def _touch(self, uid: str) -> None:
+        """Have a tenant's keeper look again, and see that it has one."""
+        assert self._group is not None  # noqa: S101 - handlers are subscribed by run
+        self._changed.setdefault(uid, asyncio.Event()).set()
+        keeper = self._keepers.get(uid)
+        if keeper is None or keeper.done():
+            self._keepers[uid] = self._group.create_task(self._keep(uid), name=f"keeper-{uid}")
+
+    def _count(self) -> int:
+        """Count the VirtualClusters that somebody still wants."""
+        return sum(not entry.deleting for entry in self._home.virtual_clusters.list())
+
+    def _entry(self, uid: str) -> Entry | None:
+        entries = self._home.virtual_clusters.list()
+        return next((entry for entry in entries if entry.uid == uid), None)
+
+    async def _keep(self, uid: str) -> None:
+        """Keep one tenant engaged for as long as its VirtualCluster is there."""
+        backoff = Backoff(base=1.0, ceiling=10.0)
+        changed = self._changed[uid]
+        while (entry := self._entry(uid)) is not None:
+            changed.clear()
+            try:
+                await self._keep_once(entry, changed, backoff)
+            except STUMBLES as problem:  # or one VirtualCluster would end the work for all
+                _log.error("tenant.stumbled", uid=uid, exc_info=problem)
+                await _first(changed, backoff.next())
+        self._changed.pop(uid, None)
+        self._weights.pop(uid, None)
+        self._keepers.pop(uid, None)
+        for target in self.targets.followed.values():
+            target.muster.forget(uid)
+
+    async def _keep_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
+        """Say how things are and have one link, or wait until there can be one."""
+        uid = entry.uid
+        if entry.deleting and not await self._say_disengaged(entry):
+            await _first(changed, backoff.next())
+            return
+        plan = self._plan(entry)
+        if plan is None:
+            is_said = await self._say_not_followed(entry)
+            await (changed.wait() if is_said else _first(changed, backoff.next()))
+            return
+        began = asyncio.get_running_loop().time()
+        problem = await self._engage(uid, plan)
+        if asyncio.get_running_loop().time() - began >= STEADY_SECONDS:
+            backoff.reset()
+        if problem:
+            _log.warning("tenant.not_engaged", tenant=plan.cluster.tenant.root, problem=problem)
+            await self._say_unreachable(uid, problem)
+        # Our own words are a change of the VirtualCluster, too; only another plan ends the pause.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(backoff.next()):
+                await self._until_changed(uid, plan.digest())
+
+    def _plan(self, entry: Entry) -> Plan | None:
+        """Return what a tenant's link is made of, or None while it cannot have one."""
+        cluster = _parse(entry)
+        if cluster is None or cluster.deleting or not cluster.status.service_cidr:
+            return None
+        policy = policy_binding.bound(cluster.spec, self._home.policies)
+        if isinstance(policy, Unbound):
+            return None
+        secret = self._home.credentials.get(cluster.tenant.root, KUBECONFIG)
+        if secret is None or secret.labels.get(wellknown.VC_UID, cluster.tenant.uid) != entry.uid:
+            return None
+        data = secret.decode().get("data") or {}
+        if KUBECONFIG not in data:
+            return None
+        return Plan(
+            cluster=cluster,
+            kubeconfig=_decoded(data[KUBECONFIG]),
+            slice=cluster.status.service_cidr,
+            policy=policy,
+        )
+
+    async def _engage(self, uid: str, plan: Plan) -> str:
+        """Run a link until its plan changes; returns why it failed, empty when it did not."""
+        await self._home.turns.fresh()  # a start makes all of them: milliseconds each
+        try:
+            link = Link(
+                plan.cluster,
+                loading.tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
+                home=self._home,
+                queue=self._queue,
+                turns=self._turns,
+                is_split=plan.is_split,
+            )
+            session = Session(
+                link,
+                self._home,
+                tenant_slice=ipaddress.ip_network(plan.slice),
+                policy=plan.policy,
+            )
+        except (errors.CredentialsProblem, ValueError) as problem:
+            return str(problem)
+        tenant_events.wire_tenant(session)
+        link.sessions.append(session)
+        tasks = (
+            [asyncio.ensure_future(self._run_outposts(uid, link, plan))] if plan.is_split else []
+        )
+        self.links[uid], self.sessions[HOME][uid] = link, session
+        running = asyncio.ensure_future(link.run())
+        watching = asyncio.ensure_future(self._until_changed(uid, plan.digest()))
+        try:
+            await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
+            await link.drained()
+        finally:
+            for task in (running, watching, *tasks):
+                task.cancel()
+            await asyncio.wait((running, watching, *tasks))
+            self.links.pop(uid, None)
+            self.sessions[HOME].pop(uid, None)
+            self._queue.drop_group(session.group)
+            link.seats.release()
+            _log.info("tenant.left", tenant=plan.cluster.tenant.root)
+        return _why(running)
+
+    async def _run_outposts(self, uid: str, link: Link, plan: Plan) -> None:
+        """Keep a tenant's sessions in other super clusters."""
+        outposts = Outposts(
+            link,
+            self.targets,
+            self.sessions,
+            lambda target: Session(
+                link,
+                target.cluster,
+                tenant_slice=ipaddress.ip_network(plan.slice),
+                policy=plan.policy,
+                target=target,
+            ),
+        )
+        self._outposts[uid] = outposts
+        try:
+            await outposts.run()
+        finally:
+            self._outposts.pop(uid, None)
+
+    async def _until_changed(self, uid: str, digest: str) -> None:
+        """Return when the tenant's plan is another one, or there is none any more.
+
+        What of it counts without another link is taken over meanwhile.
+        """
+        changed = self._changed[uid]
+        while True:
+            entry = self._entry(uid)
+            plan = self._plan(entry) if entry is not None else None
+            if plan is None or plan.digest() != digest:
+                return
+            self._weights[uid] = plan.policy.weight
+            await changed.wait()
+            changed.clear()
+
+    async def _say_disengaged(self, entry: Entry) -> bool:
+        message = "The VirtualCluster is being deleted; nothing is carried any more."
+        return await self._say(entry, reason=conditions.DISENGAGED, message=message)
+
+    async def _say_unreachable(self, uid: str, problem: str) -> None:
+        entry = self._entry(uid)
+        if entry is not None and not entry.deleting:
+            await self._say(entry, reason=conditions.UNREACHABLE, message=problem)
+
+    async def _say_not_followed(self, entry: Entry) -> bool:
+        """Say that there is no policy, or correct older words; tells whether that is said."""
+        cluster = None if entry.deleting else _parse(entry)
+        if cluster is not None:
+            policy = policy_binding.bound(cluster.spec, self._home.policies)
+            if isinstance(policy, Unbound):
+                return await self._say(entry, reason=policy.reason, message=policy.message)
+        if entry.deleting or not conditions.was_said(entry):
+            return True
+        message = (
+            f"The tenant is not followed: its slice or a usable Secret {KUBECONFIG} of its root"
+            " namespace is missing."
+        )
+        return await self._say(entry, reason=conditions.UNREACHABLE, message=message)
+
+    async def _say(self, entry: Entry, *, reason: str, message: str) -> bool:
+        """Write the condition Synced; tells whether that worked."""
+        wanted = [
+            conditions.synced(reason=reason, message=message, generation=entry.generation),
+            *conditions.held_before(entry),
+        ]
+        try:
+            await conditions.say(self._home.client, entry, wanted)
+        except errors.KubeError as problem:
+            _log.warning("tenant.not_told", problem=str(problem))
+            return False
+        return True
+
+
+def _decoded(text: str) -> bytes:
+    """Return a Secret's value; one that is no base64 will be no kubeconfig either."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _parse(entry: Entry) -> VirtualCluster | None:
+    try:
+        return parse_virtual_cluster(entry.decode())
+    except (SpecProblemError, NameProblemError) as problem:
+        _log.info("cluster.unreadable", problem=str(problem))
+        return None
+
+
+def _why(running: "asyncio.Future[None]") -> str:
+    """Return why a link ended by itself, empty when it was ended."""
+    if running.cancelled():
+        return ""
+    problem = running.exception()
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    if problem is None:
+        return ""
+    if not isinstance(problem, errors.KubeError | Wait):
+        _log.error("tenant.session_crashed", exc_info=problem)
+    return str(problem) or type(problem).__name__
+
+
+async def _first(changed: asyncio.Event, seconds: float) -> None:
+    """Wait for a change or for some time, whichever comes first."""
+    try:
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+    except TimeoutError:
+        return

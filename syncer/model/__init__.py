@@ -1,0 +1,1 @@
+"""Vocabulary of the syncer: keys, field rules, metadata, differences, views; pure."""

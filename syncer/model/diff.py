@@ -1,0 +1,185 @@
+"""Where two bodies differ, as paths for people; pure.
+
+Owns the comparison of what was sent with what the server has. Must not know kinds. Hazard: a server
+leaves out what says nothing (false, 0, empty), so only values that say something are missed.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from kubeio import Object
+from tenancy import wellknown
+
+_LIST_KEYS = ("name", "type", "ip", "containerPort", "key", "mountPath")
+"""Fields by which items of a list are told apart, the first that an item has."""
+_OF_ONE_WRITE = frozenset({"uid", "resourceVersion"})
+_KEYS = ("labels", "annotations")
+HEAD = frozenset({"apiVersion", "kind", "metadata"})
+"""What stands before the parts in which an object says something."""
+_OF_EACH_VERSION = frozenset({"managedFields", "resourceVersion"})
+"""Not the generation: a status tells of which one it is, and neither it nor a binding counts it."""
+_DIGEST_BYTES = 16
+_SHOWN = 3
+_NONE = object()
+
+
+def missing(sent: Any, there: Any) -> list[str]:
+    """Return the leaves that were sent and that the server does not have at all."""
+    found: list[str] = []
+    _compare(sent, there, "", found, changed=False)
+    return found
+
+
+def lacking(wanted: Any, there: Any) -> list[str]:
+    """Return the leaves of a body or a patch that the server has not, or has otherwise."""
+    found: list[str] = []
+    _compare(wanted, there, "", found, changed=True)
+    return found
+
+
+def _compare(wanted: Any, there: Any, path: str, found: list[str], *, changed: bool) -> None:
+    if wanted == there:
+        return
+    if isinstance(wanted, dict):
+        if isinstance(there, dict):
+            _compare_fields(wanted, there, path, found, changed=changed)
+        elif there is not None or wanted or changed:  # else left out because it says nothing
+            found.append(path)
+    elif isinstance(wanted, list):
+        _compare_items(wanted, there, path, found, changed=changed)
+    elif changed:
+        found.append(path)
+
+
+def _compare_fields(
+    wanted: Object, there: Object, path: str, found: list[str], *, changed: bool
+) -> None:
+    for key, value in wanted.items():
+        where = f"{path}.{key}" if path else str(key)
+        if (not path or path.startswith("metadata")) and _is_bookkeeping(where):
+            continue
+        if key in there:
+            _compare(value, there[key], where, found, changed=changed)
+        elif isinstance(value, dict) and value:
+            _compare(value, {}, where, found, changed=changed)
+        elif not _says_nothing(value):
+            found.append(where)
+
+
+def _compare_items(
+    wanted: list[Any], there: Any, path: str, found: list[str], *, changed: bool
+) -> None:
+    if not isinstance(there, list):
+        found.append(path)
+        return
+    for index, item in enumerate(wanted):
+        name, field = _identity(item)
+        if field:
+            where = f"{path}[{name}]"
+            likely = there[index : index + 1]  # several items may have one name
+            twin = next((other for other in (*likely, *there) if _has(other, field, name)), _NONE)
+        else:
+            where = f"{path}[{index}]"
+            twin = there[index] if index < len(there) else _NONE
+        if twin is _NONE:
+            found.append(where)
+        else:
+            _compare(item, twin, where, found, changed=changed)
+
+
+def _identity(item: Any) -> tuple[Any, str]:
+    if isinstance(item, dict):
+        for field in _LIST_KEYS:
+            if isinstance(item.get(field), str | int):
+                return item[field], field
+    return "", ""
+
+
+def _has(other: Any, field: str, name: Any) -> bool:
+    return isinstance(other, dict) and other.get(field) == name
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or value is False or value in ("", 0) or value in ([], {})
+
+
+def _is_bookkeeping(path: str) -> bool:
+    section, _, key = path.partition(".")
+    return path in ("apiVersion", "kind") or (
+        section == "metadata"
+        and (key in _OF_ONE_WRITE or key == f"annotations.{wellknown.STORE_REVISION}")
+    )
+
+
+def is_all(before: Object, patch: Object, answer: Object) -> bool:
+    """Tell whether an answer is what was there, with a merge patch, and nothing besides.
+
+    The answer to a write that changed nothing has the version of somebody else's, unseen so far.
+    """
+    wanted = _merged(before, patch)
+    return all(
+        wanted.get(field) == answer.get(field) for field in (wanted.keys() | answer.keys()) - HEAD
+    ) and _kept(wanted["metadata"]) == _kept(answer["metadata"])
+
+
+def _merged(there: Any, patch: Any) -> Any:
+    """Return what a JSON merge patch (RFC 7386) makes of a value."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(there) if isinstance(there, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = _merged(found.get(key), value)
+    return found
+
+
+def _kept(metadata: Object) -> Object:
+    return {key: value for key, value in metadata.items() if key not in _OF_EACH_VERSION}
+
+
+def digest(body: Mapping[str, Any], before: Mapping[str, Any]) -> bytes:
+    """Return what tells two differences apart: what is sent, and what it is put over.
+
+    Of the object only what the body is about counts; its version and its times do not.
+    """
+    metadata = before.get("metadata") or {}
+    there = {key: before.get(key) for key in body if key not in HEAD}
+    there["metadata"] = {key: metadata.get(key) for key in _KEYS}
+    plain = [_without_bookkeeping(side, "") for side in (body, there)]
+    text = orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
+
+
+def _without_bookkeeping(value: Any, path: str) -> Any:
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for key, inner in value.items():
+        where = f"{path}.{key}" if path else str(key)
+        if not _is_bookkeeping(where):
+            deeper = where in ("metadata", "metadata.annotations")
+            plain = _without_bookkeeping(inner, where) if deeper else inner
+            if plain or not deeper:
+                found[key] = plain
+    return found
+
+
+def between(body: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """Return the leaves that a write is about: what it sets, else what it takes away."""
+    found = lacking(body, before)
+    there = {key: before[key] for key in body if key in before and key not in HEAD}
+    said, metadata = body.get("metadata") or {}, before.get("metadata") or {}
+    there["metadata"] = {key: metadata.get(key) or {} for key in _KEYS if key in said}
+    return found or lacking(there, body)
+
+
+def told(paths: Sequence[str]) -> str:
+    """Return some paths as a text for people."""
+    shown = ", ".join(paths[:_SHOWN])
+    rest = len(paths) - _SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -1,0 +1,245 @@
+"""The table of kinds that the super cluster shows its tenants: one row each, read by generic code.
+
+Pure. Owns which leaves of a class a tenant sees and which part of the policy selects it. Must not
+hold a client. Rules: a row is data and one function that has a name; what a row needs from the API
+servers, `syncer.rbac` derives from it. Hazard: parameters of classes name pools, Secrets and
+networks of the super cluster, so a body is built from nothing, never copied minus deletions.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubeio import Object
+from kubeio.cache.store import Entry
+from tenancy import wellknown
+from tenancy.policies import Classes, Sync
+from tenancy.resources import (
+    CSI_DRIVERS,
+    INGRESS_CLASSES,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    STORAGE_CLASSES,
+    VOLUME_SNAPSHOT_CLASSES,
+    Resource,
+)
+
+_SYSTEM = "system-"
+"""Prefix of the priority classes that every API server makes for itself."""
+
+Reduce = Callable[[Mapping[str, Any]], Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a kind looks like to whoever compares."""
+
+    resource: Resource
+    fields: tuple[str, ...]
+    """Top-level fields of the kind: what a tenant adds to one of these is taken away again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirror:
+    """One kind that is shown."""
+
+    resource: Resource
+    selected_by: Callable[[Sync], Classes]
+    """The field of the policy that says which objects are shown."""
+    reduce: Reduce
+    """What a tenant sees beside the metadata."""
+    fields: tuple[str, ...]
+    """Top-level fields of the kind, as in `Shape`."""
+    default: str = ""
+    """Annotation that makes a class the default one."""
+    optional: bool = False
+    """The kind comes with a CRD that either side may lack."""
+
+    @property
+    def shape(self) -> Shape:
+        """The kind and its fields."""
+        return Shape(self.resource, self.fields)
+
+
+def _picked(source: Mapping[str, Any], *fields: str) -> Object:
+    return {field: source[field] for field in fields if source.get(field) is not None}
+
+
+def _spec(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = source.get("spec")
+    return found if isinstance(found, dict) else {}
+
+
+def storage_class(found: Mapping[str, Any]) -> Object:
+    """Return what is shown of a StorageClass: enough for the tenant's own admission to judge."""
+    return _picked(
+        found, "provisioner", "reclaimPolicy", "volumeBindingMode", "allowVolumeExpansion"
+    )
+
+
+def priority_class(found: Mapping[str, Any]) -> Object:
+    """Return what is shown of a PriorityClass."""
+    return _picked(found, "value", "globalDefault", "preemptionPolicy")
+
+
+def runtime_class(found: Mapping[str, Any]) -> Object:
+    """Return what is shown of a RuntimeClass; the super cluster's admission adds the overhead."""
+    return _picked(found, "handler")
+
+
+def ingress_class(found: Mapping[str, Any]) -> Object:
+    """Return what is shown of an IngressClass."""
+    return {"spec": _picked(_spec(found), "controller")}
+
+
+def volume_snapshot_class(found: Mapping[str, Any]) -> Object:
+    """Return what is shown of a VolumeSnapshotClass."""
+    return _picked(found, "driver", "deletionPolicy")
+
+
+def csi_driver(found: Mapping[str, Any]) -> Object:
+    """Return what is shown of a CSIDriver: fields that every supported minor knows.
+
+    One that the tenant's API server does not know would differ for ever.
+    """
+    return {
+        "spec": _picked(
+            _spec(found),
+            "attachRequired",
+            "podInfoOnMount",
+            "volumeLifecycleModes",
+            "fsGroupPolicy",
+            "requiresRepublish",
+        )
+    }
+
+
+MIRRORS: tuple[Mirror, ...] = (
+    Mirror(
+        resource=STORAGE_CLASSES,
+        selected_by=lambda sync: sync.storage_classes,
+        reduce=storage_class,
+        fields=(
+            "allowVolumeExpansion",
+            "allowedTopologies",
+            "mountOptions",
+            "parameters",
+            "provisioner",
+            "reclaimPolicy",
+            "volumeBindingMode",
+        ),
+        default="storageclass.kubernetes.io/is-default-class",
+    ),
+    Mirror(
+        resource=PRIORITY_CLASSES,
+        selected_by=lambda sync: sync.priority_classes,
+        reduce=priority_class,
+        fields=("description", "globalDefault", "preemptionPolicy", "value"),
+    ),
+    Mirror(
+        resource=RUNTIME_CLASSES,
+        selected_by=lambda sync: sync.runtime_classes,
+        reduce=runtime_class,
+        fields=("handler", "overhead", "scheduling"),
+    ),
+    Mirror(
+        resource=INGRESS_CLASSES,
+        selected_by=lambda sync: sync.ingress_classes,
+        reduce=ingress_class,
+        fields=("spec",),
+        default="ingressclass.kubernetes.io/is-default-class",
+    ),
+    Mirror(
+        resource=CSI_DRIVERS,
+        selected_by=lambda sync: sync.csi_drivers,
+        reduce=csi_driver,
+        fields=("spec",),
+    ),
+    Mirror(
+        resource=VOLUME_SNAPSHOT_CLASSES,
+        selected_by=lambda sync: sync.volume_snapshot_classes,
+        reduce=volume_snapshot_class,
+        fields=("deletionPolicy", "driver", "parameters"),
+        default="snapshot.storage.kubernetes.io/is-default-class",
+        optional=True,
+    ),
+)
+
+BY_KIND: Mapping[str, Mirror] = {mirror.resource.kind: mirror for mirror in MIRRORS}
+
+
+def is_selected(mirror: Mirror, sync: Sync, entry: Entry) -> bool:
+    """Tell whether the policy shows an object; each cluster has system classes of its own."""
+    if mirror.resource is PRIORITY_CLASSES and entry.name.startswith(_SYSTEM):
+        return False
+    return mirror.selected_by(sync).shows(entry.name, dict(entry.labels))
+
+
+def body(mirror: Mirror, super_x: Mapping[str, Any]) -> Object:
+    """Return the object as the tenant sees it."""
+    metadata = super_x["metadata"]
+    annotations = metadata.get("annotations") or {}
+    kept = {mirror.default: annotations[mirror.default]} if mirror.default in annotations else {}
+    return {
+        "apiVersion": mirror.resource.api_version,
+        "kind": mirror.resource.kind,
+        "metadata": shown_metadata(metadata, kept),
+        **mirror.reduce(super_x),
+    }
+
+
+def shown_metadata(
+    super_metadata: Mapping[str, Any], annotations: Mapping[str, str] | None = None
+) -> Object:
+    """Return the metadata of what we show: marked twice, so that a lost mark comes back."""
+    return {
+        "name": super_metadata["name"],
+        "labels": {wellknown.MIRRORED: "true"},
+        "annotations": {**(annotations or {}), wellknown.UID: super_metadata["uid"]},
+    }
+
+
+def default_of(mirror: Mirror, found: Iterable[Entry]) -> str:
+    """Return the class that admission gives to what names none: the newest that says so."""
+    return max(
+        (
+            (str(entry.decode()["metadata"].get("creationTimestamp", "")), entry.name)
+            for entry in found
+            if entry.annotations.get(mirror.default) == "true"
+        ),
+        default=("", ""),
+    )[1]
+
+
+def is_ours(tenant_x: Entry) -> bool:
+    """Tell whether we made an object of a tenant; one that lost both marks is the tenant's now."""
+    return wellknown.MIRRORED in tenant_x.labels or wellknown.UID in tenant_x.annotations
+
+
+def is_shown(own: Mapping[str, Any], wanted: Object, fields: tuple[str, ...]) -> bool:
+    """Tell whether a tenant object is as wanted.
+
+    What its API server filled in with nothing is no difference; a newer one knows more fields.
+    """
+    for field in ("labels", "annotations"):
+        if (own["metadata"].get(field) or {}) != wanted["metadata"][field]:
+            return False
+    return all(_is_same(own.get(field), wanted.get(field)) for field in fields)
+
+
+def _is_same(own: Any, wanted: Any) -> bool:
+    if isinstance(own, dict) and isinstance(wanted, dict):
+        return all(_is_same(own.get(key), wanted.get(key)) for key in {*own, *wanted})
+    return bool(own == wanted) or (_says_nothing(own) and _says_nothing(wanted))
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or value is False or value in ("", [], {}, 0)
+
+
+def replacement(own: Mapping[str, Any], wanted: Object) -> Object:
+    """Return the body of the PUT that makes a tenant object as wanted; its finalizers stay."""
+    there = own["metadata"]
+    kept = {key: there[key] for key in ("finalizers",) if key in there}
+    identity = {"uid": there["uid"], "resourceVersion": there["resourceVersion"]}
+    return {**wanted, "metadata": {**wanted["metadata"], **identity, **kept}}

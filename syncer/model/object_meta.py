@@ -1,0 +1,278 @@
+"""Metadata and texts on their way between a tenant and the super cluster; pure.
+
+Owns which labels and annotations pass, what is stamped on super objects, and the scrubbing of super
+names from texts that go up. Must not know specs. Hazard: super metadata is built from nothing, so
+that no finalizer, owner or reserved key of a tenant can ever arrive.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from kubeio import Object
+from syncer.model import builtin_policy
+from syncer.model.rejections import Problem, RejectedError
+from tenancy import ownership, wellknown
+from tenancy.ownership import Tenant
+from tenancy.policies import BASELINE, EVERY, Metadata
+
+_MAX_OWNER = 512
+_MAX_KEYS = 32_768  # of the 262144 bytes that all annotations of an object share
+_UNCOMPARED = frozenset({wellknown.PLACEMENT, wellknown.STORE_REVISION})
+_MIRROR_DOMAIN = f"mirror.{wellknown.DOMAIN}"
+
+
+def _is_in(domain: str, parents: Iterable[str]) -> bool:
+    """Tell whether a domain is one of these or below one: whole labels, never mere endings."""
+    return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
+
+
+def passes_label(key: str, passing: Metadata = BASELINE.metadata) -> bool:
+    """Tell whether a tenant's label goes down."""
+    domain = wellknown.key_domain(key).lower()
+    if key.startswith(passing.opaque_prefixes):
+        return False
+    if not domain:
+        return key not in builtin_policy.TRIGGER_LABELS
+    if domain in passing.label_domains:
+        return not wellknown.is_reserved(key)
+    if wellknown.is_reserved(key) or _is_in(domain, builtin_policy.TRIGGER_DOMAINS):
+        return False
+    return domain in builtin_policy.PASSED_DOMAINS or not _is_in(
+        domain, builtin_policy.KUBERNETES_DOMAINS
+    )
+
+
+def passes_annotation(kind: str, key: str, passing: Metadata = BASELINE.metadata) -> bool:
+    """Tell whether a tenant's annotation goes down: unprefixed, or listed for its kind."""
+    if key.startswith(passing.opaque_prefixes):
+        return False
+    if not wellknown.key_domain(key) or key in builtin_policy.PASSED_ANNOTATIONS.get(kind, ()):
+        return True
+    listed = (*passing.annotations.get(kind, ()), *passing.annotations.get(EVERY, ()))
+    return key in listed and key != builtin_policy.LAST_APPLIED and not wellknown.is_reserved(key)
+
+
+def holding_annotation(
+    kind: str, annotations: Mapping[str, str], passing: Metadata = BASELINE.metadata
+) -> Problem | None:
+    """Return what holds an object back: an annotation whose loss might change its meaning."""
+    if kind not in builtin_policy.HOLDING_KINDS:
+        return None
+    for key in sorted(annotations):
+        domain = wellknown.key_domain(key).lower()
+        known = (
+            passes_annotation(kind, key, passing)
+            or key.startswith(passing.opaque_prefixes)  # said to mean nothing below
+            or wellknown.is_reserved(key)
+            or key in builtin_policy.HARMLESS_ANNOTATIONS
+            or _is_in(domain, builtin_policy.HARMLESS_ANNOTATION_DOMAINS)
+        )
+        if not known:
+            text = "may not be set here, and leaving it out might change the meaning; remove it"
+            return Problem("annotation", f"metadata.annotations[{key}]", text)
+    return None
+
+
+def passed_labels(
+    metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata
+) -> dict[str, str]:
+    """Return the labels of a tenant object that go down."""
+    return {k: v for k, v in (metadata.get("labels") or {}).items() if passes_label(k, passing)}
+
+
+def passed_annotations(
+    kind: str, metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata
+) -> dict[str, str]:
+    """Return the annotations of a tenant object that go down."""
+    found = metadata.get("annotations") or {}
+    return {k: v for k, v in found.items() if passes_annotation(kind, k, passing)}
+
+
+def super_metadata(
+    kind: str,
+    tenant: Tenant,
+    tenant_metadata: Mapping[str, Any],
+    *,
+    super_namespace: str,
+    super_name: str = "",
+    passing: Metadata = BASELINE.metadata,
+    extra_annotations: Mapping[str, str] | None = None,
+    extra_labels: Mapping[str, str] | None = None,
+) -> Object:
+    """Return the metadata of a twin; `passing` is the policy's word on it.
+
+    Raises RejectedError when an annotation holds it back.
+    """
+    held = holding_annotation(kind, tenant_metadata.get("annotations") or {}, passing)
+    if held is not None:
+        raise RejectedError(held)
+    tenant_namespace = tenant_metadata.get("namespace", "")
+    owner = owner_record(tenant_metadata)
+    labels = passed_labels(tenant_metadata, passing)
+    if kind in builtin_policy.UNLABELLED_KINDS:
+        listed = passing.label_domains
+        labels = {k: v for k, v in labels.items() if wellknown.key_domain(k).lower() in listed}
+    annotations = passed_annotations(kind, tenant_metadata, passing)
+    keys = keys_record(labels, annotations)
+    return {
+        "name": super_name or tenant_metadata["name"],
+        "namespace": super_namespace,
+        "labels": {
+            **labels,
+            **(extra_labels or {}),
+            **ownership.labels(tenant, tenant_namespace),
+        },
+        "annotations": {
+            **annotations,
+            **(extra_annotations or {}),
+            **({wellknown.OWNER: owner} if owner else {}),
+            **({wellknown.KEYS: keys} if keys else {}),
+            **ownership.annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
+        },
+    }
+
+
+def controller_of(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the controlling owner reference, or None."""
+    owners = metadata.get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def owner_record(metadata: Mapping[str, Any]) -> str:
+    """Return kind and UID of the controller as JSON, empty without one or when it is over-long."""
+    owner = controller_of(metadata)
+    if owner is None:
+        return ""
+    record = json.dumps({"kind": owner.get("kind", ""), "uid": owner.get("uid", "")})
+    return record if len(record) <= _MAX_OWNER else ""
+
+
+def keys_record(labels: Iterable[str], annotations: Iterable[str]) -> str:
+    """Return which keys are the tenant's, as a twin records them; empty when that is over-long.
+
+    What a webhook of the super cluster adds looks like a tenant's own key. Without the record we
+    would take it away, the webhook would add it again, and so on.
+    """
+    record = orjson.dumps([sorted(labels), sorted(annotations)]).decode()
+    return record if len(record) <= _MAX_KEYS else ""
+
+
+def _recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collection[str]] | None:
+    """Return the keys that a twin records, by field; None when it has no readable record."""
+    try:
+        labels, others = orjson.loads(annotations.get(wellknown.KEYS, ""))
+        return {"labels": frozenset(labels), "annotations": frozenset(others)}
+    except (ValueError, TypeError):
+        return None
+
+
+def mirror_key(field: str, key: str) -> str:
+    """Return the annotation that carries a dropped label or annotation to the downward API."""
+    digest = hashlib.sha256(f"{field}/{key}".encode()).digest()
+    return f"{_MIRROR_DOMAIN}/{base64.b32encode(digest).decode()[:16].lower()}"
+
+
+def is_ours(key: str) -> bool:
+    """Tell whether a key of a super object was stamped by us."""
+    return wellknown.is_reserved(key)
+
+
+def metadata_patch(
+    kind: str, live: Mapping[str, Any], desired: Mapping[str, Any]
+) -> dict[str, dict[str, str | None]]:
+    """Return the merge patch of labels and annotations; empty when nothing differs.
+
+    A key that was carried down is the tenant's, so what the tenant has not any more is removed; all
+    other keys belong to the super cluster and stay. A twin without a record may hold a key of the
+    tenant's wherever one could have come from it. The recorded revision is not compared: it follows
+    other changes and causes none. Nor is the placement: a pod is made anew for another one.
+    """
+    recorded = _recorded_keys(live.get("annotations") or {})
+    patch: dict[str, dict[str, str | None]] = {}
+    for field in ("labels", "annotations"):
+        there, wanted = live.get(field) or {}, desired.get(field) or {}
+        changed: dict[str, str | None] = {
+            key: value
+            for key, value in wanted.items()
+            if there.get(key) != value and key not in _UNCOMPARED
+        }
+        for key in there:
+            if key in wanted or key in _UNCOMPARED:
+                continue
+            if recorded is not None:
+                from_tenant = key in recorded[field]
+            else:
+                from_tenant = _may_be_the_tenants(kind, field, key)
+            if from_tenant or is_ours(key):
+                changed[key] = None
+        if changed:
+            patch[field] = changed
+    return patch
+
+
+def _may_be_the_tenants(kind: str, field: str, key: str) -> bool:
+    return passes_label(key) if field == "labels" else passes_annotation(kind, key)
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
+    """Return the JSON merge patch that turns `old` into `new`; lists are replaced whole."""
+    patch: Object = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if before == value and key in old:
+            continue
+        if isinstance(value, dict) and isinstance(before, dict):
+            patch[key] = merge_patch(before, value)
+        else:
+            patch[key] = value
+    return patch
+
+
+def scrub(text: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """Return a text with names of the super cluster replaced, in this order."""
+    for theirs, ours in pairs:
+        if theirs:
+            text = text.replace(theirs, ours)
+    return text
+
+
+def scrub_all(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
+    """Return a value with every text in it scrubbed; what has nothing to scrub is itself."""
+    text = orjson.dumps(value)
+    if not any(theirs and theirs.encode() in text for theirs, _ in pairs):
+        return value
+    return _scrubbed(value, pairs)
+
+
+def _scrubbed(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
+    if isinstance(value, str):
+        return scrub(value, pairs)
+    if isinstance(value, list):
+        return [_scrubbed(item, pairs) for item in value]
+    if isinstance(value, dict):
+        return {key: _scrubbed(item, pairs) for key, item in value.items()}
+    return value
+
+
+def names_of(
+    tenant: Tenant, super_namespace: str, tenant_namespace: str, *uids: tuple[str, str]
+) -> list[tuple[str, str]]:
+    """Return the replacements for texts about one object: its namespace, the root, its UIDs."""
+    return [
+        (super_namespace, tenant_namespace),
+        (f"{tenant.root}-", ""),
+        (tenant.root, ""),
+        *(spelled for pair in uids for spelled in _spellings(*pair)),
+    ]
+
+
+def _spellings(theirs: str, ours: str) -> Iterator[tuple[str, str]]:
+    """Yield the forms in which a UID is written: cgroups have underscores, some have no hyphens."""
+    for hyphen in ("-", "_", ""):
+        for form in (str, str.upper):
+            yield form(theirs.replace("-", hyphen)), form(ours.replace("-", hyphen))

@@ -1,0 +1,75 @@
+"""Kinds that are changed by putting the whole object in place of the live one.
+
+Pure. Owns the comparison, leaf by leaf of the kind's own verdict table, and the metadata of what is
+put. Hazard: a leaf of the table that somebody added below is drift, one that the table does not
+have is the super cluster's own; comparing whole bodies would fight over its defaults.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeio import Object
+from syncer.model import object_meta
+from syncer.model.field_rules import Drop, Each, Fields, Verdict
+
+Table = Mapping[str, Verdict]
+
+
+def replacement(
+    live: Mapping[str, Any], twin: Object, *, table: Table, at: str = ""
+) -> Object | None:
+    """Return the whole object to put in place of the live one, or None when it is as it should be.
+
+    `at` names the field that the table is about; empty: the table is about the object itself.
+    """
+    changes = object_meta.metadata_patch(twin["kind"], live["metadata"], twin["metadata"])
+    there, wanted = (live.get(at), twin.get(at)) if at else (live, twin)
+    if not changes and _fields(there or {}, table) == _fields(wanted or {}, table):
+        return None
+    return {**twin, "metadata": metadata(live["metadata"], twin["metadata"], changes)}
+
+
+def metadata(
+    there: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+    changes: Mapping[str, Mapping[str, str | None]],
+) -> Object:
+    """Return the metadata of a replacement.
+
+    Keys that are not ours stay; the version and the UID make sure that it is put over nothing else.
+    """
+    put: Object = {
+        "name": wanted["name"],
+        "namespace": wanted["namespace"],
+        "uid": there["uid"],
+        "resourceVersion": there["resourceVersion"],
+        **{key: there[key] for key in ("ownerReferences", "finalizers") if key in there},
+    }
+    for field in ("labels", "annotations"):
+        kept = {**(there.get(field) or {}), **wanted[field], **changes.get(field, {})}
+        put[field] = {key: value for key, value in kept.items() if value is not None}
+    return put
+
+
+def _fields(value: Any, table: Table) -> Any:
+    """Return what of a value the table speaks of; a list or a value that says nothing is left out.
+
+    An empty object says something: a selector `{}` selects everything.
+    """
+    if not isinstance(value, dict):
+        return value
+    found = {
+        name: _leaf(value[name], verdict)
+        for name, verdict in table.items()
+        if name in value and not isinstance(verdict, Drop)
+    }
+    return {name: inner for name, inner in found.items() if inner is not None and inner != []}
+
+
+def _leaf(value: Any, verdict: Verdict) -> Any:
+    match verdict:
+        case Fields():
+            return _fields(value, verdict.fields)
+        case Each() if isinstance(value, list):
+            return [_fields(item, verdict.fields) for item in value]
+    return value

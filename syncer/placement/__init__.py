@@ -1,0 +1,1 @@
+"""Assignment of pods to super clusters."""

@@ -1,0 +1,1 @@
+"""Translation and decisions per kind; pure."""

@@ -1,0 +1,1 @@
+"""Rules of ConfigMaps and Secrets."""

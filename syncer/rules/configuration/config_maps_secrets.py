@@ -1,0 +1,151 @@
+"""ConfigMaps and Secrets on their way down.
+
+Pure. Owns their shape, the types of Secrets that travel, and the names that are reserved. They go
+down while a pod of the tenant refers to them, or always where the policy says so. Hazard: values
+are secret; nothing here may end up in a log or an Event.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeio import Object
+from kubeio.cache.store import Entry
+from syncer.model import builtin_policy, object_meta, replace_update
+from syncer.model.field_rules import ALLOW, FREE, Drop, Verdict, Written
+from syncer.model.references import is_reserved_name
+from syncer.model.rejections import Problem, RejectedError
+from syncer.model.tenant_view import TenantView
+from syncer.rules.configuration import cache_transforms
+from tenancy import names
+
+WATCHED_SECRETS = ",".join(
+    f"type!={kind}" for kind in ("helm.sh/release.v1", "kubernetes.io/service-account-token")
+)
+"""Field selector: many and large, and none of them ever goes down."""
+
+
+CONFIG_MAP: Mapping[str, Verdict] = {"binaryData": FREE, "data": FREE, "immutable": ALLOW}
+SECRET: Mapping[str, Verdict] = {
+    "data": FREE,
+    "immutable": ALLOW,
+    "stringData": Drop("your API server has moved it into `data`"),
+    "type": Written(
+        "configuration",
+        "is kept for pull secrets and TLS, and becomes Opaque otherwise. Service account tokens,"
+        " bootstrap tokens and Helm releases are never synced",
+    ),
+}
+
+
+def is_withheld(tenant_secret: Mapping[str, Any]) -> bool:
+    """Tell whether a Secret is of a type that never leaves the tenant."""
+    return tenant_secret.get("type") in builtin_policy.SECRET_TYPES_REFUSED
+
+
+def super_name(tenant_name: str) -> str:
+    """Return the name of a ConfigMap's twin: the tenant's root CA has another one below."""
+    return names.SUPER_ROOT_CA if tenant_name == names.TENANT_ROOT_CA else tenant_name
+
+
+def tenant_name(super_name: str) -> str:
+    """Return the name of the ConfigMap that a super ConfigMap stands for."""
+    return names.TENANT_ROOT_CA if super_name == names.SUPER_ROOT_CA else super_name
+
+
+def wants_config_map(entry: Entry, view: TenantView) -> bool:
+    """Tell whether a ConfigMap goes down."""
+    if view.policy.sync.config_maps == "All":
+        return True
+    return view.is_referenced("ConfigMap", entry.namespace, entry.name)
+
+
+def wants_secret(entry: Entry, view: TenantView) -> bool:
+    """Tell whether a Secret goes down."""
+    if view.is_referenced("Secret", entry.namespace, entry.name):
+        return True
+    if view.policy.sync.secrets != "All":
+        return False
+    return entry.decode().get("type") not in builtin_policy.SECRET_TYPES_REFUSED
+
+
+def config_map(tenant_map: Mapping[str, Any], view: TenantView) -> Object:
+    """Return the twin of a ConfigMap. Raises RejectedError."""
+    metadata = tenant_map["metadata"]
+    _refuse_reserved("ConfigMap", metadata["name"])
+    twin: Object = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": object_meta.super_metadata(
+            "ConfigMap",
+            view.tenant,
+            metadata,
+            super_namespace=view.super_namespace(metadata["namespace"]),
+            passing=view.policy.metadata,
+            super_name=super_name(metadata["name"]),
+        ),
+    }
+    return _with(twin, tenant_map, "data", "binaryData", "immutable")
+
+
+def secret(tenant_secret: Mapping[str, Any], view: TenantView) -> Object:
+    """Return the twin of a Secret. Raises RejectedError."""
+    metadata = tenant_secret["metadata"]
+    _refuse_reserved("Secret", metadata["name"])
+    kind = tenant_secret.get("type") or "Opaque"
+    if is_withheld(tenant_secret):
+        text = f"is {kind}, which never leaves the cluster; use a secret of another type"
+        raise RejectedError(Problem("secret-type", "type", text))
+    twin: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": object_meta.super_metadata(
+            "Secret",
+            view.tenant,
+            metadata,
+            super_namespace=view.super_namespace(metadata["namespace"]),
+            passing=view.policy.metadata,
+        ),
+        "type": kind if kind in builtin_policy.SECRET_TYPES_KEPT else "Opaque",
+    }
+    return _with(twin, tenant_secret, "data", "immutable")
+
+
+def _with(twin: Object, tenant_x: Mapping[str, Any], *fields: str) -> Object:
+    taken = (*fields, cache_transforms.CONTENT)
+    return {**twin, **{field: tenant_x[field] for field in taken if tenant_x.get(field)}}
+
+
+def _refuse_reserved(kind: str, name: str) -> None:
+    if is_reserved_name(kind, name):
+        text = "is reserved; choose another name"
+        raise RejectedError(Problem("reserved-name", "metadata.name", text))
+
+
+def replacement(live: Mapping[str, Any], twin: Object, kind: str) -> Object | None:
+    """Return the object to put in place of the live one, or None when it is as it should be.
+
+    When either is an outline, so is what is returned: it tells that they differ, and no more.
+    """
+    live, twin = cache_transforms.alike(live, twin)
+    there, wanted = live["metadata"], twin["metadata"]
+    changes = object_meta.metadata_patch(kind, there, wanted)
+    is_fixed_enough = live.get("immutable") or not twin.get("immutable")
+    is_same = not _differs(live, twin, *cache_transforms.VALUES, cache_transforms.CONTENT)
+    if is_same and is_fixed_enough and not changes:
+        return None  # what was fixed below and is as it should be does no harm
+    body = {**twin, "metadata": replace_update.metadata(there, wanted, changes)}
+    if live.get("immutable"):
+        body["immutable"] = True  # it can't be taken back
+    return body
+
+
+def is_fixed(live: Mapping[str, Any], twin: Object) -> bool:
+    """Tell whether a live twin can only be made anew: somebody below made it immutable."""
+    if not live.get("immutable"):
+        return False
+    live, twin = cache_transforms.alike(live, twin)
+    return _differs(live, twin, *cache_transforms.VALUES, cache_transforms.CONTENT)
+
+
+def _differs(live: Mapping[str, Any], twin: Object, *fields: str) -> bool:
+    return any((live.get(field) or None) != (twin.get(field) or None) for field in fields)

@@ -1,0 +1,211 @@
+"""Disruption budgets: how many pods of a tenant must stay healthy, as a plain number below.
+
+Pure. Owns that number: the tenant's own controller works it out, because only the tenant has the
+workloads that percentages are of. Unless the policy lets budgets block, it is lowered so that one
+of the healthy pods that there are below may go, unhealthy ones always may, and a pod has one budget
+at most, as the API evicts none that has two. Pods are counted below, as a status can be forged.
+Must not know when. Hazard: while one pod is being replaced there is one less for a moment, so the
+flow lowers a number only after that has lasted.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from kubeio import Object
+from kubeio.cache.store import Entry
+from syncer.model import label_selectors, object_meta
+from syncer.model.field_rules import Fields, Verdict, Walk, Written
+from syncer.model.label_selectors import SELECTOR
+from syncer.model.rejections import Problem, RefusedError, RejectedError
+from syncer.model.replace_update import replacement
+from syncer.model.tenant_view import TenantView
+from syncer.model.unstructured import count, mapping
+from syncer.rules.pods.pod_status import TERMINAL
+from tenancy import wellknown
+from tenancy.policies import Metadata
+
+BUDGET = "PodDisruptionBudget"
+
+_NUMBER = Written(
+    "disruption_budgets",
+    "becomes the number of pods that your cluster's controller computes from it. If the policy does"
+    " not allow budgets that block, it is at most one less than the number of healthy pods",
+)
+
+_EVICTION = Written(
+    "disruption_budgets",
+    "is `AlwaysAllow`, if the policy does not allow budgets that block. An unhealthy pod may then"
+    " always be evicted",
+)
+_EVICTIONS = ("AlwaysAllow", "IfHealthyBudget")
+
+MAX_BUDGETS = 100
+"""Budgets of a namespace that go down where none may block: each is compared with the others."""
+MAX_REQUIREMENTS = 100
+"""Labels, expressions and values of one selector."""
+
+DISRUPTION_BUDGET_SPEC: Mapping[str, Verdict] = {
+    "maxUnavailable": _NUMBER,
+    "minAvailable": _NUMBER,
+    "selector": Fields(SELECTOR),
+    "unhealthyPodEvictionPolicy": _EVICTION,
+}
+
+
+def wants(entry: Entry, _: TenantView) -> bool:
+    """Tell whether a budget goes down: once the tenant's controller has looked at it."""
+    status = mapping(entry.decode().get("status"))
+    return bool(status.get("observedGeneration")) and "desiredHealthy" in status
+
+
+def disruption_budget(tenant_budget: Mapping[str, Any], view: TenantView) -> Object:
+    """Return the twin of a budget. Raises RejectedError."""
+    if view.policy.sync.pod_disruption_budgets != "Allow":
+        text = "is not offered to this cluster; it holds for this cluster's own evictions only"
+        raise RefusedError(Problem("disruption-budgets", "spec", text))
+    metadata, found = tenant_budget["metadata"], mapping(tenant_budget.get("spec"))
+    walk = Walk()
+    spec = walk.fields(tenant_budget.get("spec") or {}, DISRUPTION_BUDGET_SPEC, "spec")
+    wanted, eviction = desired(tenant_budget), found.get("unhealthyPodEvictionPolicy")
+    selector = spec.get("selector")
+    passing = view.policy.metadata
+    problems = walk.problems or list(_selector_problems(selector or {}, passing))
+    if wanted is None:
+        text = "must be a number of pods; have the disruption controller write it anew"
+        problems.append(Problem("malformed", "status.desiredHealthy", text))
+    if eviction is not None and eviction not in _EVICTIONS:
+        text = f"must be one of {', '.join(_EVICTIONS)}; correct the object"
+        problems.append(Problem("malformed", "spec.unhealthyPodEvictionPolicy", text))
+    if problems or wanted is None:
+        raise RejectedError(*problems)
+    if selector is not None:
+        spec["selector"] = _of_the_tenant(selector, view)
+    if view.policy.sync.blocking_disruption_budgets != "Allow":
+        eviction = _EVICTIONS[0]
+        pods = pods_of(spec, metadata["namespace"], view)
+        _refuse_overlap(metadata, spec.get("selector"), pods, view)
+        wanted = _lowered(wanted, sum(map(is_healthy, pods)))
+    if eviction is not None:
+        spec["unhealthyPodEvictionPolicy"] = eviction
+    return {
+        "apiVersion": "policy/v1",
+        "kind": BUDGET,
+        "metadata": object_meta.super_metadata(
+            BUDGET,
+            view.tenant,
+            metadata,
+            super_namespace=view.super_namespace(metadata["namespace"]),
+            passing=passing,
+        ),
+        "spec": {**spec, "minAvailable": wanted},
+    }
+
+
+def desired(tenant_budget: Mapping[str, Any]) -> int | None:
+    """Return how many pods the tenant's controller wants healthy."""
+    return count(mapping(tenant_budget.get("status")).get("desiredHealthy"))
+
+
+def is_being_lowered(
+    tenant_budget: Mapping[str, Any], live: Mapping[str, Any], twin: Mapping[str, Any]
+) -> bool:
+    """Tell whether a twin would lose more than the tenant itself gives up."""
+    there = count(mapping(live.get("spec")).get("minAvailable"))
+    new = twin["spec"]["minAvailable"]
+    return there is not None and new < there and new < (desired(tenant_budget) or 0)
+
+
+def is_short_of_healthy(twin: Mapping[str, Any], namespace: str, view: TenantView) -> bool:
+    """Tell whether a twin's number is this low because some of its pods are not healthy."""
+    return bool(twin["spec"]["minAvailable"] < len(pods_of(twin["spec"], namespace, view)) - 1)
+
+
+def change(live: Mapping[str, Any], twin: Object) -> Object | None:
+    """Return the budget to put in place of the live one, or None."""
+    return replacement(live, twin, table=DISRUPTION_BUDGET_SPEC, at="spec")
+
+
+def _of_the_tenant(selector: Mapping[str, Any], view: TenantView) -> Object:
+    mark = {wellknown.VC_UID: view.tenant.uid}
+    return {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), **mark}}
+
+
+def _selector_problems(selector: Mapping[str, Any], passing: Metadata) -> Iterator[Problem]:
+    expressions = selector.get("matchExpressions") or ()
+    values = [item.get("values") for item in expressions]
+    size = len(selector.get("matchLabels") or ()) + len(expressions)
+    size += sum(len(each) for each in values if isinstance(each, list))
+    if size > MAX_REQUIREMENTS:
+        text = f"has {size} labels, expressions and values; {MAX_REQUIREMENTS} are carried"
+        yield Problem("too-large", "spec.selector", text)
+    yield from label_selectors.problems(selector, "spec.selector", passing)
+
+
+def pods_of(spec: Mapping[str, Any], namespace: str, view: TenantView) -> Collection[Entry]:
+    """Return the pods below that a twin speaks of, those that are on their way out included."""
+    selector = spec.get("selector")
+    if selector is None:
+        return ()
+    return [
+        entry
+        for entry in view.super_pods(namespace)
+        if label_selectors.matches(selector, entry.labels)
+        and mapping(entry.decode().get("status")).get("phase") not in TERMINAL
+    ]
+
+
+def is_healthy(pod: Entry) -> bool:
+    """Tell whether a pod counts as healthy for the super cluster's disruption controller."""
+    conditions = mapping(pod.decode().get("status")).get("conditions") or ()
+    is_ready = any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in conditions
+    )
+    return is_ready and not pod.deleting
+
+
+def _lowered(wanted: int, healthy: int) -> int:
+    """Return the number that leaves one pod to go; without a healthy one nothing is held up."""
+    return min(wanted, healthy - 1) if healthy else wanted
+
+
+def _refuse_overlap(
+    metadata: Mapping[str, Any],
+    selector: Mapping[str, Any] | None,
+    pods: Collection[Entry],
+    view: TenantView,
+) -> None:
+    """Raise RefusedError when a pod would have two budgets, or might have; the older one stays."""
+    store = view.below.get(BUDGET)
+    if store is None or selector is None:
+        return
+    there = {
+        entry.name: entry
+        for entry in store.list(view.super_namespace(metadata["namespace"]))
+        if not entry.deleting
+    }
+    own = there.pop(metadata["name"], None)
+    if own is None and len(there) >= MAX_BUDGETS:
+        text = f"is one of more than {MAX_BUDGETS} of its namespace; make fewer that select more"
+        raise RefusedError(Problem("too-many-budgets", "the budget", text))
+    age = _age(own.decode()) if own is not None else None
+    for name, entry in there.items():
+        other = entry.decode()
+        theirs = selector_of(other)
+        if theirs is None or (age is not None and age < _age(other)):
+            continue
+        if theirs == selector or any(label_selectors.matches(theirs, pod.labels) for pod in pods):
+            text = f"selects pods that the budget {name} is for, and no pod can be evicted that"
+            text += " has two; make one budget of them, or let them select different pods"
+            raise RefusedError(Problem("budget-overlap", "spec.selector", text))
+
+
+def _age(budget: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = budget["metadata"]
+    return metadata.get("creationTimestamp") or "", metadata["name"]
+
+
+def selector_of(budget: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what a budget selects, None when it selects nothing."""
+    selector = mapping(budget.get("spec")).get("selector")
+    return mapping(selector) if selector is not None else None

@@ -1,0 +1,90 @@
+"""Super namespaces: one for each tenant namespace, with the account that its pods run as.
+
+Pure. Owns their labels: ours only, as a tenant's label could switch off pod
+security or inject a mesh. Must not know pods. Hazard: a super namespace lives until the tenant's is
+gone, not merely terminating, because what is in it follows object by object.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeio import Object
+from syncer.model.field_rules import Drop, Verdict
+from syncer.model.tenant_view import TenantView
+from tenancy import names, ownership
+from tenancy.policies import SecurityLevel, TenantPolicySpec
+
+NAMESPACE: Mapping[str, Verdict] = {
+    "spec": Drop("its finalizers are your cluster's own matter"),
+    "status": Drop("each side has its own"),
+}
+
+POD_SECURITY = "pod-security.kubernetes.io/enforce"
+
+
+def namespace(tenant_namespace: Mapping[str, Any], view: TenantView) -> Object:
+    """Return the twin of a namespace."""
+    metadata = tenant_namespace["metadata"]
+    name = metadata["name"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": view.super_namespace(name),
+            "labels": {
+                **ownership.labels(view.tenant, name),
+                POD_SECURITY: security_level(view.policy),
+            },
+            "annotations": ownership.annotations(view.tenant, name, metadata["uid"]),
+        },
+    }
+
+
+def security_level(policy: TenantPolicySpec) -> SecurityLevel:
+    """Return the level of pod security that the super cluster's own admission holds pods to.
+
+    Below privileged it knows no exception for host ports; where they are allowed, the pod table is
+    the only gate.
+    """
+    return "privileged" if policy.network.host_ports == "Allow" else policy.security.level
+
+
+def is_at_level(labels: Mapping[str, str], policy: TenantPolicySpec) -> bool:
+    """Tell whether a super namespace is held to the level that the policy says now."""
+    return labels.get(POD_SECURITY) == security_level(policy)
+
+
+def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
+    """Return the merge patch that restores our labels and annotations, or None."""
+    changes = {
+        field: {
+            key: value
+            for key, value in twin["metadata"][field].items()
+            if (live["metadata"].get(field) or {}).get(key) != value
+        }
+        for field in ("labels", "annotations")
+    }
+    found = {field: change for field, change in changes.items() if change}
+    return {"metadata": {"uid": live["metadata"]["uid"], **found}} if found else None
+
+
+def workload_account(view: TenantView, tenant_namespace: Mapping[str, Any]) -> Object:
+    """Return the powerless account of a super namespace."""
+    metadata = tenant_namespace["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {
+            "name": names.WORKLOAD_ACCOUNT,
+            "namespace": view.super_namespace(metadata["name"]),
+            "labels": ownership.labels(view.tenant, metadata["name"]),
+            "annotations": ownership.annotations(view.tenant, metadata["name"], metadata["uid"]),
+        },
+        "automountServiceAccountToken": False,
+    }
+
+
+def is_same_account(live: Mapping[str, Any]) -> bool:
+    """Tell whether an account is still powerless: nothing of it reaches a pod by itself."""
+    given = live.get("secrets") or live.get("imagePullSecrets")
+    return live.get("automountServiceAccountToken") is False and not given

@@ -1,0 +1,1 @@
+"""Rules of Services, EndpointSlices, Ingresses and NetworkPolicies."""

@@ -1,0 +1,68 @@
+"""Addresses that nothing of a tenant may point at: those of machines, and of the super cluster.
+
+Pure. Owns the one answer for endpoints and external names. Hazard: an IPv6 address may carry an
+IPv4 one inside; both are looked at.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+
+from syncer.model.super_cidrs import Address, Spans, networks
+from syncer.model.tenant_view import TenantView
+
+_LOCAL = Spans(
+    networks(
+        (
+            "0.0.0.0/8",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "224.0.0.0/4",
+            "255.255.255.255/32",
+            "::/128",
+            "::1/128",
+            "fe80::/10",
+            "ff00::/8",
+        )
+    )
+)
+"""Loopback, link-local, and what is no single host at all."""
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_LOW_32_BITS = (1 << 32) - 1
+
+
+def reason(text: object, taken: Spans) -> str:
+    """Return what is wrong with an address, empty when it may be pointed at.
+
+    `taken` is what belongs to the super cluster: looked up once for all addresses of an object.
+    """
+    try:
+        address = ipaddress.ip_address(text) if isinstance(text, str) else None
+    except ValueError:
+        address = None
+    if address is None or getattr(address, "scope_id", None):
+        return "is no address"
+    for each in _meant(address):
+        if _LOCAL.holds(each):
+            return "is local to a machine"
+        if taken.holds(each):
+            return "belongs to what this cluster runs on"
+    return ""
+
+
+def of_the_super_cluster(view: TenantView) -> Spans:
+    """Return the addresses that belong to what a tenant's cluster runs on."""
+    ranges = view.ranges()
+    listed = networks(view.policy.network.super_ranges)
+    return Spans((*ranges.nodes, *ranges.services, *listed, view.slice))
+
+
+def _meant(address: Address) -> Iterator[Address]:
+    """Yield an address, and the IPv4 address that it carries."""
+    yield address
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and (address in _NAT64 or address in _COMPATIBLE):
+            inner = ipaddress.IPv4Address(int(address) & _LOW_32_BITS)
+        if inner is not None:
+            yield inner

@@ -1,0 +1,152 @@
+"""Hosts of Ingresses: which a tenant may name, and who has each.
+
+Pure. Owns the index by host, the rules on hosts, and who was first. A host is had by the tenant
+whose Ingress stands below with it, or by the super cluster itself. Must not know how others hear
+that a host is free. Hazard: one controller serves everybody, so a rule without a host, or with
+somebody else's, takes traffic that is not the tenant's.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kubeio.cache.store import Entry, Store
+from syncer.model.rejections import Problem
+from syncer.model.tenant_view import TenantView
+from syncer.model.unstructured import mapping, mappings, texts
+from tenancy import ownership
+
+INGRESS = "Ingress"
+OTHERS = "Ingress of the super cluster"
+"""Key of the cache of Ingresses that no tenant has."""
+BY_HOST = "host"
+"""Index of Ingresses by the hosts of their rules."""
+MAX_HOSTS = 500
+"""Of one Ingress; each is looked up."""
+_MAX_LENGTH = 253
+_ANY = "*."
+_RULE = "ingress-host"
+
+
+def hosts_named(entry: Entry) -> frozenset[str]:
+    """Return the hosts that the rules of an Ingress name."""
+    return _hosts(mapping(entry.decode().get("spec")))
+
+
+def _hosts(spec: Mapping[str, Any]) -> frozenset[str]:
+    found = (rule.get("host") for rule in mappings(spec.get("rules"))[:MAX_HOSTS])
+    return frozenset(
+        host.lower() for host in found if isinstance(host, str) and 0 < len(host) <= _MAX_LENGTH
+    )
+
+
+def users(store: Store, hosts: Iterable[str]) -> Iterator[Entry]:
+    """Yield the Ingresses of a cache whose rules meet one of some hosts."""
+    for host in hosts:
+        for key in _covering(host):
+            yield from store.index(BY_HOST, key)
+        if host.startswith(_ANY):  # few may have one
+            for entry in store.list():
+                if any(each.endswith(host[1:]) for each in hosts_named(entry)):
+                    yield entry
+
+
+def _covering(host: str) -> Iterator[str]:
+    """Yield a host, and every wildcard that it falls under."""
+    yield host
+    labels = host.removeprefix(_ANY).split(".")
+    for number in range(1, len(labels)):
+        yield _ANY + ".".join(labels[number:])
+
+
+def malformed(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what no API would take as a host, and more hosts than are looked at."""
+    rules, tls = mappings(spec.get("rules")), mappings(spec.get("tls"))
+    for number, rule in enumerate(rules):
+        host = rule.get("host") or ""
+        if not isinstance(host, str) or len(host) > _MAX_LENGTH:
+            text = "must be a host name; correct the object"
+            yield Problem("malformed", f"spec.rules[{number}].host", text)
+    count = len(rules) + sum(len(texts(item.get("hosts"))) for item in tls)
+    if count > MAX_HOSTS:
+        text = f"has {count} hosts, and {MAX_HOSTS} are carried; use several Ingresses"
+        yield Problem("too-large", "spec", text)
+
+
+def problems(
+    spec: Mapping[str, Any], metadata: Mapping[str, Any], view: TenantView
+) -> Iterator[Problem]:
+    """Yield what hosts of a tenant's Ingress may not go down."""
+    is_for_all = view.policy.network.catch_all_ingresses == "Allow"
+    if spec.get("defaultBackend") and not is_for_all:
+        text = "would take what is for others; leave it out, and name hosts in rules"
+        yield Problem(_RULE, "spec.defaultBackend", text)
+    own = _twin(metadata, view)
+    for number, rule in enumerate(mappings(spec.get("rules"))):
+        path, host = f"spec.rules[{number}].host", (rule.get("host") or "").lower()
+        if host:
+            yield from _of_rule(host, path, own, view)
+        elif not is_for_all:
+            text = "must be given, as the rule would take what is for others; name a host"
+            yield Problem(_RULE, path, text)
+    for number, item in enumerate(mappings(spec.get("tls"))):
+        for index, host in enumerate(texts(item.get("hosts"))):
+            yield from _taken(host.lower(), f"spec.tls[{number}].hosts[{index}]", own, view)
+
+
+def _of_rule(host: str, path: str, own: Entry | None, view: TenantView) -> Iterator[Problem]:
+    offered = [each.lower().removeprefix(_ANY) for each in view.policy.network.ingress_hosts]
+    inside = host.removeprefix(_ANY)
+    if any(inside == each or inside.endswith(f".{each}") for each in offered):
+        yield from _taken(host, path, own, view)
+    elif offered:
+        text = f"{host} is not offered to this cluster; use one in {' or '.join(offered)}"
+        yield Problem(_RULE, path, text)
+    elif host.startswith(_ANY):
+        text = f"{host} would take hosts of others; name each host"
+        yield Problem(_RULE, path, text)
+    else:
+        yield from _taken(host, path, own, view)
+
+
+def _taken(host: str, path: str, own: Entry | None, view: TenantView) -> Iterator[Problem]:
+    if any(_is_first(entry, host, own, view) for entry in _strangers(host, view)):
+        text = f"{host} is somebody else's; use another host, or ask whoever runs this cluster"
+        yield Problem("host-taken", path, text)
+
+
+def _strangers(host: str, view: TenantView) -> Iterator[Entry]:
+    """Yield the Ingresses below that have a host and are not the tenant's."""
+    for kind in (INGRESS, OTHERS):
+        store = view.below.get(kind)
+        for key in _covering(host) if store is not None else ():
+            for entry in store.index(BY_HOST, key) if store is not None else ():
+                if _tenant_of(entry, view) != view.tenant.uid:
+                    yield entry
+
+
+def _tenant_of(entry: Entry, view: TenantView) -> str:
+    """Return whose an Ingress is: what controllers add in a tenant's namespace is the tenant's."""
+    spaces = view.below.get("Namespace")
+    space = spaces.get("", entry.namespace) if spaces is not None else None
+    for found in (entry, space):
+        owner = ownership.owner_of({"annotations": found.annotations}) if found else None
+        if owner is not None:
+            return owner.vc_uid
+    return ""
+
+
+def _is_first(entry: Entry, host: str, own: Entry | None, view: TenantView) -> bool:
+    """Tell whether a stranger's Ingress had a host before ours did; the super cluster always."""
+    if own is None or host not in hosts_named(own) or not _tenant_of(entry, view):
+        return True
+    return _age(entry) < _age(own)
+
+
+def _age(entry: Entry) -> tuple[str, str]:
+    return (str(entry.decode()["metadata"].get("creationTimestamp", "")), entry.uid)
+
+
+def _twin(metadata: Mapping[str, Any], view: TenantView) -> Entry | None:
+    store = view.below.get(INGRESS)
+    place = view.super_namespace(metadata["namespace"])
+    return store.get(place, metadata["name"]) if store is not None else None

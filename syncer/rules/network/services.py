@@ -1,0 +1,347 @@
+"""Services: the same cluster IP on both sides, node ports and load balancers up.
+
+Pure. Owns which leaves of a Service go down, which may change later, and what of the super Service
+the tenant gets to see. A Service of a type or a load balancer class that the policy does not offer
+has no twin, whatever it was before: what is below follows from what the tenant's object says now,
+and an administrator who withdraws node ports sees them closed. Must not know how a refusal reaches
+the tenant. Hazard: a Service never goes down with another IP than the tenant's own; DNS and every
+client of it would lie.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from kubeio import Object, errors
+from kubeio.cache.store import Entry
+from syncer.model import label_selectors, object_meta
+from syncer.model.field_rules import (
+    ALLOW,
+    FREE,
+    Drop,
+    Each,
+    Fields,
+    Refuse,
+    Verdict,
+    Walk,
+    Written,
+)
+from syncer.model.rejections import Problem, RefusedError, RejectedError
+from syncer.model.tenant_view import Slice, TenantView
+from syncer.model.unstructured import mapping, mappings
+from syncer.rules.network import external_names
+from syncer.rules.network.cluster_ips import parsed
+from tenancy import wellknown
+
+PORT_REPLACED = "NodePortReplaced"
+"""Reason of the Event when the tenant's node port is another one below."""
+IP_UNAVAILABLE = "ServiceIPUnavailable"
+"""Reason of the Event when the tenant's IP cannot be had in the super cluster."""
+
+SERVICE_SPEC: Mapping[str, Verdict] = {
+    "allocateLoadBalancerNodePorts": ALLOW,
+    "clusterIP": ALLOW,
+    "clusterIPs": ALLOW,
+    "externalIPs": Refuse("external-ips", "would catch the traffic of others; remove them"),
+    "externalName": Written(
+        "external_names",
+        "is synced. A name in your cluster's domain becomes the name in the super cluster",
+    ),
+    "externalTrafficPolicy": ALLOW,
+    "healthCheckNodePort": Drop("the super cluster assigns its own"),
+    "internalTrafficPolicy": ALLOW,
+    "ipFamilies": ALLOW,
+    "ipFamilyPolicy": ALLOW,
+    "loadBalancerClass": Written(
+        "services", "is synced if it is a class that is offered to your cluster"
+    ),
+    "loadBalancerIP": Refuse("load-balancer", "is not offered; leave it out"),
+    "loadBalancerSourceRanges": ALLOW,
+    "ports": Each(
+        {
+            "appProtocol": ALLOW,
+            "name": ALLOW,
+            "nodePort": ALLOW,
+            "port": ALLOW,
+            "protocol": ALLOW,
+            "targetPort": ALLOW,
+        }
+    ),
+    "publishNotReadyAddresses": ALLOW,
+    "selector": FREE,
+    "sessionAffinity": ALLOW,
+    "sessionAffinityConfig": Fields({"clientIP": Fields({"timeoutSeconds": ALLOW})}),
+    "trafficDistribution": ALLOW,
+    "type": ALLOW,
+}
+SERVICE_STATUS: Mapping[str, Verdict] = {
+    "conditions": Written("services", "are synced back without names of the super cluster"),
+    "loadBalancer": Written("services", "is synced back"),
+}
+
+
+def wants(entry: Entry, view: TenantView) -> bool:
+    """Tell whether a Service goes down: all but the provided ones."""
+    return not view.is_provided(entry.namespace, entry.name)
+
+
+def service(tenant_service: Mapping[str, Any], view: TenantView) -> Object:
+    """Return the twin of a Service. Raises RejectedError."""
+    metadata = tenant_service["metadata"]
+    walk = Walk()
+    spec = walk.fields(tenant_service.get("spec") or {}, SERVICE_SPEC, "spec")
+    said = mapping(tenant_service.get("spec"))
+    refused = list(_refused(said, view))
+    if refused:
+        raise RefusedError(*refused)
+    selector = spec.get("selector") or {}
+    name, problem = external_names.translated(said, view)
+    problems = [
+        *walk.problems,
+        *label_selectors.dropped(selector, "spec.selector", view.policy.metadata),
+        *([problem] if problem is not None else ()),
+    ]
+    if problems:
+        raise RejectedError(*problems)
+    _refuse_addresses(spec, view)
+    if name:
+        spec["externalName"] = name
+    if said.get("loadBalancerClass"):
+        spec["loadBalancerClass"] = said["loadBalancerClass"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": object_meta.super_metadata(
+            "Service",
+            view.tenant,
+            metadata,
+            super_namespace=view.super_namespace(metadata["namespace"]),
+            passing=view.policy.metadata,
+        ),
+        "spec": spec,
+    }
+
+
+def _refused(spec: Mapping[str, Any], view: TenantView) -> Iterator[Problem]:
+    """Yield what of a Service the policy does not offer."""
+    offered, kind = view.policy.network.service_types, spec.get("type") or "ClusterIP"
+    if kind not in offered:
+        text = f"{str(kind)[:60]} is not offered to this cluster; use {' or '.join(offered)}"
+        yield Problem("service-type", "spec.type", text)
+    name, classes = spec.get("loadBalancerClass"), view.policy.network.load_balancer_classes
+    if name and name not in classes:
+        text = f"is not offered to this cluster; {_one_of(classes)}"
+        yield Problem("load-balancer", "spec.loadBalancerClass", text)
+
+
+def _one_of(classes: tuple[str, ...]) -> str:
+    return f"use {' or '.join(classes)}" if classes else "leave it out"
+
+
+def _refuse_addresses(spec: Mapping[str, Any], view: TenantView) -> None:
+    """Refuse an address outside the slice, and none at all: the super cluster would pick one."""
+    address = spec.get("clusterIP") or ""
+    others = spec.get("clusterIPs") or ()
+    if not isinstance(others, list | tuple):
+        text = "must be a list; correct the object"
+        raise RejectedError(Problem("malformed", "spec.clusterIPs", text))
+    if not address and spec.get("type") != "ExternalName":
+        text = "is empty; make the Service anew, so that it gets an address"
+        raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
+    for each in (address, *others):
+        if each and each != "None" and not _is_in_slice(each, view.slice):
+            text = (
+                f"{each} is outside {view.slice}, the range of this cluster; make the Service anew"
+            )
+            raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
+
+
+def _is_in_slice(address: str, part: Slice) -> bool:
+    found = parsed(address)
+    return found is not None and found in part
+
+
+def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
+    """Return the merge patch of what differs, or None.
+
+    Fields that the super cluster filled in by itself stay; those that a tenant's own API server
+    would have filled in are there already, as the twin is made from its answer.
+    """
+    there, wanted = live.get("spec") or {}, twin["spec"]
+    spec = {
+        key: _changed(there.get(key), value)
+        for key, value in wanted.items()
+        if not _is_same(key, there.get(key), value)
+    }
+    for key in SERVICE_SPEC:
+        if key in there and key not in wanted and key not in _KEPT:
+            spec[key] = None
+    metadata = object_meta.metadata_patch("Service", live["metadata"], twin["metadata"])
+    if not spec and not metadata:
+        return None
+    body: Object = {"metadata": {"uid": live["metadata"]["uid"], **metadata}}
+    return {**body, "spec": spec} if spec else body
+
+
+_KEPT = frozenset({"healthCheckNodePort", "ipFamilies", "ipFamilyPolicy", "loadBalancerClass"})
+"""What the super cluster fills in, and takes away with the type that needs it."""
+
+
+def must_be_remade(live: Mapping[str, Any], twin: Object) -> bool:
+    """Tell whether a twin differs in what the API never changes on a living Service.
+
+    The tenant's own went by way of another type, or it could not differ either: only a change that
+    was seen late, as one, needs a new twin.
+    """
+    there, wanted = mapping(live.get("spec")), twin["spec"]
+    fixed = [(there.get("clusterIP"), wanted.get("clusterIP"))]
+    fixed += [(_first(there.get("ipFamilies")), _first(wanted.get("ipFamilies")))]
+    if there.get("type") == wanted.get("type") == "LoadBalancer":
+        before, after = there.get("loadBalancerClass"), wanted.get("loadBalancerClass")
+        if after and before != after:
+            return True
+    return any(old and new and old != new for old, new in fixed)
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and value else None
+
+
+def _changed(there: Any, wanted: Any) -> Any:
+    """Return a value of the patch; keys that a map no longer has are named, or they would stay."""
+    if isinstance(there, dict) and isinstance(wanted, dict):
+        return object_meta.merge_patch(there, wanted)
+    return wanted
+
+
+def _is_same(key: str, there: Any, wanted: Any) -> bool:
+    if key != "ports" or not isinstance(there, list) or len(there) != len(wanted):
+        return bool(there == wanted)
+    # A port that asks for no number keeps the one it was given.
+    return all(
+        {**here, "nodePort": here.get("nodePort", 0)}
+        == {**asked, "nodePort": asked.get("nodePort") or here.get("nodePort", 0)}
+        for here, asked in zip(there, wanted, strict=True)
+    )
+
+
+def without_node_ports(twin: Object, refused: Collection[int]) -> Object:
+    """Return the twin asking for no node port of its own choice at these places."""
+    ports = [
+        {key: value for key, value in port.items() if key != "nodePort" or index not in refused}
+        for index, port in enumerate(twin["spec"].get("ports") or ())
+    ]
+    return {**twin, "spec": {**twin["spec"], "ports": ports}}
+
+
+def with_live_ports(twin: Object, live: Mapping[str, Any], refused: Collection[int]) -> Object:
+    """Return the twin with the node ports that the live object has, at these places."""
+    given = {
+        (port.get("port"), port.get("protocol")): port.get("nodePort")
+        for port in (live.get("spec") or {}).get("ports") or ()
+    }
+    bare = without_node_ports(twin, refused)
+    for index in refused:
+        port = bare["spec"]["ports"][index]
+        number = given.get((port.get("port"), port.get("protocol")))
+        if number:
+            port["nodePort"] = number
+    return bare
+
+
+def refused_ports(problem: errors.Invalid, twin: Object) -> frozenset[int]:
+    """Return which ports of a twin a refusal is about; all when it does not say."""
+    fields = (str(cause.get("field", "")) for cause in problem.causes)
+    found = [_PORT.fullmatch(field) for field in fields]
+    there = range(len(twin["spec"].get("ports") or ()))
+    named = {int(match[1]) for match in found if match is not None}
+    return frozenset(named & set(there)) or frozenset(there)
+
+
+def asked_ports(tenant_service: Mapping[str, Any], places: Collection[int]) -> list[str]:
+    """Return the node ports that a tenant asked for at these places, each with its path."""
+    ports = mappings(mapping(tenant_service.get("spec")).get("ports"))
+    return [
+        f"spec.ports[{index}].nodePort {port['nodePort']}"
+        for index, port in enumerate(ports)
+        if index in places and port.get("nodePort")
+    ]
+
+
+_FIXED = ("spec.loadBalancerClass", "spec.ipFamil")
+_PORT = re.compile(r"spec\.ports\[(\d{1,4})\]\.nodePort")
+
+
+def is_allocation(problem: errors.ApiError) -> bool:
+    """Tell whether a refusal is about an address or a node port that somebody else has."""
+    return isinstance(problem, errors.Invalid) and bool(refusal(problem))
+
+
+def refusal(problem: errors.Invalid) -> str:
+    """Return what a refusal is about: `address`, `port`, `fixed`, or empty for none of these.
+
+    `fixed` is what a Service keeps for life: its load balancer class and its family of addresses.
+    """
+    fields = [str(cause.get("field", "")) for cause in problem.causes]
+    if any(field.endswith("nodePort") for field in fields):
+        return "port"
+    if any(field.startswith("spec.clusterIP") for field in fields):
+        return "address"
+    return "fixed" if any(field.startswith(_FIXED) for field in fields) else ""
+
+
+def ports_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
+    """Return the merge patch that shows the tenant the node ports it really has, or None."""
+    own = (tenant_service.get("spec") or {}).get("ports") or []
+    there = (live.get("spec") or {}).get("ports") or []
+    if len(own) != len(there):
+        return None
+    shown = [
+        {**port, "nodePort": real["nodePort"]} if real.get("nodePort") else port
+        for port, real in zip(own, there, strict=True)
+    ]
+    if shown == own:
+        return None
+    metadata = tenant_service["metadata"]
+    return {
+        "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+        "spec": {"ports": shown},
+    }
+
+
+def status_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
+    """Return the merge patch of the tenant's status, or None."""
+    own, there = mapping(tenant_service.get("status")), mapping(live.get("status"))
+    status: Object = {}
+    balancer, real = mapping(own.get("loadBalancer")), mapping(there.get("loadBalancer"))
+    if balancer != real:
+        status["loadBalancer"] = object_meta.merge_patch(balancer, real)
+    said = _conditions_up(live, there)
+    if said != (own.get("conditions") or []):
+        status["conditions"] = said
+    if not status:
+        return None
+    return {"metadata": {"uid": tenant_service["metadata"]["uid"]}, "status": status}
+
+
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
+
+
+def _conditions_up(live: Mapping[str, Any], status: Mapping[str, Any]) -> list[Object]:
+    """Return the conditions of a super Service for the tenant, without names of the super cluster.
+
+    Their generation is the super Service's own and stays below.
+    """
+    found = mappings(status.get("conditions"))
+    if not found:
+        return []
+    below, marked = live["metadata"], mapping(live["metadata"].get("annotations"))
+    root = str(marked.get(wellknown.CLUSTER, ""))
+    pairs = [
+        (str(below["namespace"]), str(marked.get(wellknown.NAMESPACE, ""))),
+        (f"{root}-" if root else "", ""),
+        (root, ""),
+        (str(below["uid"]), str(marked.get(wellknown.UID, ""))),
+    ]
+    kept = ({key: item[key] for key in _CONDITION if key in item} for item in found)
+    return [object_meta.scrub_all(item, pairs) for item in kept]

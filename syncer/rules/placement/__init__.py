@@ -1,0 +1,1 @@
+"""Rules that choose the super cluster of a pod."""

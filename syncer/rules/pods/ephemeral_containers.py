@@ -1,0 +1,146 @@
+"""Ephemeral containers of a running pod: `kubectl debug`, carried down one by one.
+
+Pure. Owns which of them are still to be added below, their verdict table and what they may not
+reach. Must not know how they are written. Hazard: a super pod may hold containers that the tenant
+did not write, a sidecar or the debugger of a super administrator; a tenant's container that takes
+the name of one would open it to the tenant's exec, so such a name is refused; and a name is
+recorded as the tenant's only for a container that is about to be added.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kubeio import Object
+from syncer.model.field_rules import ALLOW, Each, Verdict, Walk
+from syncer.model.rejections import STUMBLES, Problem, RejectedError, malformed
+from syncer.rules.pods import pod_build, security_levels
+from syncer.rules.pods.container_fields import CONTAINER
+from syncer.rules.pods.environment import Mirrors
+from syncer.rules.pods.pod_build import PodFacts
+from tenancy import names, wellknown
+from tenancy.policies import TenantPolicySpec
+
+FIELD = "ephemeralContainers"
+_OWN: Mapping[str, Verdict] = {"targetContainerName": ALLOW}
+EPHEMERAL_CONTAINER: Mapping[str, Verdict] = {**CONTAINER, **_OWN}
+"""The level baseline."""
+_KINDS = ("initContainers", "containers", FIELD)
+
+
+def table(policy: TenantPolicySpec) -> Mapping[str, Verdict]:
+    """Return the verdicts on a tenant's ephemeral containers: those on any container, and more."""
+    containers = security_levels.table(policy)["containers"]
+    assert isinstance(containers, Each)  # noqa: S101 - the table says so
+    return {**containers.fields, **_OWN}
+
+
+def served_names(twin: Mapping[str, Any]) -> frozenset[str]:
+    """Return the containers that a super pod records as the tenant's; the agent serves these."""
+    annotations = twin["metadata"].get("annotations") or {}
+    return frozenset(str(annotations.get(wellknown.CONTAINERS) or "").split(",")) - {""}
+
+
+def added(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tenant's ephemeral containers that the twin does not have as the tenant's.
+
+    Raises RejectedError when the list is malformed.
+    """
+    own = pod["spec"].get(FIELD) or []
+    if not isinstance(own, list) or not all(_is_named(item) for item in own):
+        text = "must be a list of containers whose names are DNS labels; correct the object"
+        raise RejectedError(Problem("malformed", f"spec.{FIELD}", text))
+    ours = served_names(twin) & _there(twin)
+    return [item for item in own if item["name"] not in ours]
+
+
+def _there(twin: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(item["name"] for kind in _KINDS for item in twin["spec"].get(kind) or ())
+
+
+def _is_named(item: Any) -> bool:
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+        return False
+    return names.is_dns_label(item["name"])
+
+
+def recorded(pod: Mapping[str, Any], twin: Mapping[str, Any], adding: Collection[str]) -> list[str]:
+    """Return the names of the tenant's ephemeral containers that the twin has to record.
+
+    Those that it has and records, and those that are added right after. Any other name is somebody
+    else's, now or when a super administrator comes to debug.
+    """
+    there = {item.get("name") for item in twin["spec"].get(FIELD) or ()}
+    kept = (served_names(twin) & there) | set(adding)
+    wanted = pod["spec"].get(FIELD)
+    own = wanted if isinstance(wanted, list) else []
+    return [item["name"] for item in own if _is_named(item) and item["name"] in kept]
+
+
+def sorted_out(
+    pod: Mapping[str, Any], twin: Mapping[str, Any], facts: PodFacts
+) -> tuple[list[Object], list[Problem]]:
+    """Return the containers to be added as the super pod gets them, and why others are not.
+
+    No container ever leaves a pod, so that one which is refused must not bar the next ones. Raises
+    RejectedError when the list is malformed.
+    """
+    found: list[Object] = []
+    problems: list[Problem] = []
+    there = _there(twin)
+    for item in added(pod, twin):
+        if item["name"] in there:
+            text = f"takes the name {item['name']}, which is in use where the pod runs; choose"
+            problems.append(Problem("name-taken", f"spec.{FIELD}", f"{text} another"))
+            continue
+        try:
+            found += build(pod, [item], facts)
+        except RejectedError as rejected:
+            problems += rejected.problems
+        except STUMBLES as stumble:
+            problems += malformed(stumble).problems
+    return found, problems
+
+
+def build(
+    pod: Mapping[str, Any], wanted: Collection[Mapping[str, Any]], facts: PodFacts
+) -> list[Object]:
+    """Return the containers as the super pod gets them. Raises RejectedError."""
+    if not facts.policy.access.ephemeral_containers:
+        text = "is not offered here; ask whoever runs this cluster"
+        raise RejectedError(Problem("ephemeral-containers", f"spec.{FIELD}", text))
+    positions = {item["name"]: index for index, item in enumerate(pod["spec"][FIELD])}
+    walk, verdicts = Walk(), table(facts.policy)
+    found = [
+        walk.fields(item, verdicts, f"spec.{FIELD}[{positions[item['name']]}]") for item in wanted
+    ]
+    problems = [
+        *walk.problems,
+        *pod_build.reference_problems({FIELD: list(wanted)}, f"spec.{FIELD}"),
+    ]
+    problems += pod_build.mount_problems(pod["spec"], {FIELD: found})
+    problems += pod_build.address_problems({FIELD: found}, facts.policy)
+    problems += _target_problems(pod["spec"], found)
+    if problems:
+        raise RejectedError(*problems)
+    mirrors = Mirrors(pod["metadata"], facts.policy.metadata)
+    pod_build.write_containers(found, pod["spec"], facts, mirrors)
+    return found
+
+
+def _target_problems(spec: Mapping[str, Any], found: Collection[Object]) -> list[Problem]:
+    """Refuse to share the processes of a container that the tenant did not write."""
+    own = [item.get("name") for kind in _KINDS[:2] for item in spec.get(kind) or ()]
+    return [
+        Problem(
+            "target-container",
+            f"spec.{FIELD}, targetContainerName {item['targetContainerName']},",
+            "is none of the pod's containers; name one of them",
+        )
+        for item in found
+        if item.get("targetContainerName") and item["targetContainerName"] not in own
+    ]
+
+
+def patch(twin: Mapping[str, Any], containers: list[Object]) -> Object:
+    """Return the strategic merge patch that adds containers to a running super pod."""
+    return {"metadata": {"uid": twin["metadata"]["uid"]}, "spec": {FIELD: containers}}

@@ -1,0 +1,354 @@
+"""The super pod of a tenant pod, built leaf by leaf.
+
+Pure: what it needs to know of the world comes in as `PodFacts`. Owns the order of the aspects and
+what concerns the pod as a whole. Hazard: nothing of the tenant's object may arrive that no verdict
+let through, so every step starts from the walk's copy and never from the tenant's dict.
+"""
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kubeio import Object
+from syncer.model import builtin_policy, object_meta
+from syncer.model.field_rules import Walk
+from syncer.model.references import ephemeral_claims, is_reserved_name, refs_of
+from syncer.model.rejections import STUMBLES, Problem, RejectedError, UnplacedError
+from syncer.model.unstructured import texts
+from syncer.rules.pods import (
+    dns,
+    environment,
+    scheduling,
+    security_levels,
+    size_limits,
+    token_specs,
+)
+from syncer.rules.pods.dns import Resolver
+from syncer.rules.pods.environment import Mirrors, Variables
+from syncer.rules.pods.scheduling import Placement
+from tenancy import names, wellknown
+from tenancy.ownership import Tenant
+from tenancy.policies import BASELINE, Metadata, TenantPolicySpec
+
+_CONTAINERS = ("initContainers", "containers")
+_ALL_CONTAINERS = (*_CONTAINERS, "ephemeralContainers")
+_NODE_ADDRESSES = ("status.hostIP", "status.hostIPs")
+_RESERVED = "uses a name that is reserved; choose another"
+_IMPOSSIBLE = "is none that an object can have; correct it"
+_SHOWN = 60
+
+
+class PodFacts(NamedTuple):
+    """What the builder knows of the world."""
+
+    tenant: Tenant
+    super_namespace: str
+    super_namespace_uid: str
+    resolver: Resolver
+    placement: Placement
+    variables: Variables
+    """Service variables of the pod's namespace."""
+    account_uid: str
+    provided: Callable[[Mapping[str, Any]], Collection[str]]
+    """Variables that an envFrom source of a container brings."""
+    policy: TenantPolicySpec = BASELINE
+    take: Callable[[int], None] = lambda _: None
+    """Called with a number of variables before they are written; raises RejectedError."""
+
+
+class Built(NamedTuple):
+    """A super pod, and what was changed or left out that the tenant should know."""
+
+    pod: Object
+    notices: tuple[Problem, ...]
+
+
+def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
+    """Return the super pod.
+
+    Raises RejectedError with every problem found, and UnplacedError when there is none but that no
+    node is left for it.
+    """
+    metadata, tenant_spec = tenant_pod["metadata"], tenant_pod["spec"]
+    walk = Walk()
+    spec = walk.fields(tenant_spec, security_levels.table(facts.policy), "spec")
+    if walk.problems:
+        raise RejectedError(*walk.problems)  # the rest would stumble over what is malformed
+    large = size_limits.written(spec)
+    if large:
+        raise RejectedError(*large)
+    problems = [
+        *reference_problems(tenant_spec),
+        *_gate_problems(tenant_spec),
+        *mount_problems(tenant_spec, spec),
+        *address_problems(spec, facts.policy),
+        *_owner_problems(metadata, facts.policy),
+        *token_specs.problems(spec),
+    ]
+    controller = object_meta.controller_of(metadata)
+    controller_kind = str((controller or {}).get("kind", ""))
+    refused, notices, choice = scheduling.scheduling(
+        tenant_spec,
+        spec,
+        metadata.get("labels") or {},
+        facts.placement,
+        controller_kind=controller_kind,
+        uid=metadata["uid"],
+    )
+    problems += refused
+    if problems:
+        raise RejectedError(*problems)
+    if choice is not None and choice.problem:
+        raise UnplacedError(choice.problem)
+    notices += _reserved_keys(metadata)
+    mirrors = Mirrors(metadata, facts.policy.metadata)
+    for kind in _CONTAINERS:
+        write_containers(spec.get(kind) or (), tenant_spec, facts, mirrors)
+    _write_volumes(spec, tenant_pod, facts, mirrors)
+    notices += _write_whole(spec, tenant_pod, facts)
+    if controller is not None and not spec.get("topologySpreadConstraints"):
+        defaults = scheduling.spread_defaults(controller_kind, controller["uid"])
+        if defaults:
+            spec["topologySpreadConstraints"] = defaults
+    super_metadata = build_metadata(
+        tenant_pod,
+        facts.tenant,
+        facts.super_namespace,
+        mirrors,
+        passing=facts.policy.metadata,
+    )
+    if choice is not None:
+        super_metadata["annotations"][wellknown.PLACEMENT] = choice.digest
+    if controller is not None:
+        super_metadata["ownerReferences"] = [_owner(facts)]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": super_metadata, "spec": spec}
+    return Built(pod, tuple(notices))
+
+
+def build_metadata(
+    tenant_pod: Mapping[str, Any],
+    tenant: Tenant,
+    super_namespace: str,
+    mirrors: Mirrors | None = None,
+    *,
+    containers: Sequence[str] | None = None,
+    passing: Metadata = BASELINE.metadata,
+) -> Object:
+    """Return the metadata that the super pod should have now; for running pods, too.
+
+    `containers` are the names of those that may be served; without, those of the template.
+    """
+    metadata = tenant_pod["metadata"]
+    controller = object_meta.controller_of(metadata)
+    if mirrors is None:
+        mirrors = mirrors_of(tenant_pod, passing)
+    if containers is None:
+        containers = container_names(tenant_pod["spec"])
+    return object_meta.super_metadata(
+        "Pod",
+        tenant,
+        metadata,
+        super_namespace=super_namespace,
+        passing=passing,
+        extra_labels={wellknown.CONTROLLER: controller["uid"]} if controller else None,
+        extra_annotations={
+            **mirrors.needed,
+            wellknown.CONTAINERS: ",".join(containers),
+        },
+    )
+
+
+def mirrors_of(tenant_pod: Mapping[str, Any], passing: Metadata) -> Mirrors:
+    """Return the mirror annotations that a pod's field references need, as they are now."""
+    mirrors = Mirrors(tenant_pod["metadata"], passing)
+    spec = tenant_pod["spec"]
+    for kind in _CONTAINERS:
+        for container in spec.get(kind) or ():
+            environment.environment(container, {}, (), account="", mirrors=mirrors)
+    with contextlib.suppress(*STUMBLES):  # malformed ones are refused when they are to be added
+        for container in spec.get("ephemeralContainers") or ():
+            environment.environment(container, {}, (), account="", mirrors=mirrors)
+    for volume in spec.get("volumes") or ():
+        for part in [volume, *((volume.get("projected") or {}).get("sources") or ())]:
+            environment.downward_items((part.get("downwardAPI") or {}).get("items") or (), mirrors)
+    return mirrors
+
+
+def container_names(spec: Mapping[str, Any]) -> list[str]:
+    """Return the containers that the tenant wrote into the pod's template, init ones included."""
+    return [container["name"] for kind in _CONTAINERS for container in spec.get(kind) or ()]
+
+
+def _owner(facts: PodFacts) -> Object:
+    """Return a controller reference: without one, no drain and no autoscaler moves the pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "name": facts.super_namespace,
+        "uid": facts.super_namespace_uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def _write_whole(
+    spec: dict[str, Any], tenant_pod: Mapping[str, Any], facts: PodFacts
+) -> list[Problem]:
+    metadata, tenant_spec = tenant_pod["metadata"], tenant_pod["spec"]
+    namespace, domain = metadata["namespace"], facts.resolver.domain
+    spec.update(dns.resolution(tenant_spec, namespace, facts.resolver))
+    spec.update(dns.host_name(tenant_spec, metadata["name"], namespace, domain))
+    spec["serviceAccountName"] = names.WORKLOAD_ACCOUNT
+    spec["automountServiceAccountToken"] = False
+    spec["enableServiceLinks"] = False
+    grace = tenant_spec.get("terminationGracePeriodSeconds")
+    if not isinstance(grace, int):
+        return []
+    spec["terminationGracePeriodSeconds"] = min(grace, builtin_policy.MAX_GRACE_SECONDS)
+    if grace <= builtin_policy.MAX_GRACE_SECONDS:
+        return []
+    text = (
+        f"is shortened to {builtin_policy.MAX_GRACE_SECONDS} seconds, the longest that is offered"
+    )
+    return [Problem("grace", "spec.terminationGracePeriodSeconds", text)]
+
+
+def write_containers(
+    containers: Sequence[dict[str, Any]],
+    tenant_spec: Mapping[str, Any],
+    facts: PodFacts,
+    mirrors: Mirrors,
+) -> None:
+    """Write the environment of containers and the names that they refer to, in place."""
+    account = tenant_spec.get("serviceAccountName") or "default"
+    for container in containers:
+        facts.take(len(facts.variables))
+        provided = facts.provided(container) if container.get("envFrom") else ()
+        container["env"] = environment.environment(
+            container, facts.variables, provided, account=account, mirrors=mirrors
+        )
+        for variable in container["env"]:
+            _rename((variable.get("valueFrom") or {}).get("configMapKeyRef"))
+        for source in container.get("envFrom") or ():
+            _rename(source.get("configMapRef"))
+
+
+def _write_volumes(
+    spec: dict[str, Any], tenant_pod: Mapping[str, Any], facts: PodFacts, mirrors: Mirrors
+) -> None:
+    tokens = token_specs.specs_of(tenant_pod, facts.account_uid)
+    claims = ephemeral_claims(tenant_pod)
+    for volume in spec.get("volumes") or ():
+        if volume.get("name") in claims:
+            volume["persistentVolumeClaim"] = {"claimName": claims[volume["name"]]}
+        _rename(volume.get("configMap"))
+        _rewrite_downward(volume, mirrors)
+        projected = volume.get("projected")
+        if projected is None:
+            continue
+        for source in projected.get("sources") or ():
+            _rename(source.get("configMap"))
+            _rewrite_downward(source, mirrors)
+            token = source.pop("serviceAccountToken", None)
+            if token is not None:
+                name = tokens[token_specs.wanted_of(token)].secret_name
+                items = [{"key": token_specs.DATA_KEY, "path": token["path"]}]
+                source["secret"] = {"name": name, "items": items}
+
+
+def _rewrite_downward(part: dict[str, Any], mirrors: Mirrors) -> None:
+    downward = part.get("downwardAPI")
+    if downward is not None and downward.get("items"):
+        downward["items"] = environment.downward_items(downward["items"], mirrors)
+
+
+def _rename(ref: dict[str, Any] | None) -> None:
+    """Point at the tenant's root CA: the super cluster publishes its own under the usual name."""
+    if ref is not None and ref.get("name") == names.TENANT_ROOT_CA:
+        ref["name"] = names.SUPER_ROOT_CA
+
+
+def reference_problems(tenant_spec: Mapping[str, Any], path: str = "spec") -> list[Problem]:
+    """Refuse references to names of ours, as a token Secret of another account would be open.
+
+    And those that no object can have: Kubernetes lets a pod name `../x`, and we look names up.
+    """
+    refs = sorted(refs_of(tenant_spec))
+    problems = size_limits.references(len(refs))
+    for ref in refs:
+        if is_reserved_name(ref.kind, ref.name):
+            where = f"{path}, a reference to {ref.kind} {ref.name},"
+            problems.append(Problem("reserved-name", where, _RESERVED))
+        elif not names.is_dns_subdomain(ref.name):
+            where = f"{path}, a reference to {ref.kind} {ref.name[:_SHOWN]!r},"
+            problems.append(Problem("reference-name", where, _IMPOSSIBLE))
+    return problems
+
+
+def _reserved_keys(metadata: Mapping[str, Any]) -> list[Problem]:
+    """Tell of keys that only we may set; the tenant's are left out."""
+    return [
+        Problem("reserved-key", f"metadata.{field}[{key}]", "is reserved and left out; remove it")
+        for field in ("labels", "annotations")
+        for key in sorted(metadata.get(field) or {})
+        if wellknown.is_reserved(key) and key != wellknown.SEAT  # that is our own word
+    ]
+
+
+def _owner_problems(metadata: Mapping[str, Any], policy: TenantPolicySpec) -> list[Problem]:
+    controller = object_meta.controller_of(metadata) or {}
+    if policy.daemon_sets == "Refuse" and controller.get("kind") == "DaemonSet":
+        text = "belongs to a DaemonSet, and those are not offered; use a Deployment"
+        return [Problem("daemon-set", "metadata.ownerReferences", text)]
+    return []
+
+
+def address_problems(spec: Mapping[str, Any], policy: TenantPolicySpec) -> list[Problem]:
+    """Refuse variables with the node's address where nodes are shown without."""
+    if policy.nodes.view != "Minimal":
+        return []
+    text = "would show the node's address, which is not shown here; leave it out"
+    return [
+        Problem("node-view", f"spec.{kind}[{container.get('name', '')}].env", text)
+        for kind, containers in spec.items()
+        if kind in _ALL_CONTAINERS
+        for container in containers
+        for variable in container.get("env") or ()
+        if _field_path(variable) in _NODE_ADDRESSES
+    ]
+
+
+def _field_path(variable: Mapping[str, Any]) -> str:
+    return str(((variable.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath"))
+
+
+def mount_problems(tenant_spec: Mapping[str, Any], spec: Mapping[str, Any]) -> list[Problem]:
+    """Refuse mounts of volumes that the tenant did not write: a super webhook may add one."""
+    own = frozenset(texts([volume.get("name") for volume in tenant_spec.get("volumes") or ()]))
+    return [
+        Problem(
+            "volume-mount",
+            f"spec.{kind}[{container.get('name', '')}], the mount of {mount.get('name', '')},",
+            "names no volume of the pod; add the volume",
+        )
+        for kind, containers in spec.items()
+        if kind in _ALL_CONTAINERS
+        for container in containers
+        for field in ("volumeMounts", "volumeDevices")
+        for mount in container.get(field) or ()
+        if mount.get("name") not in own
+    ]
+
+
+def _gate_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
+    gates: Sequence[Any] = tenant_spec.get("readinessGates") or ()
+    problems = []
+    if len(gates) > builtin_policy.MAX_READINESS_GATES:
+        text = f"has {len(gates)} gates; {builtin_policy.MAX_READINESS_GATES} are offered"
+        problems.append(Problem("readiness-gates", "spec.readinessGates", text))
+    for index, gate in enumerate(gates):
+        kind = gate.get("conditionType", "") if isinstance(gate, dict) else ""
+        if not wellknown.key_domain(kind) or wellknown.is_reserved(kind):
+            text = f"names {kind!r}; use a condition of a domain of your own"
+            problems.append(Problem("readiness-gates", f"spec.readinessGates[{index}]", text))
+    return problems

@@ -1,0 +1,186 @@
+"""A pod and its twin: the facts that its life depends on, and what may change on a running twin.
+
+Pure. Owns the reading of both bodies for `pod_life`, and the patch of a running super pod. Must not
+know clients. Hazard: the API refuses most changes of a pod, so the patch holds the few leaves that
+may change and never a whole list of containers.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import orjson
+
+from kubeio import Object
+from syncer.model import builtin_policy, object_meta
+from syncer.model.field_rules import ALLOW, Each, Verdict, Walk
+from syncer.model.rejections import RejectedError
+from syncer.rules.pods import ephemeral_containers, pod_build, pod_status, scheduling
+from syncer.rules.pods.lifecycle import PodSide, TwinSide
+from syncer.rules.pods.pod_fields import POD_SPEC
+from syncer.rules.pods.pod_status import TERMINAL
+from tenancy import wellknown
+from tenancy.ownership import Tenant
+from tenancy.policies import BASELINE, Metadata, TenantPolicySpec
+
+LOST_REASON = "SuperPodLost"
+
+
+def pod_side(pod: Mapping[str, Any], *, had_twin: bool = False, was_taken: bool = False) -> PodSide:
+    """Return what a tenant pod's life depends on.
+
+    `had_twin`: one was seen bound, and to go; `was_taken`: it was seen being deleted.
+    """
+    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    phase = status.get("phase") or "Pending"
+    return PodSide(
+        node=spec.get("nodeName") or "",
+        deleting=bool(metadata.get("deletionTimestamp")),
+        grace_seconds=grace_of(pod),
+        is_terminal=phase in TERMINAL,
+        was_below=had_twin or phase != "Pending" or bool(status.get("startTime")),
+        was_taken=was_taken,
+        is_lost=phase == "Failed" and status.get("reason") == LOST_REASON,
+        has_controller=object_meta.controller_of(metadata) is not None,
+    )
+
+
+def twin_side(twin: Mapping[str, Any]) -> TwinSide:
+    """Return what a super pod says about its life."""
+    metadata = twin["metadata"]
+    return TwinSide(
+        node=twin["spec"].get("nodeName") or "",
+        deleting=bool(metadata.get("deletionTimestamp")),
+        grace_seconds=grace_of(twin),
+    )
+
+
+def grace_of(pod: Mapping[str, Any]) -> int | None:
+    """Return how long a pod on its way out may take, in seconds."""
+    seconds: int | None = pod["metadata"].get("deletionGracePeriodSeconds")
+    return seconds
+
+
+def is_finished(pod: Mapping[str, Any]) -> bool:
+    """Tell whether all containers of a pod have ended for good."""
+    return (pod.get("status") or {}).get("phase") in TERMINAL
+
+
+def is_held(pod: Mapping[str, Any]) -> bool:
+    """Tell whether scheduling gates hold a pod in the tenant."""
+    return bool(pod["spec"].get("schedulingGates"))
+
+
+def was_forced(last: Mapping[str, Any]) -> bool:
+    """Tell, from a pod's last state, whether it went at once although a node ran it.
+
+    A pod without a node always goes at once; that asks for nothing.
+    """
+    spec = last.get("spec")
+    is_bound = isinstance(spec, dict) and bool(spec.get("nodeName"))
+    return is_bound and grace_of(last) == 0
+
+
+def grace_down(pod: PodSide) -> int | None:
+    """Return the grace that the twin is deleted with: the tenant's, within the limit.
+
+    None stands for the twin's own: a pod without a node goes at once whatever was asked.
+    """
+    if pod.grace_seconds is None or not pod.node:
+        return None
+    return min(pod.grace_seconds, builtin_policy.MAX_GRACE_SECONDS)
+
+
+def hidden_status(policy: TenantPolicySpec) -> frozenset[str]:
+    """Return the fields of a status that stay below."""
+    return pod_status.NODE_ADDRESSES if policy.nodes.view == "Minimal" else frozenset()
+
+
+def running_patch(
+    pod: Mapping[str, Any],
+    twin: Mapping[str, Any],
+    tenant: Tenant,
+    *,
+    passing: Metadata = BASELINE.metadata,
+    adding: Collection[str] = (),
+) -> Object | None:
+    """Return the strategic merge patch of what may change on a running pod, or None.
+
+    `adding` are the names of the ephemeral containers that are added right after. Raises
+    RejectedError for what no pod may have.
+    """
+    super_namespace = twin["metadata"]["namespace"]
+    containers = [*_template(pod, twin), *ephemeral_containers.recorded(pod, twin, adding)]
+    desired = pod_build.build_metadata(
+        pod, tenant, super_namespace, containers=containers, passing=passing
+    )
+    metadata = object_meta.metadata_patch("Pod", twin["metadata"], desired)
+    spec = _spec_patch(pod["spec"], twin["spec"])
+    if not metadata and not spec:
+        return None
+    body: Object = {"metadata": {"uid": twin["metadata"]["uid"], **metadata}}
+    return {**body, "spec": spec} if spec else body
+
+
+_CONTAINERS = ("initContainers", "containers")
+_RUNNING: Mapping[str, Verdict] = {
+    **dict.fromkeys(_CONTAINERS, Each({"image": ALLOW, "name": ALLOW})),
+    **{field: POD_SPEC[field] for field in ("activeDeadlineSeconds", "tolerations")},
+}
+"""What of a spec may change while a pod runs."""
+
+
+def _template(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[str]:
+    """Return the containers of the pod's template that the twin has to record.
+
+    No honest API lets one be added to a pod; a hostile one would name what was injected below.
+    """
+    own = pod_build.container_names(pod["spec"])
+    if wellknown.CONTAINERS not in (twin["metadata"].get("annotations") or {}):
+        return own
+    served = ephemeral_containers.served_names(twin)
+    return [name for name in own if name in served]
+
+
+def _spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
+    walk, patch = Walk(), dict[str, Any]()
+    said = {field: own[field] for field in _RUNNING if field in own}
+    for kind in _CONTAINERS:
+        said[kind] = [
+            {key: item.get(key) for key in ("name", "image")} for item in own.get(kind) or ()
+        ]
+    own = walk.fields(said, _RUNNING, "spec")
+    if walk.problems:
+        raise RejectedError(*walk.problems)
+    for kind in _CONTAINERS:
+        images = {item["name"]: item.get("image") for item in there.get(kind) or ()}
+        changed = [
+            {"name": item["name"], "image": item["image"]}
+            for item in own.get(kind) or ()
+            if item["name"] in images and item.get("image") != images[item["name"]]
+        ]
+        if changed:
+            patch[kind] = changed
+    deadline = own.get("activeDeadlineSeconds")
+    if deadline is not None and deadline != there.get("activeDeadlineSeconds"):
+        patch["activeDeadlineSeconds"] = deadline
+    tolerations = there.get("tolerations") or []
+    kept, _ = scheduling.passed_tolerations(own.get("tolerations") or ())
+    known = {_spelled(item) for item in tolerations}
+    added = [item for item in kept if _spelled(item) not in known]
+    if added:
+        patch["tolerations"] = [*tolerations, *added]  # the API takes the whole list, only grown
+    return patch
+
+
+def _spelled(toleration: Mapping[str, Any]) -> bytes:
+    """Return what two equal tolerations have in common; a pod may have thousands of them."""
+    return orjson.dumps(toleration, option=orjson.OPT_SORT_KEYS)
+
+
+def names_between(
+    pod: Mapping[str, Any], twin: Mapping[str, Any], tenant: Tenant
+) -> list[tuple[str, str]]:
+    """Return the replacements for texts about a pod on their way up."""
+    own, below = pod["metadata"], twin["metadata"]
+    uids = (below["uid"], own["uid"])
+    return object_meta.names_of(tenant, below["namespace"], own["namespace"], uids)

@@ -1,0 +1,296 @@
+"""The status of a tenant pod, made from its twin's.
+
+Pure. Owns what of a status goes up, and the readiness conditions that go down. Hazards: the API
+refuses a changed qosClass; containers that the tenant did not write (injected ones) would show; and
+messages of the kubelet name the super namespace.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from kubeio import Object
+from syncer.model import builtin_policy, object_meta
+from syncer.model.unstructured import mapping, mappings, texts
+from syncer.rules.pods import ephemeral_containers
+from tenancy import wellknown
+
+_NOT_UP = frozenset(
+    {
+        "extendedResourceClaimStatus",
+        "nodeAllocatableResourceClaimStatuses",
+        "nominatedNodeName",
+        "qosClass",
+        "resourceClaimStatuses",
+    }
+)
+NODE_ADDRESSES = frozenset({"hostIP", "hostIPs"})
+"""Fields that show where a node is; they stay below when the policy shows no addresses."""
+_CONTAINERS_OF = {
+    "initContainerStatuses": "initContainers",
+    "containerStatuses": "containers",
+    "ephemeralContainerStatuses": "ephemeralContainers",
+}
+_DISRUPTION = "DisruptionTarget"
+"""Condition that an eviction sets on either side; a controller reads from it whose fault it was."""
+TERMINAL = frozenset({"Succeeded", "Failed"})
+
+
+def status(
+    tenant_pod: Mapping[str, Any],
+    super_pod: Mapping[str, Any],
+    names: Sequence[tuple[str, str]],
+    *,
+    hidden: Collection[str] = (),
+) -> Object:
+    """Return the whole status that the tenant pod should have, less what never goes up."""
+    below = super_pod.get("status") or {}
+    shown = {k: v for k, v in below.items() if k not in _NOT_UP and k not in hidden}
+    found: Object = object_meta.scrub_all(shown, names)
+    for field, containers in _CONTAINERS_OF.items():
+        if field in found:
+            listed = tenant_pod["spec"].get(containers)
+            items = listed if isinstance(listed, list) else ()
+            own = [item.get("name") for item in items if isinstance(item, dict)]
+            if containers == ephemeral_containers.FIELD:
+                own = [name for name in own if name in ephemeral_containers.served_names(super_pod)]
+            found[field] = [item for item in found[field] if item.get("name") in own]
+    found["conditions"] = _conditions(tenant_pod, super_pod, found.get("conditions") or [])
+    generation = _generation(tenant_pod, super_pod, below.get("observedGeneration"))
+    found.pop("observedGeneration", None)
+    if generation is not None:
+        found["observedGeneration"] = generation
+    return found
+
+
+def _conditions(
+    tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any], below: Sequence[Mapping[str, Any]]
+) -> list[Object]:
+    """Return the twin's conditions, and the tenant's own: gates', and that of an eviction."""
+    gates = gates_of(tenant_pod)
+    conditions: list[Object] = []
+    for condition in below:
+        if condition.get("type") in gates or wellknown.is_reserved(str(condition.get("type"))):
+            continue
+        shown = {key: value for key, value in condition.items() if key != "observedGeneration"}
+        generation = _generation(tenant_pod, super_pod, condition.get("observedGeneration"))
+        if generation is not None:
+            shown["observedGeneration"] = generation
+        conditions.append(shown)
+    kept = set(gates)
+    if not any(condition.get("type") == _DISRUPTION for condition in conditions):
+        kept.add(_DISRUPTION)  # an eviction in the tenant has set it; it is not the twin's to say
+    own = _own_conditions(tenant_pod)
+    return conditions + [dict(condition) for condition in own if condition["type"] in kept]
+
+
+def _own_conditions(tenant_pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the conditions of a tenant pod that have a type."""
+    listed = mappings(mapping(tenant_pod.get("status")).get("conditions"))
+    return [condition for condition in listed if isinstance(condition.get("type"), str)]
+
+
+def gates_of(tenant_pod: Mapping[str, Any]) -> frozenset[str]:
+    """Return the condition types that a pod's readiness gates name and that the tenant may say.
+
+    One without a domain is a kubelet's or a scheduler's, who would put their word back for ever; no
+    pod goes down with such a gate, but a hostile store may have it later.
+    """
+    gates = mappings(tenant_pod["spec"].get("readinessGates"))
+    named = texts([gate.get("conditionType") for gate in gates])
+    return frozenset(kind for kind in named if wellknown.key_domain(kind))
+
+
+def _generation(
+    tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any], observed: Any
+) -> int | None:
+    """Return an observed generation in the tenant's own count.
+
+    One patch may have carried several of the tenant's changes down: until its kubelet has seen the
+    last of them, no more is observed than was said before.
+    """
+    if not isinstance(observed, int):
+        return None
+    here = tenant_pod["metadata"].get("generation", 0)
+    there = super_pod["metadata"].get("generation", 0)
+    found = here - max(there - observed, 0)
+    said = mapping(tenant_pod.get("status")).get("observedGeneration")
+    if there > observed and isinstance(said, int):
+        found = min(found, said)
+    return found if found > 0 else None
+
+
+def status_patch(
+    tenant_pod: Mapping[str, Any],
+    super_pod: Mapping[str, Any],
+    names: Sequence[tuple[str, str]],
+    *,
+    hidden: Collection[str] = (),
+) -> Object | None:
+    """Return the merge patch of the tenant's status, or None when it is as it should be."""
+    own = {k: v for k, v in (tenant_pod.get("status") or {}).items() if k not in _NOT_UP}
+    wanted = status(tenant_pod, super_pod, names, hidden=hidden)
+    if not own.get("conditions") and not wanted["conditions"]:
+        own["conditions"] = []
+    changes = object_meta.merge_patch(own, wanted)
+    if not changes:
+        return None
+    return {"metadata": {"uid": tenant_pod["metadata"]["uid"]}, "status": changes}
+
+
+def is_scheduled_only(super_pod: Mapping[str, Any]) -> bool:
+    """Tell whether a twin says no more than that it has a node, as the binding itself does above.
+
+    Its kubelet says the rest in a moment, and one write is enough for both.
+    """
+    found = super_pod.get("status") or {}
+    types = {condition.get("type") for condition in found.get("conditions") or ()}
+    return types <= {"PodScheduled"} and not any(
+        found.get(field) for field in ("startTime", "message", "reason", *_CONTAINERS_OF)
+    )
+
+
+def without_containers(patch: Object) -> Object | None:
+    """Return a status patch less what it says of single containers, or None when nothing is left.
+
+    Where a tenant has written that a container ended for good, its API server never takes that
+    back; phase and conditions it does.
+    """
+    rest = {field: value for field, value in patch["status"].items() if field not in _CONTAINERS_OF}
+    return {**patch, "status": rest} if rest else None
+
+
+def lost(tenant_pod: Mapping[str, Any]) -> Object:
+    """Return the merge patch for a pod whose twin vanished without notice."""
+    return {
+        "metadata": {"uid": tenant_pod["metadata"]["uid"]},
+        "status": {
+            "phase": "Failed",
+            "reason": "SuperPodLost",
+            "message": "The pod vanished from the node's cluster without being deleted here.",
+        },
+    }
+
+
+def not_ready(tenant_pod: Mapping[str, Any], reason: str, message: str) -> Object | None:
+    """Return the merge patch for a pod that is not ready any more; None when it was not."""
+    conditions = _own_conditions(tenant_pod)
+    there = next((item for item in conditions if item["type"] == "Ready"), None)
+    if there is None or there.get("status") != "True":
+        return None
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    said = {"status": "False", "reason": reason, "message": message, "lastTransitionTime": now}
+    listed = [{**item, **said} if item is there else dict(item) for item in conditions]
+    return {
+        "metadata": {"uid": tenant_pod["metadata"]["uid"]},
+        "status": {"conditions": listed},
+    }
+
+
+def unschedulable(tenant_pod: Mapping[str, Any], message: str) -> Object | None:
+    """Return the merge patch for a pod that no node is left for; None when it says so already."""
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    conditions = _own_conditions(tenant_pod)
+    there = next((item for item in conditions if item["type"] == said["type"]), {})
+    wanted = {**said, "message": message[: builtin_policy.MAX_GATE_MESSAGE]}
+    if all(there.get(field) == value for field, value in wanted.items()):
+        return None
+    is_new = there.get("status") != said["status"] or not _time(there.get("lastTransitionTime"))
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    wanted["lastTransitionTime"] = now if is_new else there["lastTransitionTime"]
+    others = [dict(item) for item in conditions if item["type"] != said["type"]]
+    return {
+        "metadata": {"uid": tenant_pod["metadata"]["uid"]},
+        "status": {"conditions": [*others, wanted]},
+    }
+
+
+class Rejection(NamedTuple):
+    """Why a kubelet would not have a pod that names its node, in the words of a status."""
+
+    reason: str
+    message: str
+
+
+_NO_PORTS = "didn't have free ports"
+_SHORT = re.compile(r"\bInsufficient (cpu|ephemeral-storage|memory)\b")
+_FULL = "Too many pods"
+
+
+def rejection(super_pod: Mapping[str, Any]) -> Rejection | None:
+    """Return why a twin, which may go to one node only, is not for that node as this is now.
+
+    None while the scheduler has not said so, makes room, or waits for what a kubelet would wait
+    for, too.
+    """
+    found = mapping(super_pod.get("status"))
+    said = next(
+        (
+            str(item.get("message") or "")
+            for item in mappings(found.get("conditions"))
+            if item.get("type") == "PodScheduled" and item.get("reason") == "Unschedulable"
+        ),
+        "",
+    )
+    if found.get("nominatedNodeName"):
+        return None
+    if _NO_PORTS in said:
+        text = f"Predicate NodePorts failed: node(s) {_NO_PORTS} for the requested pod ports"
+        return Rejection("NodePorts", f"Pod was rejected: {text}")
+    short = _SHORT.search(said)
+    resource = short[1] if short else "pods" if _FULL in said else ""
+    if not resource:
+        return None
+    text = f"Pod was rejected: Node didn't have enough resource: {resource}"
+    return Rejection(f"OutOf{resource}", text)
+
+
+def rejected(tenant_pod: Mapping[str, Any], why: Rejection) -> Object:
+    """Return the merge patch for a pod that its node will not have."""
+    said = {"phase": "Failed", "reason": why.reason, "message": why.message}
+    return {"metadata": {"uid": tenant_pod["metadata"]["uid"]}, "status": said}
+
+
+def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> Object | None:
+    """Return the strategic merge patch that carries readiness gates' conditions down, or None."""
+    gates = gates_of(tenant_pod)
+    if not gates:
+        return None
+    below = {
+        condition.get("type"): condition
+        for condition in (super_pod.get("status") or {}).get("conditions") or ()
+    }
+    changed, seen = [], set()
+    for condition in _own_conditions(tenant_pod):
+        kind = condition["type"]
+        if kind not in gates or kind in seen:
+            continue  # the first of several counts, as it does for whoever reads them
+        seen.add(kind)
+        wanted = _said(condition)
+        there = below.get(kind) or {}
+        if any(there.get(key) != value for key, value in wanted.items()):
+            changed.append(wanted)
+    if not changed:
+        return None
+    return {"metadata": {"uid": super_pod["metadata"]["uid"]}, "status": {"conditions": changed}}
+
+
+def _said(condition: Mapping[str, Any]) -> Object:
+    """Return a tenant's condition as the super API will have it, or each look would differ."""
+    found: Object = {
+        key: condition[key][: builtin_policy.MAX_GATE_MESSAGE]
+        for key in ("type", "status", "reason", "message")
+        if isinstance(condition.get(key), str) and condition[key]
+    }
+    time = _time(condition.get("lastTransitionTime"))
+    return {**found, "lastTransitionTime": time} if time else found
+
+
+def _time(value: Any) -> str:
+    """Return a time as API servers write it, empty when it is none."""
+    try:
+        found = datetime.fromisoformat(value)
+        return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if found.tzinfo else ""
+    except (OverflowError, TypeError, ValueError):
+        return ""

@@ -1,0 +1,316 @@
+"""Where a super pod may run: selectors, affinity, spreading, tolerations and priority.
+
+Pure. Owns the rewriting of every term that selects pods, so that none reaches beyond the tenant;
+`node_choice` has the terms that select nodes. Must not know containers. Hazard: an affinity term
+without our label would see the pods of other tenants, and one with a namespace selector would see
+their namespaces.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from syncer.model import builtin_policy, label_selectors
+from syncer.model.rejections import Problem
+from syncer.rules.nodes.tenant_node_changes import NONE, Additions
+from syncer.rules.pods import node_selection, size_limits
+from syncer.rules.pods.node_selection import PREFERRED as _PREFERRED
+from syncer.rules.pods.node_selection import REQUIRED as _REQUIRED
+from syncer.rules.pods.node_selection import Choice
+from tenancy import wellknown
+from tenancy.policies import NodeView
+
+Json = Any
+NODE_NAME = "node-name"
+"""Rule: a pod names a node that the tenant has not got; it may get it later."""
+_GROUPS = ("schedulingGroup", "workloadRef")
+_NOWHERE = "no-such-namespace"
+"""Stands for an empty selection; whatever runs there never has a tenant's label."""
+
+
+def _shows_nothing(_: str, __: str) -> bool:
+    return False
+
+
+class Placement(NamedTuple):
+    """What the rewriting needs to know of the tenant."""
+
+    vc_uid: str
+    namespace: str
+    super_namespace: Callable[[str], str]
+    namespaces: Mapping[str, Mapping[str, str]]
+    """Labels of each tenant namespace."""
+    nodes: Collection[str]
+    """Virtual nodes of the tenant."""
+    node_view: NodeView = "Standard"
+    additions: Additions = NONE
+    """What the tenant added to its nodes."""
+    shows: Callable[[str, str], bool] = _shows_nothing
+    """Whether the policy shows a class, by kind and name."""
+
+    def hides(self, key: str) -> bool:
+        """Tell whether the tenant's nodes do not show a label."""
+        return not builtin_policy.is_visible_node_label(key, self.node_view)
+
+
+class Scheduled(NamedTuple):
+    """What came of the rewriting."""
+
+    refused: list[Problem]
+    left_out: list[Problem]
+    choice: Choice | None
+    """Which nodes the tenant's own say leaves; None: as the pod says itself."""
+
+
+def scheduling(
+    tenant_spec: Mapping[str, Any],
+    spec: dict[str, Any],
+    labels: Mapping[str, str],
+    placement: Placement,
+    *,
+    controller_kind: str,
+    uid: str,
+) -> Scheduled:
+    """Rewrite `spec` in place; tells what rejects the pod and what was merely left out.
+
+    `uid` is the tenant pod's.
+    """
+    refused = _node_problems(spec, tenant_spec, placement)
+    choice = None
+    if not refused:
+        choice = node_selection.choose(tenant_spec, placement.additions, placement.node_view, uid)
+    if choice is not None:
+        _write_choice(spec, choice)
+    refused += _write_classes(spec, tenant_spec, placement)
+    affinity = spec.get("affinity") or {}
+    for field in ("podAffinity", "podAntiAffinity"):
+        refused += _rewrite_terms(affinity.get(field) or {}, f"spec.affinity.{field}", placement)
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        keys = constraint.pop("matchLabelKeys", None) or ()
+        _apply_label_keys(constraint.get("labelSelector"), keys, "In", labels)
+    tolerations = spec.pop("tolerations", None) or ()
+    kept, left_out = passed_tolerations(
+        tolerations, controller_kind, own=placement.additions.taint_keys
+    )
+    left_out += _group_problems(tenant_spec)
+    if kept:
+        spec["tolerations"] = kept
+    if node := tenant_spec.get("nodeName"):
+        _pin(spec, node)
+    return Scheduled(refused, left_out, choice)
+
+
+def _write_choice(spec: dict[str, Any], choice: Choice) -> None:
+    affinity = dict(spec.get("affinity") or {})
+    nodes: dict[str, Json] = {}
+    if choice.required is not None:
+        nodes[_REQUIRED] = {"nodeSelectorTerms": list(choice.required)}
+    if choice.preferred:
+        nodes[_PREFERRED] = list(choice.preferred)
+    _set(affinity, "nodeAffinity", nodes)
+    _set(spec, "affinity", affinity)
+    _set(spec, "nodeSelector", dict(choice.selector))
+
+
+def _set(fields: dict[str, Any], field: str, value: Json) -> None:
+    """Write a field, or take it away when it says nothing."""
+    fields.pop(field, None)
+    if value:
+        fields[field] = value
+
+
+def spread_defaults(controller_kind: str, controller_uid: str) -> list[dict[str, Any]]:
+    """Return the scheduler's own soft constraints for pods of a controller it knows.
+
+    The super scheduler cannot find them itself, as the ReplicaSet is not there.
+    """
+    if controller_kind not in builtin_policy.SPREAD_OWNERS:
+        return []
+    return [
+        {
+            "maxSkew": skew,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {wellknown.CONTROLLER: controller_uid}},
+        }
+        for key, skew in builtin_policy.SPREAD_DEFAULTS
+    ]
+
+
+def passed_tolerations(
+    tolerations: Sequence[Mapping[str, Any]],
+    controller_kind: str = "",
+    *,
+    own: Collection[str] = (),
+) -> tuple[list[Json], list[Problem]]:
+    """Return the tolerations that go down, and a problem for each one left out.
+
+    Left out without a word: what a controller adds to all its pods, as nobody wrote it, and what is
+    about `own` taint keys, those of the tenant's taints, as those are heeded above.
+    """
+    kept: list[Json] = []
+    left_out: list[Problem] = []
+    for index, toleration in enumerate(tolerations):
+        key = toleration.get("key") or ""
+        if key in builtin_policy.TOLERATED_TAINTS:
+            kept.append(toleration)
+        elif key not in own and key not in builtin_policy.ADDED_TOLERATIONS.get(
+            controller_kind, ()
+        ):
+            text = f"tolerates {key or 'every taint'}, which is not offered; it is left out"
+            left_out.append(Problem("toleration", f"spec.tolerations[{index}]", text))
+    return kept, left_out
+
+
+def _group_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
+    """Return a problem for each group that a pod belongs to; one minor's API has one word each.
+
+    Such pods run without it: no other side knows the word, and a Job's controller may write it.
+    """
+    text = "names a group, which is not offered; it is left out, and the pod is placed on its own"
+    return [
+        Problem("scheduling-group", f"spec.{field}", text)
+        for field in _GROUPS
+        if tenant_spec.get(field)
+    ]
+
+
+def _write_classes(
+    spec: dict[str, Any], tenant_spec: Mapping[str, Any], placement: Placement
+) -> list[Problem]:
+    """Name the classes that are shown; value and preemption are those of the class below."""
+    problems = []
+    priority = tenant_spec.get("priorityClassName") or ""
+    if str(priority).startswith("system-"):
+        text = "is a class of the system; use a class of your own, or none"
+        problems.append(Problem("priority-class", "spec.priorityClassName", text))
+    elif isinstance(priority, str) and priority and placement.shows("PriorityClass", priority):
+        spec["priorityClassName"] = priority
+    # Other priority classes mean nothing in the super cluster and are left out.
+    runtime = tenant_spec.get("runtimeClassName") or ""
+    if isinstance(runtime, str) and runtime and placement.shows("RuntimeClass", runtime):
+        spec["runtimeClassName"] = runtime
+    elif runtime:
+        text = f"names {str(runtime)[:60]}, which is not offered; leave it out, or use one that"
+        text += " `kubectl get runtimeclass` lists"
+        problems.append(Problem("runtime-class", "spec.runtimeClassName", text))
+    return problems
+
+
+def _node_problems(
+    spec: Mapping[str, Any], tenant_spec: Mapping[str, Any], placement: Placement
+) -> list[Problem]:
+    problems = [
+        _hidden(key, f"spec.nodeSelector[{key}]")
+        for key in spec.get("nodeSelector") or {}
+        if wellknown.is_reserved(key)
+    ]
+    for term in _node_terms(spec):
+        problems += [
+            _hidden(str(expression.get("key")), "spec.affinity.nodeAffinity")
+            for expression in term.get("matchExpressions") or ()
+            if wellknown.is_reserved(str(expression.get("key")))
+        ]
+        problems += [
+            _unknown_node(str(name), "spec.affinity.nodeAffinity")
+            for field in term.get("matchFields") or ()
+            for name in field.get("values") or ()
+            if name not in placement.nodes
+        ]
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        problems += _topology_problem(constraint, "spec.topologySpreadConstraints", placement)
+    node = tenant_spec.get("nodeName")
+    if node and node not in placement.nodes:
+        problems.append(_unknown_node(str(node), "spec.nodeName"))
+    return problems
+
+
+def _node_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the terms of a PodSpec's node affinity, required and preferred ones."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = [*(affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms", [])]
+    return terms + [item.get("preference") or {} for item in affinity.get(_PREFERRED) or ()]
+
+
+def unknown_nodes(tenant_spec: Mapping[str, Any], nodes: Collection[str]) -> list[str]:
+    """Return the nodes that a PodSpec names and the tenant has not got (yet)."""
+    named = [tenant_spec.get("nodeName")]
+    for term in _node_terms(tenant_spec):
+        for field in term.get("matchFields") or ():
+            named += field.get("values") or ()
+    return [name for name in named if isinstance(name, str) and name and name not in nodes]
+
+
+def _unknown_node(name: str, path: str) -> Problem:
+    text = f"names {name}, which is none of this cluster's nodes; leave it out"
+    return Problem(NODE_NAME, path, text)
+
+
+def _topology_problem(term: Mapping[str, Any], path: str, placement: Placement) -> list[Problem]:
+    key = str(term.get("topologyKey") or "")
+    return [_hidden(key, f"{path}.topologyKey")] if placement.hides(key) else []
+
+
+def _hidden(key: str, path: str) -> Problem:
+    text = f"uses the node label {key}, which is not shown here; use one that `kubectl get nodes"
+    return Problem("node-label", path, f"{text} --show-labels` lists")
+
+
+def _rewrite_terms(affinity: Mapping[str, Any], path: str, placement: Placement) -> list[Problem]:
+    terms = [*(affinity.get(_REQUIRED) or ())]
+    terms += [item["podAffinityTerm"] for item in affinity.get(_PREFERRED) or ()]
+    problems = size_limits.compared(len(terms), len(placement.namespaces))
+    if problems:
+        return problems
+    for term in terms:
+        problems += _topology_problem(term, path, placement)
+        _confine(term, placement)
+    return problems
+
+
+def _confine(term: dict[str, Any], placement: Placement) -> None:
+    """Make a term see pods of this tenant only, in the super namespaces that it means.
+
+    The label keys to match were merged into the selector by the tenant's API server when the pod
+    was made; the super's would merge them again and refuse the duplicate.
+    """
+    term.pop("matchLabelKeys", None)
+    term.pop("mismatchLabelKeys", None)
+    selector = term.get("labelSelector")
+    if selector is not None:  # no selector matches no pod, and must go on doing so
+        selector.setdefault("matchLabels", {})[wellknown.VC_UID] = placement.vc_uid
+    meant = set(term.pop("namespaces", None) or ())
+    namespace_selector = term.pop("namespaceSelector", None)
+    if namespace_selector is not None:
+        meant |= {
+            name
+            for name, labels in placement.namespaces.items()
+            if label_selectors.matches(namespace_selector, labels)
+        }
+    elif not meant:
+        return  # the pod's own namespace, on either side
+    # An empty list would mean the own namespace, where the tenant's term means none at all.
+    term["namespaces"] = sorted(placement.super_namespace(name) for name in meant) or [_NOWHERE]
+
+
+def _apply_label_keys(
+    selector: dict[str, Any] | None, keys: Sequence[str], operator: str, labels: Mapping[str, str]
+) -> None:
+    """Merge label keys into a selector where the tenant's API server has not done so."""
+    if selector is None:
+        return
+    expressions = selector.setdefault("matchExpressions", []) if keys else []
+    there = {expression.get("key") for expression in expressions}
+    for key in keys:
+        if key not in there and key in labels:
+            expressions.append({"key": key, "operator": operator, "values": [labels[key]]})
+
+
+def _pin(spec: dict[str, Any], node: str) -> None:
+    """Demand one node through the scheduler, which a nodeName would bypass."""
+    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = affinity.setdefault(_REQUIRED, {})
+    terms = required.get("nodeSelectorTerms") or [{}]
+    required["nodeSelectorTerms"] = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), field]} for term in terms
+    ]

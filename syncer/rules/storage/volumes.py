@@ -1,0 +1,356 @@
+"""PersistentVolumes: what a tenant sees of those below, and the ones that it may write itself.
+
+Pure. Owns the reduced volume, the verdicts on a tenant's own, and who a volume belongs to: its
+claim says that. Must not know claims beyond their names. Hazard: the source of a volume names
+servers, paths and Secrets of the super cluster; a tenant sees a driver and a handle that opens
+nothing. And what a tenant writes is mounted by nodes: only sources that the policy lists go down.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeio import Object
+from kubeio.cache.store import Entry
+from syncer.model import mirrored_kinds
+from syncer.model.field_rules import (
+    ALLOW,
+    FREE,
+    Drop,
+    Fields,
+    Only,
+    Refuse,
+    Verdict,
+    Walk,
+    Written,
+)
+from syncer.model.rejections import Problem, RejectedError
+from syncer.model.tenant_view import TenantView
+from tenancy import names, ownership, wellknown
+from tenancy.policies import TenantVolumes
+
+DRIVER = f"volumes.{wellknown.DOMAIN}"
+"""Driver that stands for every source of the super cluster that has none."""
+
+_MOUNT_OPTIONS = frozenset(
+    {
+        "hard",
+        "noatime",
+        "nodev",
+        "nodiratime",
+        "noexec",
+        "nolock",
+        "nosuid",
+        "proto=tcp",
+        "ro",
+        "rw",
+        "soft",
+        "tcp",
+        *(f"{key}={version}" for key in ("nfsvers", "vers") for version in (3, 4, 4.0, 4.1, 4.2)),
+    }
+)
+_OFFERED = "name an NFS server or a CSI driver that is offered"
+_SOURCE = Refuse("volume-source", "is not offered; use a class, and leave volumes to the cluster")
+_SECRET = Refuse("volume-secret", "would open Secrets of the nodes; leave it out")
+_OTHER_SOURCES = (
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "glusterfs",
+    "hostPath",
+    "iscsi",
+    "local",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "storageos",
+    "vsphereVolume",
+)
+
+
+def volume_spec(offered: TenantVolumes) -> Mapping[str, Verdict]:
+    """Return the verdicts on a volume that a tenant wrote, under a policy."""
+    text = "is not offered; ask whoever runs this cluster"
+    return {
+        **dict.fromkeys(_OTHER_SOURCES, _SOURCE),
+        "accessModes": ALLOW,
+        "capacity": FREE,
+        "claimRef": Written(
+            "volumes", "becomes the one claim of your cluster that is bound to the volume"
+        ),
+        "csi": Fields(
+            {
+                "controllerExpandSecretRef": _SECRET,
+                "controllerPublishSecretRef": _SECRET,
+                "driver": Only(frozenset(offered.csi_drivers), "volume-source", text),
+                "fsType": ALLOW,
+                "nodeExpandSecretRef": _SECRET,
+                "nodePublishSecretRef": _SECRET,
+                "nodeStageSecretRef": _SECRET,
+                "readOnly": ALLOW,
+                "volumeAttributes": FREE,
+                "volumeHandle": ALLOW,
+            }
+        ),
+        "mountOptions": Only(_MOUNT_OPTIONS, "mount-options", "use plain options of NFS only"),
+        "nfs": Fields(
+            {
+                "path": ALLOW,
+                "readOnly": ALLOW,
+                "server": Only(frozenset(offered.nfs_servers), "volume-source", text),
+            }
+        ),
+        "nodeAffinity": Refuse("volume-affinity", "is not offered; leave it out"),
+        "persistentVolumeReclaimPolicy": Drop("the data is yours, so the copy has Retain"),
+        "storageClassName": Written(
+            "volumes",
+            "applies in your cluster only. In the super cluster the claim is bound by name",
+        ),
+        "volumeAttributesClassName": Refuse(
+            "volume-attributes-class", "is not offered; leave it out"
+        ),
+        "volumeMode": ALLOW,
+    }
+
+
+VOLUME_SPEC: Mapping[str, Verdict] = volume_spec(TenantVolumes())
+"""The verdicts where the policy lists no source."""
+
+
+# --- whose ----------------------------------------------------------------------------------------
+
+
+def claim_named(entry: Entry) -> tuple[str, str] | None:
+    """Return namespace and name of the claim that a volume is for."""
+    spec = entry.decode().get("spec")
+    reference = spec.get("claimRef") if isinstance(spec, dict) else None
+    if not isinstance(reference, dict):
+        return None
+    namespace, name = reference.get("namespace"), reference.get("name")
+    if not isinstance(namespace, str) or not isinstance(name, str) or not namespace or not name:
+        return None
+    return (namespace, name)
+
+
+def claim_below(super_x: Entry, view: TenantView) -> Entry | None:
+    """Return the tenant's super claim that is bound to a super volume, both sides agreeing.
+
+    The twin of a volume that a tenant wrote is none to be shown: the tenant has it already.
+    """
+    if ownership.owner_of({"annotations": super_x.annotations}) is not None:
+        return None
+    place = claim_named(super_x)
+    claim = view.below["PersistentVolumeClaim"].get(*place) if place is not None else None
+    if claim is None:
+        return None
+    owner = ownership.owner_of({"annotations": claim.annotations})
+    if owner is None or owner.vc_uid != view.tenant.uid:
+        return None
+    reference = super_x.decode()["spec"]["claimRef"]
+    named = (claim.decode().get("spec") or {}).get("volumeName")
+    return claim if reference.get("uid") == claim.uid and named == super_x.name else None
+
+
+def is_offered(tenant_x: Entry, view: TenantView) -> bool:
+    """Tell whether a volume of a tenant is its own and may go down."""
+    if mirrored_kinds.is_ours(tenant_x):
+        return False
+    try:
+        _walked(tenant_x.decode(), view)
+    except RejectedError:
+        return False
+    return True
+
+
+def name_above(claim_annotations: Mapping[str, str], name: str) -> str:
+    """Return what the tenant calls the volume that a super claim is bound to."""
+    own = claim_annotations.get(wellknown.VOLUME, "")
+    vc_uid = claim_annotations.get(wellknown.VC_UID, "")
+    return own if own and names.volume(vc_uid, own) == name else name
+
+
+def named_by(super_claim: Entry) -> str:
+    """Return the tenant's name of the volume of a super claim, empty when it has none."""
+    name = (super_claim.decode().get("spec") or {}).get("volumeName")
+    return name_above(super_claim.annotations, name) if name else ""
+
+
+# --- up -------------------------------------------------------------------------------------------
+
+
+def shown(super_x: Mapping[str, Any], claim: Entry) -> Object:
+    """Return a super volume as the tenant sees it; `claim` is the super claim it is bound to."""
+    spec = super_x["spec"]
+    owner = ownership.owner_of({"annotations": claim.annotations})
+    csi = spec.get("csi") if isinstance(spec.get("csi"), dict) else {}
+    fields = (
+        "accessModes",
+        "capacity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeMode",
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": mirrored_kinds.shown_metadata(super_x["metadata"]),
+        "spec": {
+            **{field: spec[field] for field in fields if spec.get(field) is not None},
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": owner.namespace if owner is not None else "",
+                "name": claim.name,
+                "uid": owner.uid if owner is not None else "",
+            },
+            "csi": {
+                "driver": csi.get("driver") or DRIVER,
+                "volumeHandle": super_x["metadata"]["name"],
+            },
+        },
+    }
+
+
+def phase_of(found: Mapping[str, Any]) -> str:
+    """Return the phase of a volume, empty when it has none."""
+    status = found.get("status")
+    phase = status.get("phase") if isinstance(status, dict) else None
+    return phase if isinstance(phase, str) else ""
+
+
+def phase_patch(tenant_x: Mapping[str, Any], phase: str) -> Object | None:
+    """Return the merge patch of the status that says a phase, or None when it does.
+
+    Pending says no more than that the super cluster has not looked yet.
+    """
+    if phase in ("", "Pending") or phase_of(tenant_x) == phase:
+        return None
+    return {"metadata": {"uid": tenant_x["metadata"]["uid"]}, "status": {"phase": phase}}
+
+
+# --- down -----------------------------------------------------------------------------------------
+
+
+def _walked(tenant_x: Mapping[str, Any], view: TenantView) -> dict[str, Any]:
+    walk = Walk()
+    found = tenant_x.get("spec") or {}
+    offered = view.policy.storage.tenant_volumes
+    spec = walk.fields(found, volume_spec(offered), "spec")
+    for field, key in (("nfs", "server"), ("csi", "driver")):
+        if field in spec and not (isinstance(spec[field], dict) and spec[field].get(key)):
+            text = f"must be given; {_OFFERED}"
+            walk.problems.append(Problem("volume-source", f"spec.{field}.{key}", text))
+    if not walk.problems and len({"nfs", "csi"} & set(spec)) != 1:
+        text = f"must have one source; {_OFFERED}"
+        walk.problems.append(Problem("volume-source", "spec", text))
+    if walk.problems:
+        raise RejectedError(*walk.problems)
+    return spec
+
+
+def volume(
+    tenant_x: Mapping[str, Any],
+    claim: tuple[str, str] | None,
+    super_namespace: Entry | None,
+    view: TenantView,
+) -> Object:
+    """Return the twin of a volume that a tenant wrote. Raises RejectedError.
+
+    The claim is the tenant's; without one there is nothing to pin the twin to, and the body only
+    says whether it would be let down. The super namespace owns the twin, so that it goes with it.
+    """
+    metadata = tenant_x["metadata"]
+    spec = _walked(tenant_x, view)
+    if claim is not None:
+        spec["claimRef"] = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": view.super_namespace(claim[0]),
+            "name": claim[1],
+        }
+    twin: Object = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {
+            "name": names.volume(view.tenant.uid, metadata["name"]),
+            "labels": ownership.labels(view.tenant, ""),
+            "annotations": {
+                **ownership.annotations(view.tenant, "", metadata["uid"]),
+                wellknown.VOLUME: metadata["name"],
+            },
+        },
+        "spec": {**spec, "persistentVolumeReclaimPolicy": "Retain", "storageClassName": ""},
+    }
+    if super_namespace is not None:
+        twin["metadata"]["ownerReferences"] = [
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "name": super_namespace.name,
+                "uid": super_namespace.uid,
+            }
+        ]
+    return twin
+
+
+def patch(live: Mapping[str, Any], twin: Object, tenant_x: Mapping[str, Any]) -> Object | None:
+    """Return the merge patch of the leaves that may change, or None when none has to."""
+    there, wanted = live["spec"], twin["spec"]
+    spec: Object = {
+        field: wanted[field]
+        for field in ("accessModes", "capacity", "mountOptions", "persistentVolumeReclaimPolicy")
+        if wanted.get(field) and wanted[field] != there.get(field)
+    }
+    reference, pinned = there.get("claimRef") or {}, wanted["claimRef"]
+    is_other = any(reference.get(key) != pinned[key] for key in ("namespace", "name"))
+    # A volume that was let go is free again once its owner took the old claim's UID off, as ever.
+    is_freed = phase_of(live) == "Released" and not _claim_uid(tenant_x)
+    if is_other or is_freed:
+        spec["claimRef"] = {**pinned, "uid": None, "resourceVersion": None}
+    metadata: Object = {}
+    for field in ("labels", "annotations"):
+        before = live["metadata"].get(field) or {}
+        changed = {
+            key: value
+            for key, value in twin["metadata"][field].items()
+            if before.get(key) != value and key != wellknown.STORE_REVISION
+        }
+        if changed:
+            metadata[field] = changed
+    if not spec and not metadata:
+        return None
+    body: Object = {"metadata": {"uid": live["metadata"]["uid"], **metadata}}
+    return {**body, "spec": spec} if spec else body
+
+
+def _claim_uid(tenant_x: Mapping[str, Any]) -> str:
+    reference = tenant_x["spec"].get("claimRef")
+    uid = reference.get("uid") if isinstance(reference, dict) else None
+    return uid if isinstance(uid, str) else ""
+
+
+def claim_up(
+    tenant_x: Mapping[str, Any], live: Mapping[str, Any], claim: Entry | None
+) -> Object | None:
+    """Return the merge patch by which a bound volume names its tenant claim, or None."""
+    if claim is None or phase_of(live) != "Bound":
+        return None
+    wanted = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.uid,
+    }
+    reference = tenant_x["spec"].get("claimRef")
+    before = reference if isinstance(reference, dict) else {}
+    if all(before.get(key) == wanted[key] for key in ("namespace", "name", "uid")):
+        return None
+    return {"metadata": {"uid": tenant_x["metadata"]["uid"]}, "spec": {"claimRef": wanted}}

@@ -1,0 +1,1 @@
+"""Guards against wrong deletes and write storms."""

@@ -1,1 +1,0 @@
-"""What is special about single kinds; everything general is one level up."""

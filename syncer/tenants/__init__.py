@@ -1,0 +1,1 @@
+"""One tenant's connection, its sessions, and what they remember."""

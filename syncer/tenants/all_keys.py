@@ -1,0 +1,100 @@
+"""The roll of one tenant: every key that may have work.
+
+Owns the way from the caches of both sides to keys, as neither side alone knows all. Must not queue
+or decide. Hazard: a key that is missing here is not looked at again after a restart, nor by the
+patrol, and what was left of it below stays for good.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kubeio.cache.store import Entry
+from syncer.clusters.home_cluster import Home
+from syncer.clusters.super_cluster import BY_TENANT, SuperCluster
+from syncer.model.keys import ADDRESS, NODE, STORE, VOLUME, Key
+from syncer.model.mirrored_kinds import MIRRORS
+from syncer.model.pod_index import PodIndex
+from syncer.model.tenant_view import TenantView
+from syncer.rules.network.cluster_ips import in_slice
+from syncer.rules.placement import target_node
+from syncer.rules.registry import BY_NAME
+from syncer.rules.storage import claims, volumes
+from tenancy import wellknown
+
+
+class Roll:
+    """Counts through what a tenant has on either side."""
+
+    def __init__(
+        self,
+        view: TenantView,
+        pods: PodIndex,
+        super_cluster: SuperCluster,
+        home: Home,
+        *,
+        concerns: Callable[[str, Entry], bool],
+    ) -> None:
+        """`concerns` tells whether an object of the tenant is needed in a target."""
+        self._concerns = concerns
+        self._view = view
+        self._pods = pods
+        self._below = super_cluster
+        self._home = home
+
+    def keys(self) -> Iterator[Key]:
+        """Yield every key that may have work, many of them twice."""
+        view, below = self._view, self._below
+        is_home = below is self._home
+        for kind in below.stores:
+            for entry in view.stores[kind].list() if kind in BY_NAME else ():
+                if is_home or self._concerns(kind, entry):
+                    yield self._key(kind, entry.namespace, entry.name)
+        for kind, entry in below.owned_by(view.tenant.uid):
+            key = below.key_of(kind, entry)
+            if key is not None:
+                yield key
+        if is_home:
+            yield from self._of_home()
+        else:
+            yield self._key(NODE, "", target_node.name_of(below.name))
+
+    def _of_home(self) -> Iterator[Key]:
+        """Yield what there is in the home cluster alone."""
+        view, below = self._view, self._home
+        is_exposed = view.policy.nodes.expose == "all"
+        exposed = (entry.name for entry in below.nodes.list() if is_exposed)
+        shown = (
+            entry.name
+            for entry in view.stores[NODE].list()
+            if wellknown.SUPER_CLUSTER not in entry.annotations
+        )
+        for name in {*self._pods.nodes(), *shown, *exposed}:
+            yield self._key(NODE, "", name)
+        for store in (view.stores["IPAddress"], below.addresses):
+            for entry in in_slice(store, view.slice):
+                yield self._key(ADDRESS, "", entry.name)
+        for mirror in MIRRORS:
+            yield from self.of_mirror(mirror.resource.kind)
+        for name in self._volume_names():
+            yield self._key(VOLUME, "", name)
+        yield self._key(STORE, "", "")
+
+    def of_mirror(self, kind: str) -> Iterable[Key]:
+        """Yield the keys of a mirrored kind."""
+        if self._below is not self._home:
+            return
+        for store in (self._view.stores[kind], self._home.classes[kind]):
+            for entry in store.list():
+                yield self._key(kind, "", entry.name)
+
+    def _volume_names(self) -> set[str]:
+        """Return what the tenant calls every volume that concerns it."""
+        uid = self._view.tenant.uid
+        found = {entry.name for entry in self._view.stores[VOLUME].list()}
+        own = self._home.volumes.index(BY_TENANT, uid)
+        found |= {entry.annotations.get(wellknown.VOLUME, "") for entry in own}
+        claims_below = self._home.stores[claims.CLAIM].index(BY_TENANT, uid)
+        found |= {volumes.named_by(entry) for entry in claims_below}
+        return found - {""}
+
+    def _key(self, kind: str, namespace: str, name: str) -> Key:
+        return Key(self._view.tenant.uid, self._below.name, kind, namespace, name)

@@ -1,0 +1,102 @@
+"""What a tenant is told about its own objects: Events in the tenant, once each.
+
+Owns their names and their posting. Must not put any name of the super cluster into them; callers
+hand over texts that are free of such. Hazard: a notice is told again only when it says something
+new, or every restart would write one for each object that is held back.
+"""
+
+import base64
+import hashlib
+from collections import OrderedDict
+from datetime import UTC, datetime
+from typing import Literal
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.cache.store import Entry
+from tenancy import wellknown
+from tenancy.resources import EVENTS, Resource
+
+_REMEMBERED = 4096
+_MAX_MESSAGE = 1024  # the API refuses longer ones
+_MAX_NAME = 230
+
+EventType = Literal["Normal", "Warning"]
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class Notices:
+    """Tells one tenant."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._told: OrderedDict[str, None] = OrderedDict()
+
+    async def tell(
+        self,
+        resource: Resource,
+        entry: Entry,
+        *,
+        reason: str,
+        message: str,
+        kind: EventType = "Warning",
+    ) -> None:
+        """Post an Event about a tenant object, unless the tenant has it already.
+
+        A tenant that refuses Events misses them; nothing else is held up by that.
+        """
+        name = _name(entry, reason, message)
+        if name in self._told:
+            self._told.move_to_end(name)
+            return
+        namespace = entry.namespace or "default"
+        event = {
+            **_about(resource, entry),
+            "metadata": {"name": name, "namespace": namespace},
+            "reason": reason,
+            "message": message[:_MAX_MESSAGE],
+            "type": kind,
+        }
+        try:
+            await self._client.get(EVENTS, name, namespace=namespace, metadata_only=True)
+        except errors.NotFound:
+            try:
+                await self._client.create(EVENTS, event)
+            except errors.AlreadyExists:
+                pass
+            except errors.ApiError as problem:
+                # A quota or a webhook of the tenant's: what the words are about goes on, and the
+                # patrol tells it again.
+                _log.info("notice.refused", reason=reason, problem=str(problem))
+                return
+        self._told[name] = None
+        if len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+
+
+def _name(entry: Entry, reason: str, message: str) -> str:
+    digest = hashlib.sha256(f"{entry.uid}/{reason}/{message}".encode()).digest()
+    return f"{entry.name[:_MAX_NAME]}.{base64.b32encode(digest).decode()[:16].lower()}"
+
+
+def _about(resource: Resource, entry: Entry) -> Object:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "involvedObject": {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "namespace": entry.namespace,
+            "name": entry.name,
+            "uid": entry.uid,
+        },
+        "count": 1,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "source": {"component": wellknown.SYNCER},
+        "reportingComponent": wellknown.SYNCER,
+    }

@@ -1,0 +1,52 @@
+"""Which TenantPolicy binds a tenant, or why none does; pure.
+
+Owns the rule of what a missing policy means. Must not know sessions. Hazard: default closed: a
+policy that somebody named and that is not there, or cannot be read, allows nothing, as its author
+may have meant it to be narrower than any default.
+"""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from kubeio.cache.store import Store
+from syncer.tenants import conditions
+from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy, policy_name
+from tenancy.specs import SpecProblemError, VirtualClusterSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """Why a tenant has no policy now, as the condition Synced says it."""
+
+    reason: str
+    message: str
+
+
+def bound(spec: VirtualClusterSpec, policies: Store) -> TenantPolicySpec | Unbound:
+    """Return the policy of a tenant, with what the VirtualCluster itself keeps above."""
+    found = _named(spec, policies)
+    if isinstance(found, Unbound) or not spec.opaque_meta_prefixes:
+        return found
+    opaque = (*found.metadata.opaque_prefixes, *spec.opaque_meta_prefixes)
+    return replace(found, metadata=replace(found.metadata, opaque_prefixes=opaque))
+
+
+def _named(spec: VirtualClusterSpec, policies: Store) -> TenantPolicySpec | Unbound:
+    name = policy_name(spec)
+    entry = policies.get("", name)
+    if entry is None:
+        if spec.policy_ref is None:
+            return BASELINE
+        return Unbound(
+            conditions.POLICY_MISSING,
+            f"The TenantPolicy {name} that spec.policyRef names is not there, so nothing of the"
+            " tenant is carried; create it, or name another one.",
+        )
+    try:
+        return parse_tenant_policy(entry.decode())
+    except SpecProblemError as problem:
+        return Unbound(
+            conditions.POLICY_UNREADABLE,
+            f"{problem}. Nothing of the tenant is carried; correct the TenantPolicy.",
+        )

@@ -1,0 +1,31 @@
+"""Objects of a tenant that a target needs, apart from pods.
+
+Owns the rule for each kind. In the home cluster every object takes part. Must not choose where pods
+are. Hazard: the caches must be complete. Otherwise an object that pods need counts as not needed.
+"""
+
+from kubeio.cache.store import Entry, Store
+from syncer.model import label_selectors
+from syncer.model.pod_index import PodIndex
+from syncer.model.tenant_view import TenantView
+from syncer.rules import disruption_budgets
+from syncer.rules.disruption_budgets import BUDGET
+
+
+def needs(kind: str, entry: Entry, view: TenantView, pods: PodIndex, super_pods: Store) -> bool:
+    """Return True if a target needs an object of the tenant.
+
+    `pods` are the tenant's pods that are assigned to the target, and `super_pods` all of its pods.
+    """
+    if kind == "Namespace":
+        below = view.super_namespace(entry.name)
+        return pods.is_in(entry.name) or bool(super_pods.list(below))
+    if kind in ("ConfigMap", "Secret"):
+        return view.is_referenced(kind, entry.namespace, entry.name)
+    if kind == BUDGET:
+        selector = disruption_budgets.selector_of(entry.decode())
+        return selector is not None and any(
+            label_selectors.matches(selector, pod.labels)
+            for pod in view.super_pods(entry.namespace)
+        )
+    return pods.is_in(entry.namespace)

@@ -1,0 +1,40 @@
+"""Keys that wait for other keys of the same session.
+
+Owns which key waits for which. Must not queue. Hazard: whoever changes a dependency must wake the
+keys that wait for it. A dependency that never changes is checked again by the key's own growing
+delay. The memory must be bounded. Otherwise a tenant fills it.
+"""
+
+from collections import OrderedDict
+
+from syncer.model.keys import Key
+
+MAX_WAITERS = 16_384
+"""Keys that wait for others. Whoever is forgotten is tried again by its own growing delay."""
+
+
+class Waiters:
+    """The waiting keys of one session."""
+
+    def __init__(self) -> None:
+        """No key waits."""
+        self._waiting: OrderedDict[Key, set[Key]] = OrderedDict()
+        self._waiters = 0
+
+    def wait_for(self, dependency: Key, key: Key) -> None:
+        """Have a key worked on again when something happens to another one."""
+        waiters = self._waiting.setdefault(dependency, set())
+        self._waiting.move_to_end(dependency)
+        self._waiters += key not in waiters
+        waiters.add(key)
+        while self._waiters > MAX_WAITERS and len(self._waiting) > 1:
+            self._waiters -= len(self._waiting.popitem(last=False)[1])
+        if self._waiters > MAX_WAITERS:
+            waiters.pop()
+            self._waiters -= 1
+
+    def waiting_for(self, dependency: Key) -> set[Key]:
+        """Return, and forget, the keys that wait for one."""
+        waiters = self._waiting.pop(dependency, set())
+        self._waiters -= len(waiters)
+        return waiters

@@ -1,0 +1,107 @@
+"""What tests use is built before the first of them: the table of targets has all of it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.testbed import binaries, cache, debian, product, targets, versions
+from tools.testbed.errors import TestbedError
+from tools.testbed.progress import Progress
+
+TESTS = product.REPOSITORY / "tests"
+FOLDERS = {
+    "integration": ("chart", "integration", "support", "drills"),
+    "test": ("chart", "integration", "node", "support", "drills"),
+}
+"""Folders of code that a target runs, from the root of the tests."""
+
+
+OWN = versions.load().kubernetes[0].minor
+
+
+def used(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Return the programs that modules ask the testbed for by name."""
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="binaries"), attr="path"),
+                    args=[ast.Constant(value=str(name)), *_],
+                ):
+                    yield path, name
+
+
+@pytest.mark.parametrize("target", FOLDERS)
+def test_each_program_that_tests_use_is_in_the_row_of_its_target(target: str):
+    built = {(each.name, each.module) for each in binaries.programs(targets.TARGETS[target].groups)}
+    found = [each for folder in FOLDERS[target] for each in used(TESTS / folder)]
+    assert len(found) > 5
+    for path, name in found:
+        program = binaries.program(name)
+        assert (name, program.module) in built, f"{path} uses {name}, which `{target}` has not"
+
+
+def test_each_program_of_a_cluster_is_in_the_rows_of_targets_with_clusters():
+    for name in ("demo", "up", "node", "test", "thorough", "slow", "conformance", "bench"):
+        built = set(binaries.programs(targets.TARGETS[name].groups))
+        assert set(binaries.for_cluster(OWN)) <= built, name
+
+
+def test_the_demo_builds_no_program_that_no_cluster_runs():
+    built = binaries.programs(targets.TARGETS["demo"].groups)
+    assert {each.name for each in built} == {each.name for each in binaries.for_cluster(OWN)}
+    assert "metrics-server" not in {each.name for each in built}
+
+
+def test_what_make_test_builds_the_longer_targets_have_as_well():
+    for longer in ("thorough", "slow"):
+        assert set(targets.TARGETS["test"].groups) <= set(targets.TARGETS[longer].groups)
+
+
+def test_each_target_that_runs_tests_prepares_first():
+    """A rule of the Makefile with a run of tests on real programs begins with its own row."""
+    rules = re.findall(
+        r"^([a-z-]+):[^\n]*\n((?:\t[^\n]*\n)+)",
+        (product.REPOSITORY / "Makefile").read_text(),
+        re.MULTILINE,
+    )
+    needing = {
+        name: body
+        for name, body in rules
+        if re.search(r"\$\(PYTEST\)|-m (?:tests\.demo|tests\.conformance|bench)\b", body)
+        or name in ("up", "test")
+    }
+    assert {"unit", "integration", "node", "test", "thorough", "slow", "demo"} <= set(needing)
+    for name, body in needing.items():
+        if name == "check":  # it is for before each commit, and its tests are those of `unit`
+            continue
+        row = re.match(r"\t.*\$\(call prepare,([a-z-]+)\)", body)
+        assert row is not None, f"`make {name}` runs before anything is built"
+        assert row[1] in targets.TARGETS
+        assert row[1] == {"bench-all": "bench", "changed": "thorough"}.get(name, name)
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of a fresh machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(binaries.OVERRIDE, raising=False)
+    return cache.root()
+
+
+def test_a_test_builds_no_program(empty: Path):
+    quiet = Progress(quiet=True)
+    with pytest.raises(TestbedError, match=r"tests build nothing. Run `make prepare` first"):
+        binaries.build([binaries.program("etcd")], quiet)
+    with pytest.raises(TestbedError, match=r"`make prepare`, or .* build etcd`"):
+        binaries.path("etcd")
+    assert not (empty / "bin").exists()
+
+
+def test_a_test_makes_no_root_of_images(empty: Path):
+    with pytest.raises(TestbedError, match=r"tests build nothing"):
+        debian.root(Progress(quiet=True))
+    assert not (empty / "debian").exists()

@@ -1,7 +1,0 @@
-"""Rows of what must hold, and the tests that show them: reliability, and pods in other clusters.
-
-`rows.yaml` and `offload.yaml` say what is asked, in our words; a test that shows a row carries its
-id in its docstring. `python -m tests.rows` writes the tables into `docs/reliability.md` and
-`docs/offload.md`; with `--results FILE`, the JUnit report of a run, what became of the tests too.
-`python -m tests.rows.calls` writes which calls of which kubectl worked on which kubelet.
-"""

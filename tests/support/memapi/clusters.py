@@ -1,0 +1,93 @@
+"""Clusters as they are when they are fresh: a super cluster with nodes, and tenants.
+
+Owns which kinds are served, address ranges and what is there before anybody comes.
+"""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+
+from bench import nodes
+from bench.shapes import Shape
+from tenancy import resources
+from tenancy.resources import (
+    NAMESPACES,
+    NODES,
+    PRIORITY_CLASSES,
+    SERVICE_ACCOUNTS,
+    SERVICE_CIDRS,
+    SERVICES,
+    Resource,
+)
+from tests.support.memapi import verbs
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.defaults import Admission
+from tests.support.memapi.loads import NAMESPACE
+from tests.support.memapi.watches import Object
+
+_SUPER_RANGE = "10.96.0.0/12"
+_NODE_COUNT = 10
+NODE_NAMES = tuple(str(node["metadata"]["name"]) for node in nodes.nodes(_NODE_COUNT))
+_SERVED: Mapping[str, Resource] = {
+    found.path(): found for found in vars(resources).values() if isinstance(found, Resource)
+}
+_OF_CRDS = "snapshot.storage.k8s.io"  # whose CRDs these clusters lack
+
+
+def super_cluster() -> Cluster:
+    """Return a cluster with nodes."""
+    made = fresh("super", _SUPER_RANGE, accounts=False)
+    for node in nodes.nodes(_NODE_COUNT):
+        _make(made, NODES, node)
+    return made
+
+
+def service_range(number: int) -> str:
+    """Return a tenant's part of the super cluster's range; the first one stays free."""
+    first = 4 * (number + 1)
+    return f"10.{96 + first // 256}.{first % 256}.0/22"
+
+
+def tenant(number: int, shape: Shape) -> Cluster:
+    """Return a tenant with what the pods of a shape need."""
+    made = fresh(f"tenant-{number}", service_range(number), accounts=shape.has_account)
+    for kind, body in shape.companions():
+        if kind is not SERVICE_ACCOUNTS:
+            _make(made, kind, body, NAMESPACE)
+    return made
+
+
+def fresh(
+    name: str,
+    slice_: str,
+    *,
+    accounts: bool,
+    clock: Callable[[], float] = time.time,
+    chance: random.Random | None = None,
+    keeps_events: bool = False,
+) -> Cluster:
+    """Return a cluster with what a fresh one has; `clock` and the rest are `Cluster`'s."""
+    served = {path: found for path, found in _SERVED.items() if found.group != _OF_CRDS}
+    made = Cluster(
+        name,
+        served,
+        Admission(service_range=slice_, accounts=accounts),
+        clock=clock,
+        chance=chance,
+        keeps_events=keeps_events,
+    )
+    for space in ("default", "kube-node-lease", "kube-public", "kube-system"):
+        _make(made, NAMESPACES, {"metadata": {"name": space}})
+        _make(made, SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, space)
+    for number, level in enumerate(("system-cluster-critical", "system-node-critical")):
+        value = 2_000_000_000 + 1000 * number
+        _make(made, PRIORITY_CLASSES, {"metadata": {"name": level}, "value": value})
+    cidr = {"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [slice_]}}
+    _make(made, SERVICE_CIDRS, cidr)
+    ports = [{"name": "https", "port": 443, "targetPort": 6443}]
+    _make(made, SERVICES, {"metadata": {"name": "kubernetes"}, "spec": {"ports": ports}}, "default")
+    return made
+
+
+def _make(cluster: Cluster, kind: Resource, body: Object, namespace: str = "") -> None:
+    verbs.create(cluster, cluster.of(kind), namespace, body, "kube-apiserver")

@@ -1,0 +1,167 @@
+"""Objects that somebody changes or deletes by hand, and when each is repaired.
+
+Owns what is done to them and the stamps. An object is repaired when it says again what it said
+before, or is there again. A pod's own object that is taken away below is not made again: its tenant
+is told that it has failed, as its controller has to make another. Hazard: the pods of bare loads
+refer to nothing, so only real ones show how what is deleted comes back.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tenancy.resources import CONFIG_MAPS, PODS, SECRETS
+from tests.support.memapi import verbs
+from tests.support.memapi.cluster import Cluster, Collection, Key
+from tests.support.memapi.watches import Object, Stored
+
+_USER = "kubectl"
+_OTHER_IMAGE = "registry.example/other:9"
+
+Do = Callable[[Collection, Stored], None]
+
+
+@dataclass(eq=False, kw_only=True)
+class _Drift:
+    """What is done to one object, and where one hears that it is repaired."""
+
+    do: Callable[[], None]
+    heard: Collection
+    key: Key
+    is_repaired: Callable[[str, Object], bool]
+    at: float = 0.0
+    late: float = 0.0
+    repaired: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def seen(self, kind: str, body: Object) -> None:
+        """Take note of the first news that say so."""
+        metadata = body["metadata"]
+        if self.key != (metadata["namespace"], metadata["name"]) or self.repaired.is_set():
+            return
+        if self.at and self.is_repaired(kind, body):
+            self.late = 1e3 * (time.monotonic() - self.at)
+            self.repaired.set()
+
+
+def _said(body: Object) -> object:
+    """Return what of an object a syncer has to keep."""
+    if body["kind"] == "Pod":
+        return [each["image"] for each in body["spec"]["containers"]]
+    return sorted(body.get("data") or {})  # a token that comes again is another one
+
+
+def _status(body: Object) -> object:
+    """Return what of a status a syncer has to keep."""
+    status = body["status"]
+    return status["phase"], [each["type"] for each in status.get("conditions") or ()]
+
+
+def _edit(collection: Collection, there: Stored) -> None:
+    body = there.decode()
+    if body["kind"] == "Pod":
+        body["spec"]["containers"][0]["image"] = _OTHER_IMAGE
+    else:
+        body["data"] = {}
+    verbs.replace(collection, there, body, _USER)
+
+
+def _forget(collection: Collection, there: Stored) -> None:
+    """Lose a status, as who restores a store does."""
+    collection.put({**there.decode(), "status": {"phase": "Pending"}})
+
+
+def _delete(collection: Collection, there: Stored) -> None:
+    verbs.delete(collection, there, {"gracePeriodSeconds": 0})
+
+
+def _has_failed(kind: str, body: Object) -> bool:
+    return kind == "DELETED" or body["status"].get("phase") == "Failed"
+
+
+def _back(
+    collection: Collection, there: Stored, do: Do, said: Callable[[Object], object] = _said
+) -> _Drift:
+    """Return a drift that is over when the object says again what it says now."""
+    before = said(there.decode())
+    return _Drift(
+        do=lambda: do(collection, there),
+        heard=collection,
+        key=(there.namespace, there.name),
+        is_repaired=lambda kind, body: kind != "DELETED" and said(body) == before,
+    )
+
+
+def _told(twins: Collection, twin: Stored, above: Collection, pod: Stored) -> _Drift:
+    """Return a drift that is over when the tenant reads that its pod has failed, or is gone."""
+    return _Drift(
+        do=lambda: _delete(twins, twin),
+        heard=above,
+        key=(pod.namespace, pod.name),
+        is_repaired=_has_failed,
+    )
+
+
+def _drifts(
+    below: Cluster, tenants: Sequence[Cluster], prefix: str, count: int
+) -> Iterator[tuple[str, list[_Drift]]]:
+    """Yield what is done, by kind; the pods that are taken away come last."""
+    twins = below.of(PODS)
+    pods = {each.name: each for each in twins.all() if each.name.startswith(prefix)}
+    spaces = {each.namespace for each in pods.values()}
+    above = {
+        pod.name: (tenant.of(PODS), pod)
+        for tenant in tenants
+        for pod in tenant.of(PODS).all()
+        if pod.name in pods
+    }
+    first = list(pods)[:count]
+    yield "changed pods", [_back(twins, pods[name], _edit) for name in first]
+    yield "lost statuses", [_back(*above[name], _forget, _status) for name in first]
+    for resource in (CONFIG_MAPS, SECRETS):
+        collection = below.of(resource)
+        for what, do in (("changed", _edit), ("deleted", _delete)):
+            there = [each for each in collection.all() if each.namespace in spaces][:count]
+            yield f"{what} {resource.plural}", [_back(collection, each, do) for each in there]
+    yield "deleted pods", [_told(twins, pods[name], *above[name]) for name in first]
+
+
+async def make(
+    below: Cluster,
+    tenants: Sequence[Cluster],
+    *,
+    prefix: str,
+    count: int,
+    per_second: float,
+    patience: float,
+) -> dict[str, list[float]]:
+    """Change and delete up to `count` objects of each kind in the namespaces of the pods so named.
+
+    Returns milliseconds until each was repaired; those that never were have waited in vain for
+    `patience` seconds.
+    """
+    found = {
+        what: await _each(drifts, per_second, patience)
+        for what, drifts in _drifts(below, tenants, prefix, count)
+    }
+    return {what: late for what, late in found.items() if late}
+
+
+async def _each(drifts: list[_Drift], per_second: float, patience: float) -> list[float]:
+    for drift in drifts:
+        drift.heard.listeners.append(drift.seen)
+    try:
+        for drift in drifts:
+            drift.at = time.monotonic()
+            drift.do()
+            await asyncio.sleep(1 / per_second)
+        try:
+            async with asyncio.timeout(patience):
+                for drift in drifts:
+                    await drift.repaired.wait()
+        except TimeoutError:
+            pass
+    finally:
+        for drift in drifts:
+            drift.heard.listeners.remove(drift.seen)
+    return [drift.late or 1e3 * patience for drift in drifts]

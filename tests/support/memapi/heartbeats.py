@@ -1,0 +1,33 @@
+"""Nodes that say that they are alive: their status with another time, as kubelets write it.
+
+Must not know pods. Hazard: kubelets tell a status that did not change every five minutes; a shorter
+time asks more of who follows nodes than a real cluster does.
+"""
+
+import asyncio
+import time
+
+from tenancy.resources import NODES
+from tests.support.memapi import managed
+from tests.support.memapi.cluster import Cluster
+
+
+async def beat(below: Cluster, every: float, seconds: float) -> int:
+    """Have each node beat once in so many seconds, one after the other; return how many did."""
+    nodes = below.of(NODES)
+    names = [each.name for each in nodes.all()]
+    begun, number = time.monotonic(), 0
+    while names and (left := begun + seconds - time.monotonic()) > 0:
+        due = begun + number * every / len(names) - time.monotonic()
+        if due > 0:
+            await asyncio.sleep(min(due, left))
+            continue
+        there = nodes.get("", names[number % len(names)])
+        number += 1
+        if there is not None:
+            body = there.decode()
+            for each in body["status"]["conditions"]:
+                each["lastHeartbeatTime"] = below.now()
+            managed.note(body, "kubelet", {"status": body["status"]}, "status")
+            nodes.put(body)
+    return number

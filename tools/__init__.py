@@ -1,0 +1,1 @@
+"""Programs for developers: testbed, demo, conformance, mutation tests, tables."""

@@ -1,0 +1,233 @@
+"""The images that the suite's cases ask for, under the names that the suite itself lists.
+
+They are made from the suite's own Go module and from Debian packages: no registry is within reach
+of the testbed. What is in RECIPES is what conformance cases run; the suite knows more.
+
+Hazard: an image that behaves otherwise than upstream's fails a case for our own sake. The control
+run on the super cluster tells: what fails there is never a tenant's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.testbed import binaries, debian, oci, versions
+from tools.testbed.errors import TestbedError
+from tools.testbed.oci import Blob, Entry, Image
+from tools.testbed.progress import Progress
+
+_PACKAGES = (
+    "bind9-dnsutils",
+    "ca-certificates",
+    "curl",
+    "iproute2",
+    "netcat-openbsd",
+    "nginx",
+    "procps",
+)
+"""One root for all images that need more than busybox, so that a node unpacks it once."""
+
+_NGINX = b"""\
+daemon off;
+pid /tmp/nginx.pid;
+error_log /dev/stderr;
+events {}
+http {
+  access_log /dev/stdout;
+  server { listen 80; root /usr/share/nginx/html; }
+}
+"""
+_WELCOME = b"<!DOCTYPE html>\n<title>Welcome to nginx!</title>\n<h1>Welcome to nginx!</h1>\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """What images are made on: the testbed's small root and the one with packages."""
+
+    small: Path
+    large: Path
+
+
+def build(listed: Iterable[str], progress: Progress) -> list[Image]:
+    """Make the images of RECIPES under the names that the suite lists; quick when they are there.
+
+    Raises TestbedError when the suite does not list an image of the table any more.
+    """
+    names = sorted(listed)
+    wanted = {short: [name for name in names if _short(name) == short] for short in RECIPES}
+    gone = [short for short, found in wanted.items() if not found]
+    if gone:
+        raise TestbedError(
+            f"the suite does not list an image {gone[0]!r} any more; look in "
+            "test/utils/image/manifest.go of Kubernetes what became of it"
+        )
+    roots = Roots(
+        debian.root(progress), debian.root_with(_PACKAGES, progress, "the images of the suite")
+    )
+    with progress.step("images of the suite") as step:
+        made = []
+        for short, found in wanted.items():
+            for name in found:
+                step.detail(name)
+                made.append(RECIPES[short](name, roots))
+        return made
+
+
+def _short(name: str) -> str:
+    """An image's name without registry and tag."""
+    return name.partition("/")[2].rpartition(":")[0]
+
+
+def _agnhost(name: str, roots: Roots) -> Image:
+    return oci.image(
+        name, _agnhost_layers(roots), entrypoint=["/agnhost"], command=["pause"], user=""
+    )
+
+
+def _nautilus(name: str, roots: Roots) -> Image:
+    return _with_html(name, roots, "nautilus")
+
+
+def _kitten(name: str, roots: Roots) -> Image:
+    return _with_html(name, roots, "kitten")
+
+
+def _with_html(name: str, roots: Roots, short: str) -> Image:
+    folder = _source() / "test/images" / short / "html"
+    files = [Entry(file.name, 0o644, source=file) for file in sorted(folder.iterdir())]
+    # The case of image volumes knows upstream's base by this name (image_volume.go:87).
+    release = Entry("etc/os-release", 0o644, content=b'NAME="Alpine Linux"\n')
+    layers = [*_agnhost_layers(roots), _layer(short, [Entry("etc"), release, *files])]
+    return oci.image(name, layers, entrypoint=["/agnhost"], command=["test-webserver"], user="")
+
+
+def _busybox(name: str, roots: Roots) -> Image:
+    return oci.image(name, _busybox_layers(roots), entrypoint=[], command=["sh"], user="")
+
+
+def _nonewprivs(name: str, roots: Roots) -> Image:
+    program = binaries.path("nonewprivs")
+    folders = [Entry("usr"), Entry("usr/local"), Entry("usr/local/bin")]
+    entries = [*folders, Entry("usr/local/bin/nnp", 0o6755, source=program)]
+    layers = [*_busybox_layers(roots), _layer("nonewprivs", entries)]
+    return oci.image(name, layers, entrypoint=[], command=["nnp"], user="")
+
+
+def _nonroot(name: str, roots: Roots) -> Image:
+    return oci.image(name, _busybox_layers(roots), entrypoint=[], command=["sh"], user="1234")
+
+
+def _pause(name: str, _roots: Roots) -> Image:
+    layers = [_layer("pause", [Entry("pause", source=binaries.path("pause"))])]
+    return oci.image(name, layers, entrypoint=["/pause"], user="65535:65535")
+
+
+def _glibc_dns(name: str, roots: Roots) -> Image:
+    layers = [debian.layer(roots.large), _coredns_layer()]
+    return oci.image(name, layers, entrypoint=[], command=["bash"], user="")
+
+
+def _nginx(name: str, roots: Roots) -> Image:
+    version = name.rpartition(":")[2]  # two images of one name that differ in nothing are one
+    entries = [
+        Entry("etc"),
+        Entry("etc/nginx"),
+        Entry("etc/nginx/nginx.conf", 0o644, content=_NGINX),
+        Entry("usr"),
+        Entry("usr/share"),
+        Entry("usr/share/nginx"),
+        Entry("usr/share/nginx/html"),
+        Entry("usr/share/nginx/html/index.html", 0o644, content=_WELCOME),
+        Entry("usr/share/nginx/html/version", 0o644, content=version.encode()),
+        Entry("var"),
+        Entry("var/log"),
+        Entry("var/log/nginx"),
+    ]
+    layers = [debian.layer(roots.large), _layer(f"nginx-{version}", entries)]
+    return oci.image(name, layers, entrypoint=[], command=["nginx"], user="")
+
+
+def _etcd(name: str, roots: Roots) -> Image:
+    folders = [Entry("usr"), Entry("usr/local"), Entry("usr/local/bin")]
+    program = Entry("usr/local/bin/etcd", source=binaries.path("etcd"))
+    layers = [debian.busybox_layer(roots.small), _layer("etcd", [*folders, program])]
+    return oci.image(name, layers, entrypoint=["/usr/local/bin/etcd"], user="")
+
+
+def _sample_apiserver(name: str, roots: Roots) -> Image:
+    program = Entry("sample-apiserver", source=binaries.path("sample-apiserver"))
+    layers = [debian.busybox_layer(roots.small), _layer("sample-apiserver", [program])]
+    return oci.image(name, layers, entrypoint=["/sample-apiserver"], user="")
+
+
+RECIPES: dict[str, Callable[[str, Roots], Image]] = {
+    "e2e-test-images/agnhost": _agnhost,
+    "e2e-test-images/busybox": _busybox,
+    "e2e-test-images/glibc-dns-testing": _glibc_dns,
+    "e2e-test-images/kitten": _kitten,
+    "e2e-test-images/nautilus": _nautilus,
+    "e2e-test-images/nginx": _nginx,
+    "e2e-test-images/nonewprivs": _nonewprivs,
+    "e2e-test-images/nonroot": _nonroot,
+    "e2e-test-images/sample-apiserver": _sample_apiserver,
+    "etcd": _etcd,
+    "pause": _pause,
+}
+"""How each image is made, by its name without registry and tag."""
+
+
+def _agnhost_layers(roots: Roots) -> list[Blob]:
+    large = roots.large
+    passwd = (
+        large / "etc/passwd"
+    ).read_bytes() + b"user-defined-in-image:x:1000:1000::/home:/bin/sh\n"
+    group = (large / "etc/group").read_bytes() + (
+        b"user-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n"
+    )
+    porter = _source() / "test/images/agnhost/porter"
+    entries = [
+        Entry("agnhost", source=binaries.path("agnhost")),
+        Entry("agnhost-2", link="agnhost"),
+        Entry("etc"),
+        *debian.accounts(passwd, group),
+        Entry("localhost.crt", 0o644, source=porter / "localhost.crt"),
+        Entry("localhost.key", 0o644, source=porter / "localhost.key"),
+        Entry("uploads"),
+    ]
+    return [debian.layer(large), _coredns_layer(), _layer("agnhost", entries)]
+
+
+def _busybox_layers(roots: Roots) -> list[Blob]:
+    # busybox's own shell drops variables whose names are no names, and cases look for those with
+    # `sh -c env`; others look for its very words with /bin/sh. PATH finds the first one.
+    small = roots.small
+    library = next(small.glob("usr/lib/*-linux-gnu/libtinfo.so.6"))
+    entries = [
+        Entry("lib"),
+        Entry("lib/libtinfo.so.6", source=library),
+        Entry("usr"),
+        Entry("usr/local"),
+        Entry("usr/local/bin"),
+        Entry("usr/local/bin/sh", source=small / "usr/bin/bash"),
+    ]
+    return [debian.busybox_layer(small), _layer("busybox-shell", entries)]
+
+
+def _coredns_layer() -> Blob:
+    return _layer("coredns", [Entry("coredns", source=binaries.path("coredns"))])
+
+
+def _layer(what: str, entries: Sequence[Entry]) -> Blob:
+    """A layer, known by what is in it: files on disk by size and time."""
+    inputs = [
+        f"{entry.name}:{entry.mode}:{entry.link}:{entry.content!r}:"
+        f"{oci.file_key(entry.source) if entry.source else ''}"
+        for entry in entries
+    ]
+    return oci.layer(oci.key("conformance", what, *inputs), lambda: entries)
+
+
+def _source() -> Path:
+    return binaries.source(versions.SUITE, "k8s.io/kubernetes")

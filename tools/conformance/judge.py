@@ -1,0 +1,134 @@
+"""Whether a run is good: its failures against the list of known ones and against the control. Pure.
+
+A failure that nobody listed fails the run, and so does a listed case that passes: the list says
+what is so, not what once was.
+
+Hazard: a list that may grow forgives everything; LISTED_AT_MOST is the end of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tools.conformance.cases import Case
+from tools.conformance.results import LOST, PASSED, SKIPPED, Result
+
+CONTROL_FAILS_AT_MOST = 6
+"""Of a whole run: with more on the super cluster itself the run says nothing about tenants."""
+
+LISTED_AT_MOST = 20
+"""Cases that may be listed for a tenant with the policy `conformance`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A failure that is known: on which sides, why, whose it is and where the reason stands."""
+
+    case: str
+    sides: tuple[str, ...]
+    cause: str
+    owner: str
+    """`kubernetes`: no tenant without kubelets of its own can pass; `policy`: what is given up on
+    purpose; `ours`: to be mended; `testbed`."""
+    line: str = ""
+    """The line of Kubernetes, or of the policy, that makes it so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Names of cases by what is to be said of them; `problems` empty is a good run."""
+
+    side: str
+    tried: int
+    passed: int
+    new: list[str] = field(default_factory=list)
+    """Failed here, passes on the control, and is not listed."""
+    excused: list[str] = field(default_factory=list)
+    """Failed, and is listed."""
+    healed: list[str] = field(default_factory=list)
+    """Listed, and passes."""
+    with_control: list[str] = field(default_factory=list)
+    """Failed here and on the control: says nothing about tenants."""
+    skipped: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """Asked for and without a result, or lost."""
+    problems: list[str] = field(default_factory=list)
+    """Sentences; any of them fails the run."""
+
+
+def judge(
+    side: str,
+    cases: Sequence[Case],
+    results: Mapping[str, Result],
+    control: Mapping[str, Result],
+    known: Iterable[Known],
+) -> Verdict:
+    """Judge the results of one side; `cases` are those that were to run.
+
+    For the side `control` give no control results: it has nothing to be measured by.
+    """
+    listed = {row.case for row in known if side in row.sides}
+    names = [case.name for case in cases]
+    states = {name: results[name].state for name in names if name in results}
+    missing = [name for name in names if states.get(name, LOST) == LOST]
+    skipped = [name for name in names if states.get(name) == SKIPPED]
+    passed = [name for name in names if states.get(name) == PASSED]
+    aside = {*missing, *skipped, *passed}
+    failed = [name for name in names if name not in aside]
+    with_control = [
+        name
+        for name in failed
+        if name not in listed and name in control and control[name].state != PASSED
+    ]
+    verdict = Verdict(
+        side=side,
+        tried=len(names),
+        passed=len(passed),
+        new=[name for name in failed if name not in listed and name not in with_control],
+        excused=[name for name in failed if name in listed],
+        healed=[name for name in passed if name in listed],
+        with_control=with_control,
+        skipped=skipped,
+        missing=missing,
+    )
+    verdict.problems.extend(_problems(verdict, len(listed)))
+    return verdict
+
+
+def void(cases: Sequence[Case], control: Mapping[str, Result]) -> str:
+    """Why a control run of the whole suite says nothing, as a sentence; empty when it does."""
+    bad = [case.name for case in cases if _state(control, case) != PASSED]
+    if len(bad) <= CONTROL_FAILS_AT_MOST:
+        return ""
+    return (
+        f"{len(bad)} of {len(cases)} cases did not pass on the super cluster itself, and "
+        f"{CONTROL_FAILS_AT_MOST} may: the run is void; look at the control first"
+    )
+
+
+def strange(cases: Sequence[Case], known: Iterable[Known]) -> list[str]:
+    """Sentences about listed names that the suite does not have."""
+    names = {case.name for case in cases}
+    return [
+        f"known.yaml lists {row.case!r}, which the suite does not have"
+        for row in known
+        if row.case not in names
+    ]
+
+
+def _state(results: Mapping[str, Result], case: Case) -> str:
+    return results[case.name].state if case.name in results else LOST
+
+
+def _problems(verdict: Verdict, listed: int) -> Iterable[str]:
+    for name in verdict.new:
+        yield f"failed and is not listed: {name}"
+    for name in verdict.healed:
+        yield f"passes and is listed as failing; take it out of known.yaml: {name}"
+    for name in verdict.skipped:
+        yield f"was skipped: {name}"
+    for name in verdict.missing:
+        yield f"has no result: {name}"
+    if verdict.side == "tenant" and listed > LISTED_AT_MOST:
+        yield f"known.yaml lists {listed} cases for tenants, and {LISTED_AT_MOST} are the most"

@@ -1,0 +1,162 @@
+"""The page `docs/conformance.md`, made from the results. Pure.
+
+Hazard: the page says what was run; a side without results is said to have none, never left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.conformance.cases import Case
+from tools.conformance.judge import Known, Verdict, judge, void
+from tools.conformance.results import PASSED, Result
+
+_HEAD = """\
+# Kubernetes conformance
+
+Written by `python -m tools.conformance page`; do not edit. `make conformance` runs it all: the
+`[Conformance]` cases of Kubernetes {version}, built from its own Go module, straight on the
+embedded super cluster as control, and in a tenant. Two nodes. What fails is listed in
+`tools/conformance/known.yaml`; another failure fails the run, and so does a listed case that
+passes.
+"""
+
+_TITLES = {
+    "control": "the super cluster itself",
+    "tenant": "a tenant with the policy `conformance`",
+    "baseline": "a tenant with the policy `baseline`",
+}
+
+_NOTES = {
+    "baseline": """\
+In that tenant a Deployment holds a pod on each node: `nodes.expose: onDemand` shows a node while a
+pod of the tenant runs on it, and the suite does not begin without nodes.
+
+"""
+}
+"""What stands before the list of a side."""
+
+_LISTS = {
+    "control": "Fails on the super cluster itself, which is the testbed's matter and no tenant's",
+    "tenant": "Fails in a tenant with the policy `conformance`",
+    "baseline": "What the policy `baseline` gives up besides",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """All that the page tells."""
+
+    version: str
+    machine: str
+    cases: Sequence[Case]
+    results: Mapping[str, Mapping[str, Result]]
+    """By side, then by case."""
+    known: Sequence[Known]
+
+
+def render(run: Run) -> str:
+    """The page."""
+    control = run.results.get("control", {})
+    verdicts = {
+        side: judge(side, run.cases, found, {} if side == "control" else control, run.known)
+        for side, found in run.results.items()
+        if found
+    }
+    parts = [_HEAD.format(version=run.version), _summary(run, verdicts), _groups(run)]
+    for side, title in _LISTS.items():
+        parts.append(f"## {title}\n\n{_NOTES.get(side, '')}{_known(run, side)}")
+    for side, verdict in verdicts.items():
+        parts.append(_open(side, verdict, run.results[side]))
+    return "\n".join(filter(None, parts))
+
+
+def _summary(run: Run, verdicts: Mapping[str, Verdict]) -> str:
+    lines = [
+        "| where | cases | passed | listed | as the control | failed | skipped | no result |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for side, title in _TITLES.items():
+        verdict = verdicts.get(side)
+        if verdict is None:
+            lines.append(f"| {title} | {len(run.cases)} | not run | | | | | |")
+            continue
+        counts = (verdict.excused, verdict.with_control, verdict.new, verdict.skipped)
+        numbers = [verdict.tried, verdict.passed, *map(len, counts), len(verdict.missing)]
+        lines.append(f"| {title} | {' | '.join(map(str, numbers))} |")
+    seconds = {side: sum(r.seconds for r in found.values()) for side, found in run.results.items()}
+    took = ", ".join(f"{side} {total / 60:.0f} min" for side, total in seconds.items() if total)
+    lines += ["", f"Machine: {run.machine}. Time in the cases, added up: {took}."]
+    lines += [f"- {side}: {_origin(found)}." for side, found in run.results.items() if found]
+    control = run.results.get("control", {})
+    if all(case.name in control for case in run.cases) and (said := void(run.cases, control)):
+        lines.append(f"- {said}.")
+    return "\n".join([*lines, ""])
+
+
+def _origin(found: Mapping[str, Result]) -> str:
+    """Say of which commits results are, and how many came of a second try."""
+    commits = sorted({result.commit for result in found.values() if result.commit})
+    untold = sum(not result.commit for result in found.values())
+    told = [f"of {', '.join(commits)}"] if commits else []
+    told += [f"{untold} of a commit that was not noted"] if untold else []
+    again = sum(result.is_again for result in found.values())
+    told += [f"{again} tried once more"] if again else [] if untold else ["each tried once"]
+    return "; ".join(told)
+
+
+def _groups(run: Run) -> str:
+    sides = [side for side in _TITLES if run.results.get(side)]
+    lines = [
+        f"| group | cases | {' | '.join(sides)} |",
+        f"|---|---|{'---|' * len(sides)}",
+    ]
+    for group in sorted({case.group for case in run.cases}):
+        names = [case.name for case in run.cases if case.group == group]
+        passed = [str(_passed(run.results[side], names)) for side in sides]
+        lines.append(f"| {group} | {len(names)} | {' | '.join(passed)} |")
+    return "\n".join(["Passed, by group:", "", *lines, ""])
+
+
+def _passed(results: Mapping[str, Result], names: Iterable[str]) -> int:
+    return sum(1 for name in names if name in results and results[name].state == PASSED)
+
+
+def _known(run: Run, side: str) -> str:
+    rows = [row for row in run.known if side in row.sides]
+    if side == "baseline":  # what the wider policy does not pass either stands above
+        rows = [row for row in rows if "tenant" not in row.sides]
+    if not rows:
+        return "Nothing is listed.\n"
+    lines = ["| case | cause | whose | line |", "|---|---|---|---|"]
+    for row in rows:
+        cause = " ".join(row.cause.split())
+        line = f"`{row.line}`" if row.line else ""
+        lines.append(f"| {_cell(row.case)} | {_cell(cause)} | {row.owner} | {line} |")
+    return "\n".join([*lines, ""])
+
+
+def _open(side: str, verdict: Verdict, results: Mapping[str, Result]) -> str:
+    """What a good run has none of."""
+    names = [*verdict.new, *verdict.with_control, *verdict.skipped]
+    unfinished = len(verdict.missing) > _MISSING_AT_MOST
+    names += [] if unfinished else verdict.missing
+    lines = [
+        f"- {name}: {results[name].state if name in results else 'no result'}"
+        + (f", {results[name].where}" if name in results and results[name].where else "")
+        for name in names
+    ]
+    lines += [f"- {name}: passes and is listed" for name in verdict.healed]
+    lines += [f"- {len(verdict.missing)} cases have no result: not run yet"] if unfinished else []
+    if not lines:
+        return ""
+    return "\n".join([f"## Not explained: {_TITLES[side]}", "", *lines, ""])
+
+
+_MISSING_AT_MOST = 20
+"""Cases without a result that are named; with more of them the run has not come to its end."""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,150 @@
+"""What the suite runs on: the super cluster itself (`control`), and tenants bound to a policy each.
+
+Hazard: cases of the control fill nodes and push pods away; no tenant may live there meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.testbed import cache, chart, registry
+from tools.testbed.cluster import REPOSITORY, Cluster
+from tools.testbed.commands import run
+from tools.testbed.errors import TestbedError
+from tools.testbed.images import PAUSE
+from tools.testbed.oci import Image
+from tools.testbed.progress import Progress
+
+NAME = "conformance"
+"""Of the super cluster."""
+NODES = 2
+"""Of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One place to run the suite on; `policy` empty is the super cluster itself."""
+
+    name: str
+    policy: str
+    has_holders: bool = False
+    """Whether a pod of the tenant has to hold each node: the suite begins with no fewer than one,
+    and `nodes.expose: onDemand` shows those alone that a pod of the tenant runs on."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its results are; git ignores it."""
+        return REPOSITORY / ".testbed" / "conformance" / self.name
+
+
+SIDES = {
+    side.name: side
+    for side in (
+        Side("control", ""),
+        Side("tenant", "conformance"),
+        Side("baseline", "baseline", has_holders=True),
+    )
+}
+
+
+def cluster(images: Iterable[Image], progress: Progress) -> Cluster:
+    """The super cluster with two nodes, our chart and the suite's images; brought up if need be."""
+    found = Cluster(NAME, nodes=NODES)
+    found.up(progress)
+    chart.install(found, progress)
+    registry.publish(images, found.places.registry)
+    return found
+
+
+def enter(side: Side, found: Cluster, progress: Progress) -> Path:
+    """Make a side ready; returns the kubeconfig that the suite gets.
+
+    Tenants of other sides go: whatever they run would count in the cases of this one.
+    """
+    environment = _environment(found)
+    for name in _tenants(environment):
+        if name != side.name or not side.policy:
+            with progress.step(f"remove the tenant {name}"):
+                _vc(environment, "delete", name)
+    if not side.policy:
+        return found.kubeconfig
+    kubeconfig = side.folder / "kubeconfig"
+    side.folder.mkdir(parents=True, exist_ok=True)
+    kubeconfig.unlink(missing_ok=True)  # of an earlier run; kubectl-vc replaces none unasked
+    with progress.step(f"tenant {side.name} with the policy {side.policy}"):
+        if side.name in _tenants(environment):
+            _vc(environment, "kubeconfig", side.name, "-o", str(kubeconfig))
+        else:
+            manifest = side.folder / "tenant.json"
+            cache.write_atomic(manifest, json.dumps(_virtual_cluster(side)))
+            _vc(environment, "create", "-f", str(manifest), "-o", str(kubeconfig))
+        ready = ("--for=condition=DNSReady", "--timeout=120s")
+        run(["kubectl", "wait", f"virtualcluster/{side.name}", *ready], env=environment)
+    if side.has_holders:
+        with progress.step("a pod of the tenant on each node"):
+            _hold_nodes(kubeconfig, side.folder / "holders.json", environment)
+    return kubeconfig
+
+
+def _hold_nodes(kubeconfig: Path, manifest: Path, environment: Mapping[str, str]) -> None:
+    labels = {"app": "holder"}
+    apart = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    container = {"name": "pause", "image": PAUSE}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "holder", "namespace": "kube-system"},
+        "spec": {
+            "replicas": NODES,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"affinity": affinity, "containers": [container]},
+            },
+        },
+    }
+    cache.write_atomic(manifest, json.dumps(deployment))
+    kubectl = ["kubectl", f"--kubeconfig={kubeconfig}"]
+    run([*kubectl, "apply", "-f", str(manifest)], env=environment)
+    rollout = ["rollout", "status", "-n", "kube-system", "deployment/holder", "--timeout=120s"]
+    run([*kubectl, *rollout], env=environment)
+    run([*kubectl, "wait", "node", "--all", "--for=condition=Ready"], env=environment)
+
+
+def environment_of_suite(found: Cluster) -> dict[str, str]:
+    """What the suite's program gets besides the kubeconfig that it is told."""
+    settings = found.environment()
+    return {name: settings[name] for name in ("NO_PROXY", "KUBECACHEDIR", "PATH")}
+
+
+def _virtual_cluster(side: Side) -> dict[str, object]:
+    return {
+        "apiVersion": "tenancy.x-k8s.io/v1alpha1",
+        "kind": "VirtualCluster",
+        "metadata": {"name": side.name, "namespace": "default"},
+        "spec": {"clusterVersionName": "v1.36", "policyRef": {"name": side.policy}},
+    }
+
+
+def _environment(found: Cluster) -> dict[str, str]:
+    return {**os.environ, **found.environment()}
+
+
+def _tenants(environment: Mapping[str, str]) -> list[str]:
+    found = run(["kubectl", "get", "virtualclusters", "-o", "json"], env=environment)
+    return [item["metadata"]["name"] for item in json.loads(found)["items"]]
+
+
+def _vc(environment: Mapping[str, str], verb: str, *arguments: str) -> None:
+    try:
+        run(["kubectl", "vc", verb, *arguments], env=environment)
+    except TestbedError as error:
+        status = run(
+            ["kubectl", "get", "virtualclusters", "-o", "yaml"], env=environment, check=False
+        )
+        raise TestbedError(f"{error}\n{status[-1500:]}") from error

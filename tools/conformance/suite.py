@@ -1,0 +1,116 @@
+"""The program of the suite: what cases and images it lists, and one run of it over a few cases.
+
+Hazard: it starts children of its own (kubectl); it gets a process group, and the whole group ends
+with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.conformance.cases import Case, focus, parse
+from tools.conformance.results import LOST, Result, from_report
+from tools.testbed import binaries
+from tools.testbed.commands import TIED, run
+from tools.testbed.progress import Progress
+
+_CASE_SECONDS = 900
+"""What one case may take: the longest wait for ten minutes and some."""
+_GRACE_SECONDS = 120
+"""What the suite gets beyond that to clean up and write its report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run over a few cases gave: results, and what each case that did not pass printed."""
+
+    results: Mapping[str, Result]
+    printed: Mapping[str, str]
+
+
+def build(progress: Progress) -> None:
+    """Build the suite's programs; about six minutes the first time."""
+    wanted = [*binaries.programs(["conformance", "coredns", "etcd"]), binaries.program("kubectl")]
+    binaries.build(wanted, progress)
+
+
+def cases() -> list[Case]:
+    """All conformance cases of the suite."""
+    return parse(run([str(binaries.path("e2e.test")), "--list-conformance-tests"]))
+
+
+def images() -> list[str]:
+    """The full names of all images that the suite knows, conformance or not."""
+    return run([str(binaries.path("e2e.test")), "--list-images"]).split()
+
+
+def execute(batch: Sequence[Case], kubeconfig: Path, environment: Mapping[str, str]) -> Outcome:
+    """Run a few cases one after the other; every one of them has a result afterwards."""
+    with tempfile.TemporaryDirectory(prefix="conformance-") as name:
+        folder = Path(name)
+        report = folder / "report.json"
+        output = folder / "output"
+        limit = _CASE_SECONDS * len(batch)
+        command = [
+            str(binaries.path("e2e.test")),
+            f"--kubeconfig={kubeconfig}",
+            f"--kubectl-path={binaries.path('kubectl')}",
+            "--provider=skeleton",
+            f"--e2e-output-dir={folder}",
+            f"--ginkgo.focus={focus(batch)}",
+            f"--ginkgo.json-report={report}",
+            f"--ginkgo.timeout={limit}s",
+            "--ginkgo.succinct",
+            "--ginkgo.no-color",
+            "--ginkgo.silence-skips",
+        ]
+        with (
+            output.open("wb") as sink,
+            _group(command, environment, sink.fileno()) as process,
+            contextlib.suppress(subprocess.TimeoutExpired),
+        ):
+            process.wait(limit + _GRACE_SECONDS)
+        return _outcome(batch, report, output)
+
+
+def _outcome(batch: Sequence[Case], report: Path, output: Path) -> Outcome:
+    names = [case.name for case in batch]
+    found: dict[str, Result] = {}
+    printed: dict[str, str] = {}
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        found, printed = from_report(json.loads(report.read_bytes()), names)
+    tail = output.read_text(errors="replace")[-4000:]
+    for name in names:
+        if name not in found:
+            found[name] = Result(case=name, state=LOST, seconds=0.0, message=tail[-2000:])
+        if found[name].state == LOST:
+            printed[name] = f"{printed.get(name, '')}\n{tail}"
+    return Outcome(found, printed)
+
+
+@contextlib.contextmanager
+def _group(
+    command: Sequence[str], environment: Mapping[str, str], sink: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [*TIED, *command],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=sink,
+        stderr=sink,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,183 @@
+"""`python -m tools.demo`: print the main job as a transcript, embedded or on one's own cluster.
+
+Hazard: the transcript is documentation; a step that needs explaining twice belongs in the product.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from tools.demo.transcript import Shell, StepError, fail, say
+from tools.testbed import binaries, chart
+from tools.testbed.cluster import Cluster
+from tools.testbed.errors import TestbedError
+from tools.testbed.progress import Progress
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent.relative_to(ROOT)
+STATE = Path(".testbed")
+TENANT = "vc-1"
+DEMO_LABEL = "app.kubernetes.io/part-of=virtual-cluster-demo"
+"""Told apart by it from a tenant of the same name that somebody lives in."""
+TENANT_KUBECONFIG = STATE / f"{TENANT}.kubeconfig"
+
+
+def main() -> int:
+    """Run the demo; 0 when every step did what it should."""
+    parser = argparse.ArgumentParser(prog="python -m tools.demo", description=__doc__)
+    parser.add_argument("--super-kubeconfig", type=Path, help="your own super cluster")
+    parser.add_argument("--images", help="REGISTRY/PREFIX that holds the images (make push)")
+    arguments = parser.parse_args()
+    if bool(arguments.super_kubeconfig) != bool(arguments.images):
+        parser.error("--super-kubeconfig and --images go together (SUPER_KUBECONFIG=, IMAGES=)")
+    os.chdir(ROOT)
+    STATE.mkdir(mode=0o700, exist_ok=True)
+    try:
+        super_kubeconfig = super_cluster(arguments.super_kubeconfig, arguments.images)
+        path = search_path()
+        transcript(
+            Shell(prompt="super", kubeconfig=super_kubeconfig, path=path),
+            Shell(prompt=TENANT, kubeconfig=ROOT / TENANT_KUBECONFIG, path=path),
+            embedded=arguments.super_kubeconfig is None,
+        )
+    except (StepError, TestbedError) as problem:
+        return fail(problem)
+    return 0
+
+
+def super_cluster(own: Path | None, images: str | None) -> Path:
+    """Bring the embedded super cluster up or take the user's; install the chart."""
+    progress = Progress()
+    if own is not None and images is not None:
+        kubeconfig = own.resolve()
+        if not kubeconfig.is_file():
+            raise StepError(f"there is no file {own}; SUPER_KUBECONFIG names your kubeconfig")
+        chart.install(kubeconfig, progress, registry=images)
+        return kubeconfig
+    say("# A super cluster: one real node in network namespaces of its own.\n")
+    cluster = Cluster("super")
+    cluster.up(progress)
+    chart.install(cluster, progress)
+    return cluster.kubeconfig
+
+
+def search_path() -> str:
+    """Return a PATH with kubectl and kubectl-vc in front."""
+    found = shutil.which("kubectl")
+    kubectl = binaries.path("kubectl") if found is None else Path(found)
+    folders = [str(Path(sys.executable).parent), str(binaries.path("kubectl").parent)]
+    return os.pathsep.join([*folders, str(kubectl.parent), os.environ.get("PATH", "")])
+
+
+def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
+    """Walk from the super cluster into a tenant and back."""
+    say(
+        "\n# Two prompts: `super$` has the super admin's KUBECONFIG, "
+        f"`{TENANT}$` the tenant admin's\n# ({source_of(super_shell, embedded=embedded)},"
+        f" {TENANT_KUBECONFIG})."
+        " The three components are ordinary pods:\n"
+    )
+    super_shell.run("kubectl", "get", "nodes")
+    super_shell.run("kubectl", "get", "pods", "-n", "vc-manager")
+    clear_away(super_shell)
+
+    say("# A tenant: a Kubernetes control plane of its own.\n")
+    super_shell.run(
+        *("kubectl", "vc", "create", "-f", HERE / "vc.yaml"), *("-o", TENANT_KUBECONFIG)
+    )
+    say(
+        "# Seen from inside it is a cluster: own namespaces, nobody else's. Nodes come with pods.\n"
+    )
+    tenant.run("kubectl", "get", "namespaces")
+    tenant.run("kubectl", "get", "nodes")
+
+    say("# Its name server follows some seconds later.\n")
+    super_shell.run(
+        *("kubectl", "wait", f"virtualcluster/{TENANT}"),
+        *("--for=condition=DNSReady", "--timeout=120s"),
+    )
+    say("# Its admin does what one does: a Deployment, a Service, a Job.\n")
+    tenant.run("kubectl", "create", "namespace", "shop")
+    tenant.run("kubectl", "apply", "-f", HERE / "shop.yaml")
+    tenant.run("kubectl", "-n", "shop", "rollout", "status", "deployment/web", "--timeout=120s")
+    tenant.run(
+        *("kubectl", "-n", "shop", "wait", "--for=condition=Complete", "job/inventory"),
+        "--timeout=120s",
+    )
+    tenant.run("kubectl", "-n", "shop", "get", "pods,services", "-o", "wide")
+    tenant.run("kubectl", "get", "nodes")
+
+    say("# Logs, a command in a pod, a name looked up, the Service called.\n")
+    tenant.run("kubectl", "-n", "shop", "logs", "deployment/web")
+    tenant.run("kubectl", "-n", "shop", "exec", "deployment/web", "--", "hostname")
+    name = "web.shop.svc.cluster.local"
+    tenant.run("kubectl", "-n", "shop", "exec", "deployment/web", "--", "nslookup", name)
+    tenant.run(
+        *("kubectl", "-n", "shop", "exec", "deployment/web", "--"), "wget", "-qO-", "http://web"
+    )
+    say("# The Job listed the pods of its own namespace over HTTPS, with its own token and CA.\n")
+    tenant.run("kubectl", "-n", "shop", "logs", "job/inventory")
+
+    say("# The super admin sees the same pods in namespaces with the tenant's prefix.\n")
+    super_shell.run("kubectl", "get", "namespaces")
+    label = f"tenancy.x-k8s.io/vcname={TENANT}"
+    super_shell.run("kubectl", "get", "pods", "-A", "-l", label, "-o", "wide")
+    super_shell.run("kubectl", "vc", "get", TENANT)
+    farewell(super_shell, embedded=embedded)
+
+
+def clear_away(super_shell: Shell) -> None:
+    """Delete what an earlier run of the demo left; a tenant that is not the demo's is left alone.
+
+    Raises StepError when there is such a one.
+    """
+    name = f"virtualcluster.tenancy.x-k8s.io/{TENANT}"
+    found = ("kubectl", "get", "virtualclusters", "-n", "default", "-o", "name")
+    if name in super_shell.read(*found).split():
+        if name not in super_shell.read(*found, "-l", DEMO_LABEL).split():
+            raise StepError(
+                f"the cluster has a VirtualCluster default/{TENANT} that the demo did not make; it"
+                f" is left as it is: rename or delete it first (kubectl vc delete {TENANT})"
+            )
+        say(f"# An earlier run left the tenant {TENANT}; it goes first.\n")
+        super_shell.run("kubectl", "vc", "delete", TENANT)
+    TENANT_KUBECONFIG.unlink(missing_ok=True)
+
+
+def source_of(super_shell: Shell, *, embedded: bool) -> Path:
+    """Return the super admin's kubeconfig as the reader finds it."""
+    return STATE / super_shell.kubeconfig.name if embedded else super_shell.kubeconfig
+
+
+def farewell(super_shell: Shell, *, embedded: bool) -> None:
+    """Say how to go on and how to remove all."""
+    source = source_of(super_shell, embedded=embedded)
+    paths = [path if path.is_absolute() else f"$PWD/{path}" for path in (TENANT_KUBECONFIG, source)]
+    tools = (
+        ('eval "$(.venv/bin/python -m tools.testbed env)"', "kubectl and kubectl-vc on PATH")
+        if embedded
+        else ('export PATH="$PWD/.venv/bin:$PATH"', "kubectl-vc")
+    )
+    removal = (
+        [("make down", "removes the super cluster and all in it")]
+        if embedded
+        else [
+            (f"KUBECONFIG={source} kubectl vc delete {TENANT}", "the tenant"),
+            (f"KUBECONFIG={source} helm uninstall virtual-cluster -n vc-manager", "the chart"),
+        ]
+    )
+    going_on = [
+        tools,
+        (f"export KUBECONFIG={paths[0]}", "be the tenant's admin"),
+        (f"export KUBECONFIG={paths[1]}", "be the super admin"),
+    ]
+    width = max(len(command) for command, _ in (*going_on, *removal))
+    for title, lines in (("Go on", going_on), ("Remove", removal)):
+        said = "".join(f"  {command.ljust(width)}  # {what}\n" for command, what in lines)
+        say(f"# {title}:\n{said.rstrip()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

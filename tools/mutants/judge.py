@@ -1,0 +1,77 @@
+"""Whether a run is good: its survivors against the list of known ones. Pure.
+
+A survivor that nobody listed fails the run, and so does a listed one that is killed or not made any
+more: the list says what is so, not what once was.
+
+Hazard: a list that may grow forgives everything; KILLED_AT_LEAST is the end of it, for each part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tools.mutants.known import Survivor
+from tools.mutants.parts import PARTS, part_of
+from tools.mutants.results import KILLED, TIMEOUT, UNCHECKED, Mutant
+
+KILLED_AT_LEAST = 0.9
+"""Of the mutants of each part; those whose tests never ended count, as no run passes with one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is to be said of a run; `problems` empty is a good one."""
+
+    counts: Mapping[str, Counter[str]]
+    """By part, then by state."""
+    new: Sequence[Mutant] = ()
+    """Survived, and not listed."""
+    healed: Sequence[Survivor] = ()
+    """Listed, and killed or not made."""
+    problems: list[str] = field(default_factory=list)
+    """Sentences; any of them fails the run."""
+
+
+def score(counts: Counter[str]) -> float:
+    """Return the part of those tried that was noticed; all of none."""
+    total = counts.total() - counts[UNCHECKED]
+    return (counts[KILLED] + counts[TIMEOUT]) / total if total else 1.0
+
+
+def judge(mutants: Iterable[Mutant], known: Sequence[Survivor]) -> Verdict:
+    """Judge a run."""
+    found = list(mutants)
+    counts: dict[str, Counter[str]] = {part: Counter() for part in PARTS}
+    for each in found:
+        counts[part_of(each.place.module)][each.state] += 1
+    listed = {row.place for row in known}
+    surviving = {each.place for each in found if each.survived}
+    verdict = Verdict(
+        counts=counts,
+        new=[each for each in found if each.survived and each.place not in listed],
+        healed=[row for row in known if row.place not in surviving],
+    )
+    verdict.problems.extend(_problems(verdict))
+    return verdict
+
+
+def _problems(verdict: Verdict) -> Iterable[str]:
+    for each in verdict.new:
+        yield (
+            f"survived and is not listed: {each.place.module}, {each.place.function}:\n"
+            f"  - {each.place.was}\n  + {each.place.becomes}\n  (mutmut show '{each.name}')"
+        )
+    for row in verdict.healed:
+        yield (
+            f"is listed and does not survive; take it out of known.yaml: {row.place.module}, "
+            f"{row.place.function}: {row.place.becomes}"
+        )
+    for part, counts in verdict.counts.items():
+        if not counts.total():
+            yield f"no mutant of the part {part!r} was made"
+        if counts[UNCHECKED]:
+            yield f"{counts[UNCHECKED]} mutants of {part!r} were not tried: run --go-on"
+        if score(counts) < KILLED_AT_LEAST:
+            yield f"of {part!r} {score(counts):.1%} are killed, and {KILLED_AT_LEAST:.0%} must be"

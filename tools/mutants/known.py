@@ -1,0 +1,49 @@
+"""The tracked list of mutants that survive, `known.yaml`, each with its reason.
+
+Hazard: a row without a reason is an excuse; `survivors` refuses one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tools.mutants.results import Mutant, Place
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A change that no test can notice, or that none needs to."""
+
+    place: Place
+    why: str
+
+
+def survivors(text: str | None = None) -> list[Survivor]:
+    """The list. Raises ValueError for a row that does not say why, or stands there twice."""
+    rows = yaml.safe_load((HERE / "known.yaml").read_text() if text is None else text) or []
+    found: list[Survivor] = []
+    for row in rows:
+        place = Place(
+            row["module"], row["function"], row["was"].strip(), (row["becomes"] or "").strip()
+        )
+        why = " ".join((row.get("why") or "").split())
+        if not why:
+            raise ValueError(f"known.yaml lists a mutant of {place.function} without a reason")
+        if any(place == other.place for other in found):
+            raise ValueError(
+                f"known.yaml lists a mutant of {place.function} twice: {place.becomes}"
+            )
+        found.append(Survivor(place, why))
+    return found
+
+
+def rows(mutants: Iterable[Mutant]) -> str:
+    """Return rows for the list, their reasons still to be written."""
+    listed = [{**each._asdict(), "why": ""} for each in dict.fromkeys(m.place for m in mutants)]
+    return yaml.safe_dump(listed, sort_keys=False, width=110) if listed else ""

@@ -1,0 +1,45 @@
+"""Which tests carry which rows' ids in their docstrings. Reads the tests' sources, runs nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).resolve().parents[2] / "tests"
+
+
+class Shown(NamedTuple):
+    """Where a test is."""
+
+    module: str
+    """Below `tests/`."""
+    name: str
+
+
+def in_tests(ids: re.Pattern[str]) -> Mapping[str, Sequence[Shown]]:
+    """Return the tests of each id of a kind, in the order of their files."""
+    found: defaultdict[str, list[Shown]] = defaultdict(list)
+    for path in sorted(TESTS.rglob("test_*.py")):
+        module = path.relative_to(TESTS).as_posix()
+        for name, carried in in_source(path.read_text(), ids):
+            for each in carried:
+                found[each].append(Shown(module, name))
+    return found
+
+
+def in_source(text: str, ids: re.Pattern[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each test of a module that carries ids, with them."""
+    if not ids.search(text):
+        return
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if not node.name.startswith("test_"):
+            continue
+        found = ids.findall(ast.get_docstring(node) or "")
+        if found:
+            yield node.name, list(dict.fromkeys(found))

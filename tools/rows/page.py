@@ -1,0 +1,148 @@
+"""The section `Rows` of a page: each row with the tests that show it. Pure.
+
+Hazard: what no test shows is said in the row, never left away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.rows.carried import TESTS, Shown
+from tools.rows.results import Recording
+from tools.rows.table import Row
+
+TITLE = "Rows"
+_INTRO = """\
+Written by `python -m tools.rows` from `tools/rows/{rows}` and from the docstrings of the tests,
+which carry the ids of the rows that they show; do not edit. {summary}
+"""
+
+Found = Mapping[str, Sequence[Shown]]
+_RESULTS = """\
+A priority is P0 where the row is of what this project set out to do with a second cluster; of the
+rest, and of what it puts off, the table of other projects' features decides (P1 where that does not
+name it either). Results were recorded at commit {commit} on {date}.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page with a table of rows."""
+
+    file: Path
+    rows: str
+    """The file beside this one that lists them."""
+    ids: re.Pattern[str]
+    elsewhere: re.Pattern[str]
+    """Ids of the same kind that are rows, but of no table here."""
+    head: str
+    """What a page begins with that is not there yet."""
+    has_results: bool = False
+    """Whether it says what became of the tests when they were run last."""
+
+
+_DOCS = TESTS.parent / "docs"
+RELIABILITY = Page(
+    file=_DOCS / "reliability.md",
+    rows="rows.yaml",
+    ids=re.compile(r"\b(?:REL|SEC|V|X)-\d{2,3}\b"),
+    elsewhere=re.compile(
+        r"REL-(?:5[5-9]|6\d|7[0-5])|SEC-(?:2[3-9]|[3-9]\d|1[01]\d|12[0-4])|X-(?:[01]\d|2[^6]|3\d)"
+    ),
+    head="""\
+# Reliability
+
+What is done to find out where the product breaks, and what came of it.
+""",
+)
+OFFLOAD = Page(
+    file=_DOCS / "offload.md",
+    rows="offload.yaml",
+    ids=re.compile(r"\bA[0124]-\d+\b"),
+    elsewhere=re.compile(r"A4-0\d"),
+    head="""\
+# Pods in other clusters
+
+What people did with other projects, as they wrote of it, and what must be seen when it is done with
+this one. The posts themselves are walked in [walkthroughs](walkthroughs/README.md).
+""",
+    has_results=True,
+)
+PAGES = (RELIABILITY, OFFLOAD)
+
+
+def problems(page: Page, rows: Sequence[Row], found: Found) -> list[str]:
+    """Return sentences about rows without a word, and ids without a row."""
+    told = [
+        f"{row.id} has no test that carries it; write one, or give it `left_out` with a reason"
+        for row in rows
+        if not found.get(row.id) and not row.left_out
+    ]
+    told += [
+        f"{row.id} is left out, and {found[row.id][0].name} carries it; take `left_out` away"
+        for row in rows
+        if found.get(row.id) and row.left_out
+    ]
+    known = {row.id for row in rows}
+    told += [
+        f"{found[each][0].name} carries {each}, which is no row"
+        for each in sorted(found)
+        if each not in known and not page.elsewhere.fullmatch(each)
+    ]
+    return told
+
+
+def summary(rows: Sequence[Row], found: Found) -> str:
+    """Return how many rows there are, and how many of them are shown."""
+    shown = [row for row in rows if found.get(row.id)]
+    lacking = sum(1 for row in shown if row.lacks)
+    tests = {test for row in shown for test in found[row.id]}
+    return (
+        f"{len(rows)} rows: {len(shown)} with a test of their own ({len(tests)} tests), of"
+        f" {lacking} of them a part is not shown; {len(rows) - len(shown)} are left out."
+    )
+
+
+def render(page: Page, rows: Sequence[Row], found: Found, results: Recording) -> str:
+    """The body of the section."""
+    parts = [_INTRO.format(rows=page.rows, summary=summary(rows, found))]
+    heads = ["row", "what must hold", "shown by", "not shown"]
+    if page.has_results:
+        parts.append(_RESULTS.format(commit=results.commit or "?", date=results.date or "?"))
+        heads[1:1] = ["priority"]
+        heads[3:3] = ["automated", "result"]
+    head = f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
+    for group in dict.fromkeys(row.group for row in rows):
+        listed = []
+        for row in rows:
+            if row.group == group:
+                tests = found.get(row.id, ())
+                said = _result(row, tests, results) if page.has_results else ()
+                listed.append(_line(row, tests, said, has_priority=page.has_results))
+        parts.append("\n".join([f"### {group}", "", head, *listed, ""]))
+    return "\n".join(parts)
+
+
+def _result(row: Row, tests: Sequence[Shown], results: Recording) -> tuple[str, str]:
+    """Whether a row is automated, and what became of its tests."""
+    if not tests:
+        return "no", ""
+    found = {results.tests.get(f"{test.module} {test.name}") for test in tests}
+    automated = "in part" if row.lacks else "yes"
+    if "failed" in found:
+        return automated, "**red**"
+    return automated, "green" if found == {"passed"} else "not run"
+
+
+def _line(row: Row, tests: Sequence[Shown], said: Sequence[str], *, has_priority: bool) -> str:
+    shown = "<br>".join(f"`{test.module}` {test.name.removeprefix('test_')}" for test in tests)
+    first = [row.priority] if has_priority else []
+    lacks = f"**left out**: {row.left_out}" if row.left_out else row.lacks
+    return f"| {' | '.join([row.id, *first, _cell(row.asks), *said, shown, _cell(lacks)])} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

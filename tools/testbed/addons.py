@@ -1,0 +1,59 @@
+"""What a usable cluster has besides its nodes: DNS, and a default StorageClass.
+
+Hazard: without the account `default` the API refuses pods, and a controller makes it a moment after
+the namespace; whoever hands out a cluster waits for it.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from tools.testbed import images
+from tools.testbed.api import Api, Object, wait_for
+from tools.testbed.topology import Topology
+
+MANIFESTS = Path(__file__).resolve().parent / "manifests"
+
+
+def documents(topology: Topology) -> list[Object]:
+    """The objects of all add-ons."""
+    values = {
+        "coredns": images.name_of("coredns"),
+        "dns_ip": str(topology.dns_ip),
+        "busybox": images.BUSYBOX,
+        "provisioner": images.name_of("local-path-provisioner"),
+    }
+    found: list[Object] = []
+    for file in sorted(MANIFESTS.glob("*.yaml")):
+        text = string.Template(file.read_text()).substitute(values)
+        found += [document for document in yaml.safe_load_all(text) if document]
+    return found
+
+
+def install(api: Api, topology: Topology) -> None:
+    """Apply all add-ons."""
+    for document in documents(topology):
+        api.apply(document)
+
+
+def wait(api: Api, hint: Callable[[], str]) -> None:
+    """Wait until the cluster takes pods, resolves names and makes volumes."""
+
+    def ready() -> bool:
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        return api.exists(account) and all(
+            _is_available(api, deployment)
+            for deployment in ("kube-system/coredns", "local-path-storage/local-path-provisioner")
+        )
+
+    wait_for("the add-ons are not ready", ready, seconds=90, hint=hint)
+
+
+def _is_available(api: Api, deployment: str) -> bool:
+    namespace, name = deployment.split("/")
+    found = api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+    return int(found.get("status", {}).get("availableReplicas", 0)) > 0

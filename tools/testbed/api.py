@@ -1,0 +1,120 @@
+"""A few calls to one cluster's API with its admin certificate: enough to set up and to wait.
+
+Hazard: this is not a client for the product; it has no watch and no cache on purpose.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Callable
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+from tools.testbed.errors import TestbedError
+from tools.testbed.topology import API_PORT
+
+Object = dict[str, Any]
+
+_PLURALS = {"StorageClass": "storageclasses", "NetworkPolicy": "networkpolicies"}
+_CLUSTER_SCOPED = ("Namespace", "ClusterRole", "ClusterRoleBinding", "StorageClass", "Node")
+
+
+class Api:
+    """One API server, spoken to with a verified certificate."""
+
+    def __init__(self, host: IPv4Address, pki: Path) -> None:
+        self._host = str(host)
+        self._context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+        self._context.load_cert_chain(str(pki / "admin.crt"), str(pki / "admin.key"))
+
+    def request(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json"
+    ) -> tuple[int, bytes]:
+        """One request; the status and the body."""
+        connection = http.client.HTTPSConnection(
+            self._host, API_PORT, context=self._context, timeout=30
+        )
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, data, {"Content-Type": kind})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Object:
+        """An object or a list; an error when it is not there."""
+        status, body = self.request("GET", path)
+        if status != 200:
+            raise TestbedError(f"GET {path} answered {status}: {body[:300].decode()}")
+        result: Object = json.loads(body)
+        return result
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object; any other answer than yes and no is an error."""
+        status, body = self.request("GET", path)
+        if status not in (200, 404):
+            raise TestbedError(f"GET {path} answered {status}: {body[:300].decode()}")
+        return status == 200
+
+    def apply(self, document: Object) -> None:
+        """Create the object or bring it to this state."""
+        path = object_path(document)
+        status, body = self.request(
+            "PATCH",
+            f"{path}?fieldManager=testbed&force=true",
+            document,
+            "application/apply-patch+yaml",
+        )
+        if status not in (200, 201):
+            raise TestbedError(f"applying {path} answered {status}: {body[:300].decode()}")
+
+    def create(self, document: Object) -> None:
+        """Create the object; one of its name may be there."""
+        path = object_path(document).rpartition("/")[0]
+        status, body = self.request("POST", path, document)
+        if status not in (201, 409):
+            raise TestbedError(f"creating in {path} answered {status}: {body[:300].decode()}")
+
+    def merge(self, path: str, patch: Object) -> None:
+        """A merge patch."""
+        status, body = self.request("PATCH", path, patch, "application/merge-patch+json")
+        if status != 200:
+            raise TestbedError(f"changing {path} answered {status}: {body[:300].decode()}")
+
+    def is_ready(self) -> bool:
+        """Whether the server says that it is ready."""
+        try:
+            return self.request("GET", "/readyz")[0] == 200
+        except OSError:
+            return False
+
+
+def object_path(document: Object) -> str:
+    """The path of an object of a kind that our manifests use."""
+    version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
+    plural = _PLURALS.get(kind, f"{kind.lower()}s")
+    prefix = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+    if kind not in _CLUSTER_SCOPED:
+        prefix += f"/namespaces/{metadata['namespace']}"
+    return f"{prefix}/{plural}/{metadata['name']}"
+
+
+def wait_for(
+    what: str,
+    check: Callable[[], bool],
+    *,
+    seconds: float,
+    hint: Callable[[], str],
+    pause: float = 0.05,
+) -> None:
+    """Wait until `check` holds; on timeout the hint says where to look."""
+    deadline = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > deadline:
+            raise TestbedError(f"{what} after {seconds:.0f} s; {hint()}")
+        time.sleep(pause)

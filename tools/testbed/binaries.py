@@ -1,0 +1,329 @@
+"""The programs that the testbed runs, each built once from a pinned Go module.
+
+Owns the table of programs and the folder `bin/<module>-<digest of its pins>` of the cache. `build`
+alone builds; `path` finds.
+
+Hazard: two runs that build the same module at once would fight for both cores; the lock of the
+module makes the second one wait and find the work done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.testbed import cache, prebuilt, preflight, versions
+from tools.testbed.commands import TIED
+from tools.testbed.errors import TestbedError
+from tools.testbed.progress import Progress
+
+OVERRIDE = "VIRTUAL_CLUSTER_BIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program, the Go module that pins it and its package; `group` is what `build` is told."""
+
+    name: str
+    module: str
+    package: str
+    group: str
+    is_test: bool = False
+    """Whether it is the tests of the package that are compiled."""
+
+    @property
+    def file(self) -> str:
+        """The file name that Go gives it: the last part of the package that is no version."""
+        *_, before, last = self.package.split("/")
+        return before if re.fullmatch(r"v\d+", last) else last
+
+
+def _cni(kind: str, name: str) -> Program:
+    return Program(
+        name, "cni", f"github.com/containernetworking/plugins/plugins/{kind}/{name}", "cni"
+    )
+
+
+_CONTAINERD = "github.com/containerd/containerd/v2/cmd"
+_CERT_MANAGER = "github.com/cert-manager/cert-manager/cmd"
+KUBERNETES = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kube-proxy",
+    "kubectl",
+)
+TENANT = ("kube-apiserver", "kube-controller-manager")
+SUPER = (*TENANT, "kube-scheduler", "kubelet", "kube-proxy")  # kubectl works with other minors
+
+PROGRAMS = (
+    Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "etcd"),
+    Program("etcdctl", "etcd", "go.etcd.io/etcd/etcdctl/v3", "etcd"),
+    Program("etcdutl", "etcdutl", "go.etcd.io/etcd/etcdutl/v3", "etcdutl"),
+    Program("containerd", "containerd", f"{_CONTAINERD}/containerd", "containerd"),
+    Program(
+        "containerd-shim-runc-v2",
+        "containerd",
+        f"{_CONTAINERD}/containerd-shim-runc-v2",
+        "containerd",
+    ),
+    Program("ctr", "containerd", f"{_CONTAINERD}/ctr", "containerd"),
+    _cni("main", "bridge"),
+    _cni("main", "loopback"),
+    _cni("ipam", "host-local"),
+    _cni("meta", "portmap"),
+    Program(
+        "registry", "registry", "github.com/distribution/distribution/v3/cmd/registry", "registry"
+    ),
+    Program(
+        "local-path-provisioner",
+        "localpath",
+        "github.com/rancher/local-path-provisioner",
+        "localpath",
+    ),
+    Program("coredns", "coredns", "github.com/coredns/coredns", "coredns"),
+    Program(
+        "metrics-server",
+        "metrics-server",
+        "sigs.k8s.io/metrics-server/cmd/metrics-server",
+        "metrics-server",
+    ),
+    Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm"),
+    Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
+    Program("alerts", "prometheus", "virtual-cluster.local/testbed/prometheus", "prometheus"),
+    Program("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", "crane"),
+    Program("e2e.test", "conformance", "k8s.io/kubernetes/test/e2e", "conformance", is_test=True),
+    Program("agnhost", "conformance", "k8s.io/kubernetes/test/images/agnhost", "conformance"),
+    Program("nonewprivs", "conformance", "k8s.io/kubernetes/test/images/nonewprivs", "conformance"),
+    Program("sample-apiserver", "conformance", "k8s.io/sample-apiserver", "conformance"),
+    Program(
+        "pause", "conformance", "virtual-cluster.local/testbed/conformance/pause", "conformance"
+    ),
+    *(
+        Program(f"cert-manager-{name}", "cert-manager", f"{_CERT_MANAGER}/{name}", "cert-manager")
+        for name in ("controller", "webhook", "cainjector")
+    ),
+)
+
+CLUSTER_GROUPS = ("etcd", "containerd", "cni", "registry", "localpath", "coredns", "helm")
+"""What every super cluster runs or is set up with, besides its minor of Kubernetes."""
+_SOURCES = {
+    "kwok": "sigs.k8s.io/kwok",
+    "cert-manager": "github.com/cert-manager/cert-manager",
+    versions.SUITE: "k8s.io/kubernetes",
+}
+"""Modules of which the source is read as well (`source`), and the path of that."""
+
+
+def programs(groups: Iterable[str]) -> list[Program]:
+    """The programs of the named groups.
+
+    `kubernetes` means all minors, and of a further one only what tenants need; `kubernetes-1.36`
+    means one minor, with what a super cluster of it needs.
+    """
+    table = versions.load()
+    found: list[Program] = []
+    for group in groups:
+        minors = [m for m in table.kubernetes if group in ("kubernetes", m.module)]
+        for minor in minors:
+            further = SUPER if group == minor.module else TENANT
+            names = KUBERNETES if minor is table.kubernetes[0] else further
+            found += [_kubernetes(name, minor) for name in names]
+        others = [program for program in _others() if program.group == group]
+        if not minors and not others:
+            raise TestbedError(
+                f"there is no group {group!r} of programs; known: {', '.join(groups_known())}"
+            )
+        found += others
+    return list(dict.fromkeys(found))
+
+
+def for_cluster(minor: str) -> list[Program]:
+    """The programs of a super cluster of one minor, with tenants of the usual one."""
+    table = versions.load()
+    modules = dict.fromkeys((table.kubernetes[0].module, table.minor(minor).module))
+    return programs([*CLUSTER_GROUPS, *modules])
+
+
+def is_built(name: str, minor: str | None = None) -> bool:
+    """Whether a program is there."""
+    return location(program(name, minor)).is_file()
+
+
+def groups_known() -> list[str]:
+    """What `build` can be told."""
+    minors = {minor.module for minor in versions.load().kubernetes}
+    return sorted({"kubernetes", *minors, *(program.group for program in _others())})
+
+
+def path(name: str, minor: str | None = None) -> Path:
+    """Where a program is. Raises TestbedError when it has not been built."""
+    wanted = program(name, minor)
+    found = location(wanted)
+    if not found.is_file():
+        raise TestbedError(
+            f"the program {wanted.module}/{wanted.name} is not built: run `make prepare`, or "
+            f"`.venv/bin/python -m tools.testbed build {wanted.group}` for it alone"
+        )
+    return found
+
+
+def location(program: Program) -> Path:
+    """Where a program is or will be; a file in the folder $VIRTUAL_CLUSTER_BIN wins.
+
+    That folder has the super cluster's own minor; a further one is always built.
+    """
+    override = os.environ.get(OVERRIDE)
+    further = {release.module for release in versions.load().releases[1:]}
+    if override and program.module not in further and (Path(override) / program.name).is_file():
+        return Path(override) / program.name
+    return cache.root() / "bin" / versions.module_key(program.module) / program.name
+
+
+def source(module: str, path: str) -> Path:
+    """Where the unpacked source of a module is that a go.mod pins: what it ships besides code.
+
+    `build` fetches it together with the programs. Raises TestbedError.
+    """
+    offline = {"GOPROXY": "off"} if prebuilt.is_required() else {}
+    result = subprocess.run(
+        [*TIED, _go(), "mod", "download", "-json", path],
+        cwd=versions.GOMOD / module,
+        env={**os.environ, **offline},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        prebuilt.refuse(f"the source of {path}")
+        detail = result.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise TestbedError(f"getting the source of {path} failed: {''.join(detail)}")
+    return Path(json.loads(result.stdout)["Dir"])
+
+
+def build(wanted: Iterable[Program], progress: Progress) -> None:
+    """Build what is missing, one module after the other; the programs of one at once.
+
+    Fetches the sources that are read of these modules as well.
+    """
+    every = list(wanted)
+    missing = [program for program in every if not location(program).is_file()]
+    if missing:
+        prebuilt.refuse(f"{missing[0].module}/{missing[0].name}")
+        go = _go()
+        batches = _batches(missing)
+        for number, batch in enumerate(batches, 1):
+            names = ", ".join(program.name for program in batch)
+            title = f"build {batch[0].module}: {names} ({number} of {len(batches)}, once)"
+            with progress.step(title), cache.locked(f"build-{batch[0].module}"):
+                left = [program for program in batch if not location(program).is_file()]
+                if left:
+                    _build(go, left)
+    for module in {program.module for program in every} & _SOURCES.keys():
+        source(module, _SOURCES[module])
+
+
+def _batches(missing: Sequence[Program]) -> list[list[Program]]:
+    """What one call of Go builds each: it compiles what they share once, and links side by side."""
+    found: dict[tuple[str, bool], list[Program]] = {}
+    for program in missing:
+        found.setdefault((program.module, program.is_test), []).append(program)
+    return list(found.values())
+
+
+def _build(go: str, batch: Sequence[Program]) -> None:
+    module = batch[0].module
+    folder = location(batch[0]).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = cache.folder("scratch", f"go-{module}")
+    made = cache.folder("scratch", f"go-{module}", "made")
+    verb = ["test", "-c", "-vet=off"] if batch[0].is_test else ["build"]
+    output = made / batch[0].name if batch[0].is_test else made
+    result = subprocess.run(
+        [
+            *(*TIED, go, *verb, "-trimpath", "-ldflags", _flags(module), "-o", str(output)),
+            *(program.package for program in batch),
+        ],
+        cwd=versions.GOMOD / module,
+        env={
+            **os.environ,
+            "CGO_ENABLED": "0",
+            "GOFLAGS": "-buildvcs=false",
+            "GOTMPDIR": str(temporary),
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    if result.returncode == 0:
+        for program in batch:
+            file = made / (program.name if program.is_test else program.file)
+            file.rename(folder / program.name)
+    cache.remove(temporary)  # Go leaves its own behind when it is killed
+    if result.returncode != 0:
+        tail = result.stderr.decode(errors="replace").strip().splitlines()[-5:]
+        names = ", ".join(program.name for program in batch)
+        raise TestbedError(f"building {names} from gomod/{module} failed: " + "\n  ".join(tail))
+
+
+def _flags(module: str) -> str:
+    flags = ["-s", "-w"]
+    known = versions.load()
+    minors = {entry.module: entry for entry in known.releases} | {
+        versions.SUITE: known.kubernetes[0]
+    }
+    if module in minors:
+        entry = minors[module]
+        major, minor = entry.minor.split(".")
+        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+            flags += ["-X", f"{package}.gitVersion=v{entry.version}"]
+            flags += ["-X", f"{package}.gitMajor={major}", "-X", f"{package}.gitMinor={minor}"]
+    return " ".join(flags)
+
+
+def _go() -> str:
+    go = shutil.which("go")
+    if go is None:
+        raise TestbedError(
+            "Go is missing: install Go 1.26 or newer from https://go.dev/dl/ and put it on PATH"
+        )
+    preflight.check_go(go)
+    return go
+
+
+def _kubernetes(name: str, minor: versions.Kubernetes) -> Program:
+    return Program(name, minor.module, f"k8s.io/kubernetes/cmd/{name}", "kubernetes")
+
+
+def _others() -> tuple[Program, ...]:
+    """All programs but those of whole Kubernetes minors."""
+    return (*PROGRAMS, *_kubectls().values())
+
+
+def _kubectls() -> dict[str, Program]:
+    """kubectl alone, by its minor."""
+    package = "virtual-cluster.local/testbed/kubectl"
+    return {
+        each.minor: Program("kubectl", each.module, package, "kubectl")
+        for each in versions.load().kubectl
+    }
+
+
+def program(name: str, minor: str | None = None) -> Program:
+    """The program of a name; one of Kubernetes' own is of the named minor. Raises TestbedError."""
+    if name == "kubectl" and minor in _kubectls():
+        return _kubectls()[minor]
+    if name in KUBERNETES:
+        return _kubernetes(name, versions.load().minor(minor))
+    for each in PROGRAMS:
+        if each.name == name:
+            return each
+    raise TestbedError(f"the testbed has no program {name!r}")

@@ -1,0 +1,68 @@
+"""cert-manager as its own Go module ships it: three images and the chart with its CRDs.
+
+Version 1.11 is the newest whose root module holds the programs; later ones keep them in nested
+modules that no proxy has, because nobody tags those.
+
+Hazard: the module ships the chart as upstream's release job takes it: without a version and
+without the CRDs, which lie beside it as templates. `write_chart` does what that job does.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tools.testbed import binaries, debian, images, versions
+from tools.testbed.oci import Image
+from tools.testbed.progress import Progress
+
+_MODULE = "github.com/cert-manager/cert-manager"
+_NO_VERSION = "v0.1.0"
+PARTS = ("controller", "webhook", "cainjector")
+
+
+def version() -> str:
+    """The version that all of it has."""
+    return f"v{versions.module_version('cert-manager', _MODULE)}"
+
+
+def build(progress: Progress) -> list[Image]:
+    """Make the images; quick when they are in the cache."""
+    base = debian.root(progress)
+    binaries.build(binaries.programs(["cert-manager"]), progress)
+    return [
+        images.of_programs(
+            f"{_repository(part)}:{version()}", "cert-manager", f"cert-manager-{part}"
+        ).make(base)
+        for part in PARTS
+    ]
+
+
+def write_chart(folder: Path) -> Path:
+    """Write the chart into an empty folder; returns the chart's own."""
+    deploy = binaries.source("cert-manager", _MODULE) / "deploy"
+    chart = folder / "cert-manager"
+    templates = chart / "templates"
+    templates.mkdir(parents=True)
+    shipped = deploy / "charts" / "cert-manager"
+    for file in (*(shipped / "templates").iterdir(), *(deploy / "crds").glob("crd-*.yaml")):
+        shutil.copyfile(file, templates / file.name)
+    shutil.copyfile(shipped / "values.yaml", chart / "values.yaml")
+    text = (shipped / "Chart.template.yaml").read_text().replace(_NO_VERSION, version())
+    (chart / "Chart.yaml").write_text(text)
+    return chart
+
+
+def settings() -> list[str]:
+    """The chart's values that name our images, and leave out what needs one that we have not."""
+    values = {
+        "image.repository": _repository("controller"),
+        "webhook.image.repository": _repository("webhook"),
+        "cainjector.image.repository": _repository("cainjector"),
+        "startupapicheck.enabled": "false",
+    }
+    return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+
+
+def _repository(part: str) -> str:
+    return f"{images.PREFIX}/cert-manager-{part}"

@@ -1,0 +1,368 @@
+"""A named super cluster: bring it up, stop and start parts of it, take it down.
+
+Hazard: two runs on one cluster. `up` and `down` hold the cluster's lock for as long as they work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tools.testbed import (
+    addons,
+    binaries,
+    cache,
+    cgroups,
+    content,
+    controlplane,
+    debian,
+    images,
+    leftovers,
+    limits,
+    network,
+    node,
+    pki,
+    preflight,
+    product,
+    records,
+    registry,
+    versions,
+)
+from tools.testbed.api import Api, wait_for
+from tools.testbed.components import Component, Places, clusters_folder
+from tools.testbed.control import Control
+from tools.testbed.errors import TestbedError
+from tools.testbed.oci import Image
+from tools.testbed.progress import Progress
+from tools.testbed.topology import HUB, SLOTS, Node, Topology
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
+
+
+class Cluster:
+    """One super cluster by its name; the object itself holds no state."""
+
+    def __init__(self, name: str = "super", nodes: int = 1, minor: str | None = None) -> None:
+        """Name a cluster; nodes and Kubernetes minor count when it is brought up."""
+        if not _NAME.fullmatch(name):
+            raise TestbedError(
+                f"the cluster name {name!r} is not usable: up to 30 lower-case letters, digits "
+                "and dashes, beginning with a letter"
+            )
+        self.name = name
+        self._nodes = nodes
+        self._minor = versions.load().minor(minor).minor
+        self.places = Places(clusters_folder() / name)
+        self.control = Control(self.places.root)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The admin's kubeconfig, which works from the host."""
+        return REPOSITORY / ".testbed" / f"{self.name}.kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """JSON lines: every write, and the reads of accounts in the namespace vc-manager."""
+        return self.places.audit_log
+
+    @property
+    def topology(self) -> Topology:
+        """The addresses of the cluster; it must be up."""
+        record = records.read(self.name)
+        if record is None:
+            raise TestbedError(f"the cluster {self.name} is not up; run `up --name {self.name}`")
+        return Topology(self.name, record["slot"], record["nodes"])
+
+    @property
+    def minor(self) -> str:
+        """The Kubernetes minor that it runs, or would run when it is brought up."""
+        return str((records.read(self.name) or {}).get("minor", self._minor))
+
+    @property
+    def api(self) -> Api:
+        """The admin's connection to the API."""
+        return Api(self.topology.hub_ip, self.places.pki)
+
+    def is_up(self) -> bool:
+        """Whether a finished `up` is still running."""
+        record = records.read(self.name)
+        return record is not None and record.get("up", False) and self.control.alive()
+
+    def path(self) -> str:
+        """A PATH with kubectl of the cluster's version, helm and kubectl-vc in front."""
+        folders = [Path(sys.executable).parent, *map(_folder_of, ("kubectl", "helm"))]
+        return os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)])
+
+    def environment(self) -> dict[str, str]:
+        """What kubectl needs to talk to this cluster and to leave no files elsewhere."""
+        direct = [os.environ.get("NO_PROXY", ""), "10.0.0.0/8"]  # no proxy knows the cluster
+        return {
+            "NO_PROXY": ",".join(filter(None, direct)),
+            "KUBECONFIG": str(self.kubeconfig),
+            "KUBECACHEDIR": str(cache.root() / "kubectl"),
+            "PATH": self.path(),
+        }
+
+    def up(self, progress: Progress | None = None) -> None:
+        """Bring the cluster up until its nodes are Ready; one that is up stays as it is."""
+        progress = progress or Progress()
+        preflight.check(progress)
+        binaries.build(binaries.for_cluster(self._minor), progress)
+        stable = stable_images(progress)
+        template = content.prepare(stable, progress)
+        further = images.build_further(progress)
+        with cache.locked(f"cluster-{self.name}"):
+            if self.is_up():
+                if self.minor != self._minor:
+                    raise TestbedError(
+                        f"the cluster {self.name} is up with Kubernetes {self.minor}; take it down "
+                        f"first, or use another --name for {self._minor}"
+                    )
+                progress.note(f"the cluster {self.name} is up already")
+                registry.publish(further, self.places.registry)
+                self._hand_out()  # another checkout may have brought it up
+                return
+            if self.places.root.exists():
+                with progress.step("remove what an unfinished run left"):
+                    self._remove()
+            strangers = cgroups.processes(f"{cgroups.PREFIX}{self.name}")
+            if strangers:
+                raise TestbedError(
+                    f"a cluster {self.name} of another cache folder is running (processes "
+                    f"{sorted(strangers)[:5]}); remove it, or use another --name"
+                )
+            topology = self._claim_slot()
+            limits.lift()
+            with progress.step("namespaces, certificates and files"):
+                self._prepare(topology)
+                registry.publish([*stable, *further], self.places.registry)
+            with progress.step("control plane"):
+                self._start_control_plane(topology, template)
+            with progress.step("nodes Ready"):
+                self._start_nodes(topology)
+            with progress.step("DNS and storage"):
+                addons.wait(self.api, self._diagnosis)
+            self._hand_out()
+            records.write(self.name, {**(records.read(self.name) or {}), "up": True})
+
+    def down(self, progress: Progress | None = None) -> None:
+        """Remove the cluster and everything that it left on the machine."""
+        progress = progress or Progress(quiet=True)
+        with cache.locked(f"cluster-{self.name}"), progress.step(f"remove cluster {self.name}"):
+            self._remove()
+
+    def connect(self, other: Cluster) -> None:
+        """Let hub, nodes and pods reach those of another cluster that is up, and be reached."""
+        one, there = self.topology, other.topology
+        network.connect_clusters(one, self.pid_of(HUB), there, other.pid_of(HUB))
+
+    def add_node(self, labels: Mapping[str, str], progress: Progress | None = None) -> str:
+        """Have one more node, with these labels; returns its name when it is Ready."""
+        progress = progress or Progress(quiet=True)
+        template = content.prepare(stable_images(progress), progress)
+        with cache.locked(f"cluster-{self.name}"), progress.step("another node"):
+            record = records.read(self.name) or {}
+            topology = Topology(self.name, self.topology.slot, record["nodes"] + 1)
+            one = topology.nodes[-1]
+            pki.write_node(topology, one, self.places.pki)
+            records.write(self.name, {**record, "nodes": topology.node_count})
+            pid = self._make_node(topology, one, self.pid_of(HUB))
+            content.give(template, self.places.space(one.space) / "containerd")
+            self._start_node(one, ("containerd",))
+            socket = Path(f"/proc/{pid}/root{node.CONTAINERD_SOCKET}")
+            wait_for("containerd is not up", socket.exists, seconds=30, hint=self._diagnosis)
+            self._start_node(one, ("kubelet", "kube-proxy"))
+            self._wait_for_nodes(60)
+            self._describe(one, labels)
+        return one.name
+
+    def stop(self, component: str, grace_seconds: float = 3) -> None:
+        """End one component; it stays away until `start`."""
+        self.control.stop(self._component(component).name, grace_seconds)
+
+    def start(self, component: str) -> None:
+        """Start a stopped component; returns at once."""
+        self.control.start(self._component(component))
+
+    def signal(self, component: str, number: int) -> None:
+        """Send a signal to a component, for example SIGKILL or SIGSTOP."""
+        self.control.signal(self._component(component).name, number)
+
+    def components(self) -> dict[str, Component]:
+        """All components by name; those of nodes are called `node-1/kubelet`."""
+        topology, minor = self.topology, self.minor
+        found = [
+            controlplane.registry(self.places),
+            controlplane.etcd(self.places),
+            controlplane.apiserver(topology, self.places, minor),
+            controlplane.controller_manager(topology, self.places, minor),
+            controlplane.scheduler(self.places, minor),
+        ]
+        for one in topology.nodes:
+            found += node.components(topology, one, self.places, minor)
+        return {component.name: component for component in found}
+
+    def pid_of(self, space: str) -> int:
+        """The process (as the host numbers it) whose namespaces are `hub` or `node-N`."""
+        spaces = self.control.state()["spaces"]
+        if space not in spaces:
+            raise TestbedError(f"the cluster {self.name} has no {space}; it has {sorted(spaces)}")
+        return self.control.host_pid(spaces[space])
+
+    def wait_until_ready(self, seconds: float = 60) -> None:
+        """Wait until the API answers and every node is Ready."""
+        self._wait_for_api(seconds)
+        self._wait_for_nodes(seconds)
+
+    def _hand_out(self) -> None:
+        made = (self.places.pki / "admin.kubeconfig").read_bytes()
+        cache.write_atomic(self.kubeconfig, made, 0o600)
+
+    def _component(self, name: str) -> Component:
+        components = self.components()
+        for candidate in (name, f"node-1/{name}"):
+            if candidate in components:
+                return components[candidate]
+        raise TestbedError(f"there is no component {name!r}; known: {', '.join(components)}")
+
+    def _prepare(self, topology: Topology) -> None:
+        cgroups.make(f"{topology.cgroup}/system")
+        pki.write_cluster(topology, self.places.pki)
+        controlplane.write_configuration(topology, self.places)
+        self.control.launch(topology.cgroup)
+        hub = self.control.make_space(HUB, topology.name)
+        network.connect_hub(topology, hub)
+        for one in topology.nodes:
+            self._make_node(topology, one, hub)
+
+    def _make_node(self, topology: Topology, one: Node, hub_pid: int) -> int:
+        """Make what a node runs in; returns the process that holds it."""
+        cgroups.make(f"{topology.cgroup}/{one.space}")
+        node.write_configuration(topology, one, self.places, images.PAUSE)
+        pid = self.control.make_space(one.space, one.name)
+        network.connect_node(topology, one.number, hub_pid, pid)
+        return pid
+
+    def _start_node(self, one: Node, programs: Sequence[str]) -> None:
+        components = self.components()
+        for program in programs:
+            self.control.start(components[f"{one.space}/{program}"])
+
+    def _describe(self, one: Node, labels: Mapping[str, str]) -> None:
+        """Say of a node what a cloud's controllers would: the range of its pods, and its labels."""
+        spec = {"podCIDR": str(one.pods), "podCIDRs": [str(one.pods)]}
+        body = {"metadata": {"labels": dict(labels)}, "spec": spec}
+        self.api.merge(f"/api/v1/nodes/{one.name}", body)
+
+    def _start_control_plane(self, topology: Topology, template: Path) -> None:
+        components = self.components()
+        for name in ("etcd", "kube-apiserver", "registry"):
+            self.control.start(components[name])
+        with ThreadPoolExecutor() as pool:
+            copies = [
+                pool.submit(content.give, template, self.places.space(one.space) / "containerd")
+                for one in topology.nodes
+            ]
+            for copy, one in zip(copies, topology.nodes, strict=True):
+                copy.result()
+                self._start_node(one, ("containerd",))
+        self._wait_for_api(60)
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            self.control.start(components[name])
+
+    def _start_nodes(self, topology: Topology) -> None:
+        for one in topology.nodes:
+            self._start_node(one, ("kubelet", "kube-proxy"))
+        addons.install(self.api, topology)
+        self._wait_for_nodes(60)
+        for one in topology.nodes:
+            self._describe(one, {})
+
+    def _wait_for_api(self, seconds: float) -> None:
+        wait_for("the API is not ready", self.api.is_ready, seconds=seconds, hint=self._diagnosis)
+
+    def _wait_for_nodes(self, seconds: float) -> None:
+        wanted = {one.name for one in self.topology.nodes}
+
+        def ready() -> bool:
+            found = self.api.get("/api/v1/nodes")["items"]
+            return wanted <= {item["metadata"]["name"] for item in found if _is_ready(item)}
+
+        wait_for("the nodes are not Ready", ready, seconds=seconds, hint=self._diagnosis)
+
+    def _diagnosis(self) -> str:
+        ended: dict[str, int] = self.control.state()["ended"]
+        logs = self.places.logs
+        if not ended:
+            return f"all programs run; see {logs}"
+        lines = []
+        for name, status in ended.items():
+            log = logs / f"{name.replace('/', '-')}.log"
+            tail = log.read_text(errors="replace").strip().splitlines()[-3:]
+            lines.append(f"{name} ended with {status}: " + "\n  ".join(tail))
+        return "\n".join([*lines, f"see {logs}"])
+
+    def _claim_slot(self) -> Topology:
+        with cache.locked("slots"):
+            routed = network.host_ranges()
+            used = {record["slot"] for record in records.every()}
+            for slot in range(SLOTS):
+                topology = Topology(self.name, slot, self._nodes)
+                if not used:
+                    leftovers.note_before()
+                if slot not in used and network.is_free(topology, routed):
+                    record = {
+                        "slot": slot,
+                        "nodes": self._nodes,
+                        "minor": self._minor,
+                        "kubeconfig": str(self.kubeconfig),
+                    }
+                    records.write(self.name, {**record, "made": time.time()})
+                    return topology
+        raise TestbedError(
+            "no address range is free for another cluster: the host routes parts of 10.0.0.0/8 "
+            "or too many clusters are up; remove one with `down`"
+        )
+
+    def _remove(self) -> None:
+        record = records.read(self.name)
+        self.control.kill()
+        slot = -1 if record is None else record["slot"]
+        topology = Topology(self.name, slot, 0)
+        if record is not None:
+            network.disconnect(topology)
+        cgroups.kill(topology.cgroup)
+        cgroups.remove(topology.cgroup)
+        kubeconfigs = {self.kubeconfig}
+        if record is not None:
+            kubeconfigs.add(Path(record["kubeconfig"]))
+        for kubeconfig in kubeconfigs:
+            kubeconfig.unlink(missing_ok=True)
+        if record is not None:  # last of all the record itself, so that a killed `down` can go on
+            for child in self.places.root.iterdir():
+                if child.name != records.NAME:
+                    cache.remove(child)
+        cache.remove(self.places.root)
+        if not records.every():
+            limits.restore()
+
+
+def _folder_of(program: str) -> Path:
+    return binaries.path(program).parent
+
+
+def stable_images(progress: Progress) -> list[Image]:
+    """Those that change with the pinned versions only; every node has them from the start."""
+    return [*images.build(progress), *product.images_below(debian.root(progress), progress)]
+
+
+def _is_ready(item: dict[str, Any]) -> bool:
+    conditions = item.get("status", {}).get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

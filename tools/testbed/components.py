@@ -1,0 +1,67 @@
+"""What a component is: a program with its arguments and its space; and where a cluster's files go.
+
+Hazard: the supervisor finds the cache folder by the depth of a cluster's folder below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.testbed import cache
+from tools.testbed.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A program of a cluster, as the supervisor starts it."""
+
+    name: str
+    space: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders of one cluster; all of them lie below `root`."""
+
+    root: Path
+
+    @property
+    def pki(self) -> Path:
+        return self.root / "pki"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.root / "audit" / "audit.log"
+
+    @property
+    def registry(self) -> Path:
+        return self.root / "registry"
+
+    def space(self, name: str) -> Path:
+        return self.root / name
+
+    def config(self, name: str) -> Path:
+        return self.root / "config" / name
+
+
+def places(topology: Topology) -> Places:
+    """Where a cluster's files are."""
+    return Places(clusters_folder() / topology.name)
+
+
+def clusters_folder() -> Path:
+    """The folder of all clusters; the supervisor relies on its depth below the cache folder."""
+    return cache.folder("clusters")
+
+
+def flags(values: Mapping[str, object]) -> list[str]:
+    """Command line flags in the spelling of Kubernetes' programs."""
+    return [f"--{name}={value}" for name, value in values.items()]

@@ -1,0 +1,166 @@
+"""The Debian root below our images: made by debootstrap, then stripped of what nobody runs in them.
+
+Owns the folder `debian/<key>` of the cache, and compiling Python files with that root's Python.
+
+Hazard: layers have no times, so a compiled file that names its source's time is never used; files
+are compiled without that check.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tools.testbed import cache, oci, prebuilt, versions
+from tools.testbed.commands import run
+from tools.testbed.oci import Blob, Entry
+from tools.testbed.progress import Progress
+
+# Alone with its mounts and processes, so that a killed run leaves neither.
+ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
+
+_STRIPPED = (
+    "boot",
+    "etc/hostname",
+    "etc/machine-id",
+    "etc/resolv.conf",
+    "usr/bin/perl*",
+    "usr/lib/apt",
+    "usr/lib/*/gconv",
+    "usr/lib/*/libapt-*",
+    "usr/lib/*/libdb-*",
+    "usr/lib/*/perl-base",
+    "usr/sbin/pam*",
+    "usr/share/bash-completion",
+    "usr/share/bug",
+    "usr/share/doc",
+    "usr/share/i18n",
+    "usr/share/info",
+    "usr/share/lintian",
+    "usr/share/locale",
+    "usr/share/man",
+    "usr/share/perl*",
+    "usr/share/zoneinfo/right",
+    "var/backups/*",
+    "var/cache/*",
+    "var/lib/apt",
+    "var/lib/dpkg/*-old",
+    "var/lib/dpkg/info",
+    "var/log/*",
+)
+_REVISION = 3  # of what this module does to the root
+
+_BUSYBOX_LIBRARIES = ("libc.so.6", "libresolv.so.2")
+
+
+def root(progress: Progress) -> Path:
+    """The unpacked root with Python, made when it is missing."""
+    return root_with(versions.load().base.packages, progress, "the images")
+
+
+def known_root() -> Path | None:
+    """The same if it has been made."""
+    entry = _entry(versions.load().base.packages)
+    return entry if entry.exists() else None
+
+
+def root_with(packages: Sequence[str], progress: Progress, purpose: str) -> Path:
+    """An unpacked root that has these packages beyond the smallest, made when it is missing."""
+    base = versions.load().base
+    entry = _entry(packages)
+    if entry.exists():
+        return entry
+    prebuilt.refuse(f"Debian {base.suite} for {purpose}")
+    with progress.step(f"Debian {base.suite} for {purpose} (once)"), cache.locked("debian"):
+        if not entry.exists():
+            with cache.making(entry) as scratch:
+                command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}"]
+                run([*ALONE, *command, base.suite, str(scratch)])
+                _strip(scratch)
+                library = f"usr/lib/python{base.python}"
+                if (scratch / library).is_dir():
+                    compile_python(scratch, scratch / library, f"/{library}")
+    return entry
+
+
+def _entry(packages: Sequence[str]) -> Path:
+    key = oci.key("debian", versions.load().base.suite, *packages, _REVISION)[:16]
+    return cache.root() / "debian" / key
+
+
+def python(base: Path) -> list[str]:
+    """Words that start the Python of a root on this machine as it is, without a container.
+
+    Its own loader finds its own C library, which is another one than this machine's.
+    """
+    libraries = next(base.glob("usr/lib/*-linux-gnu"))
+    return [
+        *("env", f"PYTHONHOME={base / 'usr'}", str(next(libraries.glob("ld-linux-*.so.*")))),
+        *("--argv0", str(base / "usr/bin/python3"), "--library-path", str(libraries)),
+        str(base / f"usr/bin/python{versions.load().base.python}"),
+    ]
+
+
+def compile_python(base: Path, folder: Path, inside: str) -> None:
+    """Compile a folder of Python files, known as `inside` later, with the Python of a root."""
+    python = f"/usr/bin/python{versions.load().base.python}"
+    script = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" "$3" -m compileall -q -f \
+--invalidation-mode unchecked-hash -s /mnt -p "$4" /mnt'
+    run([*ALONE, "sh", "-c", script, "sh", str(folder), str(base), python, inside])
+
+
+def layer(base: Path) -> Blob:
+    """The whole root as a layer, with an account for programs that are not root."""
+
+    def entries() -> Iterable[Entry]:
+        for entry in oci.tree(base):
+            if entry.name not in ("etc/passwd", "etc/group"):
+                yield entry
+        yield from accounts((base / "etc/passwd").read_bytes(), (base / "etc/group").read_bytes())
+
+    return oci.layer(oci.key("debian-layer", base.name), entries)
+
+
+def busybox_layer(base: Path) -> Blob:
+    """Only the root's busybox with the libraries that it needs, and a link for each applet.
+
+    The static busybox of Debian is of no use: it crashes when it looks up a host name.
+    """
+
+    def entries() -> Iterable[Entry]:
+        yield Entry("bin")
+        yield Entry("bin/busybox", source=base / "usr/bin/busybox")
+        for applet in run(["chroot", str(base), "/usr/bin/busybox", "--list"]).split():
+            if applet != "busybox":
+                yield Entry(f"bin/{applet}", link="busybox")
+        yield Entry("etc")
+        yield from accounts(b"root:x:0:0:root:/:/bin/sh\n", b"root:x:0:\n")
+        yield Entry("lib")
+        yield Entry("lib64")
+        loader = next(base.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*"))
+        yield Entry(f"{'lib64' if 'x86-64' in loader.name else 'lib'}/{loader.name}", source=loader)
+        for name in _BUSYBOX_LIBRARIES:
+            found = next((base / "usr/lib").glob(f"*-linux-gnu/{name}"))
+            yield Entry(f"lib/{name}", source=found)
+        yield Entry("tmp", 0o1777)
+        yield Entry("usr")
+        yield Entry("usr/bin")
+        yield Entry("usr/bin/env", link="../../bin/busybox")
+
+    return oci.layer(oci.key("busybox", base.name, 2), entries)
+
+
+def accounts(passwd: bytes, group: bytes) -> Iterable[Entry]:
+    """The account files with our unprivileged user added."""
+    passwd += b"nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"
+    yield Entry("etc/passwd", 0o644, content=passwd)
+    yield Entry("etc/group", 0o644, content=group + b"nonroot:x:65532:\n")
+
+
+def _strip(folder: Path) -> None:
+    for pattern in _STRIPPED:
+        for path in folder.glob(pattern):
+            cache.remove(path)
+    for path in folder.rglob("__pycache__"):
+        shutil.rmtree(path)

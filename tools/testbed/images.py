@@ -1,0 +1,140 @@
+"""Which images there are and what is in them.
+
+Hazard: a name without a registry means docker.io to Kubernetes; the table spells names in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tools.testbed import binaries, debian, oci, versions
+from tools.testbed.errors import TestbedError
+from tools.testbed.oci import Blob, Entry, Image
+from tools.testbed.progress import Progress
+
+PREFIX = "registry.local/virtual-cluster"
+PAUSE = f"{PREFIX}/pause:1"
+BUSYBOX = "docker.io/library/busybox:latest"
+PYTHON = "docker.io/library/python:3-slim"
+FURTHER = ("metrics-server", "kubernetes")
+"""Groups of programs of which only some tenants need images."""
+FOR_TENANTS = ("etcd", "coredns", *FURTHER)
+"""Groups of programs that tenants' control planes consist of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one image is made from the unpacked Debian root; `group` as `build` knows it."""
+
+    name: str
+    group: str
+    make: Callable[[Path], Image]
+    needs: tuple[tuple[str, str | None], ...] = ()
+    """Programs, with their Kubernetes minors, that only some tenants need; empty: every cluster."""
+
+
+def recipes() -> list[Recipe]:
+    """All images that change only with the pinned versions."""
+    etcd = versions.module_version("etcd", "go.etcd.io/etcd/server/v3")
+    coredns = versions.module_version("coredns", "github.com/coredns/coredns")
+    metrics = versions.module_version("metrics-server", "sigs.k8s.io/metrics-server")
+    provisioner = versions.module_version("localpath", "github.com/rancher/local-path-provisioner")
+    table = [
+        Recipe(PAUSE, "base", _pause),
+        Recipe(BUSYBOX, "base", _busybox),
+        Recipe(PYTHON, "base", _python),
+        of_programs(f"{PREFIX}/etcd:{etcd}", "etcd", "etcd", "etcdctl"),
+        of_programs(f"{PREFIX}/coredns:{coredns}", "coredns", "coredns"),
+        replace(
+            of_programs(f"{PREFIX}/metrics-server:v{metrics}", "metrics-server", "metrics-server"),
+            needs=(("metrics-server", None),),
+        ),
+        of_programs(
+            f"{PREFIX}/local-path-provisioner:{provisioner}", "localpath", "local-path-provisioner"
+        ),
+    ]
+    for minor in versions.load().kubernetes:
+        for name in binaries.TENANT:
+            image = f"{PREFIX}/{name}:v{minor.version}"
+            table.append(of_programs(image, "kubernetes", name, minor=minor.minor))
+    return table
+
+
+def name_of(short: str) -> str:
+    """The full name of one of our images, for example `coredns`."""
+    for recipe in recipes():
+        if recipe.name.rpartition(":")[0] == f"{PREFIX}/{short}":
+            return recipe.name
+    raise TestbedError(f"the testbed has no image {short!r}")
+
+
+def for_tenants() -> set[str]:
+    """The names of the images that tenants' control planes consist of."""
+    return {recipe.name for recipe in recipes() if recipe.group in FOR_TENANTS}
+
+
+def build(progress: Progress) -> list[Image]:
+    """Make the images that every cluster has; quick when their layers are in the cache."""
+    return _build([recipe for recipe in recipes() if not recipe.needs], progress, "images")
+
+
+def build_further(progress: Progress, *groups: str) -> list[Image]:
+    """Make the images that only some tenants need: of a further minor, or with metrics.
+
+    Of these groups all of them, which must be built; of others those whose programs are.
+    """
+    wanted = [
+        recipe
+        for recipe in recipes()
+        if recipe.needs
+        and (recipe.group in groups or all(binaries.is_built(*need) for need in recipe.needs))
+    ]
+    return _build(wanted, progress, "images for some tenants") if wanted else []
+
+
+def _build(wanted: list[Recipe], progress: Progress, title: str) -> list[Image]:
+    base = debian.root(progress)
+    with progress.step(title) as step:
+        made = []
+        for recipe in wanted:
+            step.detail(recipe.name)
+            made.append(recipe.make(base))
+        return made
+
+
+def of_programs(image: str, group: str, *names: str, minor: str | None = None) -> Recipe:
+    """How an image is made that runs the first of these programs."""
+
+    def make(base: Path) -> Image:
+        layers = [debian.busybox_layer(base)]
+        layers += [_program_layer(name, binaries.path(name, minor)) for name in names]
+        return oci.image(image, layers, entrypoint=[f"/usr/local/bin/{names[0]}"])
+
+    is_further = minor is not None and minor != versions.load().kubernetes[0].minor
+    needs = tuple((name, minor) for name in names) if minor is not None and is_further else ()
+    return Recipe(image, group, make, needs)
+
+
+def _program_layer(name: str, path: Path) -> Blob:
+    entries = [
+        Entry("usr"),
+        Entry("usr/local"),
+        Entry("usr/local/bin"),
+        Entry(f"usr/local/bin/{name}", source=path),
+    ]
+    return oci.layer(oci.key("program", name, oci.file_key(path)), lambda: entries)
+
+
+def _pause(base: Path) -> Image:
+    layers = [debian.busybox_layer(base)]
+    return oci.image(PAUSE, layers, entrypoint=["/bin/sleep", "2147483647"])
+
+
+def _busybox(base: Path) -> Image:
+    return oci.image(BUSYBOX, [debian.busybox_layer(base)], entrypoint=[], command=["sh"], user="")
+
+
+def _python(base: Path) -> Image:
+    return oci.image(PYTHON, [debian.layer(base)], entrypoint=[], command=["python3"], user="")

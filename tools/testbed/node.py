@@ -1,0 +1,221 @@
+"""One node: containerd, kubelet and kube-proxy, with their configuration.
+
+Hazard: everything that these programs write to fixed places (/var/lib/kubelet, /run/containerd,
+/var/log/containers) goes to private folders that the supervisor mounts in the node's space; a
+program started outside of it would write to the machine's own.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tools.testbed import binaries, cache
+from tools.testbed.components import Component, Places, flags
+from tools.testbed.topology import Node, Topology
+
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+CNI_PLUGINS = ("bridge", "loopback", "host-local", "portmap")
+
+# The root of the machine may lack CAP_SYS_RESOURCE, and runc then dies when it lowers an OOM score;
+# restrict_oom_score_adj keeps containerd from asking for it.
+CONTAINERD = """\
+version = 3
+root = "{root}"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt", \
+"io.containerd.internal.v1.tracing", "io.containerd.snapshotter.v1.btrfs", \
+"io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", \
+"io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.blockfile"]
+
+[grpc]
+address = "{socket}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["{cni_bin}"]
+conf_dir = "{cni_conf}"
+
+[plugins."io.containerd.cri.v1.runtime".containerd]
+default_runtime_name = "runc"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+BinaryName = "{runc}"
+SystemdCgroup = false
+
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "overlayfs"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{pause}"
+
+[plugins."io.containerd.cri.v1.images".registry]
+config_path = "{certs}"
+"""
+
+HOSTS = """\
+server = "{registry}"
+
+[host."{registry}"]
+capabilities = ["pull", "resolve"]
+"""
+
+
+def containerd_config(root: Path, configuration: Path, pause: str) -> str:
+    """containerd's configuration for a content folder and a folder of configuration files."""
+    return CONTAINERD.format(
+        root=root,
+        socket=CONTAINERD_SOCKET,
+        cni_bin=cni_folder(),
+        cni_conf=configuration / "cni",
+        runc=shutil.which("runc", path="/usr/local/sbin:/usr/sbin:/usr/bin") or "runc",
+        pause=pause,
+        certs=configuration / "registries",
+    )
+
+
+def cni_folder() -> Path:
+    """The folder of the CNI plugins; they are all built from one module."""
+    folders = {binaries.path(plugin).parent for plugin in CNI_PLUGINS}
+    return folders.pop()
+
+
+def write_configuration(topology: Topology, node: Node, places: Places, pause: str) -> None:
+    """Write the files that the components of a node read."""
+    folder = places.space(node.space)
+    configuration = folder / "config"
+    containerd_toml = containerd_config(folder / "containerd", configuration, pause)
+    cache.write_atomic(configuration / "containerd.toml", containerd_toml)
+    hosts = HOSTS.format(registry=topology.registry)
+    cache.write_atomic(configuration / "registries/_default/hosts.toml", hosts)
+    # Nothing listens on the hub's port 53, so whoever asks for a name of the outside world is
+    # refused at once instead of waiting for an answer.
+    cache.write_atomic(configuration / "resolv.conf", f"nameserver {topology.hub_ip}\n")
+    for name, document in (
+        ("cni/10-bridge.conflist", _cni(topology, node)),
+        ("kubelet.json", _kubelet(topology, node, places)),
+    ):
+        cache.write_atomic(configuration / name, json.dumps(document, indent=1))
+
+
+def components(topology: Topology, node: Node, places: Places, minor: str) -> list[Component]:
+    """The programs of a node of one Kubernetes minor, in the order in which they start."""
+    configuration = places.space(node.space) / "config"
+    containerd = binaries.path("containerd")
+    shim_folder = binaries.path("containerd-shim-runc-v2").parent
+    kubelet = {
+        "config": configuration / "kubelet.json",
+        "kubeconfig": places.pki / f"{node.space}-kubelet.kubeconfig",
+        "hostname-override": node.name,
+        "node-ip": node.ip,
+        "cert-dir": "/var/lib/kubelet/pki",
+        "root-dir": "/var/lib/kubelet",
+    }
+    proxy = {
+        "kubeconfig": places.pki / f"{node.space}-kube-proxy.kubeconfig",
+        "hostname-override": node.name,
+        "proxy-mode": "nftables",
+        "cluster-cidr": topology.pods,
+        "bind-address": node.ip,
+        # Without the right to change the machine's connection tracking it dies at once.
+        "conntrack-max-per-core": 0,
+        "conntrack-min": 0,
+        "conntrack-tcp-timeout-established": "0s",
+        "conntrack-tcp-timeout-close-wait": "0s",
+    }
+    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return [
+        Component(
+            f"{node.space}/containerd",
+            node.space,
+            (str(containerd), "--config", str(configuration / "containerd.toml")),
+            {"PATH": f"{shim_folder}:{path}"},
+        ),
+        Component(
+            f"{node.space}/kubelet",
+            node.space,
+            (str(binaries.path("kubelet", minor)), *flags(kubelet)),
+        ),
+        Component(
+            f"{node.space}/kube-proxy",
+            node.space,
+            (str(binaries.path("kube-proxy", minor)), *flags(proxy)),
+        ),
+    ]
+
+
+def _cni(topology: Topology, node: Node) -> dict[str, Any]:
+    # No masquerading: hub, host and other nodes have routes to the pods, and see their addresses.
+    bridge = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": True,
+        "ipMasq": False,
+        "hairpinMode": True,
+        "ipam": {
+            "type": "host-local",
+            "dataDir": "/var/lib/cni/networks",
+            "ranges": [[{"subnet": str(node.pods), "gateway": str(node.gateway)}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        },
+    }
+    portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
+    return {"cniVersion": "1.0.0", "name": topology.name, "plugins": [bridge, portmap]}
+
+
+def _kubelet(topology: Topology, node: Node, places: Places) -> dict[str, Any]:
+    pki = places.pki
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": str(node.ip),
+        "healthzBindAddress": "127.0.0.1",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(pki / "ca.crt")},
+        },
+        "authorization": {"mode": "Webhook"},
+        "tlsCertFile": str(pki / f"{node.space}-kubelet-serving.crt"),
+        "tlsPrivateKeyFile": str(pki / f"{node.space}-kubelet-serving.key"),
+        "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{topology.cgroup}/{node.space}",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "clusterDNS": [str(topology.dns_ip)],
+        "clusterDomain": "cluster.local",
+        "resolvConf": str(places.space(node.space) / "config/resolv.conf"),
+        # bench.agent reads logs of half a GiB, which would be cut while they are written.
+        "containerLogMaxSize": "1Gi",
+        "maxPods": 250,
+        "podPidsLimit": 4096,
+        "serializeImagePulls": False,
+        "maxParallelImagePulls": 4,
+        "registryPullQPS": 0,
+        "eventRecordQPS": 0,
+        "kubeAPIQPS": 200,
+        "kubeAPIBurst": 400,
+        # The machine's disk and memory belong to others as well; a full disk must not evict pods.
+        "evictionHard": {
+            "memory.available": "50Mi",
+            "nodefs.available": "0%",
+            "nodefs.inodesFree": "0%",
+            "imagefs.available": "0%",
+            "imagefs.inodesFree": "0%",
+        },
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "volumePluginDir": "/var/lib/kubelet/volume-plugins",
+        "staticPodPath": "",
+        "logging": {"verbosity": 1},
+        "featureGates": {},
+    }

@@ -1,0 +1,46 @@
+"""What is written down of each cluster before anything is done, so that `down` can undo it.
+
+Owns `clusters/<name>/cluster.json`: slot, nodes, minor, kubeconfig, and whether it is up.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tools.testbed import cache, cgroups
+from tools.testbed.components import clusters_folder
+
+NAME = "cluster.json"
+
+Record = dict[str, Any]
+
+
+def read(name: str) -> Record | None:
+    """The record of a cluster; None when there is none, or it was not finished."""
+    try:
+        record: Record = json.loads(_file(name).read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return record
+
+
+def write(name: str, record: Record) -> None:
+    """Write the record whole or not at all."""
+    cache.write_atomic(_file(name), json.dumps(record))
+
+
+def names() -> list[str]:
+    """The clusters that there are, whole or not: by their folders and by their cgroups."""
+    folders = {path.name for path in clusters_folder().iterdir() if path.is_dir()}
+    return sorted(folders | {tree.removeprefix(cgroups.PREFIX) for tree in cgroups.trees()})
+
+
+def every() -> list[Record]:
+    """The records of all clusters."""
+    return [record for name in names() if (record := read(name)) is not None]
+
+
+def _file(name: str) -> Path:
+    return clusters_folder() / name / NAME

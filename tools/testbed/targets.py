@@ -1,0 +1,116 @@
+"""What each target of the Makefile needs built before its first step: programs, and images.
+
+Owns the table of targets. Hazard: tests build nothing (`prebuilt`); a test that uses a program of
+a further group needs that group in the row of each target that runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tools.testbed import (
+    binaries,
+    cert_manager,
+    cluster,
+    content,
+    debian,
+    images,
+    preflight,
+    product,
+    versions,
+)
+from tools.testbed.errors import TestbedError
+from tools.testbed.progress import Progress
+
+Step = Callable[[Progress], object]
+"""Makes images, quickly when they are there; the programs are built by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The needs of one target."""
+
+    groups: tuple[str, ...] = ()
+    """Groups of programs, as `build` knows them."""
+    images: tuple[Step, ...] = ()
+    """Steps after the programs; with any, the machine must be able to run a cluster."""
+
+    def __or__(self, other: Target) -> Target:
+        """Return the needs of both."""
+        groups = dict.fromkeys([*self.groups, *other.groups])
+        steps = dict.fromkeys([*self.images, *other.images])
+        return Target(tuple(groups), tuple(steps))
+
+
+def _cluster_images(progress: Progress) -> None:
+    """What every node has from the start, and our components as the working tree has them."""
+    content.prepare(cluster.stable_images(progress), progress)
+    product.build(progress)
+
+
+def _some_tenants_images(progress: Progress) -> None:
+    images.build_further(progress, *images.FURTHER)
+
+
+def _metrics_image(progress: Progress) -> None:
+    images.build_further(progress, "metrics-server")
+
+
+def _shipped_interpreter(progress: Progress) -> None:
+    product.site(debian.root(progress), progress)
+
+
+_OWN, *_FURTHER = (minor.module for minor in versions.load().kubernetes)
+
+_PURE = Target()
+_DEMO = Target((*binaries.CLUSTER_GROUPS, _OWN), (_cluster_images,))
+_UP = _DEMO | Target(("metrics-server",), (_metrics_image,))
+_INTEGRATION = Target(
+    ("etcd", "etcdutl", "coredns", "metrics-server", "helm", "prometheus", "kubernetes")
+)
+_NODE = _UP | Target(("kubectl",), (_shipped_interpreter,))
+_TEST = _INTEGRATION | _NODE
+_THOROUGH = _TEST | Target(
+    (*_FURTHER, "kwok", "cert-manager"), (_some_tenants_images, cert_manager.build)
+)
+_BENCH = _UP | Target(("kwok",), (_shipped_interpreter,))
+
+TARGETS = {
+    "unit": _PURE,
+    "properties": _PURE,
+    "demo": _DEMO,
+    "up": _UP,
+    "integration": _INTEGRATION,
+    "node": _NODE,
+    "test": _TEST,
+    "thorough": _THOROUGH,
+    "slow": _THOROUGH,
+    "conformance": _DEMO | Target(("conformance",)),
+    "bench": _BENCH,
+}
+"""By the name of the target. The conformance suite's images are made by its own program."""
+
+
+def prepare(name: str, progress: Progress) -> None:
+    """Build what a target needs and is missing. Raises TestbedError."""
+    if name not in TARGETS:
+        raise TestbedError(f"there is no target {name!r}; known: {', '.join(TARGETS)}")
+    target = TARGETS[name]
+    if not target.images:
+        binaries.build(binaries.programs(target.groups), progress)
+        return
+    preflight.check(progress)
+    # debootstrap and pip wait for the network and the disk while Go has the processors.
+    with ThreadPoolExecutor(1) as pool:
+        below = pool.submit(_below_everything, progress)
+        binaries.build(binaries.programs(target.groups), progress)
+        below.result()
+    for step in target.images:
+        step(progress)
+
+
+def _below_everything(progress: Progress) -> None:
+    """What images are made on, which needs no program of ours."""
+    product.libraries(debian.root(progress), progress)

@@ -1,0 +1,106 @@
+"""Which versions the testbed consists of: `versions.toml` and the pins in `gomod/*/go.mod`.
+
+Hazard: the patch release stands in two places, versions.toml and go.mod; `load` refuses to go on
+when they differ, because the binaries would then report a version that they are not.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.testbed.errors import TestbedError
+
+HERE = Path(__file__).resolve().parent
+GOMOD = HERE / "gomod"
+SUITE = "conformance"
+"""The module of the conformance suite, which is of the super cluster's own minor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubernetes:
+    """One minor of Kubernetes and the Go module that pins its patch release."""
+
+    minor: str
+    version: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The Debian root below the Python images."""
+
+    suite: str
+    packages: tuple[str, ...]
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The content of versions.toml."""
+
+    kubernetes: tuple[Kubernetes, ...]
+    kubectl: tuple[Kubernetes, ...]
+    """Modules of kubectl alone, of minors before the super cluster's own."""
+    base: Base
+
+    @property
+    def releases(self) -> tuple[Kubernetes, ...]:
+        """Everything that is built from a patch release of Kubernetes."""
+        return (*self.kubernetes, *self.kubectl)
+
+    def minor(self, minor: str | None = None) -> Kubernetes:
+        """The named minor; without a name the super cluster's own."""
+        if minor is None:
+            return self.kubernetes[0]
+        for entry in self.kubernetes:
+            if entry.minor == minor:
+                return entry
+        known = ", ".join(entry.minor for entry in self.kubernetes)
+        raise TestbedError(f"Kubernetes {minor} is not in versions.toml, which has {known}")
+
+
+def module_version(module: str, path: str) -> str:
+    """The version (without the v) at which a go.mod pins one module path."""
+    text = (GOMOD / module / "go.mod").read_text()
+    match = re.search(rf"^\s*(?:require )?{re.escape(path)} v(\S+)", text, re.MULTILINE)
+    if match is None:
+        raise TestbedError(f"gomod/{module}/go.mod does not require {path}; add it with `go get`")
+    return match[1]
+
+
+def module_key(module: str) -> str:
+    """Names a module's folder in the cache; changes with every pin, and with code of its own."""
+    folder = GOMOD / module
+    files = (folder / "go.mod", folder / "go.sum", *sorted(folder.rglob("*.go")))
+    content = b"".join(file.read_bytes() for file in files)
+    return f"{module}-{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+@functools.cache
+def load() -> Versions:
+    """Read versions.toml once."""
+    data = tomllib.loads((HERE / "versions.toml").read_text())
+    base = data["base"]
+    found = Versions(
+        kubernetes=tuple(Kubernetes(**entry) for entry in data["kubernetes"]),
+        kubectl=tuple(Kubernetes(**entry) for entry in data["kubectl"]),
+        base=Base(base["suite"], tuple(base["packages"]), base["python"]),
+    )
+    for module, version, package in [
+        *((entry.module, entry.version, "k8s.io/kubernetes") for entry in found.kubernetes),
+        *((entry.module, entry.version, "k8s.io/kubectl") for entry in found.kubectl),
+        (SUITE, found.kubernetes[0].version, "k8s.io/kubernetes"),
+    ]:
+        # Staging modules have the same numbers behind a 0.
+        pinned = re.sub(r"^0", "1", module_version(module, package))
+        if pinned != version:
+            raise TestbedError(
+                f"versions.toml says Kubernetes {version} and gomod/{module}/go.mod "
+                f"says {pinned}; make them equal"
+            )
+    return found

@@ -1,0 +1,91 @@
+"""Do what a walkthrough says, in a folder of its own, and compare.
+
+Owns when a command is run again: one that only reads is repeated until it says what the page shows,
+as a person would look again; everything else is run once. Hazard: a command that writes and is
+taken for one that reads would write several times, so only the verbs below are.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tools.walks import page
+from tools.walks.page import Command, File
+
+PATIENCE_SECONDS = 60.0
+"""How long what is read may take to be as shown; the walks wait by `kubectl wait` for what takes
+longer."""
+MOST_SECONDS = 300.0
+"""For one command."""
+_PAUSE_SECONDS = 0.5
+_READS = frozenset({"describe", "doctor", "events", "get", "list", "logs", "top"})
+_GROUPS = ("vc", "target")
+"""Words of kubectl's that a verb follows."""
+
+
+class StepError(AssertionError):
+    """A command failed, or printed something else than the page shows."""
+
+
+def walk(path: Path, folder: Path, environment: Mapping[str, str]) -> None:
+    """Do what a page says in this folder. Raises StepError."""
+    for step in page.steps(path.read_text()):
+        if isinstance(step, File):
+            (folder / step.name).write_text(step.text)
+        else:
+            _run(step, path.name, folder, environment)
+
+
+def only_reads(text: str) -> bool:
+    """Tell whether a command changes nothing: each kubectl in it has a verb that reads."""
+    verbs = set(_verbs(text.split()))
+    return bool(verbs) and verbs <= _READS
+
+
+def _verbs(words: Sequence[str]) -> Iterator[str]:
+    for at, word in enumerate(words):
+        if word.lstrip("$(") == "kubectl":
+            rest = iter(words[at + 1 :])
+            for following in rest:
+                if following.startswith("-"):
+                    if "=" not in following:
+                        next(rest, "")  # its value
+                elif following not in _GROUPS:
+                    yield following
+                    break
+
+
+def _run(step: Command, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+    begun = time.monotonic()
+    deadline = begun + (PATIENCE_SECONDS if only_reads(step.text) else 0)
+    while True:
+        code, printed = _once(step.text, folder, environment)
+        if code == 0 and page.is_shown(printed, step.shown):
+            print(f"{time.monotonic() - begun:5.1f} s  {name}, line {step.line}: {step.text}")
+            return
+        if time.monotonic() >= deadline:
+            shown = "\n".join(step.shown) or "(anything)"
+            raise StepError(
+                f"{name}, line {step.line}:\n$ {step.text}\nended with {code} and printed\n"
+                f"{printed}\nThe page shows\n{shown}"
+            )
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _once(text: str, folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+    """Run a command; its exit code, and both of its outputs together."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout

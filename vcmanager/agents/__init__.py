@@ -1,0 +1,1 @@
+"""Trust and permissions of node agents."""

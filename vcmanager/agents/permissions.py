@@ -1,0 +1,78 @@
+"""What each tenant's policy lets it call, written down for the node agents.
+
+Owns one ConfigMap in the manager's namespace. Must not know how agents answer. Hazard: default
+closed: a tenant or a policy that cannot be read is left out, and what is left out is refused.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from kubeio import Object, errors
+from kubeio.controller.worker import Again, Verdict
+from tenancy import agent_permissions, wellknown
+from tenancy.agent_permissions import Call, Switches
+from tenancy.names import NameProblemError
+from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy, policy_name
+from tenancy.resources import CONFIG_MAPS, TENANT_POLICIES, VIRTUAL_CLUSTERS
+from tenancy.specs import SpecProblemError, parse_virtual_cluster
+from vcmanager.runtime.context import RESYNC_SECONDS, Means
+from vcmanager.runtime.keys import AGENT_TRUST_LABELS, Key
+from vcmanager.runtime.object_metadata import is_part
+
+
+async def reconcile(means: Means, _key: Key) -> Verdict:
+    """Have the ConfigMap say what the policies say."""
+    super_client = means.super_client
+    # Policies first: a tenant that is bound to one made in between is refused until the next look.
+    policies = await super_client.list(TENANT_POLICIES)
+    clusters = await super_client.list(VIRTUAL_CLUSTERS)
+    found = effective(policies.get("items") or (), clusters.get("items") or ())
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": wellknown.AGENT_ACCESS,
+            "namespace": means.namespace,
+            "labels": dict(AGENT_TRUST_LABELS),
+        },
+        "data": {agent_permissions.DOCUMENT: agent_permissions.write(found)},
+    }
+    try:
+        name = wellknown.AGENT_ACCESS
+        published = await super_client.get(CONFIG_MAPS, name, namespace=means.namespace)
+    except errors.NotFound:
+        published = None
+    if not is_part(manifest, published):
+        await super_client.apply(CONFIG_MAPS, manifest, field_manager=wellknown.MANAGER)
+    return Again(RESYNC_SECONDS)
+
+
+def effective(policies: Iterable[Object], clusters: Iterable[Object]) -> Switches:
+    """Return the switches of all tenants, from the TenantPolicies and VirtualClusters there are."""
+    readable: dict[str, frozenset[Call]] = {agent_permissions.BUILT_IN: calls(BASELINE)}
+    unreadable: set[str] = set()
+    for body in policies:
+        name = body["metadata"]["name"]
+        try:
+            readable[name] = calls(parse_tenant_policy(body))
+        except SpecProblemError:
+            unreadable.add(name)  # the syncer says so, in the condition Synced of its tenants
+    tenants: dict[str, str] = {}
+    for body in clusters:
+        try:
+            # The status says nothing of it, and an odd one must not shut anybody out.
+            cluster = parse_virtual_cluster({**body, "status": {}})
+        except (SpecProblemError, NameProblemError):
+            continue
+        name, is_there = policy_name(cluster.spec), {*readable, *unreadable}
+        is_default = cluster.spec.policy_ref is None and name not in is_there
+        tenants[cluster.tenant.uid] = agent_permissions.BUILT_IN if is_default else name
+    return Switches(readable, tenants)
+
+
+def calls(policy: TenantPolicySpec) -> frozenset[Call]:
+    """Return the calls that a policy lets through."""
+    access: Mapping[str, Any] = msgspec.to_builtins(policy.access)
+    return frozenset(call for call in Call if access[call.value])

@@ -1,0 +1,50 @@
+"""How many members a tenant's store has: decided when it is made, and the same for life.
+
+Pure. Hazard: members are told of each other when the store is first made. One that is started with
+another list finds the old store in its volume or begins one of its own, and a tenant's objects are
+then in two stores or in none; so nothing is written while the wish and the store differ.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vcmanager.plan import control_plane, upstream_bundles
+from vcmanager.plan.control_plane import ControlPlane
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.observed import Snapshot
+
+REASON = "EtcdReplicasChanged"
+_RETRY = 60.0
+
+
+def check(plan: ControlPlane, snapshot: Snapshot, version_name: str) -> None:
+    """Refuse a plan with another number of members than the store has. Raises Held."""
+    live = snapshot.get("StatefulSet", control_plane.ETCD)
+    planned = next(
+        each
+        for each in plan.workloads
+        if (each["kind"], each["metadata"]["name"]) == ("StatefulSet", control_plane.ETCD)
+    )
+    if live is None or members(live) == members(planned):
+        return
+    raise Held(
+        REASON,
+        f"ClusterVersion {version_name} asks for {members(planned)} etcd members, and this tenant"
+        f" was made with {members(live)}, which cannot change without splitting its store; name a"
+        f" ClusterVersion with {members(live)}, or make a new VirtualCluster for"
+        f" {members(planned)}",
+        needs_person=True,
+        again_after=_RETRY,
+    )
+
+
+def members(stateful_set: Mapping[str, Any]) -> int:
+    """Return how many members a store was made for.
+
+    That is what etcd was told; how many pods run now is what somebody may have scaled by hand, and
+    is put back.
+    """
+    told = upstream_bundles.value_of("--initial-cluster", upstream_bundles.words_of(stateful_set))
+    if told:
+        return len(told.split(","))
+    return int(stateful_set["spec"].get("replicas", 1))

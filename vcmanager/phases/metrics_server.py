@@ -1,0 +1,123 @@
+"""The metrics-server of a tenant that asks for one, and its end when the tenant does not any more.
+
+Hazard: a tenant is whole without it. Nothing here keeps a tenant from being ready, or its
+certificates from being renewed: what goes wrong becomes one condition, and is tried again later.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from tenancy import wellknown
+from tenancy.resources import DEPLOYMENTS, SERVICES
+from vcmanager.phases import service_cidr
+from vcmanager.phases.owned_objects import Build
+from vcmanager.plan import control_plane, metrics_api, service_cidrs
+from vcmanager.plan.control_plane import ControlPlane
+from vcmanager.plan.metrics_api import Reach
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.status import Report
+
+RETRY_SECONDS = 30.0
+"""Until what does not work is tried again, for causes that nobody tells us of."""
+
+
+def kept(plan: ControlPlane, snapshot: Snapshot) -> list[Object]:
+    """Return what must outlive `Build.prune`: what is written later, and the Service to the last.
+
+    The Service stands for what is in the tenant, and goes when that is gone. Until then the pods of
+    the Deployment answer: a group without anybody keeps the tenant's namespaces from being deleted.
+    """
+    if plan.metrics:
+        return list(plan.metrics)
+    live = snapshot.get("Service", service_cidrs.METRICS_SERVICE)
+    pods = snapshot.get("Deployment", control_plane.METRICS)
+    if live is None or pods is None or not _is_mark(live):
+        return [live] if live is not None else []
+    return [live, pods]
+
+
+async def act(
+    client: Client,
+    means: Means,
+    plan: ControlPlane,
+    *,
+    build: Build,
+    snapshot: Snapshot,
+    authority: bytes,
+    report: Report,
+) -> None:
+    """Have what is asked for, in the tenant and beside it; say what is in the way.
+
+    `client` is the tenant's, `authority` the certificate of the tenant's serving authority.
+    """
+    try:
+        if plan.metrics:
+            reach = await _provide(client, plan, build, _answers(snapshot), authority)
+            if reach is not None and not reach.is_reached:
+                report.say(wellknown.METRICS_READY, "False", reach.reason, reach.message)
+        else:
+            await _remove(client, means, snapshot)
+    except Held as held:
+        taken = isinstance(held.__cause__, errors.Invalid) and service_cidr.is_address_taken(
+            held.__cause__
+        )
+        reason = "AddressTaken" if taken else held.reason
+        _say(report, reason, held.message)
+    except errors.Forbidden as problem:
+        _say(report, "Forbidden", str(problem))
+    except errors.ApiError as problem:
+        _say(report, "Refused", f"the objects of the metrics API are refused: {problem}")
+    except errors.Unavailable as problem:
+        _say(report, "Unreachable", f"the metrics API could not be written: {problem}")
+
+
+async def _provide(
+    client: Client, plan: ControlPlane, build: Build, is_up: bool, authority: bytes
+) -> Reach | None:
+    """Return how the API server finds it; None while there is nobody, which the pods explain."""
+    # A metrics-server without its rights ends at once, and is kept waiting before it tries again.
+    await metrics_api.apply(client, metrics_api.grants())
+    await build.beside(plan.metrics)
+    await metrics_api.apply(client, metrics_api.door(_address(plan)))
+    if is_up:
+        (found,) = await metrics_api.apply(client, [metrics_api.group(authority)])
+        return metrics_api.reach(found)
+    await metrics_api.withdraw_group(client)
+    return None
+
+
+async def _remove(client: Client, means: Means, snapshot: Snapshot) -> None:
+    live = snapshot.get("Service", service_cidrs.METRICS_SERVICE)
+    if live is None or not _is_mark(live):
+        return
+    await metrics_api.remove(client)
+    pods = snapshot.get("Deployment", control_plane.METRICS)
+    for kind, each in ((DEPLOYMENTS, pods), (SERVICES, live)):
+        if each is not None:
+            metadata = each["metadata"]
+            await means.super_client.delete(
+                kind, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+            )
+
+
+def _is_mark(service: Object) -> bool:
+    """Tell whether the Service is ours, and says that the tenant may still have what we wrote."""
+    return wellknown.DIGEST in (service["metadata"].get("annotations") or {})
+
+
+def _address(plan: ControlPlane) -> str:
+    service = next(each for each in plan.metrics if each["kind"] == "Service")
+    return str(service["spec"]["clusterIP"])
+
+
+def _answers(snapshot: Snapshot) -> bool:
+    live: Mapping[str, Any] = snapshot.get("Deployment", control_plane.METRICS) or {}
+    return bool((live.get("status") or {}).get("readyReplicas", 0) > 0)
+
+
+def _say(report: Report, reason: str, message: str) -> None:
+    report.say(wellknown.METRICS_READY, "False", reason, message, is_failure=True)

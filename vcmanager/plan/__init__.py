@@ -1,0 +1,1 @@
+"""Plan of a tenant's control plane; pure."""

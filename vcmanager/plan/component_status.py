@@ -1,0 +1,133 @@
+"""Whether each component works, and if not, why: in the failing pod's own words.
+
+Pure. Must not know how components are made. Hazard: whoever waits for a tenant may not read its
+root namespace; what is not said here stays unknown to them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenancy import wellknown
+from vcmanager.plan import control_plane
+
+Object = Mapping[str, Any]
+
+CONDITIONS: Mapping[str, str] = {
+    control_plane.ETCD: wellknown.ETCD_READY,
+    control_plane.API_SERVER: wellknown.API_SERVER_READY,
+    control_plane.CONTROLLER_MANAGER: wellknown.CONTROLLER_MANAGER_READY,
+    control_plane.DNS: wellknown.DNS_READY,
+    control_plane.METRICS: wellknown.METRICS_READY,
+}
+"""The condition of each component."""
+
+PROGRESS = frozenset({"ContainerCreating", "PodInitializing"})
+"""What a container waits for on its way up; no failure by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a component's condition says."""
+
+    is_ready: bool
+    reason: str
+    message: str
+    is_failure: bool = False
+    """Whether something is wrong, as opposed to not yet done."""
+
+
+def component(
+    name: str, workload: Object | None, pods: Sequence[Object], warnings: Iterable[Object] = ()
+) -> Verdict:
+    """Judge one component.
+
+    `warnings` are Events of the root namespace; they count only when the pods say nothing.
+    """
+    if workload is None:
+        return Verdict(False, "NotCreated", f"{name} has not been made yet")
+    status, spec = workload.get("status") or {}, workload["spec"]
+    wanted = spec.get("replicas", 1)
+    observed = status.get("observedGeneration", 0) >= workload["metadata"].get("generation", 0)
+    ready = status.get("readyReplicas", 0)
+    updated = status.get("updatedReplicas", 0)
+    if observed and ready >= wanted and (updated >= wanted or _keeps_old_pods(workload)):
+        return Verdict(True, "Ready", f"{name} is ready, {ready} of {wanted}")
+    for pod in sorted(pods, key=lambda each: str(each["metadata"]["name"])):
+        trouble = _trouble_of_pod(pod)
+        if trouble is not None:
+            return trouble
+    told = _trouble_of_events(name, warnings)
+    if told is not None:
+        return told
+    if observed and ready >= wanted:
+        return Verdict(False, "RollingOut", f"{name} is rolling out, {updated} of {wanted} done")
+    return Verdict(False, "Starting", f"{name} is starting, {ready} of {wanted} ready")
+
+
+def _keeps_old_pods(workload: Object) -> bool:
+    strategy = workload["spec"].get("updateStrategy") or {}
+    return strategy.get("type") == "OnDelete"
+
+
+def _trouble_of_pod(pod: Object) -> Verdict | None:
+    name, status = pod["metadata"]["name"], pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        # Any other reason than Unschedulable is the scheduler's own hiccup, which it repeats.
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            text = f"pod {name} cannot be scheduled: {condition.get('message', '')}"
+            return Verdict(False, "FailedScheduling", text, is_failure=True)
+    if status.get("phase") == "Failed":
+        text = f"pod {name} failed: {status.get('message') or status.get('reason') or 'no reason'}"
+        return Verdict(False, status.get("reason") or "PodFailed", text, is_failure=True)
+    for container in (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ):
+        trouble = _trouble_of_container(name, container)
+        if trouble is not None:
+            return trouble
+    return None
+
+
+def _trouble_of_container(pod: str, container: Object) -> Verdict | None:
+    where = f"container {container.get('name')} of pod {pod}"
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    reason = waiting.get("reason") or ""
+    if reason and reason not in PROGRESS:
+        text = f"{where} waits: {waiting.get('message') or reason}{_last_end(container)}"
+        return Verdict(False, reason, text, is_failure=True)
+    ended = (container.get("state") or {}).get("terminated") or {}
+    if ended and ended.get("exitCode"):
+        text = f"{where} ended with exit code {ended['exitCode']} ({ended.get('reason', '')})"
+        return Verdict(False, ended.get("reason") or "Error", text, is_failure=True)
+    return None
+
+
+def _last_end(container: Object) -> str:
+    last = (container.get("lastState") or {}).get("terminated") or {}
+    if not last:
+        return ""
+    count = container.get("restartCount", 0)
+    return (
+        f"; it last ended with exit code {last.get('exitCode')} ({last.get('reason', '')}) after"
+        f" {count} restarts"
+    )
+
+
+def _trouble_of_events(name: str, warnings: Iterable[Object]) -> Verdict | None:
+    mine = [
+        event
+        for event in warnings
+        if str(event.get("involvedObject", {}).get("name", "")).startswith(
+            (f"{name}-", f"data-{name}-")
+        )
+        or event.get("involvedObject", {}).get("name") == name
+    ]
+    if not mine:
+        return None
+    newest = max(mine, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime")))
+    reason = newest.get("reason") or "Warning"
+    about = newest["involvedObject"]
+    text = f"{about.get('kind', '')} {about.get('name')}: {newest.get('message', '')}"
+    return Verdict(False, reason, text, is_failure=True)

@@ -1,0 +1,289 @@
+"""All objects of one tenant's control plane, from either shape of a ClusterVersion.
+
+Owns the plan: which objects there must be, and what the rest of the manager needs to know of them.
+Pure. Must not know what is there already. Hazard: a change here rolls out to every tenant.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clusterversions import catalog
+from tenancy import wellknown
+from tenancy.ownership import Tenant
+from tenancy.specs import Bundle, ClusterVersionSpec, VirtualClusterSpec
+from vcmanager.pki.inventory import Facts
+from vcmanager.plan import (
+    bundle_validation,
+    coredns,
+    service_cidrs,
+    templates,
+    upstream_bundles,
+    versions,
+)
+from vcmanager.plan.service_cidrs import Slice
+from vcmanager.runtime.options import Settings
+
+Manifest = dict[str, Any]
+
+ETCD, API_SERVER, CONTROLLER_MANAGER, DNS, METRICS = (
+    upstream_bundles.ETCD,
+    upstream_bundles.API_SERVER,
+    upstream_bundles.CONTROLLER_MANAGER,
+    "coredns",
+    "metrics-server",
+)
+DEPLOYMENTS = frozenset({DNS, METRICS})
+"""Components that keep nothing; the others are StatefulSets."""
+
+_RUNTIME = {
+    "etcd": {"cores": "1", "gogc": "100"},
+    "apiserver": {"cores": "2", "gogc": "50"},
+    "controller_manager": {"cores": "1", "gogc": "50"},
+    "coredns": {"cores": "1", "gogc": "50"},
+    "metrics_server": {"cores": "1", "gogc": "50"},
+}
+"""Go's runtime per component, for many small programs on one node: threads that look for work and
+unused heap are most of what an idle tenant costs. Upstream-shaped bundles bring their own."""
+_SHAPES: Mapping[str, templates.Shape] = {
+    "services": templates.shape_of(
+        ("Service", "etcd"), ("Service", "etcd-client"), ("Service", "apiserver-svc")
+    ),
+    ETCD: templates.shape_of(("StatefulSet", "etcd")),
+    API_SERVER: templates.shape_of(("ConfigMap", "apiserver-config"), ("StatefulSet", "apiserver")),
+    CONTROLLER_MANAGER: templates.shape_of(("StatefulSet", "controller-manager")),
+    DNS: templates.shape_of(("ConfigMap", "coredns"), ("Deployment", "coredns")),
+    METRICS: templates.shape_of(("Deployment", "metrics-server")),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """The plan."""
+
+    services: tuple[Manifest, ...]
+    workloads: tuple[Manifest, ...]
+    """StatefulSets, Deployments and the ConfigMaps that they mount."""
+    claims: tuple[Manifest, ...]
+    """Services with fixed addresses in the slice."""
+    metrics: tuple[Manifest, ...]
+    """Service and Deployment of the metrics-server, without which a tenant is whole; none when it
+    is not asked for."""
+    facts: Facts
+    service_type: str
+    api_service: str
+    has_controller_manager: bool
+    is_bundled: bool
+    is_ephemeral: bool
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the workloads there must be."""
+        wanted = [ETCD, API_SERVER]
+        if self.has_controller_manager:
+            wanted.append(CONTROLLER_MANAGER)
+        if self.facts.has_dns:
+            wanted.append(DNS)
+        if self.facts.has_metrics:
+            wanted.append(METRICS)
+        return tuple(wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Everything that a plan is made from."""
+
+    tenant: Tenant
+    spec: VirtualClusterSpec
+    version_name: str
+    version: ClusterVersionSpec
+    external_domain: str
+    settings: Settings
+    is_new: bool
+    """Nobody has used the tenant yet: its API has not answered so far."""
+
+
+def plan(wish: Wish, slice_: Slice) -> ControlPlane:
+    """Return the plan. Raises SpecProblemError and render.TemplateProblemError."""
+    coredns.checked_domain(wish.spec.cluster_domain)
+    return _bundled(wish, slice_) if wish.version.is_bundled else _short(wish, slice_)
+
+
+def _short(wish: Wish, slice_: Slice) -> ControlPlane:
+    release = versions.resolve(wish.version_name, wish.version)
+    values = _values(wish, slice_, release)
+    parts = [ETCD, API_SERVER, CONTROLLER_MANAGER, *([DNS] if _has_dns(wish) else [])]
+    rendered = {part: _rendered(part, values) for part in ("services", *parts)}
+    return ControlPlane(
+        services=tuple(rendered["services"]),
+        workloads=tuple(each for part in parts for each in rendered[part]),
+        claims=_claims(
+            wish,
+            slice_,
+            selector={wellknown.COMPONENT: API_SERVER},
+            port=6443,
+            is_reached_early=_is_reached_early(wish),
+        ),
+        metrics=_metrics(wish, slice_, values),
+        facts=_facts(wish, slice_, wish.version.replicas, "etcd", "apiserver-svc"),
+        service_type=wish.version.service_type,
+        api_service="apiserver-svc",
+        has_controller_manager=True,
+        is_bundled=False,
+        is_ephemeral=False,
+    )
+
+
+def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
+    bundles = bundles_of(wish.version)
+    for component, bundle in bundles.items():
+        bundle_validation.check(wish.version_name, component, bundle)
+    bundle_validation.check_together(wish.version_name, bundles)
+    additions = upstream_bundles.Additions(
+        service_cidr=str(slice_),
+        node_ports=wish.settings.node_ports,
+        kubelet_addresses=upstream_bundles.KUBELET_ADDRESSES,
+    )
+    made = [
+        each
+        for component, bundle in bundles.items()
+        for each in upstream_bundles.complete(component, bundle, additions)
+    ]
+    beside = _values(wish, slice_, versions.newest())
+    if _has_dns(wish):
+        made += _rendered(DNS, beside)
+    etcd, api = bundles[ETCD], bundles[API_SERVER]
+    etcd_service, api_service = etcd.service or {}, api.service or {}
+    service_spec = api_service["spec"]
+    port = service_spec["ports"][0]
+    return ControlPlane(
+        services=tuple(each for each in made if each["kind"] == "Service"),
+        workloads=tuple(each for each in made if each["kind"] != "Service"),
+        claims=_claims(
+            wish,
+            slice_,
+            selector=service_spec["selector"],
+            port=port.get("targetPort", port["port"]),
+            is_reached_early=False,  # its own Service, which is not ours, leads there later
+        ),
+        metrics=_metrics(wish, slice_, beside),
+        facts=_facts(
+            wish,
+            slice_,
+            etcd.statefulset["spec"].get("replicas", 1),
+            etcd_service["metadata"]["name"],
+            api_service["metadata"]["name"],
+        ),
+        service_type=service_spec.get("type", "ClusterIP"),
+        api_service=api_service["metadata"]["name"],
+        has_controller_manager=CONTROLLER_MANAGER in bundles,
+        is_bundled=True,
+        is_ephemeral=upstream_bundles.is_ephemeral(etcd.statefulset),
+    )
+
+
+def bundles_of(version: ClusterVersionSpec) -> dict[str, Bundle]:
+    """Return the bundles that a ClusterVersion of upstream's shape has, by component."""
+    found = {
+        ETCD: version.etcd,
+        API_SERVER: version.api_server,
+        CONTROLLER_MANAGER: version.controller_manager,
+    }
+    return {component: bundle for component, bundle in found.items() if bundle is not None}
+
+
+def _rendered(part: str, values: Mapping[str, Any]) -> list[Manifest]:
+    return templates.render(catalog.template(part), values, name=part, shape=_SHAPES[part])
+
+
+def _values(wish: Wish, slice_: Slice, release: versions.Release) -> dict[str, Any]:
+    replicas = wish.version.replicas
+    return {
+        "root": wish.tenant.root,
+        "vc_uid": wish.tenant.uid,
+        "domain": wish.spec.cluster_domain,
+        "corefile": coredns.corefile(root=wish.tenant.root, domain=wish.spec.cluster_domain),
+        "service_cidr": str(slice_),
+        "node_ports": wish.settings.node_ports,
+        "kubelet_addresses": upstream_bundles.KUBELET_ADDRESSES,
+        "agent_address": wellknown.AGENT_ADDRESS,
+        "metrics_port": service_cidrs.METRICS_PORT,
+        "service_type": wish.version.service_type,
+        "replicas": replicas,
+        "is_reached_early": _is_reached_early(wish),
+        "controller_manager_replicas": 2 if replicas > 1 else 1,
+        # One pod of a StatefulSet is never two: it needs no lease that is renewed day and night.
+        "leader_elect": "true" if replicas > 1 else "false",
+        "dns_replicas": 2 if replicas > 1 else 1,
+        "initial_cluster": upstream_bundles.initial_cluster("etcd", "etcd", replicas),
+        "storage_size": wish.version.etcd_storage.size,
+        "storage_class": wish.version.etcd_storage.class_name,
+        "images": versions.images(wish.settings.registry, release.versions),
+        "controllers": catalog.controllers_flag(release.minor),
+        "extra_args": release.extra_args,
+        "runtime": _RUNTIME,
+    }
+
+
+def _facts(
+    wish: Wish, slice_: Slice, etcd_replicas: int, etcd_service: str, api_service: str
+) -> Facts:
+    return Facts(
+        root=wish.tenant.root,
+        uid=wish.tenant.uid,
+        name=wish.tenant.name,
+        domain=wish.spec.cluster_domain,
+        api_address=slice_.api,
+        external_domain=wish.external_domain,
+        etcd_replicas=etcd_replicas,
+        has_dns=_has_dns(wish),
+        has_metrics=_has_metrics(wish),
+        api_service=api_service,
+        etcd_service=etcd_service,
+    )
+
+
+def _claims(
+    wish: Wish,
+    slice_: Slice,
+    *,
+    selector: Mapping[str, str],
+    port: int | str,
+    is_reached_early: bool,
+) -> tuple[Manifest, ...]:
+    claims = [
+        service_cidrs.api_claim(
+            wish.tenant.root,
+            slice_,
+            selector=selector,
+            port=port,
+            is_reached_early=is_reached_early,
+        )
+    ]
+    if _has_dns(wish):
+        claims.append(service_cidrs.dns_claim(wish.tenant.root, slice_))
+    return tuple(claims)
+
+
+def _metrics(wish: Wish, slice_: Slice, values: Mapping[str, Any]) -> tuple[Manifest, ...]:
+    if not _has_metrics(wish):
+        return ()
+    return (service_cidrs.metrics_service(wish.tenant.root, slice_), *_rendered(METRICS, values))
+
+
+def _is_reached_early(wish: Wish) -> bool:
+    """Tell whether Services lead to an etcd and an API server before they are ready.
+
+    At the very first start of single ones whoever waits for them finds them as soon as they listen.
+    Later an API server that starts would refuse its clients what they may do, instead of a
+    connection, and one on a lost node would not be left.
+    """
+    return wish.is_new and wish.version.replicas == 1
+
+
+def _has_dns(wish: Wish) -> bool:
+    return wish.spec.dns == "managed"
+
+
+def _has_metrics(wish: Wish) -> bool:
+    return wish.spec.metrics == "managed"

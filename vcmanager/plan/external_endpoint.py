@@ -1,0 +1,84 @@
+"""Where clients outside of the super cluster reach a tenant's API.
+
+Pure. Hazard: nodes and load balancers come and go, so their addresses are not in the certificate;
+the kubeconfig says which name to expect instead. Pods in other clusters are told by two variables,
+which have no place for a name: where there may be such pods, the address is in the certificate, and
+another one means another certificate.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from tenancy.specs import TargetGrant
+from tenancy.super_clusters import HOME
+from vcmanager.plan.pki_secrets import Address
+
+Object = Mapping[str, Any]
+
+
+def external(
+    service: Object,
+    *,
+    internal: Address,
+    server_name: str,
+    nodes: Iterable[Object] = (),
+    known: str = "",
+) -> Address | None:
+    """Return the address, or None while there is none yet.
+
+    `known` is the URL that was given out before; it stays while it is still right, so that a
+    kubeconfig does not change because a node was added.
+    """
+    spec = service["spec"]
+    kind = spec.get("type", "ClusterIP")
+    if kind == "ClusterIP":
+        return internal
+    port = spec["ports"][0]
+    if kind == "LoadBalancer":
+        balancer = (service.get("status") or {}).get("loadBalancer") or {}
+        urls = [
+            url_of(entry.get("ip") or entry.get("hostname"), port["port"])
+            for entry in balancer.get("ingress") or ()
+            if entry.get("ip") or entry.get("hostname")
+        ]
+    else:
+        node_port = port.get("nodePort")
+        urls = [url_of(address, node_port) for address in addresses(nodes)] if node_port else []
+    if not urls:
+        return None
+    return Address(server=known if known in urls else urls[0], server_name=server_name)
+
+
+def outside(external: Address | None, targets: Iterable[TargetGrant]) -> str:
+    """Return the host that pods in other clusters dial; empty when there may be none."""
+    if external is None or all(each.name == HOME for each in targets):
+        return ""
+    return urlsplit(external.server).hostname or ""
+
+
+def addresses(nodes: Iterable[Object]) -> list[str]:
+    """Return one address of each node, ready nodes first: the external one where it has one."""
+    found: list[str] = []
+    for node in sorted(
+        nodes, key=lambda each: (not _is_ready(each), str(each["metadata"]["name"]))
+    ):
+        listed = (node.get("status") or {}).get("addresses") or ()
+        by_type = {entry["type"]: entry["address"] for entry in reversed(list(listed))}
+        address = by_type.get("ExternalIP") or by_type.get("InternalIP")
+        if address:
+            found.append(address)
+    return found
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the URL of an API; addresses of version 6 are bracketed, names never are."""
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def _is_ready(node: Object) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    is_leaving = "deletionTimestamp" in node["metadata"]
+    return not is_leaving and any(
+        each["type"] == "Ready" and each["status"] == "True" for each in conditions
+    )

@@ -1,0 +1,225 @@
+"""A tenant's slice of the super cluster's service range: which one, and who has it.
+
+Owns the arithmetic and the two Services that claim a slice. Pure. Hazard: two tenants in one slice
+would answer each other's calls; only the super cluster's allocator, asked for a slice's first
+address, decides who has it, and slices that a VirtualCluster asks for by hand are compared with all
+the others as well.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any
+
+from tenancy import names, wellknown
+
+Network = IPv4Network | IPv6Network
+Manifest = dict[str, Any]
+
+EXTRA_BITS = 6
+"""A slice is a sixty-fourth of the range, if that leaves it between the two limits below."""
+WIDEST_HOST_BITS = 10
+NARROWEST_HOST_BITS = 4
+API_OFFSET = 1
+DNS_OFFSET = 10
+METRICS_OFFSET = 11
+
+API_SERVICE = "kubernetes"
+DNS_SERVICE = "kube-dns"
+METRICS_SERVICE = "metrics-server"
+METRICS_PORT = 10250
+"""Where the pod listens: below 1024 it would need a capability."""
+
+
+class SliceProblemError(ValueError):
+    """There is no slice for this tenant; the message says why and what to change."""
+
+
+class SliceTakenError(SliceProblemError):
+    """Another tenant has a part of the slice; who that is, is not for this one to know."""
+
+    def __init__(self, message: str, owner: str) -> None:
+        super().__init__(message)
+        self.owner = owner
+        """The other tenant's root namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Addresses of one tenant's Services."""
+
+    network: Network
+
+    @property
+    def api(self) -> str:
+        """Address of the tenant's API inside the super cluster: the slice's first."""
+        return str(self.network[API_OFFSET])
+
+    @property
+    def dns(self) -> str:
+        """Address of the tenant's DNS: the slice's tenth."""
+        return str(self.network[DNS_OFFSET])
+
+    @property
+    def metrics(self) -> str:
+        """Address of the tenant's metrics API: the slice's eleventh."""
+        return str(self.network[METRICS_OFFSET])
+
+    def __str__(self) -> str:
+        """Return the slice as a CIDR."""
+        return str(self.network)
+
+
+def super_range(service_cidr: Mapping[str, Any]) -> Network:
+    """Return the super cluster's service range from its ServiceCIDR; the first when dual-stack."""
+    cidrs = (service_cidr.get("spec") or {}).get("cidrs") or ()
+    if not cidrs:
+        raise SliceProblemError("the super cluster's ServiceCIDR names no range")
+    return ip_network(cidrs[0])
+
+
+def slice_length(whole: Network) -> int:
+    """Return the prefix length of the slices of a range."""
+    host_bits = whole.max_prefixlen - whole.prefixlen
+    if host_bits < NARROWEST_HOST_BITS:
+        raise SliceProblemError(
+            f"the super cluster's service range {whole} is too small for tenants; they need"
+            f" slices of at least {1 << NARROWEST_HOST_BITS} addresses"
+        )
+    wanted = min(max(host_bits - EXTRA_BITS, NARROWEST_HOST_BITS), WIDEST_HOST_BITS)
+    return whole.max_prefixlen - min(wanted, host_bits)
+
+
+def candidates(whole: Network, uid: str, taken: Iterable[Network]) -> Iterator[Slice]:
+    """Yield the free slices of a range, each once, from a place that depends on the tenant's UID.
+
+    Tenants start at different places, so that claims rarely meet.
+    """
+    length = slice_length(whole)
+    count = 1 << (length - whole.prefixlen)
+    size = 1 << (whole.max_prefixlen - length)
+    start = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:8], "big") % count
+    others = [network for network in taken if network.version == whole.version]
+    for step in range(count):
+        base = int(whole.network_address) + ((start + step) % count) * size
+        network = ip_network((base, length))
+        if not any(network.overlaps(other) for other in others):
+            yield Slice(network)
+
+
+def asked_for(cidr: str, whole: Network, taken: Mapping[str, Network]) -> Slice:
+    """Return the slice that a VirtualCluster asks for by hand; `taken` maps owners to slices.
+
+    Raises SliceProblemError.
+    """
+    try:
+        network = ip_network(cidr)
+    except ValueError as problem:
+        raise SliceProblemError(
+            f"spec.serviceCidr {cidr!r} is no network: {problem}; write it as in"
+            f" {next(iter(candidates(whole, cidr, ())))}"
+        ) from None
+    if network.version != whole.version or not network.subnet_of(whole):  # type: ignore[arg-type]
+        raise SliceProblemError(
+            f"spec.serviceCidr {network} is no part of the super cluster's service range {whole};"
+            " choose one inside it, or leave the field out"
+        )
+    if network.max_prefixlen - network.prefixlen < NARROWEST_HOST_BITS:
+        raise SliceProblemError(
+            f"spec.serviceCidr {network} is too small; a tenant needs at least"
+            f" {1 << NARROWEST_HOST_BITS} addresses"
+        )
+    if network.max_prefixlen - network.prefixlen > WIDEST_HOST_BITS:
+        raise SliceProblemError(
+            f"spec.serviceCidr {network} is too wide; a tenant gets at most"
+            f" {1 << WIDEST_HOST_BITS} addresses, so choose a"
+            f" /{network.max_prefixlen - WIDEST_HOST_BITS} or a smaller part of it"
+        )
+    for owner, other in sorted(taken.items()):
+        if network.version == other.version and network.overlaps(other):
+            raise SliceTakenError(
+                f"spec.serviceCidr {network} overlaps the range of another VirtualCluster; choose"
+                " another, or leave the field out",
+                owner,
+            )
+    return Slice(network)
+
+
+def claimed_by(service: Mapping[str, Any]) -> Slice | None:
+    """Return the slice that a Service claims, or None when it is no claim that can be read."""
+    annotations = service["metadata"].get("annotations") or {}
+    try:
+        network = ip_network(annotations.get(wellknown.SERVICE_CIDR, ""))
+    except ValueError:
+        return None
+    return Slice(network) if network.num_addresses >= 1 << NARROWEST_HOST_BITS else None
+
+
+def is_in_root(service: Mapping[str, Any]) -> bool:
+    """Tell whether a Service is in the root namespace of the tenant that its labels name.
+
+    Anybody may write our labels on a Service of his own, which then claims nothing.
+    """
+    metadata = service["metadata"]
+    labels = metadata.get("labels") or {}
+    who = [
+        labels.get(mark, "")
+        for mark in (wellknown.VC_NAMESPACE, wellknown.VC_NAME, wellknown.VC_UID)
+    ]
+    try:
+        return bool(metadata.get("namespace") == names.root_namespace(*who))
+    except names.NameProblemError:
+        return False
+
+
+def api_claim(
+    root: str,
+    slice_: Slice,
+    *,
+    selector: Mapping[str, str],
+    port: int | str,
+    is_reached_early: bool,
+) -> Manifest:
+    """Return the Service that claims a slice: its first address, selecting the tenant's API."""
+    ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
+    claim = _provided(root, API_SERVICE, slice_.api, selector, ports)
+    claim["metadata"]["annotations"] = {wellknown.SERVICE_CIDR: str(slice_)}
+    if is_reached_early:
+        claim["spec"]["publishNotReadyAddresses"] = True
+    return claim
+
+
+def dns_claim(root: str, slice_: Slice) -> Manifest:
+    """Return the Service with a slice's tenth address, selecting the tenant's DNS."""
+    ports = [
+        {"name": "dns", "port": 53, "targetPort": 1053, "protocol": "UDP"},
+        {"name": "dns-tcp", "port": 53, "targetPort": 1053, "protocol": "TCP"},
+    ]
+    return _provided(root, DNS_SERVICE, slice_.dns, {wellknown.COMPONENT: "coredns"}, ports)
+
+
+def metrics_service(root: str, slice_: Slice) -> Manifest:
+    """Return the Service with a slice's eleventh address, selecting the tenant's metrics-server.
+
+    It is no part of the claim: a tenant whose eleventh address is somebody's does without.
+    """
+    ports = [{"name": "https", "port": 443, "targetPort": METRICS_PORT, "protocol": "TCP"}]
+    selector = {wellknown.COMPONENT: "metrics-server"}
+    return _provided(root, METRICS_SERVICE, slice_.metrics, selector, ports)
+
+
+def _provided(
+    root: str, name: str, address: str, selector: Mapping[str, str], ports: list[dict[str, Any]]
+) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": root},
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": address,
+            "selector": dict(selector),
+            "ports": ports,
+        },
+    }

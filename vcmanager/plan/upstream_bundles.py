@@ -1,0 +1,219 @@
+"""A ClusterVersion of upstream's shape: whole objects that pass as they are, completed.
+
+Owns what is added to them: arguments of the first container, one projected volume, and a Secret of
+its own behind each `root-ca` volume. Pure. Hazard: upstream has one root for everything and mounts
+it everywhere, key included; here each component's `root-ca` holds only what that component may
+trust, and flags that mean another authority are written once more with the file they mean (the last
+one counts).
+"""
+
+import copy
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenancy import wellknown
+from tenancy.specs import Bundle
+
+Manifest = dict[str, Any]
+
+ETCD, API_SERVER, CONTROLLER_MANAGER = "etcd", "apiserver", "controller-manager"
+FIELDS: Mapping[str, str] = {
+    ETCD: "etcd",
+    API_SERVER: "apiServer",
+    CONTROLLER_MANAGER: "controllerManager",
+}
+"""Each component, as its StatefulSet is called, and its field of `spec`."""
+
+KUBELET_ADDRESSES = f"{wellknown.AGENT_ADDRESS},InternalIP"
+"""The agent on the node first; the node itself only where it has no agent."""
+_ROOT = "root-ca"
+VOLUME = "vc-manager"
+FOLDER = "/etc/kubernetes/vc-manager"
+_SLICED_FLAGS = ("--kubelet-preferred-address-types",)
+"""Flags that add up when written twice, so that the template's own must go."""
+
+_MEANT = {
+    API_SERVER: {
+        "root-ca": {
+            "--etcd-cafile": "trust/etcd.crt",
+            "--requestheader-client-ca-file": "trust/front-proxy.crt",
+        },
+        "apiserver-ca": {
+            "--etcd-certfile": "etcd/tls.crt",
+            "--etcd-keyfile": "etcd/tls.key",
+        },
+    },
+    CONTROLLER_MANAGER: {
+        "root-ca": {
+            "--root-ca-file": "trust/serving.crt",
+            "--requestheader-client-ca-file": "trust/front-proxy.crt",
+        },
+    },
+}
+"""Per component and mounted Secret: flags that mean another authority, and the file they mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Additions:
+    """What the manager decides and a template cannot know."""
+
+    service_cidr: str
+    node_ports: str
+    kubelet_addresses: str
+
+
+def root_secret(component: str) -> str:
+    """Return the Secret behind a component's `root-ca` volumes."""
+    return f"root-ca-{component}"
+
+
+def complete(component: str, bundle: Bundle, additions: Additions) -> list[Manifest]:
+    """Return the bundle's objects with what the manager adds."""
+    stateful_set = copy.deepcopy(bundle.statefulset)
+    pod_spec = stateful_set["spec"]["template"]["spec"]
+    first = pod_spec["containers"][0]
+    given = _without(first.get("args") or [])
+    if first.get("command"):
+        first["command"] = _without(first["command"])
+    first["args"] = given
+    words = words_of(stateful_set)
+    added = [
+        *_own_arguments(component, bundle, additions),
+        *_meant(component, words, _mounts(pod_spec, first)),
+    ]
+    first["args"] = [*given, *added]
+    for volume in pod_spec.get("volumes") or ():
+        _point_at_own_root(volume, component)
+    if component != ETCD:
+        _mount(pod_spec, first, component)
+    made = [stateful_set]
+    if bundle.service is not None:
+        made.append(copy.deepcopy(bundle.service))
+    return made
+
+
+def initial_cluster(stateful_set: str, service: str, replicas: int) -> str:
+    """Return etcd's list of members."""
+    members = (f"{stateful_set}-{number}" for number in range(replicas))
+    return ",".join(f"{member}=https://{member}.{service}:2380" for member in members)
+
+
+def is_ephemeral(stateful_set: Mapping[str, Any]) -> bool:
+    """Tell whether a store is lost with its pod: it has no volume that outlives one."""
+    spec = stateful_set["spec"]
+    volumes = spec["template"]["spec"].get("volumes") or ()
+    lasting = any("persistentVolumeClaim" in volume or "hostPath" in volume for volume in volumes)
+    return not (spec.get("volumeClaimTemplates") or lasting)
+
+
+def _own_arguments(component: str, bundle: Bundle, additions: Additions) -> Iterator[str]:
+    if component == ETCD and bundle.service is not None:
+        members = initial_cluster(
+            bundle.statefulset["metadata"]["name"],
+            bundle.service["metadata"]["name"],
+            bundle.statefulset["spec"].get("replicas", 1),
+        )
+        yield f"--initial-cluster={members}"
+    if component == API_SERVER:
+        yield f"--service-cluster-ip-range={additions.service_cidr}"
+        yield f"--service-node-port-range={additions.node_ports}"
+        yield f"--kubelet-client-certificate={FOLDER}/kubelet/tls.crt"
+        yield f"--kubelet-client-key={FOLDER}/kubelet/tls.key"
+        yield f"--kubelet-certificate-authority={FOLDER}/trust/agents.crt"
+        yield f"--kubelet-preferred-address-types={additions.kubelet_addresses}"
+
+
+def _meant(component: str, words: list[str], mounts: Mapping[str, str]) -> Iterator[str]:
+    """Yield flags once more whose file lies in a mounted Secret that means another authority."""
+    for secret, flags in _MEANT.get(component, {}).items():
+        folder = mounts.get(secret)
+        for flag, file in flags.items():
+            value = value_of(flag, words)
+            if folder and value and posixpath.normpath(value).startswith(f"{folder}/"):
+                yield f"{flag}={FOLDER}/{file}"
+
+
+def words_of(stateful_set: Mapping[str, Any]) -> list[str]:
+    """Return command and arguments of the first container."""
+    first = stateful_set["spec"]["template"]["spec"]["containers"][0]
+    return [*(first.get("command") or []), *(first.get("args") or [])]
+
+
+def value_of(flag: str, words: Iterable[str]) -> str:
+    """Return the value that a flag has among words, empty when it has none; the last one counts."""
+    found = ""
+    told = list(words)
+    for number, word in enumerate(told):
+        if word.startswith(f"{flag}="):
+            found = word.removeprefix(f"{flag}=")
+        elif word == flag and number + 1 < len(told):
+            found = told[number + 1]
+    return found
+
+
+def _without(words: list[str]) -> list[str]:
+    """Return words without the flags that add up, whether their value is a word of its own."""
+    kept: list[str] = []
+    is_value = False
+    for word in words:
+        flag, equals, _ = word.partition("=")
+        if is_value or flag in _SLICED_FLAGS:
+            is_value = not is_value and not equals
+            continue
+        kept.append(word)
+    return kept
+
+
+def _mounts(pod_spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, str]:
+    """Return where the first container mounts each Secret."""
+    secrets: dict[str, str] = {
+        volume["name"]: volume["secret"].get("secretName", "")
+        for volume in pod_spec.get("volumes") or ()
+        if volume.get("secret")
+    }
+    return {
+        secrets[mount["name"]]: posixpath.normpath(mount["mountPath"])
+        for mount in container.get("volumeMounts") or ()
+        if secrets.get(mount["name"])
+    }
+
+
+def _point_at_own_root(volume: Manifest, component: str) -> None:
+    secret = volume.get("secret") or {}
+    if secret.get("secretName") == _ROOT:
+        secret["secretName"] = root_secret(component)
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        if (source.get("secret") or {}).get("name") == _ROOT:
+            source["secret"]["name"] = root_secret(component)
+
+
+def _mount(pod_spec: Manifest, container: Manifest, component: str) -> None:
+    certificates = ("etcd", "front-proxy", "serving", "client", "agents")
+    sources: list[Manifest] = [
+        {
+            "configMap": {
+                "name": "trust",
+                "items": [
+                    {"key": f"{name}.crt", "path": f"trust/{name}.crt"} for name in certificates
+                ],
+            }
+        }
+    ]
+    if component == API_SERVER:
+        sources += [
+            _pair("apiserver-kubelet-client", "kubelet"),
+            _pair("apiserver-etcd-client", "etcd"),
+        ]
+    volume = {"name": VOLUME, "projected": {"sources": sources}}
+    pod_spec["volumes"] = [*(pod_spec.get("volumes") or ()), volume]
+    container["volumeMounts"] = [
+        *(container.get("volumeMounts") or ()),
+        {"name": VOLUME, "mountPath": FOLDER, "readOnly": True},
+    ]
+
+
+def _pair(secret: str, folder: str) -> Manifest:
+    items = [{"key": key, "path": f"{folder}/{key}"} for key in ("tls.crt", "tls.key")]
+    return {"secret": {"name": secret, "items": items}}

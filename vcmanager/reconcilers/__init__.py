@@ -1,0 +1,1 @@
+"""Reconcilers of VirtualClusters and of what belongs to them."""

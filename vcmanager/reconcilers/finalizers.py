@@ -1,0 +1,83 @@
+"""A ClusterVersion that tenants run stays until they are gone: our finalizer is on it.
+
+Hazard: without its ClusterVersion a running tenant can be neither repaired nor renewed.
+"""
+
+from kubeio import Object, errors
+from kubeio.controller.worker import Again, Done, Verdict
+from tenancy import wellknown
+from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
+from vcmanager.runtime.context import Means
+from vcmanager.runtime.keys import Key, of_listed
+
+_RETRY = 60.0
+_SHOWN = 5
+"""Tenants that a message names before it only counts."""
+
+
+async def reconcile(means: Means, key: Key) -> Verdict:
+    """Wake the tenants of a ClusterVersion; let it go when it is deleted and has none."""
+    page = await means.super_client.list(
+        VIRTUAL_CLUSTERS, field_selector=f"spec.clusterVersionName={key.name}", metadata_only=True
+    )
+    users = [of_listed(each) for each in page.get("items") or ()]
+    for user in users:
+        means.wake(user)
+    try:
+        version = await means.super_client.get(CLUSTER_VERSIONS, key.name)
+    except errors.NotFound:
+        return Done()
+    if "deletionTimestamp" not in version["metadata"]:
+        return Done()
+    if not users:
+        await release(means, CLUSTER_VERSIONS, version)
+        return Done()
+    names = ", ".join(f"{user.namespace}/{user.name}" for user in users[:_SHOWN])
+    more = f" and {len(users) - _SHOWN} more" if len(users) > _SHOWN else ""
+    means.recorder.record(
+        version,
+        "InUse",
+        f"the ClusterVersion stays until no VirtualCluster names it; {names}{more} do",
+        kind="Warning",
+    )
+    return Again(_RETRY)
+
+
+async def guard(means: Means, resource: Resource, found: Object) -> Object:
+    """Put our finalizer on an object, unless it is there or the object is being deleted."""
+    metadata = found["metadata"]
+    finalizers = metadata.get("finalizers") or []
+    if wellknown.FINALIZER in finalizers or "deletionTimestamp" in metadata:
+        return found
+    return await _write(means, resource, found, [*finalizers, wellknown.FINALIZER])
+
+
+async def release(means: Means, resource: Resource, found: Object) -> None:
+    """Take our finalizer off an object."""
+    finalizers = found["metadata"].get("finalizers") or []
+    if wellknown.FINALIZER not in finalizers:
+        return
+    kept = [each for each in finalizers if each != wellknown.FINALIZER]
+    try:
+        await _write(means, resource, found, kept)
+    except errors.NotFound:
+        return
+
+
+async def _write(means: Means, resource: Resource, found: Object, finalizers: list[str]) -> Object:
+    """Write the list as a whole, but only over the one that was read."""
+    metadata = found["metadata"]
+    patch = {
+        "metadata": {
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+            "finalizers": finalizers,
+        }
+    }
+    return await means.super_client.patch(
+        resource,
+        metadata["name"],
+        patch,
+        namespace=metadata.get("namespace", ""),
+        field_manager=wellknown.MANAGER,
+    )

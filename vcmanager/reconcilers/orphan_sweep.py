@@ -1,0 +1,58 @@
+"""Tenants that are gone are looked for once more, when nothing sent for them can arrive any more.
+
+Owns when that is, and for whom. Must look for those alone whose finalizer this process took away:
+that a VirtualCluster is not there proves nothing of one that it never saw end. Hazards: a request
+outlives its client, so that a namespace may be made after the last look; and a super cluster that
+was restored has the VirtualCluster again, with the same UID. A manager that ends meanwhile forgets
+whom it would have looked for.
+"""
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.controller.worker import Again, Done, Verdict
+from tenancy.ownership import Tenant
+from tenancy.resources import VIRTUAL_CLUSTERS
+from vcmanager.reconcilers import virtual_cluster_deletion
+from vcmanager.runtime import keys
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.context import Departure, Means
+from vcmanager.runtime.keys import Key
+
+LATE_SECONDS = 90.0
+"""API servers give up a request after 60 s (`--request-timeout`) unless told otherwise, and its
+client after 15, so that it is on its way for no longer."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+def note(means: Means, body: Object, tenant: Tenant) -> None:
+    """Have a tenant looked for once more whose finalizer was just taken away."""
+    key = keys.departure(tenant.namespace, tenant.uid)
+    means.departures[key] = Departure(tenant, body)
+    means.later(key, LATE_SECONDS)
+
+
+async def reconcile(means: Means, key: Key) -> Verdict:
+    """Delete what came late for a tenant that is gone."""
+    found = means.departures.get(key)
+    if found is None:
+        return Done()
+    if not await _is_back(means, found.tenant):
+        try:
+            await virtual_cluster_deletion.look_again(means, found.body, found.tenant)
+        except Held as held:
+            _log.warning("tenant.came_late", tenant=found.tenant.root, problem=held.message)
+            return Again(LATE_SECONDS)
+    del means.departures[key]
+    return Done()
+
+
+async def _is_back(means: Means, tenant: Tenant) -> bool:
+    try:
+        live = await means.super_client.get(
+            VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace, metadata_only=True
+        )
+    except errors.NotFound:
+        return False
+    return bool(live["metadata"]["uid"] == tenant.uid)

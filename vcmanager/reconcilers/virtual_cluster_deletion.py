@@ -1,0 +1,202 @@
+"""The end of a tenant: in order, and without its API server.
+
+Owns what goes when. Hazard: deletes cannot be undone. Each carries the UID of what was just read,
+a namespace goes only when label and annotation both name this VirtualCluster's UID, and the
+finalizer goes last, so that a crash at any point is followed by another try.
+"""
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kubeio import Object, errors
+from tenancy import conditions, wellknown
+from tenancy.ownership import Tenant
+from tenancy.resources import (
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STATEFUL_SETS,
+    VIRTUAL_CLUSTERS,
+)
+from vcmanager.phases import root_namespace
+from vcmanager.reconcilers import finalizers
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.context import Means
+from vcmanager.targets import tenant_cleanup
+
+DISENGAGED = "Disengaged"
+"""Reason of the condition Synced when the syncer has let go of a tenant."""
+_LOOK_AGAIN = 1.0
+_GRACE_SECONDS = 1
+_SHOWN = 3
+
+
+async def act(means: Means, body: Object, tenant: Tenant | None) -> None:
+    """Go one step further. Raises Held with what is still there; returns when all is gone.
+
+    `tenant` is None when the VirtualCluster can never have been a tenant.
+    """
+    if wellknown.FINALIZER not in (body["metadata"].get("finalizers") or ()):
+        return
+    if tenant is not None:
+        await _let_go(means, body)
+        await tenant_cleanup.act(means, body, tenant)
+        await _delete_super_namespaces(means, tenant)
+        await _delete_root(means, tenant)
+        await _wait_for_volumes(means, tenant)
+        # Once more: a syncer that died in the middle may have made one after it was last looked.
+        await _delete_super_namespaces(means, tenant)
+        await means.tenants.drop(tenant.uid)
+    await finalizers.release(means, VIRTUAL_CLUSTERS, body)
+
+
+async def look_again(means: Means, body: Object, tenant: Tenant) -> None:
+    """Delete what was made for a tenant after its end. Raises Held while anything is there."""
+    await _delete_super_namespaces(means, tenant)
+    await tenant_cleanup.act(means, body, tenant)
+
+
+def has_let_go(status: Mapping[str, Any]) -> bool:
+    """Tell whether the syncer says that it holds nothing of a tenant.
+
+    Silence says nothing: a session may be about to begin. A syncer that is there says it of every
+    VirtualCluster that is being deleted, also of one that it never held.
+    """
+    synced = conditions.find(status.get("conditions"), wellknown.SYNCED) or {}
+    return synced.get("status") == "False" and synced.get("reason") == DISENGAGED
+
+
+def is_theirs(namespace: Mapping[str, Any], tenant: Tenant) -> bool:
+    """Tell whether a namespace is recorded as this tenant's, twice over."""
+    metadata = namespace["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    return (
+        labels.get(wellknown.VC_UID) == tenant.uid
+        and annotations.get(wellknown.VC_UID) == tenant.uid
+        and metadata["name"] != tenant.root
+    )
+
+
+def leftovers(namespaces: Iterable[Mapping[str, Any]]) -> str:
+    """Return, for people, which namespaces are still there and what holds them."""
+    told: list[str] = []
+    found = list(namespaces)
+    for namespace in found[:_SHOWN]:
+        reasons = [
+            str(each.get("message", ""))
+            for each in (namespace.get("status") or {}).get("conditions") or ()
+            if each.get("status") == "True"
+        ]
+        name = namespace["metadata"]["name"]
+        told.append(f"{name} ({'; '.join(reasons)})" if reasons else name)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(told) + more
+
+
+async def _let_go(means: Means, body: Object) -> None:
+    if has_let_go(body.get("status") or {}):
+        return
+    try:
+        lease = await means.super_client.get(LEASES, wellknown.SYNCER, namespace=means.namespace)
+    except errors.NotFound:
+        lease = None
+    if means.syncer_lease.is_held(lease):
+        raise _deleting("the syncer has not let go of the tenant yet")
+
+
+async def _delete_super_namespaces(means: Means, tenant: Tenant) -> None:
+    page = await means.super_client.list(
+        NAMESPACES, label_selector=f"{wellknown.VC_UID}={tenant.uid}"
+    )
+    theirs = [each for each in page.get("items") or () if is_theirs(each, tenant)]
+    for namespace in theirs:
+        await _delete_namespace(means, namespace)
+    if theirs:
+        raise _deleting(f"waiting for namespaces to be gone: {leftovers(theirs)}")
+
+
+async def _delete_root(means: Means, tenant: Tenant) -> None:
+    try:
+        namespace = await means.super_client.get(NAMESPACES, tenant.root)
+    except errors.NotFound:
+        return
+    if not root_namespace.is_ours(namespace, tenant):
+        return  # of the same name and somebody else's: never touched
+    if "deletionTimestamp" not in namespace["metadata"]:
+        await _stop_control_plane(means, tenant)
+    await _delete_namespace(means, namespace)
+    raise _deleting(f"waiting for namespaces to be gone: {leftovers([namespace])}")
+
+
+async def _stop_control_plane(means: Means, tenant: Tenant) -> None:
+    """End pods and volumes first, and quickly: there is nothing to save.
+
+    A namespace that is deleted with them in it is looked at again only when their grace is over.
+    """
+    for resource in (STATEFUL_SETS, DEPLOYMENTS, PODS, PERSISTENT_VOLUME_CLAIMS):
+        page = await means.super_client.list(resource, namespace=tenant.root)
+        grace = _GRACE_SECONDS if resource is PODS else None
+        for found in page.get("items") or ():
+            metadata = found["metadata"]
+            if _is_ending(metadata):
+                continue
+            with contextlib.suppress(errors.NotFound):
+                await means.super_client.delete(
+                    resource,
+                    metadata["name"],
+                    namespace=tenant.root,
+                    uid=metadata["uid"],
+                    grace_seconds=grace,
+                    # Else the garbage collector would end the pods, with their whole grace.
+                    propagation="Orphan" if resource is STATEFUL_SETS else None,
+                )
+    for resource, what in ((PODS, "pods"), (PERSISTENT_VOLUME_CLAIMS, "volume claims")):
+        left = (await means.super_client.list(resource, namespace=tenant.root)).get("items") or ()
+        if left:
+            names = ", ".join(sorted(each["metadata"]["name"] for each in left))
+            raise _deleting(f"waiting for {what} of the control plane to end: {names}")
+
+
+async def _delete_namespace(means: Means, namespace: Object) -> None:
+    metadata = namespace["metadata"]
+    if "deletionTimestamp" in metadata:
+        return
+    try:
+        await means.super_client.delete(NAMESPACES, metadata["name"], uid=metadata["uid"])
+    except errors.NotFound:
+        return
+
+
+async def _wait_for_volumes(means: Means, tenant: Tenant) -> None:
+    """Volumes are removed by their provisioner; those that are to be retained are left to it."""
+    page = await means.super_client.list(PERSISTENT_VOLUMES)
+    waiting = [
+        each["metadata"]["name"] for each in page.get("items") or () if _is_going(each, tenant)
+    ]
+    if waiting:
+        raise _deleting(f"waiting for volumes to be gone: {', '.join(sorted(waiting)[:_SHOWN])}")
+
+
+def _is_ending(metadata: Mapping[str, Any]) -> bool:
+    """Tell whether an object is being deleted, and a pod with no more grace than we give."""
+    return (
+        "deletionTimestamp" in metadata
+        and metadata.get("deletionGracePeriodSeconds", 0) <= _GRACE_SECONDS
+    )
+
+
+def _is_going(volume: Mapping[str, Any], tenant: Tenant) -> bool:
+    spec = volume["spec"]
+    claim = spec.get("claimRef") or {}
+    return (
+        claim.get("namespace") == tenant.root
+        and spec.get("persistentVolumeReclaimPolicy") == "Delete"
+    )
+
+
+def _deleting(message: str) -> Held:
+    return Held("Deleting", message, again_after=_LOOK_AGAIN)

@@ -1,0 +1,1 @@
+"""Context of a reconcile: clients, keys, observed objects, status."""

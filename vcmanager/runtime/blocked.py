@@ -1,0 +1,28 @@
+"""Why a reconcile cannot go on: one exception, one sentence, one condition.
+
+Owns the vocabulary between phases and the status. Hazard: the sentence is read by people who may
+see nothing but the VirtualCluster; it names the field or object and what to do.
+"""
+
+from tenancy import wellknown
+
+
+class Held(Exception):  # noqa: N818 - a state to be shown, not a failure of ours
+    """A phase cannot go on."""
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        condition: str = wellknown.READY,
+        needs_person: bool = False,
+        again_after: float | None = None,
+    ) -> None:
+        """`reason` is CamelCase; `needs_person` says that waiting alone changes nothing."""
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.condition = condition
+        self.needs_person = needs_person
+        self.again_after = again_after

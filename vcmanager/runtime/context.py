@@ -1,0 +1,168 @@
+"""What every reconcile works with; made once by the composition root and passed in.
+
+Owns no decisions. Hazard: the clients of tenants hold break-glass credentials; they are kept per
+tenant UID, with the watches that use them, and closed when the credential changes or the tenant
+goes.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from kubeio import Object
+from kubeio.api.client import Client
+from kubeio.api.event_recorder import EventRecorder
+from kubeio.api.leader_election import Observer
+from kubeio.config import loading
+from kubeio.config.endpoint import Endpoint
+from kubeio.http.transport_protocol import Fence
+from tenancy.ownership import Tenant
+from tenancy.resources import Resource
+from vcmanager.runtime.certificate_expiry import Expiries
+from vcmanager.runtime.keys import Key
+from vcmanager.runtime.options import AgentPods, Settings
+from vcmanager.runtime.tenant_watch import Lookout
+
+RESYNC_SECONDS = 36_000.0
+"""Until what needs nothing is looked at again: what matters is watched, and a look is some thirty
+requests."""
+TENANT_DEADLINE = 5.0
+"""Seconds for one request to a tenant: a tenant may be slow on purpose."""
+
+
+class TenantClients:
+    """One client per tenant, as long as its credential stays the same."""
+
+    def __init__(self, *, user_agent: str = "vc-manager", fence: Fence | None = None) -> None:
+        """Know no tenant yet; all clients have the user agent and the fence."""
+        self._user_agent, self._fence = user_agent, fence
+        self._clients: dict[str, tuple[str, Client, Lookout]] = {}
+
+    async def __aenter__(self) -> Self:
+        """Open nothing yet."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close every client."""
+        for uid in list(self._clients):
+            await self.drop(uid)
+
+    async def get(
+        self,
+        uid: str,
+        kubeconfig: bytes,
+        name: str,
+        *,
+        changed: Callable[[], None],
+        watched: Sequence[Resource],
+    ) -> Client:
+        """Return the client of a tenant for this kubeconfig.
+
+        `changed` is called when somebody touches what is ours in the tenant, of the kinds in
+        `watched`.
+        """
+        kinds = "".join(each.path() for each in watched)
+        digest = hashlib.sha256(kubeconfig).hexdigest() + kinds
+        known = self._clients.get(uid)
+        if known is not None and known[0] == digest:
+            return known[1]
+        await self.drop(uid)
+        endpoint = loading.tenant_kubeconfig(kubeconfig, name=name)
+        client = Client(
+            endpoint,
+            user_agent=self._user_agent,
+            connections=8,
+            deadline=TENANT_DEADLINE,
+            fence=self._fence,
+        )
+        await client.__aenter__()
+        self._clients[uid] = (digest, client, Lookout(client, watched, changed))
+        return client
+
+    async def drop(self, uid: str) -> None:
+        """Close the client of a tenant, if there is one."""
+        known = self._clients.pop(uid, None)
+        if known is not None:
+            _, client, lookout = known
+            await lookout.close()
+            await client.__aexit__(None, None, None)
+
+
+class TargetClients(Protocol):
+    """One client per target, and what was seen with it: `vcmanager.targets.clients.Targets`.
+
+    `looks`, `agents` and `losses_told` are by the name of the SuperCluster. The modules of
+    `vcmanager.targets` alone know what is in the first two.
+    """
+
+    looks: dict[str, Any]
+    agents: dict[str, Any]
+    losses_told: dict[str, str]
+
+    async def client(self, name: str, endpoint: Endpoint) -> Client:
+        """Return the client of a SuperCluster."""
+
+    def opened(self, endpoint: Endpoint) -> Client:
+        """Return a client that is not kept, for `async with`."""
+
+    async def forget(self, name: str) -> None:
+        """Forget a SuperCluster that was deleted."""
+
+    async def drop(self, name: str) -> None:
+        """Close the client of a SuperCluster, and forget what was seen with it."""
+
+    def follow(
+        self,
+        super_client: Client,
+        *,
+        namespace: str,
+        secret: str,
+        name: str,
+        wake: Callable[[str], None],
+    ) -> None:
+        """Call `wake` with the name of a SuperCluster when its Secret changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A tenant that has ended."""
+
+    tenant: Tenant
+    body: Object
+    """The VirtualCluster as it was last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """The super cluster, the clock, and what is shared between reconciles."""
+
+    super_client: Client
+    settings: Settings
+    namespace: str
+    """Where our own components run."""
+    recorder: EventRecorder
+    now: Callable[[], datetime]
+    wake: Callable[[Key], None]
+    """Have a key looked at soon."""
+    later: Callable[[Key, float], None]
+    """Have a key looked at in so many seconds."""
+    tenants: TenantClients = field(default_factory=TenantClients)
+    targets: TargetClients
+    """Other super clusters."""
+    agent_pods: AgentPods | None = None
+    """How their agents run here; None: nobody has said."""
+    expiries: Expiries = field(default_factory=Expiries)
+    departures: dict[Key, Departure] = field(default_factory=dict)
+    """Tenants that have ended, until they were looked for once more."""
+    syncer_lease: Observer = field(default_factory=Observer)
+    claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a slice is chosen: two tenants must not look at the same list."""

@@ -1,0 +1,119 @@
+"""Writes on each object whose it is and what it was made of.
+
+Owns labels, the digest of an object and the digest of what a pod mounts. Pure. Hazard: the digest
+of the mounted Secrets in the pod template is what turns a renewed certificate into a rollout; a
+volume kind that is forgotten here keeps its pods on old files.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tenancy import ownership, wellknown
+from tenancy.ownership import Tenant
+
+Manifest = dict[str, Any]
+Source = tuple[str, str]
+"""Kind and name of something that a pod mounts, or is made anew for."""
+
+STORE: Source = ("Store", "etcd")
+"""Stands for the store itself beside what a pod mounts."""
+
+_WORKLOADS = frozenset({"StatefulSet", "Deployment"})
+
+
+def marked(
+    manifest: Manifest,
+    tenant: Tenant,
+    contents: Mapping[Source, str],
+    also: frozenset[Source] = frozenset(),
+) -> Manifest:
+    """Return a manifest with labels, and for workloads the digest of what their pods mount.
+
+    `contents` has the digest of each Secret and ConfigMap of the root namespace; `also` names what
+    the pods are made anew for without mounting it.
+    """
+    made = copy.deepcopy(manifest)
+    labels = ownership.labels(tenant, "")
+    metadata = made["metadata"]
+    metadata["namespace"] = tenant.root
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    if made["kind"] in _WORKLOADS:
+        template = made["spec"]["template"]
+        inner = template.setdefault("metadata", {})
+        inner["labels"] = {**(inner.get("labels") or {}), **labels}
+        sources = sorted(mounted(template["spec"]) | also)
+        parts = [f"{kind}/{name}={contents.get((kind, name), '')}" for kind, name in sources]
+        inner["annotations"] = {
+            **(inner.get("annotations") or {}),
+            wellknown.SECRETS_DIGEST: digest(parts),
+        }
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        wellknown.DIGEST: digest(made),
+    }
+    return made
+
+
+def mounted(pod_spec: Mapping[str, Any]) -> set[Source]:
+    """Return the Secrets and ConfigMaps that a pod mounts."""
+    found: set[Source] = set()
+    for volume in pod_spec.get("volumes") or ():
+        projected = (volume.get("projected") or {}).get("sources") or ()
+        for source in (volume, *projected):
+            found |= _sources(source)
+    return found
+
+
+def contents_of(objects: Iterable[Mapping[str, Any]], kind: str) -> dict[Source, str]:
+    """Return the digest of what each Secret or ConfigMap holds."""
+    return {
+        (kind, each["metadata"]["name"]): digest([each.get("data"), each.get("binaryData")])
+        for each in objects
+    }
+
+
+def is_current(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
+    """Tell whether writing `desired` would change nothing.
+
+    The digest sees fields that we no longer send; the comparison sees what others changed.
+    """
+    if live is None or "deletionTimestamp" in live["metadata"]:
+        return False
+    annotations = live["metadata"].get("annotations") or {}
+    if annotations.get(wellknown.DIGEST) != desired["metadata"]["annotations"][wellknown.DIGEST]:
+        return False
+    return is_part(desired, live)
+
+
+def is_part(wanted: Any, found: Any) -> bool:
+    """Tell whether everything in `wanted` is in `found`, which may hold more."""
+    if isinstance(wanted, Mapping):
+        if not isinstance(found, Mapping):
+            return not wanted and found is None
+        return all(is_part(value, found.get(key)) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        if not isinstance(found, list):
+            return not wanted and found is None
+        return len(wanted) == len(found) and all(map(is_part, wanted, found))
+    return bool(wanted == found)
+
+
+def digest(value: Any) -> str:
+    """Return a digest of anything that is JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _sources(volume: Mapping[str, Any]) -> set[Source]:
+    found: set[Source] = set()
+    secret = volume.get("secret") or {}
+    name = secret.get("secretName") or secret.get("name")
+    if name:
+        found.add(("Secret", name))
+    config_map = volume.get("configMap") or {}
+    if config_map.get("name"):
+        found.add(("ConfigMap", config_map["name"]))
+    return found

@@ -1,0 +1,76 @@
+"""Everything that is in a root namespace now, read live.
+
+Owns the reads at the start of a reconcile. Must not know what there should be. Hazard: a read that
+fails is no empty answer; it is raised, and nothing is decided on it.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from tenancy import resources, wellknown
+from tenancy.ownership import Tenant
+from tenancy.resources import Resource
+
+Named = Mapping[str, Object]
+
+KINDS: Mapping[str, Resource] = {
+    each.kind: each
+    for each in (
+        resources.SECRETS,
+        resources.CONFIG_MAPS,
+        resources.SERVICES,
+        resources.STATEFUL_SETS,
+        resources.DEPLOYMENTS,
+        resources.PODS,
+        resources.PERSISTENT_VOLUME_CLAIMS,
+    )
+}
+"""What is read, by kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One look at a root namespace."""
+
+    namespace: Object | None
+    objects: Mapping[str, Named] = field(default_factory=dict)
+    """By kind, then by name."""
+
+    def named(self, kind: str) -> Named:
+        """Return the objects of a kind, by name."""
+        return self.objects.get(kind, {})
+
+    def get(self, kind: str, name: str) -> Object | None:
+        """Return one object, or None."""
+        return self.named(kind).get(name)
+
+    def pods_of(self, component: str) -> Iterator[Object]:
+        """Yield the pods of a component."""
+        for pod in self.named("Pod").values():
+            labels = pod["metadata"].get("labels") or {}
+            if labels.get(wellknown.COMPONENT) == component:
+                yield pod
+
+
+async def take(super_client: Client, tenant: Tenant) -> Snapshot:
+    """Look at a tenant's root namespace."""
+    try:
+        namespace = await super_client.get(resources.NAMESPACES, tenant.root)
+    except errors.NotFound:
+        return Snapshot(namespace=None)
+    lists = await asyncio.gather(
+        *(super_client.list(resource, namespace=tenant.root) for resource in KINDS.values())
+    )
+    found = {
+        kind: {each["metadata"]["name"]: _typed(each, kind) for each in page.get("items") or ()}
+        for kind, page in zip(KINDS, lists, strict=True)
+    }
+    return Snapshot(namespace=namespace, objects=found)
+
+
+def _typed(item: Object, kind: str) -> Object:
+    """Lists leave out what each item is."""
+    return {"apiVersion": KINDS[kind].api_version, "kind": kind, **item}

@@ -1,0 +1,39 @@
+"""Options that the command line sets and the whole manager reads.
+
+Owns their shapes. Pure. Must not know who reads them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the super cluster's operator decides for all tenants."""
+
+    registry: str
+    """Prefix of the control plane images."""
+    node_ports: str = "30000-32767"
+    """The super cluster's range of node ports; tenants offer the same."""
+
+
+class AgentPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the chart wants these pods; the names are those of a Deployment's fields."""
+
+    image: str
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[dict[str, str], ...] = ()
+    instance: str = "virtual-cluster"
+    """Name of the release."""
+    log_level: str = "INFO"
+    secure_metrics: bool = True
+    """Whether metrics are for those alone whom a role lets read them."""
+    replicas: int = 1
+    priority_class_name: str = ""
+    resources: dict[str, Any] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    affinity: dict[str, Any] = {}
+    pod_annotations: dict[str, str] = {}

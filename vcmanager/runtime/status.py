@@ -1,0 +1,219 @@
+"""The status of a VirtualCluster: conditions, and the phase that is derived from them.
+
+Owns the words of phases and the shape of the document. Pure. Hazard: the syncer owns conditions of
+its own in the same list; this document names only ours, and server-side apply keeps the rest.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from tenancy import conditions, wellknown
+from tenancy.conditions import Condition
+from vcmanager.runtime.object_metadata import is_part
+
+RECONCILING, STALLED = "Reconciling", "Stalled"
+"""What tools that follow kstatus look for."""
+
+OURS = (
+    wellknown.READY,
+    wellknown.CERTIFICATES_READY,
+    wellknown.ETCD_READY,
+    wellknown.API_SERVER_READY,
+    wellknown.CONTROLLER_MANAGER_READY,
+    wellknown.DNS_READY,
+    wellknown.METRICS_READY,
+    wellknown.STORE_EPHEMERAL,
+    RECONCILING,
+    STALLED,
+)
+_BESIDE = frozenset({wellknown.METRICS_READY})
+"""Parts without which a tenant is whole: neither Ready nor Reconciling waits for them."""
+_NO_PARTS = _BESIDE | {wellknown.STORE_EPHEMERAL, wellknown.READY}
+_DNS_MAY_TAKE = timedelta(minutes=5)
+_SUMMARIES = frozenset({wellknown.READY, RECONCILING, STALLED})
+_LONGEST_MESSAGE = 4096
+_NO_REASON = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
+"""What the API allows in no reason; reasons of pods and Events come from elsewhere."""
+
+Status = Literal["True", "False", "Unknown"]
+News = tuple[Literal["Normal", "Warning"], str, str]
+"""Type, reason and message of an Event."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What one reconcile has to say; filled phase by phase, written once."""
+
+    generation: int
+    now: str
+    """RFC 3339."""
+    cluster_namespace: str = ""
+    endpoint: str = ""
+    service_cidr: str = ""
+    version: str = ""
+    failing: set[str] = field(default_factory=set)
+    """Conditions behind which something is wrong, as opposed to not yet done."""
+    _conditions: dict[str, Condition] = field(default_factory=dict)
+
+    def say(
+        self, kind: str, status: Status, reason: str, message: str, *, is_failure: bool = False
+    ) -> None:
+        """Set a condition; the first word about a kind stays."""
+        if kind in self._conditions:
+            return
+        if is_failure:
+            self.failing.add(kind)
+        self._conditions[kind] = conditions.condition(
+            kind,
+            status,
+            _NO_REASON.sub("", reason) or "Unknown",
+            message[:_LONGEST_MESSAGE] or "no message",
+            now=self.now,
+            generation=self.generation,
+        )
+
+    def repeat(self, old: Mapping[str, Any]) -> None:
+        """Say again what was said before of what was not looked at this time.
+
+        What is left out of a server-side apply is gone, and would look as if it had never been.
+        """
+        for each in old.get("conditions") or ():
+            if each.get("type") in OURS and each["type"] not in _SUMMARIES:
+                self.say(each["type"], each["status"], each["reason"], each["message"])
+
+    def conclude(
+        self,
+        *,
+        held: tuple[str, str] | None,
+        is_stalled: bool,
+        is_deleting: bool,
+        old: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Summarise: Ready, Reconciling, Stalled.
+
+        `held` is why a phase could not go on; `old` is the status that was there before.
+        """
+        missing = [
+            each
+            for kind, each in self._conditions.items()
+            if each["status"] != "True" and kind not in _NO_PARTS
+        ]
+        if held is None and all(self._is_on_its_way(each["type"], old or {}) for each in missing):
+            self.say(wellknown.READY, "True", "TenantControlPlaneRunning", _RUNNING)
+            if not missing:
+                return
+        reason, message = held or (missing[0]["reason"], missing[0]["message"])
+        self.say(wellknown.READY, "False", reason, message)  # unless it is already True
+        if is_stalled:
+            self.say(STALLED, "True", reason, message)
+        else:
+            word = "Deleting" if is_deleting else "InProgress"
+            self.say(RECONCILING, "True", word, message)
+
+    def _is_on_its_way(self, kind: str, old: Mapping[str, Any]) -> bool:
+        """Tell whether a part comes later that no request to the tenant's API waits for.
+
+        The name server is, for some minutes and as long as nothing is wrong with it. A tenant that
+        was ready once and is not any more becomes it again only as a whole, or Ready would go to
+        and fro with a name server that starts and ends.
+        """
+        if kind != wellknown.DNS_READY or kind in self.failing:
+            return False
+        found = old.get("conditions")
+        ready, before = (conditions.find(found, each) for each in (wellknown.READY, kind))
+        if old.get("phase") == "Running" and ready is not None and ready["status"] == "False":
+            return False
+        if before is None or before["status"] == "True":
+            return True
+        since = conditions.since(before)
+        return since is not None and datetime.fromisoformat(self.now) - since < _DNS_MAY_TAKE
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all is well and nothing is on its way; known after `conclude`."""
+        return RECONCILING not in self._conditions and STALLED not in self._conditions
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is beside the control plane works as well."""
+        return not any(
+            each["status"] != "True" for kind, each in self._conditions.items() if kind in _BESIDE
+        )
+
+    def document(self, old: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the status, with transition times carried over from the old one."""
+        listed = [self._conditions[kind] for kind in OURS if kind in self._conditions]
+        made = conditions.carry_times(old.get("conditions"), listed)
+        phase, reason, message = self._phase(old)
+        texts = {
+            "phase": phase,
+            "reason": reason,
+            "message": message,
+            "clusterNamespace": self.cluster_namespace or old.get("clusterNamespace", ""),
+            "endpoint": self.endpoint or old.get("endpoint", ""),
+            "serviceCidr": self.service_cidr or old.get("serviceCidr", ""),
+            "version": self.version or old.get("version", ""),
+        }
+        return {
+            **{key: text for key, text in texts.items() if text},
+            "observedGeneration": self.generation,
+            "conditions": made,
+        }
+
+    def _phase(self, old: Mapping[str, Any]) -> tuple[str, str, str]:
+        """Upstream's words. A tenant that ran once stays Running while a part of it restarts."""
+        ready = self._conditions[wellknown.READY]
+        if ready["status"] == "True":
+            return "Running", "TenantControlPlaneRunning", _RUNNING
+        if STALLED in self._conditions:
+            return "Error", "TenantControlPlaneError", ready["message"]
+        if old.get("phase") == "Running":
+            return "Running", ready["reason"], ready["message"]
+        return "Pending", "ClusterCreating", ready["message"]
+
+
+_RUNNING = "tenant control plane is running"
+
+
+def is_written(document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Tell whether the status on the server already says all this and nothing more of ours."""
+    mine = [each for each in old.get("conditions") or () if each.get("type") in OURS]
+    return _by_type(mine) == _by_type(document["conditions"]) and all(
+        is_part(value, old.get(key)) for key, value in document.items() if key != "conditions"
+    )
+
+
+def news(
+    document: Mapping[str, Any], old: Mapping[str, Any], failing: Collection[str]
+) -> Iterator[News]:
+    """Yield what is worth an Event: what became ready, and what went wrong."""
+    for each in document["conditions"]:
+        kind = each["type"]
+        before = conditions.find(old.get("conditions"), kind) or {}
+        is_new = (before.get("status"), before.get("reason")) != (each["status"], each["reason"])
+        if not is_new:
+            continue
+        if each["status"] == "True" and kind in _ANNOUNCED:
+            yield "Normal", kind, each["message"]
+        elif kind in failing or (kind in _WARNED and each["status"] == "True"):
+            yield "Warning", each["reason"], each["message"]
+
+
+_WARNED = frozenset({STALLED, wellknown.STORE_EPHEMERAL})
+_ANNOUNCED = frozenset(
+    {
+        wellknown.READY,
+        wellknown.ETCD_READY,
+        wellknown.API_SERVER_READY,
+        wellknown.CONTROLLER_MANAGER_READY,
+        wellknown.DNS_READY,
+        wellknown.METRICS_READY,
+    }
+)
+
+
+def _by_type(listed: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {each["type"]: each for each in listed}

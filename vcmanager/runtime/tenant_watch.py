@@ -1,0 +1,77 @@
+"""Watches our own objects in one tenant, and has the tenant looked at when one is changed or gone.
+
+Owns a few watches by label, and the pace. Must not write: a reconcile puts back what is missing.
+Hazard: a tenant admin may change them as fast as a script does, and a webhook of the tenant may
+change each of our writes again, so the pauses grow until there has been quiet.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+
+from kubeio.api.client import Client
+from kubeio.backoff import Backoff
+from kubeio.cache.reflector import Reflector
+from kubeio.cache.store import Entry, Store
+from tenancy import wellknown
+from tenancy.resources import Resource
+
+QUIET_SECONDS = 600.0
+"""After this long without a change the next one is looked at almost at once again."""
+_BASE, _CEILING = 1.0, 60.0
+_SELECTED = f"{wellknown.BOOTSTRAP}=true"
+
+
+class Lookout:
+    """Follows what is ours in one tenant while it is open."""
+
+    def __init__(
+        self, client: Client, resources: Sequence[Resource], changed: Callable[[], None]
+    ) -> None:
+        """`changed` is called a moment after something was changed or deleted."""
+        self._changed = changed
+        self._backoff = Backoff(base=_BASE, ceiling=_CEILING)
+        self._last = float("-inf")
+        self._due: asyncio.TimerHandle | None = None
+        self._reflectors = []
+        for resource in resources:
+            store = Store()
+            store.subscribe(self._seen)
+            self._reflectors.append(
+                Reflector(
+                    client,
+                    resource,
+                    store,
+                    label_selector=_SELECTED,
+                    metadata_only=True,
+                    side="tenant",
+                )
+            )
+        self._running = asyncio.ensure_future(self._run())
+
+    async def close(self) -> None:
+        """Follow nothing any more."""
+        if self._due is not None:
+            self._due.cancel()
+        self._running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._running
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run(), name=f"lookout-{reflector.resource.plural}")
+
+    def _seen(self, old: Entry | None, _: Entry | None, __: bool) -> None:
+        if old is None:
+            return  # it was made: by us, or in the place of one whose end was noticed
+        now = asyncio.get_running_loop().time()
+        if now - self._last > QUIET_SECONDS:
+            self._backoff.reset()
+        self._last = now
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(self._backoff.next(), self._tell)
+
+    def _tell(self) -> None:
+        self._due = None
+        self._changed()

@@ -1,0 +1,229 @@
+"""What is said of a cluster: conditions, each with what to do; pure.
+
+Owns their words. Hazard: a condition that is not known now keeps what was said before only where
+that cannot have changed; what may be done somewhere that does not answer is not known.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from kubeio import errors
+from tenancy import conditions, super_clusters
+from tenancy.conditions import Condition, Status
+from tenancy.super_clusters import Ranges
+from vcmanager.targets import required_permissions
+from vcmanager.targets.probe import Sight
+
+LONGEST_MESSAGE = 4096
+LONGEST_VERSION = 64
+_MINORS_APART = 1
+_SHOWN = 3
+_MAX_TOKEN = 16 * 1024
+
+
+class Said(NamedTuple):
+    """A condition without its head."""
+
+    status: Status
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """All that is said of a cluster, by type of condition."""
+
+    said: dict[str, Said] = field(default_factory=dict)
+
+    def say(self, kind: str, status: Status, reason: str, message: str) -> None:
+        """Say one thing; the first word stays."""
+        self.said.setdefault(kind, Said(status, reason, message))
+
+    def unreachable(self, reason: str, message: str) -> None:
+        """Say that the cluster is not reached, so that nothing else is known now."""
+        self.say(super_clusters.REACHABLE, "False", reason, message)
+        unknown = "not known while the cluster is not reached"
+        self.say(super_clusters.AUTHORIZED, "Unknown", "NotReached", unknown)
+
+    def keep(self, old: Sequence[Mapping[str, Any]]) -> None:
+        """Repeat what was said before of what cannot change by itself."""
+        for kind in (super_clusters.VERSION_SUPPORTED, super_clusters.NETWORKS_OVERLAP):
+            before = conditions.find(old, kind)
+            if before is not None:
+                self.say(kind, before["status"], before["reason"], before["message"])
+            self.say(kind, "Unknown", "NotReached", "not known, as the cluster was never reached")
+
+    def conclude(self, *, reachable_network: bool) -> None:
+        """Say Ready from the others; an overlap counts where pods reach each other."""
+        wanted = (
+            super_clusters.REACHABLE,
+            super_clusters.AUTHORIZED,
+            super_clusters.VERSION_SUPPORTED,
+        )
+        for kind in wanted:
+            found = self.said[kind]
+            if found.status != "True":
+                self.say(super_clusters.READY, "False", found.reason, found.message)
+                return
+        overlap = self.said[super_clusters.NETWORKS_OVERLAP]
+        if reachable_network and overlap.status == "True":
+            self.say(super_clusters.READY, "False", overlap.reason, overlap.message)
+        else:
+            text = "the cluster answers, and all that is needed may be done there"
+            self.say(super_clusters.READY, "True", "Usable", text)
+
+    def listed(self, *, now: str, generation: int) -> list[Condition]:
+        """Return the conditions in their order."""
+        return [
+            conditions.condition(
+                kind,
+                self.said[kind].status,
+                self.said[kind].reason,
+                self.said[kind].message[:LONGEST_MESSAGE],
+                now=now,
+                generation=generation,
+            )
+            for kind in super_clusters.CONDITIONS
+            if kind in self.said
+        ]
+
+
+def not_answered(problem: errors.KubeError) -> Said:
+    """Return why a cluster is not reached."""
+    said = str(problem)
+    if isinstance(problem, errors.Untrusted):
+        return Said(
+            "False",
+            "CertificateNotTrusted",
+            f"{said}; the authority in the Secret must be the one that signed the API server, and"
+            " the address must be in its certificate: correct certificate-authority-data (or"
+            " ca.crt), or set spec.tlsServerName to a name that the certificate has",
+        )
+    if isinstance(problem, errors.Timeout):
+        return Said(
+            "False", "NoAnswer", f"{said}; see whether the API server is up and a firewall is open"
+        )
+    if isinstance(problem, errors.ApiError):
+        return Said("False", "ServerFails", f"{said}; the API server cannot serve now")
+    return Said(
+        "False",
+        "NotConnected",
+        f"{said}; see whether the API server is up, and whether spec.server is an address that the"
+        " components reach",
+    )
+
+
+def not_accepted(token: str, now: datetime) -> str:
+    """Return what to do about a credential that the cluster does not take."""
+    remedy = "; run `kubectl vc target join` again, or write a new credential into the Secret"
+    until = expiry(token)
+    if until is not None and until <= now:
+        when = until.strftime("%Y-%m-%d %H:%M")
+        return f"the token ended on {when} UTC{remedy}"
+    return f"the cluster does not accept the credential: it was revoked, or is another's{remedy}"
+
+
+def judge(
+    verdict: Verdict,
+    found: Sight,
+    *,
+    name: str,
+    home_version: str,
+    ranges: Ranges,
+    others: Mapping[str, Ranges],
+    until: datetime | None = None,
+) -> None:
+    """Say what a look at a cluster that answers has shown."""
+    verdict.say(
+        super_clusters.REACHABLE, "True", "Answers", f"the API server answers, as {found.version}"
+    )
+    if found.lacking:
+        verdict.say(
+            super_clusters.AUTHORIZED,
+            "False",
+            "MissingRights",
+            f"the account may not do all that is needed; it lacks"
+            f" {required_permissions.sentence(found.lacking)}"
+            f" (in all namespaces). Run `kubectl vc target join {name}` again, or grant it",
+        )
+    else:
+        ends = f"; its token ends on {until:%Y-%m-%d %H:%M} UTC" if until is not None else ""
+        text = f"the account may do all that is needed{ends}"
+        verdict.say(super_clusters.AUTHORIZED, "True", "MayDoAll", text)
+    verdict.say(super_clusters.VERSION_SUPPORTED, *_version(found.version, home_version))
+    verdict.say(super_clusters.NETWORKS_OVERLAP, *_overlap(ranges, others))
+
+
+def expiry(token: str) -> datetime | None:
+    """Return when a service account's token ends; None for one that does not say.
+
+    What a token says of itself is not proved here, and is only told to people.
+    """
+    parts = token.split(".")
+    if len(parts) != 3 or len(token) > _MAX_TOKEN:
+        return None
+    try:
+        padded = parts[1] + "=" * (-len(parts[1]) % 4)
+        claims = json.loads(base64.urlsafe_b64decode(padded))
+        return datetime.fromtimestamp(int(claims["exp"]), UTC)
+    except (
+        binascii.Error,
+        KeyError,
+        OverflowError,
+        OSError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ):
+        return None
+
+
+def minor_of(version: str) -> tuple[int, int] | None:
+    """Return `(1, 36)` of `v1.36.4+k3s1`; None for what is no version."""
+    parts = version.removeprefix("v").split(".")
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts[:2]):
+        return None
+    return (int(parts[0]), int(parts[1])) if max(map(len, parts[:2])) < 6 else None
+
+
+def _version(version: str, home_version: str) -> Said:
+    minor, home = minor_of(version), minor_of(home_version)
+    if minor is None or home is None:
+        text = f"{version[:60]!r} is no version of Kubernetes; see `kubectl version` there"
+        return Said("Unknown", "NotReadable", text)
+    apart = abs(minor[1] - home[1])
+    if minor[0] == home[0] and apart <= _MINORS_APART:
+        return Said("True", "Supported", f"{version} beside {home_version} here")
+    behind = minor < home
+    upgrade = "the other cluster" if behind else "this cluster"
+    return Said(
+        "False",
+        "TooOld" if behind else "TooNew",
+        f"{version} is {apart} minors {'behind' if behind else 'ahead of'} {home_version} here, and"
+        f" one is supported; upgrade {upgrade}",
+    )
+
+
+def _overlap(ranges: Ranges, others: Mapping[str, Ranges]) -> Said:
+    found = super_clusters.overlaps(ranges, others)
+    if found:
+        more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        return Said(
+            "True",
+            "PodRangesOverlap",
+            f"{'; '.join(found[:_SHOWN])}{more}: an address may mean two pods, so nothing must send"
+            " traffic from one cluster to the other by it. Give one of them another range, or leave"
+            " spec.network.reachable at false",
+        )
+    if not ranges.pods:
+        return Said(
+            "Unknown",
+            "RangesUnknown",
+            "the nodes do not say which addresses pods have; list them in spec.network.podCIDRs",
+        )
+    return Said("False", "NoOverlap", "no range of pods is another cluster's, too")

@@ -1,0 +1,115 @@
+"""The end of a tenant in other super clusters: what was made there for it goes before it is gone.
+
+Owns what goes there and when it is given up. Must not end anything at home. Hazards: deletes cannot
+be undone, so a namespace goes only when it records this tenant and this very registration, and only
+from the cluster that is known by that name; and a cluster that does not answer may have all of it,
+so that it holds the end up until somebody says that it is to be left.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config import secret_kubeconfig
+from kubeio.config.endpoint import Endpoint
+from tenancy import super_clusters, wellknown
+from tenancy.ownership import Tenant
+from tenancy.resources import NAMESPACES, SECRETS, SUPER_CLUSTERS
+from tenancy.specs import SpecProblemError
+from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.context import Means
+from vcmanager.targets import probe
+from vcmanager.targets.super_cluster import decoded
+
+LOOK_AGAIN_SECONDS = 2.0
+AWAY_SECONDS = 15.0
+"""How often a cluster that does not answer is asked again."""
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+async def act(means: Means, body: Object, tenant: Tenant) -> None:
+    """Delete what a tenant has in other super clusters; raises Held while anything is left."""
+    named = [str(each.get("name")) for each in (body.get("status") or {}).get("targets") or ()]
+    if not named:
+        return
+    listed = (await means.super_client.list(SUPER_CLUSTERS)).get("items") or ()
+    declared = {each["metadata"]["name"]: each for each in listed}
+    for name in named:
+        cluster = declared.get(name)
+        if cluster is None:
+            _log.warning("tenant.left_behind", tenant=tenant.root, target=name)  # nobody knows how
+        elif wellknown.ABANDON in (cluster["metadata"].get("annotations") or {}):
+            _log.warning("tenant.abandoned", tenant=tenant.root, target=name)
+        else:
+            await _end(means, cluster, tenant)
+
+
+async def _end(means: Means, cluster: Object, tenant: Tenant) -> None:
+    metadata = cluster["metadata"]
+    name, registration = metadata["name"], metadata["uid"]
+    try:
+        client = await means.targets.client(name, await _endpoint(means, cluster))
+        identity = super_clusters.parse_status(cluster).identity
+        if not identity or await probe.identity(client) != identity:
+            raise Held("Deleting", _away(name, "another cluster answers"), again_after=AWAY_SECONDS)
+        left = await _delete_namespaces(client, tenant, registration)
+    except errors.Fenced:
+        raise
+    except (errors.KubeError, SpecProblemError) as problem:
+        raise Held("Deleting", _away(name, str(problem)), again_after=AWAY_SECONDS) from problem
+    if left:
+        message = f"waiting for namespaces in the super cluster {name} to be gone: {left}"
+        raise Held("Deleting", message, again_after=LOOK_AGAIN_SECONDS)
+
+
+async def _delete_namespaces(client: Client, tenant: Tenant, registration: str) -> str:
+    """Delete a tenant's namespaces; returns which are still there, for people."""
+    selector = f"{wellknown.VC_UID}={tenant.uid},{wellknown.SUPER_CLUSTER}={registration}"
+    page = await client.list(NAMESPACES, label_selector=selector)
+    theirs = [each for each in page.get("items") or () if _is_theirs(each, tenant, registration)]
+    for namespace in theirs:
+        metadata = namespace["metadata"]
+        if "deletionTimestamp" not in metadata:
+            try:
+                await client.delete(NAMESPACES, metadata["name"], uid=metadata["uid"])
+            except errors.NotFound:
+                continue
+    return ", ".join(each["metadata"]["name"] for each in theirs[:3])
+
+
+def _is_theirs(namespace: Mapping[str, Any], tenant: Tenant, registration: str) -> bool:
+    """Tell whether a namespace is recorded as this tenant's and this registration's, twice over."""
+    metadata = namespace["metadata"]
+    return all(
+        (metadata.get(field) or {}).get(key) == value
+        for field in ("labels", "annotations")
+        for key, value in ((wellknown.VC_UID, tenant.uid), (wellknown.SUPER_CLUSTER, registration))
+    )
+
+
+async def _endpoint(means: Means, cluster: Object) -> Endpoint:
+    spec = super_clusters.parse_spec(cluster)
+    ref = spec.secret_ref
+    if ref is None:
+        raise SpecProblemError("it has no Secret")
+    secret = await means.super_client.get(SECRETS, ref.name, namespace=means.namespace)
+    return secret_kubeconfig.endpoint(
+        decoded(secret.get("data") or {}),
+        name=f"SuperCluster {cluster['metadata']['name']}",
+        key=ref.key,
+        context=ref.context,
+        server=spec.server,
+        tls_server_name=spec.tls_server_name,
+    )
+
+
+def _away(name: str, problem: str) -> str:
+    return (
+        f"the super cluster {name} cannot be asked what it has of the tenant: {problem}. If it is"
+        f" gone for good, run `kubectl annotate supercluster {name} {wellknown.ABANDON}=`, which"
+        " leaves there what is there"
+    )

@@ -1,0 +1,1 @@
+"""Watches that wake the reconcilers."""

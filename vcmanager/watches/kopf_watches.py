@@ -1,0 +1,232 @@
+"""Wires kopf's watches to the queue: something changed, so look at its VirtualCluster.
+
+Owns which kinds are watched and by which selectors, and what it takes to tell changes that matter
+from others. Must not decide what to do. Hazard: kopf would write its own annotations and
+finalizers, post its log lines as Events, take over the process's signals and, at its end, cancel
+every task it finds in its loop. With event handlers alone, and a thread and a loop of its own, it
+does none of that to us.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import aiohttp
+import kopf
+
+from kubeio.config.endpoint import Endpoint
+from kubeio.http import tls_contexts
+from tenancy import resources, wellknown
+from tenancy.resources import Resource
+from vcmanager.plan import external_endpoint as endpoint_of
+from vcmanager.runtime import keys
+from vcmanager.runtime.keys import Key
+from vcmanager.watches import predicates
+
+Wake = Callable[[Key], None]
+
+CHILDREN = (
+    resources.STATEFUL_SETS,
+    resources.DEPLOYMENTS,
+    resources.PODS,
+    resources.SERVICES,
+    resources.SECRETS,
+    resources.CONFIG_MAPS,
+)
+"""Kinds in root namespaces that wake the VirtualCluster they belong to."""
+
+IN_ROOT_NAMESPACES = f"{wellknown.CONTROLLED}=true,!{wellknown.NAMESPACE}"
+"""What selects them on the server: ours, and of no tenant namespace.
+
+A label that is taken off shows as an end, which wakes as well.
+"""
+
+KOPF_FINALIZER = f"{wellknown.DOMAIN}/not-used"
+"""What kopf may put on and take off; nothing else writes it, and it never does either."""
+
+_STOP_SECONDS = 7.0
+_CLOSING_SECONDS = 0.25
+_LOGGERS = {
+    "kopf": logging.WARNING,
+    "kopf.objects": logging.ERROR,
+    "kopf._core.reactor.running": logging.ERROR,  # it misses the signals that are not its own
+}
+
+
+@contextlib.asynccontextmanager
+async def watching(endpoint: Endpoint, wake: Wake) -> AsyncIterator[asyncio.Future[None]]:
+    """Watch while the block runs; gives a future that ends when watching has failed."""
+    loop = asyncio.get_running_loop()
+    stop = threading.Event()
+
+    def wake_there(key: Key) -> None:
+        loop.call_soon_threadsafe(wake, key)
+
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kopf")
+    ended = asyncio.ensure_future(loop.run_in_executor(pool, _run, endpoint, wake_there, stop))
+    try:
+        yield ended
+    finally:
+        stop.set()
+        await asyncio.wait([ended], timeout=_STOP_SECONDS)
+        pool.shutdown(wait=False)
+
+
+def _run(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> None:
+    """Run kopf in this thread until told to stop."""
+    for name, level in _LOGGERS.items():
+        logging.getLogger(name).setLevel(level)
+    asyncio.run(_operate(endpoint, wake, stop))
+    if not stop.is_set():
+        raise RuntimeError("the watches ended")
+
+
+async def _operate(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> None:
+    await kopf.operator(
+        registry=_registry(endpoint, wake),
+        settings=_settings(),
+        clusterwide=True,
+        standalone=True,
+        stop_flag=stop,
+    )
+    # A session that is closed ends its TLS connections a moment later; the loop ends with us.
+    await asyncio.sleep(_CLOSING_SECONDS)
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True  # no right to watch CRDs and namespaces is needed
+    settings.process.ultimate_exiting_timeout = None
+    # kopf takes what it calls its finalizer off every object that none of its handlers needs it
+    # for, so it must never learn the name of ours.
+    settings.persistence.finalizer = KOPF_FINALIZER
+    settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
+    settings.persistence.diffbase_storage = kopf.StatusDiffBaseStorage(field="status.kopf")
+    settings.networking.connect_timeout = 10
+    settings.networking.request_timeout = 30
+    settings.watching.connect_timeout = 10
+    settings.watching.server_timeout = 600
+    settings.watching.chunk_size = 500
+    settings.queueing.idle_timeout = 1
+    for child in (*CHILDREN, resources.NAMESPACES):
+        settings.watching.label_selectors[_selector(child)] = IN_ROOT_NAMESPACES
+    requests = _selector(resources.CERTIFICATE_SIGNING_REQUESTS)
+    settings.watching.field_selectors[requests] = (
+        f"spec.signerName={wellknown.AGENT_SERVING_SIGNER}"
+    )
+    return settings
+
+
+def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
+    registry = kopf.OperatorRegistry()
+
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        return _session(endpoint)
+
+    seen = predicates.Seen()
+    bound: dict[str, str] = {}
+
+    async def on_virtual_cluster(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        uid, policy = body["metadata"]["uid"], predicates.policy_of(body)
+        before = bound.pop(uid, None)
+        if type != "DELETED":
+            bound[uid] = policy
+        if before != bound.get(uid):
+            wake(keys.AGENT_ACCESS)
+        if seen.is_news(resources.VIRTUAL_CLUSTERS, type, body):
+            wake(keys.of_listed(body))
+
+    async def on_cluster_version(meta: Mapping[str, Any], **_: Any) -> None:
+        wake(Key("ClusterVersion", "", meta["name"]))
+
+    async def on_super_cluster(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        if seen.is_news(resources.SUPER_CLUSTERS, type, body):
+            wake(Key("SuperCluster", "", body["metadata"]["name"]))
+
+    async def on_policy(**_: Any) -> None:
+        wake(keys.AGENT_ACCESS)
+
+    async def on_request(meta: Mapping[str, Any], **_: Any) -> None:
+        wake(Key("CertificateSigningRequest", "", meta["name"]))
+
+    parents: dict[str, Key] = {}
+
+    async def on_child(
+        resource: Resource,
+        /,
+        type: str | None,  # noqa: A002 - kopf's
+        body: kopf.Body,
+        **_: Any,
+    ) -> None:
+        """Wake whose the object is, and whose it was before its labels were changed."""
+        if not seen.is_news(resource, type, body):
+            return
+        meta = body["metadata"]
+        uid, key = meta["uid"], keys.parent_of(meta)
+        before = parents.pop(uid, None)
+        if key is not None and type != "DELETED":
+            parents[uid] = key
+        for each in {key, before}:
+            if each is not None:
+                wake(each)
+
+    addresses: dict[str, set[str]] = {}
+
+    async def on_node(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        name = body["metadata"]["name"]
+        now = set() if type == "DELETED" else set(endpoint_of.addresses([body]))
+        for address in addresses.pop(name, set()) - now:
+            wake(keys.node_address(address))
+        if now:
+            addresses[name] = now
+
+    kopf.on.login(registry=registry)(login)
+    handlers: list[tuple[Resource, Any]] = [
+        (resources.VIRTUAL_CLUSTERS, on_virtual_cluster),
+        (resources.CLUSTER_VERSIONS, on_cluster_version),
+        (resources.TENANT_POLICIES, on_policy),
+        (resources.SUPER_CLUSTERS, on_super_cluster),
+        (resources.CERTIFICATE_SIGNING_REQUESTS, on_request),
+        (resources.NODES, on_node),
+        *(
+            (child, functools.partial(on_child, child))
+            for child in (*CHILDREN, resources.NAMESPACES)
+        ),
+    ]
+    for resource, handler in handlers:
+        kopf.on.event(
+            group=resource.group,
+            version=resource.version,
+            plural=resource.plural,
+            id=f"wake-{resource.plural}",
+            registry=registry,
+        )(handler)
+    return registry
+
+
+def _selector(resource: Resource) -> Callable[[Any], bool]:
+    wanted = (resource.group, resource.version, resource.plural)
+    return lambda found: (found.group, found.version, found.plural) == wanted
+
+
+def _session(endpoint: Endpoint) -> kopf.AiohttpSession:
+    """Return a session with our own verification; after a 401 kopf asks for another."""
+    headers = {"User-Agent": "vc-manager (kopf)"}
+    token = endpoint.token
+    if endpoint.token_file is not None:
+        token = endpoint.token_file.read_text().strip()
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    connector = aiohttp.TCPConnector(
+        limit=0, ssl=tls_contexts.context(endpoint) if endpoint.is_encrypted else False
+    )
+    return kopf.AiohttpSession(
+        server=endpoint.server,
+        aiohttp_session=aiohttp.ClientSession(connector=connector, headers=headers),
+    )

@@ -1,0 +1,1 @@
+"""HTTPS client of the agent."""

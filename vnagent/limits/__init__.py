@@ -1,0 +1,1 @@
+"""Limits per tenant and per peer."""

@@ -1,0 +1,1 @@
+"""Node API: what a tenant reads of a whole node."""

@@ -1,0 +1,1 @@
+"""HTTP and kubelet protocol: routes, heads, errors."""

@@ -1,0 +1,205 @@
+"""The query of each route: known keys, types and ranges; what is left is written anew. Pure.
+
+Must not know paths or pods. Hazard: the kubelet reads the query that this module writes, so a value
+that passes here unread would be an option that nobody checked. Unknown keys are dropped, a known
+key that is repeated or out of range refuses the request.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from urllib.parse import quote_plus, unquote_to_bytes
+
+from vnagent.protocol.errors import Reason, RefusedError
+
+MAX_QUERY_BYTES = 64 * 1024
+MAX_COMMAND_WORDS = 4096
+MAX_PARTS = MAX_COMMAND_WORDS + 64
+"""Of a query, known or not: each costs a microsecond, and everybody waits meanwhile."""
+MAX_PORTS = 256
+
+Pairs = tuple[tuple[str, str], ...]
+"""Keys and decoded values in the order in which they will be written."""
+
+Parser = Callable[[str, str], str | None]
+"""From key and value to the canonical value, None when the option is off."""
+
+_INT64_MAX = 2**63 - 1
+# What Go's url.Values writes, and what RFC 3986 allows beside it. No semicolon: proxies and
+# servers disagree on whether it separates pairs.
+_RAW = re.compile(rb"(?:[A-Za-z0-9._~!$'()*,:@/?+=&-]|%[0-9A-Fa-f]{2})*")
+_DIGITS = re.compile(r"0|[1-9][0-9]{0,18}")
+_RFC3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
+    r"(?:Z|[+-][0-9]{2}:[0-9]{2})",
+    re.ASCII,
+)
+_SWITCH = {"1": True, "true": True, "0": False, "false": False}
+_STREAMS = frozenset({"All", "Stdout", "Stderr"})
+
+
+def _bad(key: str, wanted: str) -> RefusedError:
+    return RefusedError(400, Reason.BAD_QUERY, f"the query parameter {key} must be {wanted}")
+
+
+def _switch(written: str) -> Parser:
+    def parse(key: str, value: str) -> str | None:
+        if value not in _SWITCH:
+            raise _bad(key, "true or false")
+        return written if _SWITCH[value] else None
+
+    return parse
+
+
+def _integer(least: int) -> Parser:
+    def parse(key: str, value: str) -> str | None:
+        if _DIGITS.fullmatch(value) is None or not least <= int(value) <= _INT64_MAX:
+            raise _bad(key, f"a whole number from {least} to {_INT64_MAX}")
+        return value
+
+    return parse
+
+
+def _time(key: str, value: str) -> str | None:
+    wanted = "a time as RFC 3339 writes it, such as 2026-01-02T15:04:05Z"
+    if _RFC3339.fullmatch(value) is None:
+        raise _bad(key, wanted)
+    try:
+        datetime.fromisoformat(value)
+    except ValueError as error:
+        raise _bad(key, wanted) from error
+    return value
+
+
+def _stream(key: str, value: str) -> str | None:
+    if value not in _STREAMS:
+        raise _bad(key, "All, Stdout or Stderr")
+    return value
+
+
+_LOG_OPTIONS: Mapping[str, Parser] = {
+    "follow": _switch("true"),
+    "previous": _switch("true"),
+    "timestamps": _switch("true"),
+    "sinceSeconds": _integer(1),
+    "sinceTime": _time,
+    "tailLines": _integer(0),
+    "limitBytes": _integer(1),
+    "stream": _stream,
+}
+# The kubelet takes "1" alone for true.
+_STREAM_OPTIONS: Mapping[str, Parser] = {
+    "input": _switch("1"),
+    "output": _switch("1"),
+    "error": _switch("1"),
+    "tty": _switch("1"),
+}
+
+_SUMMARY_OPTIONS: Mapping[str, Parser] = {"only_cpu_and_memory": _switch("true")}
+
+
+def log_options(raw: bytes) -> Pairs:
+    """Read the options of a request for logs."""
+    found = _read(_pairs(raw), _LOG_OPTIONS)
+    if {"sinceSeconds", "sinceTime"} <= {key for key, _ in found}:
+        raise RefusedError(
+            400, Reason.BAD_QUERY, "the query has sinceSeconds and sinceTime: give one of them"
+        )
+    return found
+
+
+def attach_options(raw: bytes) -> Pairs:
+    """Read which streams to attach to."""
+    return _read(_pairs(raw), _STREAM_OPTIONS)
+
+
+def exec_options(raw: bytes) -> Pairs:
+    """Read the streams and the command of an exec."""
+    pairs = _pairs(raw)
+    words = [value for key, value in pairs if key == "command"]
+    if not words:
+        raise RefusedError(400, Reason.BAD_QUERY, "the query has no command to run")
+    if len(words) > MAX_COMMAND_WORDS:
+        raise _bad("command", f"given at most {MAX_COMMAND_WORDS} times")
+    return (*_read(pairs, _STREAM_OPTIONS), *(("command", word) for word in words))
+
+
+def run_options(raw: bytes) -> Pairs:
+    """Read the command of a run, which the kubelet splits at its spaces."""
+    commands = [value for key, value in _pairs(raw) if key == "cmd"]
+    if len(commands) != 1 or not commands[0]:
+        raise _bad("cmd", "given once: the command to run")
+    return (("cmd", commands[0]),)
+
+
+def summary_options(raw: bytes) -> Pairs:
+    """Read which figures a summary has."""
+    return _read(_pairs(raw), _SUMMARY_OPTIONS)
+
+
+def port_forward_options(raw: bytes) -> Pairs:
+    """Read the ports, which only the oldest WebSocket protocol puts into the query."""
+    ports = [port for key, value in _pairs(raw) if key == "port" for port in value.split(",")]
+    for port in ports:
+        if _DIGITS.fullmatch(port) is None or not 1 <= int(port) <= 65535:
+            raise _bad("port", "a number from 1 to 65535")
+    if len(ports) > MAX_PORTS:
+        raise _bad("port", f"given at most {MAX_PORTS} times")
+    return (("port", ",".join(ports)),) if ports else ()
+
+
+def no_options(raw: bytes) -> Pairs:
+    """Read a query whose keys all mean nothing."""
+    _pairs(raw)
+    return ()
+
+
+def render(pairs: Pairs) -> str:
+    """Write a query in one canonical form, as Go's url.Values does."""
+    return "&".join(f"{quote_plus(key)}={quote_plus(value)}" for key, value in pairs)
+
+
+def _pairs(raw: bytes) -> list[tuple[str, str]]:
+    """Decode a query once; anything that could be decoded in two ways is refused."""
+    if len(raw) > MAX_QUERY_BYTES:
+        raise RefusedError(
+            414, Reason.BAD_QUERY, f"the query is longer than {MAX_QUERY_BYTES} bytes"
+        )
+    if _RAW.fullmatch(raw) is None:
+        raise RefusedError(400, Reason.BAD_QUERY, "the query is not percent-encoded")
+    if raw.count(b"&") >= MAX_PARTS:
+        raise RefusedError(
+            400, Reason.BAD_QUERY, f"the query has more than {MAX_PARTS} parts; give fewer"
+        )
+    return [_pair(piece) for piece in raw.split(b"&")] if raw else []
+
+
+def _pair(piece: bytes) -> tuple[str, str]:
+    key, separator, value = piece.partition(b"=")
+    if not key or not separator:
+        raise RefusedError(400, Reason.BAD_QUERY, "each part of the query must be key=value")
+    try:
+        return _decode(key), _decode(value)
+    except UnicodeDecodeError as error:
+        raise RefusedError(400, Reason.BAD_QUERY, "the query is not UTF-8") from error
+
+
+def _decode(piece: bytes) -> str:
+    if b"%" not in piece and b"+" not in piece:
+        return piece.decode("ascii")  # nothing else passes the pattern
+    text = unquote_to_bytes(piece.replace(b"+", b" ")).decode()
+    if "\0" in text:
+        raise RefusedError(400, Reason.BAD_QUERY, "the query holds a NUL byte")
+    return text
+
+
+def _read(pairs: list[tuple[str, str]], options: Mapping[str, Parser]) -> Pairs:
+    given: dict[str, str] = {}
+    for key, value in pairs:
+        if key not in options:
+            continue
+        if key in given:
+            raise _bad(key, "given once")
+        given[key] = value
+    read = ((key, options[key](key, value)) for key, value in given.items())
+    return tuple((key, value) for key, value in read if value is not None)

@@ -1,0 +1,187 @@
+"""The allow-list of kubelet paths, and how each is written towards the kubelet. Pure.
+
+Owns the table of routes. Must not know who calls or whether the pod is theirs. Hazard: this is the
+only door to a credential that reaches every pod of the node. What does not match one strict pattern
+is refused before it is parsed further, and the request that goes on is written anew from the
+matched tokens, never copied.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vnagent.protocol import queries
+from vnagent.protocol.errors import Reason, RefusedError
+
+MAX_PATH_BYTES = 1024
+"""Longer than the longest legal path: 63 + 253 + 36 + 63 characters and five slashes."""
+
+
+class Verb(StrEnum):
+    """What a caller wants; a closed set, safe as a metric label."""
+
+    LOGS = "logs"
+    EXEC = "exec"
+    ATTACH = "attach"
+    RUN = "run"
+    """An exec whose output is the answer."""
+    PORT_FORWARD = "portforward"
+    STATS = "stats"
+    METRICS = "metrics"
+    PODS = "pods"
+    RUNNING_PODS = "runningpods"
+    HEALTH = "health"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One request that the agent may serve, in the tenant's words."""
+
+    verb: Verb
+    method: str
+    tenant_namespace: str = ""
+    pod: str = ""
+    tenant_uid: str = ""
+    container: str = ""
+    query: queries.Pairs = ()
+
+    @property
+    def switches(self) -> bool:
+        """Tell whether the connection becomes a pipe (101) instead of carrying one answer."""
+        return self.verb in _SWITCHING
+
+    @property
+    def is_read(self) -> bool:
+        """Tell whether it asks about all of the caller's pods on the node."""
+        return self.verb in _READS
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    segment: str
+    verb: Verb
+    methods: tuple[str, ...]
+    path: re.Pattern[str]
+    options: Callable[[bytes], queries.Pairs]
+
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_NAMESPACE = rf"(?P<namespace>{_LABEL})"
+_DNS_NAME = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_POD = rf"(?P<pod>(?=[^/]{{1,253}}(?:/|\Z)){_DNS_NAME}(?:\.{_DNS_NAME})*)"
+_UID = r"(?P<uid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+_CONTAINER = rf"(?P<container>{_LABEL})"
+
+
+def _path(*segments: str) -> re.Pattern[str]:
+    return re.compile("".join(segments), re.ASCII)
+
+
+_ROWS = (
+    _Row(
+        "containerLogs",
+        Verb.LOGS,
+        ("GET",),
+        _path("/containerLogs", f"/{_NAMESPACE}", f"/{_POD}", f"/{_CONTAINER}"),
+        queries.log_options,
+    ),
+    _Row(
+        "exec",
+        Verb.EXEC,
+        ("GET", "POST"),
+        _path("/exec", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
+        queries.exec_options,
+    ),
+    _Row(
+        "attach",
+        Verb.ATTACH,
+        ("GET", "POST"),
+        _path("/attach", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
+        queries.attach_options,
+    ),
+    _Row(
+        "run",
+        Verb.RUN,
+        ("POST",),
+        _path("/run", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
+        queries.run_options,
+    ),
+    _Row(
+        "portForward",
+        Verb.PORT_FORWARD,
+        ("GET", "POST"),
+        _path("/portForward", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?"),
+        queries.port_forward_options,
+    ),
+    # The kubelet takes a slash behind all but the metrics; POST, which it takes for the summary as
+    # well, has no use.
+    _Row("stats", Verb.STATS, ("GET",), _path("/stats/summary/?"), queries.summary_options),
+    _Row("metrics", Verb.METRICS, ("GET",), _path("/metrics/resource"), queries.no_options),
+    _Row("pods", Verb.PODS, ("GET",), _path("/pods/?"), queries.no_options),
+    _Row("runningpods", Verb.RUNNING_PODS, ("GET",), _path("/runningpods/?"), queries.no_options),
+    _Row("healthz", Verb.HEALTH, ("GET",), _path("/healthz"), queries.no_options),
+)
+_SWITCHING = frozenset({Verb.EXEC, Verb.ATTACH, Verb.PORT_FORWARD})
+_READS = frozenset({Verb.STATS, Verb.METRICS, Verb.PODS, Verb.RUNNING_PODS})
+_SEGMENTS = {row.verb: row.segment for row in _ROWS}
+_TOKEN = {
+    name: re.compile(pattern, re.ASCII)
+    for name, pattern in (("namespace", _NAMESPACE), ("pod", _POD), ("uid", _UID))
+}
+
+
+def parse(method: bytes, target: bytes) -> Route:
+    """Return the route of a raw request line, or raise RefusedError."""
+    raw_path, _, raw_query = target.partition(b"?")
+    row, found = _match(raw_path)
+    verb = method.decode("ascii", "replace")
+    if verb not in row.methods:
+        raise RefusedError(
+            405, Reason.BAD_METHOD, f"{row.segment} takes {' or '.join(row.methods)} requests"
+        )
+    tokens = {name: token or "" for name, token in found.groupdict().items()}
+    return Route(
+        verb=row.verb,
+        method=verb,
+        tenant_namespace=tokens.get("namespace", ""),
+        pod=tokens.get("pod", ""),
+        tenant_uid=tokens.get("uid", ""),
+        container=tokens.get("container", ""),
+        query=row.options(raw_query),
+    )
+
+
+def render(route: Route, *, super_namespace: str, super_uid: str) -> str:
+    """Return the kubelet's request target for a route that the gate has let through.
+
+    The super UID stands in the path only where the caller's path had the tenant's. Raises
+    ValueError when a token from the kubelet's own list is not what the pattern takes, because a
+    path that is joined from anything else might be another path.
+    """
+    check(namespace=super_namespace, pod=route.pod, uid=super_uid)
+    uid = super_uid if route.tenant_uid else ""
+    segments = (_SEGMENTS[route.verb], super_namespace, route.pod, uid, route.container)
+    return with_query("/" + "/".join(segment for segment in segments if segment), route)
+
+
+def check(**tokens: str) -> None:
+    """Raise ValueError when a namespace, pod or uid cannot stand in a path."""
+    for name, token in tokens.items():
+        if _TOKEN[name].fullmatch(token) is None:
+            raise ValueError(f"{token!r} cannot stand as {name} in a path")
+
+
+def with_query(path: str, route: Route) -> str:
+    """Return a request target of a path of ours and a route's query."""
+    query = queries.render(route.query)
+    return f"{path}?{query}" if query else path
+
+
+def _match(raw_path: bytes) -> tuple[_Row, re.Match[str]]:
+    if len(raw_path) <= MAX_PATH_BYTES and raw_path.isascii():
+        path = raw_path.decode("ascii")
+        for row in _ROWS:
+            if found := row.path.fullmatch(path):
+                return row, found
+    raise RefusedError(404, Reason.NO_ROUTE, "the node agent serves no such path")

@@ -1,0 +1,1 @@
+"""Server of the agent: listener, requests, audit."""

@@ -1,0 +1,58 @@
+"""One line and a few numbers for each session.
+
+Hazard: a command line may hold a password, so it is never part of a record.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import structlog
+
+from vnagent.authz import metrics
+from vnagent.authz.client_identity import Caller
+from vnagent.protocol.routes import Route
+
+_log = structlog.get_logger("vnagent.audit")
+
+
+@dataclass(slots=True)
+class Session:
+    """What is known of one request, filled in as it goes on."""
+
+    caller: Caller
+    started: float = field(default_factory=time.monotonic)
+    route: Route | None = None
+    protocol: str = ""
+    """What a stream has switched to: `SPDY/3.1` or `websocket`; empty for an answer of HTTP."""
+    status: int = 0
+    result: str = ""
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+def record(session: Session) -> None:
+    """Write the session down."""
+    route = session.route
+    verb = route.verb.value if route else "none"
+    outcome = metrics.outcome(session.status)
+    metrics.SESSIONS.labels(session.result).inc()
+    metrics.CALLS.labels(verb, outcome).inc()
+    tenant = metrics.tenant_label(session.caller.vc_uid)
+    metrics.TENANT_SESSIONS.labels(tenant, outcome).inc()
+    metrics.TENANT_BYTES.labels(tenant, "up").inc(session.bytes_up)
+    metrics.TENANT_BYTES.labels(tenant, "down").inc(session.bytes_down)
+    _log.info(
+        "session",
+        tenant=session.caller.key,
+        vc_uid=session.caller.vc_uid,
+        verb=verb,
+        namespace=route.tenant_namespace if route else "",
+        pod=route.pod if route else "",
+        container=route.container if route else "",
+        protocol=session.protocol,
+        status=session.status,
+        result=session.result,
+        bytes_up=session.bytes_up,
+        bytes_down=session.bytes_down,
+        seconds=round(time.monotonic() - session.started, 3),
+    )

@@ -1,0 +1,189 @@
+"""The agent's serving certificate: a key made here, a request to vc-manager, renewal in time.
+
+Owns the key, which never leaves this process. Must not know who connects. Hazard: the signer gives
+a certificate only for the IP of the live pod that our bound token names, so the request must say
+exactly that and nothing more; an old certificate serves until a new one is there.
+"""
+
+import asyncio
+import base64
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import Any
+
+import orjson
+import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from telemetry import metrics
+from tenancy import wellknown
+from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS
+from vnagent.client.https_client import Answer, Origin
+from vnagent.protocol.http_heads import ResponseProblemError
+from vnagent.stream.tls_contexts import TrustProblemError
+
+LIFETIME = timedelta(days=90)
+POLL_SECONDS = (0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
+"""Between looks at a request; the last one goes on."""
+GIVE_UP_SECONDS = 300.0
+"""A request that nobody answers is made anew, in case it was lost."""
+RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+_log = structlog.get_logger(__name__)
+
+
+class NotIssuedError(Exception):
+    """There is no certificate yet; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """The pod that we are."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Credential:
+    """A certificate and its key, PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+def make_request(pod: Pod) -> tuple[bytes, bytes]:
+    """Return a new key and a signing request for the pod's address, both PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, wellknown.AGENT)])
+    addresses = x509.SubjectAlternativeName([x509.IPAddress(ip_address(pod.address))])
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(name)
+        .add_extension(addresses, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return private, request.public_bytes(serialization.Encoding.PEM)
+
+
+def manifest(pod: Pod, request: bytes) -> dict[str, Any]:
+    """Return the CertificateSigningRequest that carries a request."""
+    return {
+        "apiVersion": CERTIFICATE_SIGNING_REQUESTS.api_version,
+        "kind": CERTIFICATE_SIGNING_REQUESTS.kind,
+        "metadata": {"name": f"{pod.name}-{secrets.token_hex(4)}"},
+        "spec": {
+            "request": base64.b64encode(request).decode("ascii"),
+            "signerName": wellknown.AGENT_SERVING_SIGNER,
+            "expirationSeconds": int(LIFETIME.total_seconds()),
+            "usages": ["digital signature", "server auth"],
+        },
+    }
+
+
+def issued(found: dict[str, Any]) -> bytes | None:
+    """Return the certificate of a request, None while it waits; raises NotIssuedError."""
+    status = found.get("status") or {}
+    for condition in status.get("conditions") or []:
+        if condition.get("type") in ("Denied", "Failed"):
+            reason, message = condition.get("reason", ""), condition.get("message", "")
+            raise NotIssuedError(f"the request was refused: {reason}: {message}")
+    certificate = status.get("certificate")
+    return base64.b64decode(certificate) if certificate else None
+
+
+def renew_at(certificate: bytes, key: bytes, pod: Pod) -> datetime:
+    """Return when two thirds of a certificate's life are over.
+
+    Raises NotIssuedError when it is not for this pod and key, or would serve nobody.
+    """
+    try:
+        leaf = x509.load_pem_x509_certificate(certificate)
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound) as error:
+        raise NotIssuedError("what the signer gave is not a serving certificate") from error
+    if names.get_values_for_type(x509.IPAddress) != [ip_address(pod.address)]:
+        raise NotIssuedError("what the signer gave is not for this pod's address")
+    if leaf.public_key() != serialization.load_pem_private_key(key, password=None).public_key():
+        raise NotIssuedError("what the signer gave is for another key")
+    began, ends = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    return began + (ends - began) * 2 / 3
+
+
+class ServingCertificate:
+    """Keeps a valid certificate for ever."""
+
+    def __init__(self, api: Origin, pod: Pod) -> None:
+        self._api = api
+        self._pod = pod
+
+    async def keep(self, use: Callable[[Credential], None]) -> None:
+        """Get a certificate, hand it over, renew it at two thirds of its life, for ever."""
+        failures = 0
+        while True:
+            try:
+                credential, renewal = await self._obtain()
+            except (OSError, TrustProblemError, ResponseProblemError, NotIssuedError) as error:
+                pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
+                failures += 1
+                _log.warning("no serving certificate", error=str(error), retry_seconds=pause)
+                await asyncio.sleep(pause)
+                continue
+            failures = 0
+            use(credential)
+            _log.info("serving certificate in use", renewal=renewal.isoformat())
+            await _sleep_until(renewal)
+
+    async def _obtain(self) -> tuple[Credential, datetime]:
+        key, request = await asyncio.to_thread(make_request, self._pod)
+        wanted = manifest(self._pod, request)
+        path = CERTIFICATE_SIGNING_REQUESTS.path()
+        answer = await self._api.ask("POST", path, orjson.dumps(wanted))
+        _parse(answer, 201)
+        certificate = await self._wait(f"{path}/{wanted['metadata']['name']}")
+        renewal = renew_at(certificate, key, self._pod)
+        ends = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+        metrics.show_certificate(
+            wellknown.AGENT, ends=ends.timestamp(), renewed=renewal.timestamp()
+        )
+        return Credential(certificate, key), renewal
+
+    async def _wait(self, path: str) -> bytes:
+        loop = asyncio.get_running_loop()
+        gives_up = loop.time() + GIVE_UP_SECONDS
+        looks = 0
+        while loop.time() < gives_up:
+            await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
+            looks += 1
+            certificate = issued(_parse(await self._api.ask("GET", path), 200))
+            if certificate is not None:
+                return certificate
+        raise NotIssuedError("vc-manager has not answered the request; is it running?")
+
+
+def _parse(answer: Answer, wanted: int) -> dict[str, Any]:
+    try:
+        document = orjson.loads(answer.body)
+    except orjson.JSONDecodeError as error:
+        raise NotIssuedError(f"the API server answered {answer.status} without JSON") from error
+    if answer.status != wanted or not isinstance(document, dict):
+        message = document.get("message", "") if isinstance(document, dict) else ""
+        raise NotIssuedError(f"the API server answered {answer.status}: {message}")
+    return document
+
+
+async def _sleep_until(moment: datetime) -> None:
+    """Sleep in short steps: a suspended machine's clock jumps, a single sleep would not notice."""
+    while (left := (moment - datetime.now(UTC)).total_seconds()) > 0:  # noqa: ASYNC110 - a clock
+        await asyncio.sleep(min(left, 60.0))

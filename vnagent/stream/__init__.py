@@ -1,0 +1,1 @@
+"""TLS streams and the relay between them."""

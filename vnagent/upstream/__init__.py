@@ -1,0 +1,1 @@
+"""Upstreams of a call: kubelets and API servers."""
