@@ -244,29 +244,29 @@ def text(folder: Path) -> str:
 
 
 def _runs(results: Figures) -> str:
-    """Return what was measured, how often and when; reports of before do not say all of it."""
+    """Return the commit, the start and the number of runs, as far as the report has them."""
     found = results.get("runs", {})
     count = max((len(found[way]) for way in found), default=0) if found else 0
-    of = f" of `{results['commit']}`, begun {results['began']}" if "began" in results else ""
+    of = f" of `{results['commit']}`, started {results['began']}" if "began" in results else ""
     times = {0: "", 1: ", one run"}.get(
         count, f", {count} {'pairs' if 'direct' in found else 'runs'}"
     )
-    return f"{of}{times}; "
+    return f"{of}{times}. "
 
 
 def _noise(results: Figures) -> str:
     noise = results["noise"].get("before", results["noise"])
     return (
-        f"a fixed loop took {noise['median_ms']:.0f} ms (spread {noise['spread']:.0%}), load before"
-        f" {noise['load_1min']:.1f}"
+        f"A fixed loop took {noise['median_ms']:.0f} ms (spread {noise['spread']:.0%}), the load"
+        f" before was {noise['load_1min']:.1f}"
     )
 
 
 def _others(results: Figures) -> str:
-    """Return what other programs took of the machine, by the median of the runs that tell."""
+    """Return the cores that other programs used, the median of the runs that recorded it."""
     found = results.get("runs", {})
     cores = spread(at("foreign_cores")(each) for way in found for each in found[way])
-    return f", other programs took {cores.median:.2f} cores" if cores.count else ""
+    return f", other programs used {cores.median:.2f} cores" if cores.count else ""
 
 
 def _ratios(results: Figures) -> Iterator[str]:

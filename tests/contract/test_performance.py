@@ -132,7 +132,7 @@ def test_a_way_beside_itself_tells_the_noise(tmp_path: Path, again: float, verdi
     }
     text = told(tmp_path, "pods-burst-bare", runs)
     assert f"| direct, pods/s | {again / 100:.2f} | 0.9 to 1.1: {verdict} |" in text
-    assert "load before 0.5, other programs took 0.25 cores:" in text
+    assert "the load before was 0.5, other programs used 0.25 cores:" in text
 
 
 def test_a_way_that_ran_once_is_not_beside_itself(tmp_path: Path):

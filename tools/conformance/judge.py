@@ -103,7 +103,7 @@ def void(cases: Sequence[Case], control: Mapping[str, Result]) -> str:
         return ""
     return (
         f"{len(bad)} of {len(cases)} cases did not pass on the super cluster itself, and "
-        f"{CONTROL_FAILS_AT_MOST} may: the run is void; look at the control first"
+        f"{CONTROL_FAILS_AT_MOST} may: the run is void. Check the control first"
     )
 
 

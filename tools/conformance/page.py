@@ -15,11 +15,12 @@ from tools.conformance.results import PASSED, Result
 _HEAD = """\
 # Kubernetes conformance
 
-Written by `python -m tools.conformance page`; do not edit. `make conformance` runs it all: the
-`[Conformance]` cases of Kubernetes {version}, built from its own Go module, straight on the
-embedded super cluster as control, and in a tenant. Two nodes. What fails is listed in
-`tools/conformance/known.yaml`; another failure fails the run, and so does a listed case that
-passes.
+Written by `python -m tools.conformance page`. Do not edit.
+
+`make conformance` runs the `[Conformance]` cases of Kubernetes {version}, built from its own Go
+module. It runs them on the embedded super cluster as a control, and in a tenant, with two nodes.
+Known failures are listed in `tools/conformance/known.yaml`. Any other failure fails the run, and so
+does a listed case that passes.
 """
 
 _TITLES = {
@@ -30,17 +31,17 @@ _TITLES = {
 
 _NOTES = {
     "baseline": """\
-In that tenant a Deployment holds a pod on each node: `nodes.expose: onDemand` shows a node while a
-pod of the tenant runs on it, and the suite does not begin without nodes.
+In this tenant a Deployment keeps a pod on each node. The policy has `nodes.expose: onDemand`, which
+shows a node only while a pod of the tenant runs on it. The suite does not start without nodes.
 
 """
 }
 """What stands before the list of a side."""
 
 _LISTS = {
-    "control": "Fails on the super cluster itself, which is the testbed's matter and no tenant's",
-    "tenant": "Fails in a tenant with the policy `conformance`",
-    "baseline": "What the policy `baseline` gives up besides",
+    "control": "Failures on the super cluster itself, caused by the testbed",
+    "tenant": "Failures in a tenant with the policy `conformance`",
+    "baseline": "Further failures with the policy `baseline`",
 }
 
 
@@ -87,7 +88,7 @@ def _summary(run: Run, verdicts: Mapping[str, Verdict]) -> str:
         lines.append(f"| {title} | {' | '.join(map(str, numbers))} |")
     seconds = {side: sum(r.seconds for r in found.values()) for side, found in run.results.items()}
     took = ", ".join(f"{side} {total / 60:.0f} min" for side, total in seconds.items() if total)
-    lines += ["", f"Machine: {run.machine}. Time in the cases, added up: {took}."]
+    lines += ["", f"Machine: {run.machine}. Total time in the cases: {took}."]
     lines += [f"- {side}: {_origin(found)}." for side, found in run.results.items() if found]
     control = run.results.get("control", {})
     if all(case.name in control for case in run.cases) and (said := void(run.cases, control)):
@@ -100,10 +101,10 @@ def _origin(found: Mapping[str, Result]) -> str:
     commits = sorted({result.commit for result in found.values() if result.commit})
     untold = sum(not result.commit for result in found.values())
     told = [f"of {', '.join(commits)}"] if commits else []
-    told += [f"{untold} of a commit that was not noted"] if untold else []
+    told += [f"{untold} of a commit that was not recorded"] if untold else []
     again = sum(result.is_again for result in found.values())
-    told += [f"{again} tried once more"] if again else [] if untold else ["each tried once"]
-    return "; ".join(told)
+    told += [f"{again} tried a second time"] if again else [] if untold else ["each tried once"]
+    return ", ".join(told)
 
 
 def _groups(run: Run) -> str:
@@ -129,7 +130,7 @@ def _known(run: Run, side: str) -> str:
         rows = [row for row in rows if "tenant" not in row.sides]
     if not rows:
         return "Nothing is listed.\n"
-    lines = ["| case | cause | whose | line |", "|---|---|---|---|"]
+    lines = ["| case | cause | owner | line |", "|---|---|---|---|"]
     for row in rows:
         cause = " ".join(row.cause.split())
         line = f"`{row.line}`" if row.line else ""
@@ -147,8 +148,12 @@ def _open(side: str, verdict: Verdict, results: Mapping[str, Result]) -> str:
         + (f", {results[name].where}" if name in results and results[name].where else "")
         for name in names
     ]
-    lines += [f"- {name}: passes and is listed" for name in verdict.healed]
-    lines += [f"- {len(verdict.missing)} cases have no result: not run yet"] if unfinished else []
+    lines += [f"- {name}: passes although it is listed" for name in verdict.healed]
+    lines += (
+        [f"- {len(verdict.missing)} cases have no result, because they have not run yet"]
+        if unfinished
+        else []
+    )
     if not lines:
         return ""
     return "\n".join([f"## Not explained: {_TITLES[side]}", "", *lines, ""])

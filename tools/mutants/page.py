@@ -16,16 +16,18 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 HEAD = """\
 # Reliability
 
-What is done to find out where the product breaks, and what came of it.
+Programs that search for faults of the product, and their findings.
 """
 TITLE = "Mutation testing"
 _INTRO = """\
-Written by `python -m tools.mutants page`; do not edit. `make mutants` has mutmut change one place
-at a time in the modules that decide, name, own, hold deletes and build pods, and runs the unit
-tests that come by there. {least:.0%} of each part must be killed. What survives is listed in
-`tools/mutants/known.yaml`, each with its reason; another survivor fails the run, and so does a
-listed mutant that is killed. Not mutated: lines that only log, and what stands outside of
-functions, such as tables (`docs/kinds.md` is made of those, and a check compares it).
+Written by `python -m tools.mutants page`. Do not edit.
+
+`make mutants` uses mutmut to change one place at a time in the modules for decisions, names,
+ownership, delete protection and pods. For each change it runs the unit tests that execute the
+place. At least {least:.0%} of the mutants of each part must be killed. Known survivors are in
+`tools/mutants/known.yaml` with a reason. Any other survivor fails the run, and so does a listed
+mutant that is killed. Two kinds of lines are not mutated: lines that only log, and code outside of
+functions, such as tables. `docs/kinds.md` is generated from these tables, and a test compares it.
 """
 _HEADINGS = ("part", "mutants", "killed", "timeout", "survived", "not tried", "score")
 
@@ -45,9 +47,9 @@ def render(verdict: Verdict, known: Sequence[Survivor]) -> str:
             _INTRO.format(least=KILLED_AT_LEAST),
             *lines,
             "",
-            "What survives, and why:",
+            "Survivors and reasons:",
             "",
-            "| part | places | why |",
+            "| part | places | reason |",
             "|---|---|---|",
             *told,
         ]

@@ -36,9 +36,9 @@ CALLS: Mapping[str, tuple[str, ...]] = {
 }
 _INTRO = """\
 Written by `python -m tools.rows.calls` from reports of `pytest --junitxml` of the node tests, run
-on {commit}; do not edit. V is a node whose kubelet's certificate verifies, S one whose kubelet
-signs its own. Each way in which a stream comes along is a test (`LEGS` in
-`tests/node/agent/conftest.py`). On S, `top` is not to be had (501).
+on {commit}. Do not edit. V is a node with a kubelet certificate that verifies. S is a node with a
+self-signed kubelet certificate. Each protocol of a stream is a separate test (`LEGS` in
+`tests/node/agent/conftest.py`). `top` is not available on S (501).
 """
 Results = Mapping[tuple[str, str, str], Sequence[bool]]
 """Whether each test was well, by call, minor of kubectl, and V or S."""

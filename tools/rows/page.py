@@ -17,14 +17,14 @@ from tools.rows.table import Row
 TITLE = "Rows"
 _INTRO = """\
 Written by `python -m tools.rows` from `tools/rows/{rows}` and from the docstrings of the tests,
-which carry the ids of the rows that they show; do not edit. {summary}
+which have the ids of the rows that they show. Do not edit. {summary}
 """
 
 Found = Mapping[str, Sequence[Shown]]
 _RESULTS = """\
-A priority is P0 where the row is of what this project set out to do with a second cluster; of the
-rest, and of what it puts off, the table of other projects' features decides (P1 where that does not
-name it either). Results were recorded at commit {commit} on {date}.
+Priority P0 means that the row is a goal of this project for a second cluster. For all other rows,
+and for postponed rows, the priority comes from the table of other projects' features. It is P1 if
+that table does not have the row. Results were recorded at commit {commit} on {date}.
 """
 
 
@@ -55,7 +55,7 @@ RELIABILITY = Page(
     head="""\
 # Reliability
 
-What is done to find out where the product breaks, and what came of it.
+Programs that search for faults of the product, and their findings.
 """,
 )
 OFFLOAD = Page(
@@ -66,8 +66,9 @@ OFFLOAD = Page(
     head="""\
 # Pods in other clusters
 
-What people did with other projects, as they wrote of it, and what must be seen when it is done with
-this one. The posts themselves are walked in [walkthroughs](walkthroughs/README.md).
+Published posts describe uses of other projects for pods in other clusters. This page lists the
+results that this project must show for the same uses. The [walkthroughs](walkthroughs/README.md)
+repeat the posts step by step.
 """,
     has_results=True,
 )
@@ -101,8 +102,8 @@ def summary(rows: Sequence[Row], found: Found) -> str:
     lacking = sum(1 for row in shown if row.lacks)
     tests = {test for row in shown for test in found[row.id]}
     return (
-        f"{len(rows)} rows: {len(shown)} with a test of their own ({len(tests)} tests), of"
-        f" {lacking} of them a part is not shown; {len(rows) - len(shown)} are left out."
+        f"{len(rows)} rows: {len(shown)} have tests of their own ({len(tests)} tests), and"
+        f" {len(rows) - len(shown)} are left out. The tests show {lacking} rows only in part."
     )
 
 

@@ -40,7 +40,7 @@ def test_a_run_that_has_not_come_to_its_end_says_so_in_one_line():
         known=(),
     )
 
-    assert "- 29 cases have no result: not run yet" in render(run)
+    assert "- 29 cases have no result, because they have not run yet" in render(run)
     assert cases[1].name not in render(run)
 
 
@@ -58,7 +58,7 @@ def test_known_failures_stand_with_cause_and_line_and_others_as_not_explained():
     assert "| [sig-apps] B\\|C [Conformance] | so it is | kubernetes | `y:2` |" in text
     assert "## Not explained: a tenant with the policy `conformance`" in text
     assert f"- {A}: failed, test/e2e/x.go:1" in text
-    given_up = text.partition("What the policy `baseline` gives up")[2]
+    given_up = text.partition("Further failures with the policy `baseline`")[2]
     assert given_up.partition("##")[0].strip().endswith("Nothing is listed.")
 
 
@@ -73,8 +73,8 @@ def test_results_say_of_which_commit_they_are_and_whether_they_were_tried_again(
 
     text = page(found)
 
-    assert "- control: of abc; 1 of a commit that was not noted." in text
-    assert "- tenant: of abc, abd; 1 tried once more." in text
+    assert "- control: of abc, 1 of a commit that was not recorded." in text
+    assert "- tenant: of abc, abd, 1 tried a second time." in text
 
 
 def test_a_control_that_says_nothing_is_said_to():
