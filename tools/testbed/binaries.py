@@ -79,16 +79,14 @@ PROGRAMS = (
     _cni("main", "loopback"),
     _cni("ipam", "host-local"),
     _cni("meta", "portmap"),
-    Program(
-        "registry", "registry", "github.com/distribution/distribution/v3/cmd/registry", "registry"
-    ),
+    Program("registry", "registry", "virtual-cluster.local/testbed/registry", "registry"),
     Program(
         "local-path-provisioner",
         "localpath",
         "github.com/rancher/local-path-provisioner",
         "localpath",
     ),
-    Program("coredns", "coredns", "github.com/coredns/coredns", "coredns"),
+    Program("coredns", "coredns", "virtual-cluster.local/testbed/coredns", "coredns"),
     Program(
         "metrics-server",
         "metrics-server",
