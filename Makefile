@@ -13,12 +13,17 @@ PYTEST := $(BIN)/python -m pytest -p tests.support.shards --durations=20 --durat
 # SHARD=0 to 4: that part of five of everything that takes long; five landings run all of it.
 SHARD ?=
 shard := $(if $(SHARD),--shard $(SHARD))
+beside = -n auto --dist loadfile $(shard)
 # With TRIES=2, tests that failed are run once more, alone; both runs are printed. Only failures (exit
 # code 1) are: a run that broke off is no flake. For tests with servers, sockets and processes of their own,
-# whose clocks are not ours.
+# whose clocks are not ours. What failed is remembered by target: two of them run at once.
 TRIES ?= 1
+memory = -o cache_dir=.pytest_cache/$@
 again = || { [ $$? = 1 ] && [ '$(TRIES)' = 2 ] && echo "once more, alone: what failed above" \
-	&& $(PYTEST) -n 0 --last-failed --last-failed-no-failures none $(1); }
+	&& $(PYTEST) $(memory) -n 0 --last-failed --last-failed-no-failures none $(1); }
+tried = { $(PYTEST) $(memory) $(1) $(2) $(call again,$(2)); }
+# With NAMED=1, each line begins with the target that printed it.
+named = $(if $(NAMED),{ $(1); } 2>&1 | { trap '' INT; sed -u 's/^/$@: /'; },$(1))
 # One more than there are processors: many tests wait.
 WORKERS := $(shell echo $$(($$(nproc) + 1)))
 # What a target needs is built before its first test, with no limit of time; tests build nothing.
@@ -27,7 +32,7 @@ FOR ?= thorough
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup prepare check static format generate unit properties agent-properties integration node test thorough changed landing slow conformance mutants up demo down push bench bench-all clean
+.PHONY: help setup prepare check static format generate unit properties agent-properties integration node test thorough thorough-properties thorough-integration thorough-node changed landing slow conformance mutants up demo down push bench bench-all clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
@@ -60,8 +65,7 @@ push: .venv/ready ## push all images to a registry (IMAGES=REGISTRY/PREFIX)
 
 check: .venv/ready ## format, lint, types, layers, unit and contract tests; under a minute
 	@$(MAKE) --no-print-directory static & static=$$!; \
-		$(PYTEST) -q -n $(WORKERS) --hypothesis-profile=quick tests/unit tests/scenarios tests/contract \
-		$(call again,tests/unit tests/scenarios tests/contract); wait $$static
+		$(call tried,-q -n $(WORKERS) --hypothesis-profile=quick,tests/unit tests/scenarios tests/contract); wait $$static
 
 static: .venv/ready ## of these: format, lint, layers and types
 	@$(BIN)/ruff format --check .
@@ -78,11 +82,11 @@ generate: .venv/ready ## write the chart's RBAC and docs/kinds.md from the code'
 
 unit: .venv/ready ## pure tests
 	$(call prepare,unit)
-	@$(PYTEST) -n $(WORKERS) tests/unit tests/scenarios tests/contract $(call again,tests/unit tests/scenarios tests/contract)
+	@$(call tried,-n $(WORKERS),tests/unit tests/scenarios tests/contract)
 
 properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
 	$(call prepare,properties)
-	@$(PYTEST) -n auto $(shard) --shard-tests -m 'not thorough' tests/properties
+	@$(call named,$(PYTEST) -n auto $(shard) --shard-tests -m 'not thorough' tests/properties)
 
 agent-properties: .venv/ready ## the node agent's properties at full length, as docs/reliability.md has them; half an hour (SEED=1: that seed)
 	@for each in targets certificates frames cuts; do \
@@ -91,32 +95,37 @@ agent-properties: .venv/ready ## the node agent's properties at full length, as 
 
 integration: .venv/ready ## tests with real etcd and API servers
 	$(call prepare,integration)
-	@$(PYTEST) -n auto --dist loadfile $(shard) -m 'not thorough and not slow' tests/chart tests/integration \
-		$(call again,-m 'not thorough and not slow' tests/chart tests/integration)
+	@$(call named,$(call tried,$(beside),-m 'not thorough and not slow' tests/chart tests/integration))
 
 node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenants
 	$(call prepare,node)
-	@$(PYTEST) $(shard) -m 'not thorough and not slow' tests/node \
-		$(call again,-m 'not thorough and not slow' tests/node)
+	@$(call named,$(call tried,$(shard),-m 'not thorough and not slow' tests/node))
 
-test: .venv/ready ## unit, property, integration and node tests; some 25 minutes
+# Node tests mostly wait for pods; the others have the processors meanwhile.
+test: .venv/ready ## unit, property, integration and node tests; some 20 minutes
 	$(call prepare,test)
-	@$(MAKE) --no-print-directory unit properties integration node
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory --jobs=2 node properties integration NAMED=1
 
 thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew at length; some 40 minutes
 	$(call prepare,thorough)
-	@$(PYTEST) -n auto --dist loadfile $(shard) -m 'thorough and not slow' tests/chart tests/integration \
-		$(call again,-m 'thorough and not slow' tests/chart tests/integration)
-	@$(PYTEST) -n auto $(shard) --shard-tests -m thorough tests/properties
-	@$(PYTEST) $(shard) -m 'thorough and not slow' tests/node \
-		$(call again,-m 'thorough and not slow' tests/node)
+	@$(MAKE) --no-print-directory --jobs=2 thorough-node thorough-properties thorough-integration NAMED=1
+
+thorough-properties: .venv/ready
+	@$(call named,$(PYTEST) -n auto $(shard) --shard-tests -m thorough tests/properties)
+
+thorough-integration: .venv/ready
+	@$(call named,$(call tried,$(beside),-m 'thorough and not slow' tests/chart tests/integration))
+
+thorough-node: .venv/ready
+	@$(call named,$(call tried,$(shard),-m 'thorough and not slow' tests/node))
 
 changed: .venv/ready ## the tests on real servers that changed since the last landing or import what did; eight minutes or less
 	$(call prepare,thorough)
 	@files=$$($(BIN)/python -m tests.support.changed tests/chart tests/integration tests/node); \
 	beside=$$(grep -v ^tests/node/ <<< "$$files" || true); node=$$(grep ^tests/node/ <<< "$$files" || true); \
-	[ -z "$$beside" ] || $(PYTEST) -n auto --dist loadfile -m 'not slow' $$beside $(call again,-m 'not slow' $$beside); \
-	[ -z "$$node" ] || $(PYTEST) -m 'not slow' $$node $(call again,-m 'not slow' $$node)
+	[ -z "$$beside" ] || $(call tried,-n auto --dist loadfile,-m 'not slow' $$beside); \
+	[ -z "$$node" ] || $(call tried,,-m 'not slow' $$node)
 
 landing: ## raise the number of the landing, which chooses the part of five that `.ci/run` runs; commit it with the change
 	@echo $$(($$(cat .ci/landing) + 1)) > .ci/landing

@@ -68,15 +68,16 @@ def test_each_target_that_runs_tests_prepares_first():
         (product.REPOSITORY / "Makefile").read_text(),
         re.MULTILINE,
     )
+    runs = r"\$\(PYTEST\)|call tried|-m (?:tests\.demo|tests\.conformance|bench)\b"
     needing = {
         name: body
         for name, body in rules
-        if re.search(r"\$\(PYTEST\)|-m (?:tests\.demo|tests\.conformance|bench)\b", body)
-        or name in ("up", "test")
+        if re.search(runs, body) or name in ("up", "test", "thorough")
     }
     assert {"unit", "integration", "node", "test", "thorough", "slow", "demo"} <= set(needing)
     for name, body in needing.items():
-        if name == "check":  # it is for before each commit, and its tests are those of `unit`
+        # `check` is for before each commit, and its tests are those of `unit`.
+        if name == "check" or name.startswith("thorough-"):
             continue
         row = re.match(r"\t.*\$\(call prepare,([a-z-]+)\)", body)
         assert row is not None, f"`make {name}` runs before anything is built"
