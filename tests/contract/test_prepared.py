@@ -68,7 +68,7 @@ def test_each_target_that_runs_tests_prepares_first():
         (product.REPOSITORY / "Makefile").read_text(),
         re.MULTILINE,
     )
-    runs = r"\$\(PYTEST\)|call tried|-m (?:tests\.demo|tests\.conformance|bench)\b"
+    runs = r"\$\(PYTEST\)|call tried|-m (?:tools\.demo|tools\.conformance|bench)\b"
     needing = {
         name: body
         for name, body in rules
