@@ -60,8 +60,8 @@ push: .venv/ready ## push all images to a registry (IMAGES=REGISTRY/PREFIX)
 
 check: .venv/ready ## format, lint, types, layers, unit and contract tests; under a minute
 	@$(MAKE) --no-print-directory static & static=$$!; \
-		$(PYTEST) -q -n $(WORKERS) --hypothesis-profile=quick tests/unit tests/contract \
-		$(call again,tests/unit tests/contract); wait $$static
+		$(PYTEST) -q -n $(WORKERS) --hypothesis-profile=quick tests/unit tests/scenarios tests/contract \
+		$(call again,tests/unit tests/scenarios tests/contract); wait $$static
 
 static: .venv/ready ## of these: format, lint, layers and types
 	@$(BIN)/ruff format --check .
@@ -78,7 +78,7 @@ generate: .venv/ready ## write the chart's RBAC and docs/kinds.md from the code'
 
 unit: .venv/ready ## pure tests
 	$(call prepare,unit)
-	@$(PYTEST) -n $(WORKERS) tests/unit tests/contract $(call again,tests/unit tests/contract)
+	@$(PYTEST) -n $(WORKERS) tests/unit tests/scenarios tests/contract $(call again,tests/unit tests/scenarios tests/contract)
 
 properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
 	$(call prepare,properties)

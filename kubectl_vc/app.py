@@ -13,12 +13,11 @@ import typer
 
 from kubectl_vc import flags, target_app
 from kubectl_vc.client.config_flags import Access
-from kubectl_vc.command import on_super_cluster, terminal
+from kubectl_vc.command import on_super_cluster, terminal, without_namespace
 from kubectl_vc.output.cli_errors import UsageProblem
 from kubectl_vc.output.printers import Format
 
 PROGRAM = "kubectl vc"
-FIVE_MINUTES = 300.0
 
 app = typer.Typer(
     name=PROGRAM,
@@ -68,7 +67,7 @@ async def create(
     output: flags.KubeconfigPath = None,
     force: flags.Force = False,
     wait: flags.Wait = True,
-    timeout: flags.Timeout = FIVE_MINUTES,
+    timeout: flags.Timeout = flags.FIVE_MINUTES,
 ) -> None:
     """Create a virtual cluster and write its kubeconfig.
 
@@ -162,7 +161,7 @@ async def delete(
     name: flags.Name,
     ignore_not_found: flags.IgnoreNotFound = False,
     wait: flags.Wait = True,
-    timeout: flags.Timeout = FIVE_MINUTES,
+    timeout: flags.Timeout = flags.FIVE_MINUTES,
 ) -> None:
     """Delete a virtual cluster with all that runs in it.
 
@@ -195,7 +194,7 @@ async def confirm_deletes(*, access: Access, name: flags.Name) -> None:
 
 
 @app.command()
-@on_super_cluster
+@without_namespace
 async def version(*, access: Access, client: flags.ClientOnly = False) -> None:
     """Print the versions of program and super cluster."""
     from kubectl_vc.verbs import version as verb

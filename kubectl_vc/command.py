@@ -10,7 +10,7 @@ import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -25,12 +25,25 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 
-def on_super_cluster(verb: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+Verb = Callable[..., Coroutine[Any, Any, None]]
+
+
+def on_super_cluster(verb: Verb) -> Callable[..., None]:
     """Give a verb the flags of the connection as its argument `access`, run it, explain errors."""
+    return _command(verb, inspect.signature(flags.connection).parameters.values())
+
+
+def without_namespace(verb: Verb) -> Callable[..., None]:
+    """Do the same for a verb about what is in no namespace: its help has no `--namespace`."""
+    parameters = inspect.signature(flags.connection).parameters
+    unused = parameters["namespace"].replace(annotation=flags.UnusedNamespace)
+    return _command(verb, {**parameters, "namespace": unused}.values())
+
+
+def _command(verb: Verb, connecting: Iterable[inspect.Parameter]) -> Callable[..., None]:
     own = inspect.signature(verb)
     parameters = [each for each in own.parameters.values() if each.name != "access"]
-    parameters += inspect.signature(flags.connection).parameters.values()
-    parameters.append(_CALL)
+    parameters += [*connecting, _CALL]
 
     @functools.wraps(verb)
     def command(**values: Any) -> None:

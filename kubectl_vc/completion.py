@@ -151,7 +151,9 @@ def _verb(name: str, command: Any, names: Wanted = Wanted.NAME) -> Verb:
         each: _verb(each, found, Wanted.TARGET)
         for each, found in getattr(command, "commands", {}).items()
     }
-    options = [each for each in command.params if each.param_type_name == "option"]
+    options = [
+        each for each in command.params if each.param_type_name == "option" and not each.hidden
+    ]
     flags = _HELP_FLAGS | {
         spelling: " ".join((each.help or "").split())
         for each in options

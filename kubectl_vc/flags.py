@@ -5,7 +5,7 @@ Owns names, help and parsing. Must not import what talks to a server: `--help` m
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,6 +42,8 @@ Namespace = Annotated[
         help="Namespace of the VirtualCluster; else the one of the kubeconfig's context.",
     ),
 ]
+UnusedNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", hidden=True)]
+"""For verbs about what is in no namespace. As kubectl does, they accept the flag and ignore it."""
 Kubeconfig = Annotated[
     str,
     typer.Option(
@@ -77,19 +79,28 @@ RequestTimeout = Annotated[
         metavar="TIME",
         parser=seconds,
         show_default=False,
-        help="Longest time for one request, such as 5s; 0: the default, 15s.",
+        help="Longest time for one request, such as 5s (default 15s).",
     ),
 ]
-Timeout = Annotated[
-    float,
-    typer.Option(
+
+
+def _timeout(default: str) -> Any:
+    """Return the flag `--timeout` of a verb; `default` is how its help spells the default."""
+    return typer.Option(
         "--timeout",
         metavar="TIME",
         parser=seconds,
         show_default=False,
-        help="Longest time to wait, such as 90s; 5m if not given, 0: no limit.",
-    ),
-]
+        help=f"Longest time to wait, such as 90s (default {default}). 0 means no limit.",
+    )
+
+
+FIVE_MINUTES = 300.0
+ONE_MINUTE = 60.0
+Timeout = Annotated[float, _timeout("5m")]
+"""For verbs whose default is FIVE_MINUTES."""
+ShortTimeout = Annotated[float, _timeout("1m")]
+"""For verbs whose default is ONE_MINUTE."""
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a kubeconfig file that is there.")]
 KubeconfigPath = Annotated[

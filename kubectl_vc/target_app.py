@@ -10,13 +10,11 @@ import typer
 
 from kubectl_vc import flags
 from kubectl_vc.client.config_flags import Access
-from kubectl_vc.command import on_super_cluster, terminal
+from kubectl_vc.command import terminal, without_namespace
 from kubectl_vc.output.cli_errors import UsageProblem
 from kubectl_vc.output.printers import Format
 
 MANAGER_NAMESPACE = "vc-manager"
-ONE_MINUTE = 60.0
-FIVE_MINUTES = 300.0
 
 app = typer.Typer(
     help="Clusters that are to run pods of tenants.",
@@ -27,7 +25,7 @@ app = typer.Typer(
 
 
 @app.command()
-@on_super_cluster
+@without_namespace
 async def join(
     *,
     access: Access,
@@ -45,7 +43,7 @@ async def join(
     expires: flags.Expires = 0,
     dry_run: flags.DryRun = False,
     wait: flags.Wait = True,
-    timeout: flags.Timeout = ONE_MINUTE,
+    timeout: flags.ShortTimeout = flags.ONE_MINUTE,
 ) -> None:
     """Make an account in another cluster, and declare that cluster here.
 
@@ -84,7 +82,7 @@ async def join(
 
 
 @app.command("list")
-@on_super_cluster
+@without_namespace
 async def list_all(*, access: Access, output: flags.Output = Format.TABLE) -> None:
     """List the clusters that are declared."""
     from kubectl_vc.target import listing
@@ -93,7 +91,7 @@ async def list_all(*, access: Access, output: flags.Output = Format.TABLE) -> No
 
 
 @app.command()
-@on_super_cluster
+@without_namespace
 async def doctor(
     *, access: Access, name: flags.TargetName = "", output: flags.Output = Format.TABLE
 ) -> None:
@@ -107,7 +105,7 @@ async def doctor(
 
 
 @app.command()
-@on_super_cluster
+@without_namespace
 async def confirm(*, access: Access, name: flags.TargetName) -> None:
     """Say that pods which are missing in a cluster are gone for good.
 
@@ -120,7 +118,7 @@ async def confirm(*, access: Access, name: flags.TargetName) -> None:
 
 
 @app.command()
-@on_super_cluster
+@without_namespace
 async def leave(
     *,
     access: Access,
@@ -130,7 +128,7 @@ async def leave(
     manager_namespace: flags.ManagerNamespace = MANAGER_NAMESPACE,
     ignore_not_found: flags.IgnoreNotFound = False,
     drain: flags.Drain = False,
-    timeout: flags.Timeout = FIVE_MINUTES,
+    timeout: flags.Timeout = flags.FIVE_MINUTES,
     dry_run: flags.DryRun = False,
 ) -> None:
     """Forget another cluster, and remove the account there.

@@ -1,13 +1,14 @@
-"""Conditions as the Kubernetes API conventions want them: a list keyed by type; pure."""
+"""Conditions as the Kubernetes API conventions want them: a list keyed by type; pure.
 
-import re
+A message is for people and its words may change. A program reads type, status, reason and status
+fields.
+"""
+
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 Condition = dict[str, Any]
-_STATE = re.compile(r"\(state ([0-9a-f]{16})\)")
-_STORE = re.compile(r"kube-system ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 Status = Literal["True", "False", "Unknown"]
 
@@ -60,20 +61,3 @@ def carry_times(
             fresh = {**fresh, "lastTransitionTime": before["lastTransitionTime"]}  # noqa: PLW2901
         carried.append(fresh)
     return carried
-
-
-def named_store(message: str) -> str:
-    """Return the UID that a DeletesHeld message names as `kube-system <uid>`; empty when none."""
-    found = _STORE.search(message)
-    return found[1] if found else ""
-
-
-def named_state(message: str) -> str:
-    """Return what a LossesHeld message names as `(state <16 hex>)`; empty when it names none."""
-    found = _STATE.search(message)
-    return found[1] if found else ""
-
-
-def is_state(word: str) -> bool:
-    """Tell whether a word has the form of such a state."""
-    return named_state(f"(state {word})") == word

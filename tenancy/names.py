@@ -30,6 +30,7 @@ VOLUME_PREFIX = "vc-volume-"
 """What the twins of volumes that tenants wrote are called, before a digest."""
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _KEPT = 46  # MAX_LABEL less a hyphen and the 16 characters of the digest
 
@@ -54,6 +55,11 @@ def is_dns_label(text: str) -> bool:
 def is_dns_subdomain(text: str) -> bool:
     """Tell whether an object of most kinds can have this name (RFC 1123)."""
     return _DNS_SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_uid(text: str) -> bool:
+    """Return whether `text` has the form in which API servers write `metadata.uid` (RFC 4122)."""
+    return _UID.fullmatch(text) is not None
 
 
 def short_digest(vc_uid: str) -> str:

@@ -17,7 +17,8 @@ ServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer"]
 Dns = Literal["managed", "tenant", "none"]
 Metrics = Literal["managed", "none"]
 Pods = Literal["all", "elected"]
-Phase = Literal["Pending", "Running", "Updating", "Error"]
+Phase = Literal["Pending", "Running", "Error"]
+"""Values of `status.phase` that vc-manager writes; upstream's words."""
 
 
 class SpecProblemError(ValueError):
@@ -118,10 +119,18 @@ class TargetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Of the tenant, that are seated there."""
 
 
+class HeldStore(msgspec.Struct, frozen=True, kw_only=True):
+    """The tenant's etcd data for which the syncer holds deletes (condition DeletesHeld)."""
+
+    uid: str = ""
+    """UID of the Namespace kube-system in it; empty while there is none."""
+
+
 class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What other components read of `VirtualCluster.status`."""
 
-    phase: Phase | Literal[""] = ""
+    phase: str = ""
+    """A `Phase`, or what upstream's manager wrote before, such as Updating."""
     cluster_namespace: str = ""
     endpoint: str = ""
     """URL by which clients outside the super cluster reach the API, empty when there is none."""
@@ -130,6 +139,8 @@ class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     observed_generation: int = 0
     targets: tuple[TargetStatus, ...] = ()
     """Other super clusters in which there may be something of the tenant."""
+    held_store: HeldStore | None = None
+    """None while deletes are not held."""
     conditions: tuple[dict[str, Any], ...] = ()
 
 

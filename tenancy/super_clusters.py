@@ -40,6 +40,8 @@ have there are missing at once, and nothing is concluded from that."""
 FOLLOWED = "Followed"
 """Condition, written by the syncer: what is there for tenants is listed and watched."""
 SYNCER_CONDITIONS = (FOLLOWED, LOSSES_HELD)
+IDENTITY_CHANGED = "IdentityChanged"
+"""Reason of Reachable: another cluster answers, and `status.observedIdentity` names it."""
 AGENT_READY = "AgentReady"
 """Condition: logs, exec, attach and port-forward of tenants' pods there are served; pods are placed
 there without."""
@@ -97,6 +99,16 @@ class Ranges(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[str, ...] = msgspec.field(default=(), name="serviceCIDRs")
 
 
+class Losses(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods that are missing in a cluster while the condition LossesHeld is True."""
+
+    state: str
+    """Digest of the set of missing pods, 16 hexadecimal digits. A confirmation names it."""
+    missing: int
+    total: int
+    """Pods that should run there, the missing ones included."""
+
+
 class SuperClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What other components read of `SuperCluster.status`."""
 
@@ -104,11 +116,15 @@ class SuperClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="came
     version: str = ""
     identity: str = ""
     """UID of the cluster's kube-system."""
+    observed_identity: str = ""
+    """The same of the cluster that answers, while that is another one than `identity` names."""
     nodes: int = 0
     """Nodes that are ready and take pods."""
     capacity: dict[str, str] = {}
     """What those nodes have to give, all told: cpu, memory, ephemeral-storage, pods."""
     network: Ranges = Ranges()
+    losses: Losses | None = None
+    """Written by the syncer; None while nothing is held."""
     conditions: tuple[dict[str, Any], ...] = ()
 
 

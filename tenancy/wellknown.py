@@ -24,8 +24,8 @@ SuperCluster, as two homes may share a target. At home only what serves a target
 ABANDON = f"{DOMAIN}/abandon"
 """Annotation of a SuperCluster that is gone for good: what tenants have there is left there."""
 CONFIRM_LOSSES = f"{DOMAIN}/confirm-losses"
-"""Annotation of a SuperCluster: which pods are meant that are missing there, by the state that its
-condition LossesHeld names; or the UID of kube-system of the cluster that is there now."""
+"""Annotation of a SuperCluster: which missing pods are confirmed as lost, by `status.losses.state`;
+or `status.observedIdentity`, the UID of kube-system of the cluster that answers now."""
 TARGET = f"{DOMAIN}/target"
 """Label of the node that stands for another super cluster in a tenant, and of what vc-manager makes
 for its agent: its name."""
@@ -81,7 +81,8 @@ STORE_REVISION = f"{DOMAIN}/store-revision"
 STORE_EPOCH = f"{DOMAIN}/store-epoch"
 """Annotation of the root namespace, and key of the tenant's ConfigMap: counts what went down."""
 CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
-"""Annotation of a VirtualCluster: UID of the tenant's new kube-system whose deletes are meant."""
+"""Annotation of a VirtualCluster: `status.heldStore.uid`, the UID of the tenant's new kube-system
+whose deletes are meant."""
 
 # Marks on tenant objects.
 VIRTUAL_NODE = f"{DOMAIN}/virtualnode"

@@ -13,9 +13,8 @@ from kubeio import errors
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 
 INSTALL = (
-    "if the kubeconfig is a tenant's, use the super cluster's; else install the chart: helm install"
-    " virtual-cluster charts/virtual-cluster --namespace vc-manager --create-namespace --set"
-    " image.registry=REGISTRY/PREFIX"
+    "if the kubeconfig is a tenant's, use the super cluster's; else ask an administrator of the"
+    " super cluster to install the Helm chart virtual-cluster"
 )
 _UNCHECKED = "some validation rules were not checked"
 _POLICY = re.compile(r"ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request: ")

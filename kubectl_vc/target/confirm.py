@@ -1,11 +1,10 @@
-"""`kubectl vc target confirm`: tell that what is missing in another cluster is gone for good.
+"""`kubectl vc target confirm`: confirmation that pods which are missing in a target are lost.
 
 Owns the one annotation that ends the hold on what is concluded from absence there. Hazard: from
-then on the pods that are missing count as lost, so only the state that the person was told of is
+then on the pods that are missing count as lost, so only the loss that the status names is
 confirmed.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +17,6 @@ from kubectl_vc.target import manifests
 from kubeio import errors
 from tenancy import conditions, super_clusters, wellknown
 from tenancy.resources import SUPER_CLUSTERS
-
-IDENTITY_CHANGED = "IdentityChanged"
-"""Reason of vc-manager's condition Reachable: another cluster answers."""
-_UID = re.compile(r"its kube-system is ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}),")
 
 
 async def run(access: Access, terminal: Terminal, *, name: str) -> None:
@@ -42,20 +37,27 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
 
 
 def confirmed(name: str, body: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the word that is to be said, and what it means. Raises CliProblem."""
-    listed = (body.get("status") or {}).get("conditions")
+    """Return the value of the annotation, and what it means in words. Raises CliProblem."""
+    status = body.get("status") or {}
+    listed = status.get("conditions")
     reachable = conditions.find(listed, super_clusters.REACHABLE) or {}
-    if reachable.get("reason") == IDENTITY_CHANGED:
-        found = _UID.search(str(reachable.get("message") or ""))
-        if found:
-            return found[1], f"the cluster with kube-system {found[1]} is the one that is meant"
+    if reachable.get("reason") == super_clusters.IDENTITY_CHANGED:
+        uid = str(status.get("observedIdentity") or "")
+        if not uid:
+            raise CliProblem(_missing(name, "observedIdentity", reachable, "vc-manager"))
+        return uid, f"the cluster with kube-system {uid} is the one that is meant"
     held = conditions.find(listed, super_clusters.LOSSES_HELD) or {}
     if held.get("status") != "True":
         raise CliProblem(f"nothing is held for {name}, so there is nothing to confirm")
-    state = conditions.named_state(str(held.get("message") or ""))
+    state = str((status.get("losses") or {}).get("state") or "")
     if not state:
-        raise CliProblem(
-            f"the condition {super_clusters.LOSSES_HELD} of {name} names no state; wait until the"
-            " syncer has said which pods are missing"
-        )
+        raise CliProblem(_missing(name, "losses", held, "syncer"))
     return state, f"what is missing is gone, state {state}"
+
+
+def _missing(name: str, field: str, found: Mapping[str, Any], writer: str) -> str:
+    return (
+        f"SuperCluster {name}: the condition {found['type']} is {found['status']}, but the field"
+        f" status.{field} is missing. The {writer} that wrote the condition is older than this"
+        " command. Upgrade virtual-cluster in the super cluster, then run the command again."
+    )

@@ -1,8 +1,11 @@
-"""`kubectl vc confirm-deletes`: tell the syncer that a tenant's new store is meant.
+"""`kubectl vc confirm-deletes`: confirmation that a tenant's new etcd data is meant.
 
-Owns the one annotation that ends the brake. Hazard: from then on whatever the new store lacks is
-deleted in the super cluster, so only the store that the person was told of is confirmed.
+Owns the one annotation that ends the brake. Hazard: from then on the syncer deletes in the super
+cluster whatever the new store lacks, so only the store that the status names is confirmed.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import Access
@@ -19,16 +22,7 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
     async with connected(access) as connection:
         super_client, namespace = connection.super_client, connection.namespace
         body = await lookup.fetch(connection, name)
-        shown = cli_errors.described(VIRTUAL_CLUSTERS, name, namespace)
-        held = conditions.find((body.get("status") or {}).get("conditions"), wellknown.DELETES_HELD)
-        if held is None or held.get("status") != "True":
-            raise CliProblem(f"no deletes of {shown} are held, so there is nothing to confirm")
-        store = conditions.named_store(str(held.get("message") or ""))
-        if not store:
-            raise CliProblem(
-                f"the condition {wellknown.DELETES_HELD} of {shown} names no store yet; wait until"
-                " the syncer has reached the tenant's API"
-            )
+        store = held_store(cli_errors.described(VIRTUAL_CLUSTERS, name, namespace), body)
         metadata = {
             "uid": body["metadata"]["uid"],
             "annotations": {wellknown.CONFIRM_DELETES: store},
@@ -41,3 +35,28 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
             field_manager="kubectl-vc",
         )
     terminal.say(f"{printers.full_name(VIRTUAL_CLUSTERS, name)} deletes confirmed (store {store})")
+
+
+def held_store(shown: str, body: Mapping[str, Any]) -> str:
+    """Return the UID of the store for which deletes are held. Raises CliProblem without one.
+
+    `shown` is how a message calls the VirtualCluster.
+    """
+    status = body.get("status") or {}
+    if not conditions.is_true(status.get("conditions"), wellknown.DELETES_HELD):
+        raise CliProblem(f"no deletes of {shown} are held, so there is nothing to confirm")
+    store = status.get("heldStore")
+    if store is None:
+        raise CliProblem(
+            f"{shown}: the condition {wellknown.DELETES_HELD} is True, but the field"
+            " status.heldStore is missing. The syncer that wrote the condition is older than this"
+            " command. Upgrade virtual-cluster in the super cluster, then run the command again."
+        )
+    uid = str(store.get("uid") or "")
+    if not uid:
+        raise CliProblem(
+            f"{shown}: the field status.heldStore names no store, because the tenant's etcd has no"
+            " Namespace kube-system yet. Wait until the tenant's API server has created it, then"
+            " run the command again."
+        )
+    return uid

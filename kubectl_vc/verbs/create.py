@@ -46,9 +46,11 @@ async def run(
         makes_version = await _check(connection, manifest, wanted)
         if wishes.kubeconfig is not None and not await kubeconfig.may_fetch(connection):
             raise CliProblem(
-                "you may not get Secrets outside your namespaces, so the kubeconfig could not be"
-                " fetched; nothing was created: leave -o out, and ask an administrator of the super"
-                " cluster for the file when the VirtualCluster is ready"
+                f"you may not get the Secret {kubeconfig.SECRET} in the namespace of a new tenant,"
+                " so the kubeconfig could not be fetched; nothing was created: leave -o out, and"
+                " ask an administrator of the super cluster for the file when the VirtualCluster"
+                f" is ready, or for the ClusterRole {kubeconfig.ROLE} in the whole cluster, which"
+                " reads the kubeconfigs of all tenants"
             )
         given = manifest.cluster_version if makes_version else None
         made = await _make_both(connection, given, wanted)

@@ -22,6 +22,8 @@ from tenancy.resources import SECRETS, SELF_SUBJECT_ACCESS_REVIEWS, VIRTUAL_CLUS
 
 SECRET = "admin-kubeconfig"  # noqa: S105 - a name, not a credential
 """Secret in the root namespace, and its data key."""
+ROLE = "virtual-cluster-kubeconfigs"
+"""ClusterRole of the chart that allows to get Secrets of this name, and nothing else."""
 
 
 async def run(
@@ -70,7 +72,11 @@ async def fetch(connection: Connection, body: Mapping[str, Any]) -> bytes:
 
 
 async def may_fetch(connection: Connection) -> bool:
-    """Tell whether the person may read such Secrets, which lie in namespaces yet to be made."""
+    """Return whether the person may get the Secret of a tenant that is not yet there.
+
+    The name of its root namespace has a digest of a UID that the API server has yet to choose. So
+    the right has to hold in all namespaces, for Secrets of this one name.
+    """
     question = {
         "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
         "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
@@ -88,9 +94,8 @@ def grant(root: str, problem: errors.Forbidden) -> str:
     refused = cli_errors.denial(cli_errors.said(problem))
     user = refused.user if refused else "YOU"
     return (
-        "ask an administrator of the super cluster for the file, or to run: kubectl create role"
-        f" {SECRET} -n {root} --verb get --resource secrets --resource-name {SECRET} && kubectl"
-        f" create rolebinding {SECRET} -n {root} --role {SECRET} --user {user}"
+        "ask an administrator of the super cluster for the file, or to run: kubectl create"
+        f" rolebinding {SECRET} --namespace {root} --clusterrole {ROLE} --user {user}"
     )
 
 

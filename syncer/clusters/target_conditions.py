@@ -1,20 +1,21 @@
 """What is said of a target on its SuperCluster, and the word that ends a hold there.
 
-Owns the conditions Followed and LossesHeld, and how a person's confirmation is taken off. Must not
-judge: `syncer.safety.pod_loss_guard` does. Hazards: conditions are applied together, as applying
-one alone would give up the other. And a confirmation is used up by being read, or it would end the
-next hold as well; but one that names another cluster is for vc-manager first, which has to take
-that for the one that is meant.
+Owns the conditions Followed and LossesHeld, `status.losses`, which a confirmation reads, and how a
+person's confirmation is taken off. Must not judge: `syncer.safety.pod_loss_guard` does. Hazards:
+all of it is applied together. An apply that leaves a part out deletes that part. And a confirmation
+is used up by being read, or it would end the next hold as well; but one that names another cluster
+is for vc-manager first, which has to take that for the one that is meant.
 """
 
 import contextlib
 from datetime import UTC, datetime
+from typing import Any
 
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry
 from syncer.safety import confirmations
-from syncer.safety.pod_loss_guard import Muster
+from syncer.safety.pod_loss_guard import Loss, Muster, is_state
 from tenancy import conditions, wellknown
 from tenancy.conditions import Condition
 from tenancy.resources import SUPER_CLUSTERS
@@ -24,6 +25,8 @@ WATCHES = "Watched"
 NOT_FOLLOWED = "NotFollowed"
 HELD = "PodsMissing"
 NOTHING = "NothingMissing"
+LOSSES = "losses"
+"""Field of the status with the pods whose loss is held."""
 _MAX_MESSAGE = 1024
 _ALL = "All that tenants have there is listed and watched."
 _NOT_HELD = "What tenants have there is there, or was seen to go."
@@ -35,20 +38,27 @@ async def say(client: Client, entry: Entry, *, problem: str, muster: Muster | No
     `problem` is why the target is not followed, empty while it is; without `muster` nothing is
     known of losses now, and what was said of them stays.
     """
-    live = (entry.decode().get("status") or {}).get("conditions") or []
+    status = entry.decode().get("status") or {}
+    live = status.get("conditions") or []
     wanted = [_followed(problem, entry)]
     before = conditions.find(live, LOSSES_HELD)
-    if muster is not None and (muster.is_held or before is not None):
-        wanted.append(_losses(muster, entry))
+    losses = status.get(LOSSES)
+    if muster is not None:
+        loss = muster.tell() if muster.is_held else None
+        losses = _losses(loss) if loss is not None else None
+        if loss is not None or before is not None:
+            wanted.append(_losses_held(loss, entry))
     elif before is not None:
         wanted.append(dict(before))
-    if all(_is_said(conditions.find(live, each["type"]), each) for each in wanted):
+    is_said = all(_is_said(conditions.find(live, each["type"]), each) for each in wanted)
+    if is_said and status.get(LOSSES) == losses:
         return
+    held = {} if losses is None else {LOSSES: losses}
     body = {
         "apiVersion": SUPER_CLUSTERS.api_version,
         "kind": SUPER_CLUSTERS.kind,
         "metadata": {"name": entry.name, "uid": entry.uid},
-        "status": {"conditions": conditions.carry_times(live, wanted)},
+        "status": {**held, "conditions": conditions.carry_times(live, wanted)},
     }
     with contextlib.suppress(errors.NotFound):
         await client.apply(
@@ -72,12 +82,17 @@ def _followed(problem: str, entry: Entry) -> Condition:
     )
 
 
-def _losses(muster: Muster, entry: Entry) -> Condition:
+def _losses(loss: Loss) -> dict[str, Any]:
+    """Return `status.losses`."""
+    return {"state": loss.state, "missing": loss.missing, "total": loss.total}
+
+
+def _losses_held(loss: Loss | None, entry: Entry) -> Condition:
     return conditions.condition(
         LOSSES_HELD,
-        "True" if muster.is_held else "False",
-        HELD if muster.is_held else NOTHING,
-        muster.tell()[:_MAX_MESSAGE] if muster.is_held else _NOT_HELD,
+        "False" if loss is None else "True",
+        NOTHING if loss is None else HELD,
+        _NOT_HELD if loss is None else loss.message[:_MAX_MESSAGE],
         now=_now(),
         generation=entry.generation,
     )
@@ -104,7 +119,7 @@ async def take(client: Client, entry: Entry, muster: Muster) -> None:
     if not word:
         return
     is_taken = muster.confirm(word)
-    if not (is_taken or conditions.is_state(word) or _is_stale(word, entry)):
+    if not (is_taken or is_state(word) or _is_stale(word, entry)):
         return
     await confirmations.take_off(
         client, SUPER_CLUSTERS, entry, annotation=wellknown.CONFIRM_LOSSES, word=word

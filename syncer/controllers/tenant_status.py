@@ -92,6 +92,7 @@ async def _say(link: Link) -> None:
             conditions.deletes_held(message=held, generation=entry.generation),
             *_granted(link, entry.generation),
         ],
+        store=conditions.held_store(brake.store) if brake.is_held else None,
     )
 
 

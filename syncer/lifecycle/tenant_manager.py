@@ -320,7 +320,9 @@ class Tenants:
             *conditions.held_before(entry),
         ]
         try:
-            await conditions.say(self._home.client, entry, wanted)
+            await conditions.say(
+                self._home.client, entry, wanted, store=conditions.held_store_before(entry)
+            )
         except errors.KubeError as problem:
             _log.warning("tenant.not_told", problem=str(problem))
             return False

@@ -46,6 +46,17 @@ _CONCLUSIONS = (Step.LOST, Step.TAKEN, Step.FINISH)
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
+class Loss(NamedTuple):
+    """What is held, as the SuperCluster reports it."""
+
+    state: str
+    """Digest of the missing pods: `_STATE_DIGITS` hexadecimal digits. A confirmation names it."""
+    missing: int
+    total: int
+    message: str
+    """Of the condition LossesHeld, for people."""
+
+
 class Missing(NamedTuple):
     """A pod that was found missing."""
 
@@ -106,12 +117,10 @@ class Muster:
         said = [self._identity, *sorted(f"{each.tenant}/{each.uid}" for each in named)]
         return hashlib.sha256("\n".join(said).encode()).hexdigest()[:_STATE_DIGITS]
 
-    def tell(self) -> str:
-        """Return the condition's message while there is a hold, and remember what it names.
-
-        The command line reads the state in it.
-        """
+    def tell(self) -> Loss:
+        """Return what is held, and record its state as one that a confirmation may name."""
         missing, state = self._concerned(), self.state
+        total = max(len(missing), self._of)
         self._named[state] = missing
         while len(self._named) > _STATES:
             self._named.popitem(last=False)
@@ -119,13 +128,14 @@ class Muster:
         if EVERYBODY not in self._holds:
             tenants = ", ".join(sorted(self._holds)[:_TENANTS_NAMED])
             whose = f"none that is missing to the VirtualCluster with the UID {tenants} is"
-        return (
-            f"{len(missing)} of the {max(len(missing), self._of)} pods that tenants have there are"
-            f" missing at once (state {state}), so {whose} taken for lost or for gone. If they"
+        message = (
+            f"{len(missing)} of the {total} pods that tenants have there are"
+            f" missing at once, so {whose} taken for lost or for gone. If they"
             f" are gone for good, run `kubectl vc target confirm {self._name}`: each counts as lost"
             " then, and its controller makes another. Otherwise bring back what is missing there;"
             " that ends it by itself."
         )
+        return Loss(state, len(missing), total, message)
 
     def check(self, tenant: str) -> None:
         """Raise Wait while nothing is to be concluded from what a tenant misses."""
@@ -255,6 +265,11 @@ class Muster:
         if most not in holds and _is_loss(total, there):
             holds[most] = there
         return holds
+
+
+def is_state(word: str) -> bool:
+    """Return whether a confirmation has the form of a state, and not of a cluster's identity."""
+    return len(word) == _STATE_DIGITS and not word.strip("0123456789abcdef")
 
 
 def _is_loss(missing: int, there: int) -> bool:

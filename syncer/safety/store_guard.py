@@ -100,7 +100,7 @@ def _epoch_problem(record: Record, sight: Sight) -> str:
 
 
 def sentence(problem: str, sight_uid: str, name: str) -> str:
-    """Return the message of the condition; the CLI reads the UID from it."""
+    """Return the message of the condition DeletesHeld, for people. `sight_uid` may be empty."""
     if problem.startswith(MARK_GONE):
         return (
             f"No deletes are carried down: in the tenant's store, kube-system {sight_uid},"
@@ -191,8 +191,12 @@ class Brake:
     @property
     def message(self) -> str:
         """The condition's message while deletes are held."""
-        uid = self._sight.uid if self._sight else ""
-        return sentence(self.problem, uid, self._tenant.name)
+        return sentence(self.problem, self.store, self._tenant.name)
+
+    @property
+    def store(self) -> str:
+        """UID of the kube-system of the store that was seen last; empty when there is none."""
+        return str(self._sight.uid) if self._sight else ""
 
     def wrote(self, tenant_revision: str) -> None:
         """Take note that something of this tenant revision went down."""

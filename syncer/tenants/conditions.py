@@ -1,8 +1,8 @@
 """What the syncer says about a VirtualCluster: Synced, DeletesHeld and TargetsGranted.
 
 Owns their words and their writing, by server-side apply on the status with a field manager of our
-own. Must not know how a session works. Hazard: all conditions are applied together, as applying
-one alone would give up the others.
+own, and `status.heldStore`, which a confirmation reads. Must not know how a session works. Hazard:
+all of it is applied together. An apply that leaves a part out deletes that part.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from typing import Any
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry
-from tenancy import conditions, wellknown
+from tenancy import conditions, names, wellknown
 from tenancy.conditions import Condition
 from tenancy.resources import VIRTUAL_CLUSTERS
 
@@ -29,6 +29,9 @@ NO_SUCH_TARGET = "NoSuchTarget"
 GRANTED = "Granted"
 STORE_CHANGED = "StoreChanged"
 STORE_INTACT = "StoreIntact"
+
+HELD_STORE = "heldStore"
+"""Field of the status with the store for which deletes are held."""
 
 _MAX_MESSAGE = 1024
 
@@ -72,6 +75,21 @@ def targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
         now=_now(),
         generation=generation,
     )
+
+
+def held_store(uid: str) -> dict[str, str]:
+    """Return `status.heldStore` for a store whose kube-system has this UID.
+
+    Without the `uid` when there is no kube-system. The same applies to a UID that no API server
+    writes: it is the tenant's word, and the definition would refuse the whole status with it.
+    """
+    return {"uid": uid} if names.is_uid(uid) else {}
+
+
+def held_store_before(entry: Entry) -> dict[str, str] | None:
+    """Return `status.heldStore` as it stands, for a write that has nothing new to say about it."""
+    found = (entry.decode().get("status") or {}).get(HELD_STORE)
+    return dict(found) if found is not None else None
 
 
 def held_before(entry: Entry) -> list[Condition]:
@@ -121,20 +139,31 @@ async def say_targets(
     )
 
 
-async def say(super_client: Client, entry: Entry, wanted: Sequence[Condition]) -> None:
-    """Write the conditions of a VirtualCluster, if they say something new."""
-    live = (entry.decode().get("status") or {}).get("conditions") or []
+async def say(
+    super_client: Client,
+    entry: Entry,
+    wanted: Sequence[Condition],
+    *,
+    store: Mapping[str, str] | None,
+) -> None:
+    """Write the conditions of a VirtualCluster and `status.heldStore`, if they say something new.
+
+    `store` is None while deletes are not held.
+    """
+    status = entry.decode().get("status") or {}
+    live = status.get("conditions") or []
     kinds = {condition["type"] for condition in wanted}
     is_over = wellknown.TARGETS_GRANTED not in kinds and conditions.find(
         live, wellknown.TARGETS_GRANTED
     )
-    if is_said(live, wanted) and not is_over:
+    if is_said(live, wanted) and status.get(HELD_STORE) == store and not is_over:
         return
+    held = {} if store is None else {HELD_STORE: dict(store)}
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": VIRTUAL_CLUSTERS.kind,
         "metadata": {"name": entry.name, "namespace": entry.namespace, "uid": entry.uid},
-        "status": {"conditions": conditions.carry_times(live, wanted)},
+        "status": {**held, "conditions": conditions.carry_times(live, wanted)},
     }
     with contextlib.suppress(errors.NotFound):  # gone meanwhile; nobody is left to tell
         await super_client.apply(

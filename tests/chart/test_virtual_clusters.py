@@ -15,6 +15,9 @@ from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.integration
 
+UID = "7b0a5f0e-0000-4000-8000-000000000001"
+"""Of a kube-system."""
+
 
 async def declared(stage: Stage, **metadata: Any) -> str:
     """Declare a VirtualCluster and return its name."""
@@ -52,6 +55,12 @@ async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
         VIRTUAL_CLUSTERS, name, {"status": real}, namespace="default", subresource="status"
     )
     await patch({"status": {"conditions": [condition]}}, "status")
+    held = {"heldStore": {"uid": UID}}
+    await patch({"status": {"conditions": [condition], **held}}, "status")
+    await stage.admin.patch(
+        VIRTUAL_CLUSTERS, name, {"status": held}, namespace="default", subresource="status"
+    )
+    await patch({"status": {"heldStore": None}}, "status")
     for forged in (
         {"endpoint": "https://203.0.113.1:6443"},
         {"serviceCidr": None},
@@ -91,8 +100,13 @@ async def test_of_a_super_cluster_the_syncer_writes_one_condition_and_takes_a_wo
     real = {"conditions": [ready], "identity": "i"}
     await stage.admin.patch(SUPER_CLUSTERS, name, {"status": real}, subresource="status")
     await patch({"status": {"conditions": [ready, held]}}, "status")
+    losses = {"losses": {"state": "0123456789abcdef", "missing": 5, "total": 5}}
+    await patch({"status": {"conditions": [ready, held], **losses}}, "status")
+    await stage.admin.patch(SUPER_CLUSTERS, name, {"status": losses}, subresource="status")
+    await patch({"status": {"losses": None}}, "status")
     for forged in (
         {"identity": "other"},
+        {"observedIdentity": UID},
         {"identity": None},
         {"nodes": 3},
         {"conditions": [held]},

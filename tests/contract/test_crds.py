@@ -1,5 +1,9 @@
 """The CRDs in the chart and the typed views in tenancy.specs have the same fields and defaults."""
 
+import ast
+import inspect
+import re
+import textwrap
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -15,6 +19,7 @@ from tenancy.resources import (
     TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
 )
+from vcmanager.runtime import status
 from vnagent.upstream import kubelet
 
 CRDS = Path("charts/virtual-cluster/files/crds")
@@ -113,6 +118,21 @@ def test_enumerations_have_the_same_values(resource, field, view):
     declared = next(each for each in msgspec.structs.fields(view) if each.encode_name == field)
     assert get_origin(declared.type) is not None
     assert schema(resource, "spec", field)["enum"] == [*get_args(declared.type)]
+
+
+def test_the_phases_that_the_definition_lists_are_those_that_are_written():
+    """`Updating` was listed, and nothing wrote it."""
+    said = schema(VIRTUAL_CLUSTERS, "status", "phase")["description"]
+    listed = re.search(r"One of ([A-Za-z, ]+)\.", said)
+    assert listed
+    returned = {
+        node.value.elts[0].value
+        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(status.Report._phase))))
+        if isinstance(node, ast.Return)
+        and isinstance(node.value, ast.Tuple)
+        and isinstance(node.value.elts[0], ast.Constant)
+    }
+    assert set(listed[1].split(", ")) == set(get_args(specs.Phase)) == returned
 
 
 def test_the_mode_says_what_each_does_and_needs():

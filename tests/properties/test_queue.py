@@ -5,8 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.kubeio.test_queue import QueueMachine
-from tests.unit.kubeio.test_queue_interleaved import SCRIPTS, check_fairness, check_hands
+from tests.unit.kubeio.controller.test_fair_queue import QueueMachine
+from tests.unit.kubeio.controller.test_fair_queue_interleaved import (
+    SCRIPTS,
+    check_fairness,
+    check_hands,
+)
 
 
 class LongQueueMachine(QueueMachine):

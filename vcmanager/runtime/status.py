@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tenancy import conditions, wellknown
 from tenancy.conditions import Condition
+from tenancy.specs import Phase
 from vcmanager.runtime.object_metadata import is_part
 
 RECONCILING, STALLED = "Reconciling", "Stalled"
@@ -163,7 +164,7 @@ class Report:
             "conditions": made,
         }
 
-    def _phase(self, old: Mapping[str, Any]) -> tuple[str, str, str]:
+    def _phase(self, old: Mapping[str, Any]) -> tuple[Phase, str, str]:
         """Upstream's words. A tenant that ran once stays Running while a part of it restarts."""
         ready = self._conditions[wellknown.READY]
         if ready["status"] == "True":

@@ -22,7 +22,7 @@ from kubeio.config import secret_kubeconfig
 from kubeio.config.endpoint import Endpoint, digest_of
 from kubeio.controller.worker import Again, Done
 from kubeio.controller.worker import Verdict as Outcome
-from tenancy import conditions, super_clusters, wellknown
+from tenancy import conditions, names, super_clusters, wellknown
 from tenancy.resources import SECRETS, SUPER_CLUSTERS
 from tenancy.specs import SpecProblemError
 from tenancy.super_clusters import HOME, Ranges, SuperClusterSpec, SuperClusterStatus
@@ -43,6 +43,8 @@ WHOLE_SECONDS = 300.0
 """How often rights, nodes and ranges are looked at without a cause."""
 UNWELL_WHOLE_SECONDS = 30.0
 """And how often while something is wrong with them: a list of nodes may have megabytes."""
+_OBSERVED = "observedIdentity"
+"""Field of the status with the cluster that answers in place of the known one."""
 _SURPRISES = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What code raises that is given answers of another shape than a Kubernetes API's."""
 
@@ -189,6 +191,8 @@ async def _ask(this: _Pass, endpoint: Endpoint, home_version: str, home_identity
     identity = await probe.identity(client)
     trouble = _trouble_of(this, identity, home_identity)
     if trouble is not None:
+        if trouble[0] == super_clusters.IDENTITY_CHANGED and names.is_uid(identity):
+            this.facts[_OBSERVED] = identity
         this.endpoint = None
         this.verdict.unreachable(*trouble)
         return
@@ -258,7 +262,7 @@ def _trouble_of(this: _Pass, identity: str, home_identity: str) -> tuple[str, st
             f" {name}`: what tenants had in the old one counts as lost then. Else correct the"
             " address or the Secret"
         )
-        return "IdentityChanged", text
+        return super_clusters.IDENTITY_CHANGED, text
     same = HOME if identity and identity == home_identity else this.neighbours.same(identity)
     if same:
         text = (
@@ -351,7 +355,8 @@ async def _write(this: _Pass) -> None:
     said = conditions.carry_times(old.get("conditions"), listed)
     facts = {**this.facts, "observedGeneration": generation}
     is_said = all(conditions.find(old.get("conditions"), each["type"]) == each for each in said)
-    if is_said and all(old.get(field) == value for field, value in facts.items()):
+    is_over = _OBSERVED in old and _OBSERVED not in facts
+    if is_said and not is_over and all(old.get(field) == value for field, value in facts.items()):
         return
     head = {
         "apiVersion": SUPER_CLUSTERS.api_version,

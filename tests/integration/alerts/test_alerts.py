@@ -17,8 +17,8 @@ from kubeio.controller.worker import Done, Worker
 from syncer.tenants.metrics import TargetCounts
 from tenancy import wellknown
 from tests.support.alerts import firing, rules, scraped
-from tests.support.faults import misbehaving
-from tests.unit.kubeio.test_lease import LeaseServer
+from tests.support.memapi import clusters
+from tests.support.memapi.served import Served
 from vcmanager.pki import authority, checks
 from vcmanager.runtime.certificate_expiry import Expiries, Span
 from vnagent.authz.client_identity import Caller
@@ -40,8 +40,9 @@ def test_nothing_told_is_nobody_at_work():
     [(wellknown.SYNCER, ALERT("SyncerDown")), (wellknown.MANAGER, ALERT("ManagerDown"))],
 )
 async def test_a_lease_that_nobody_holds(lease, alert):
-    async with misbehaving(LeaseServer()) as server, Client(server.endpoint) as client:
-        held = Lease(client, namespace="n", name=lease, identity="one")
+    server = Served(clusters.fresh("leases", "10.96.0.0/16", accounts=False))
+    async with server.running(), Client(server.endpoint) as client:
+        held = Lease(client, namespace="default", name=lease, identity="one")
 
         async def scope():
             return firing(scraped())

@@ -345,7 +345,7 @@ async def test_a_cluster_without_our_kinds_is_told_to_install_the_chart(desk: De
     for words in (("create", "web", "--cluster-version", VERSION), ("list",), ("get", "web")):
         done = await desk.run(*words)
         assert done.code == 1
-        assert "install the chart: helm install virtual-cluster" in done.err
+        assert "to install the Helm chart virtual-cluster" in done.err
 
 
 @pytest.mark.parametrize("place", ["nowhere/kc", "."])

@@ -233,8 +233,16 @@ async def test_held_deletes_are_confirmed_for_the_store_that_was_named(desk: Des
     assert none_held.code == 1
     assert "no deletes" in none_held.err
     store = "0b0e4a58-1c4f-4f5e-9b39-4a4d0a8f3a11"
-    message = f"another store (kube-system {store})"
-    await desk.report(DeletesHeld=("True", "StoreChanged", message))
+    await desk.report(DeletesHeld=("True", "StoreChanged", "another store"))
+    older = await desk.run("confirm-deletes", "web", "-n", desk.namespace)
+    assert (older.code, "status.heldStore is missing" in older.err) == (1, True)
+    await desk.client.patch(
+        VIRTUAL_CLUSTERS,
+        "web",
+        {"status": {"heldStore": {"uid": store}}},
+        namespace=desk.namespace,
+        subresource="status",
+    )
     done = await desk.run("confirm-deletes", "web", "-n", desk.namespace)
     assert done.code == 0, done.err
     assert (await desk.fetch())["metadata"]["annotations"] == {wellknown.CONFIRM_DELETES: store}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support import built_pods
 from tests.support.schemas import of_openapi
-from tests.unit.syncer.special.pods import FACTS
+from tests.support.syncer.pods import FACTS
 
 pytestmark = pytest.mark.thorough
 

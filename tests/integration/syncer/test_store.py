@@ -10,7 +10,7 @@ import pytest
 
 from kubeio.api.client import Client
 from syncer.safety import store_guard
-from tenancy import conditions, wellknown
+from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VIRTUAL_CLUSTERS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
@@ -37,6 +37,14 @@ async def held(world: World) -> str:
         within=60,
     )
     return condition["message"]
+
+
+async def held_store(world: World) -> dict[str, str] | None:
+    """Return `status.heldStore` of the VirtualCluster; None when the field is absent."""
+    body = await world.below.get(
+        VIRTUAL_CLUSTERS, world.tenant.name, namespace=world.tenant.namespace
+    )
+    return body["status"].get("heldStore")
 
 
 async def released(world: World) -> None:
@@ -78,7 +86,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
             await grant(client, TENANT_ACCESS)
         message = await held(own)
         new = await own.above.get(NAMESPACES, "kube-system")
-        assert conditions.named_store(message) == new["metadata"]["uid"]
+        assert await held_store(own) == {"uid": new["metadata"]["uid"]}
         assert f"kubectl vc confirm-deletes {own.tenant.name}" in message
         await asyncio.sleep(1)
         assert deletes(own, since) == []
@@ -96,6 +104,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
             VIRTUAL_CLUSTERS, own.tenant.name, namespace=own.tenant.namespace
         )
         assert wellknown.CONFIRM_DELETES not in body["metadata"].get("annotations", {})
+        assert "heldStore" not in body["status"]
         # The new store is followed like any.
         space = await own.namespace()
         await own.above.create(SERVICES, service("fresh"), namespace=space)
@@ -174,8 +183,9 @@ async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(ow
         message = await held(own)
         assert f"holds {'9' * 19}, which nobody counted up to" in message
         assert f"kubectl vc confirm-deletes {own.tenant.name}" in message
-        store = conditions.named_store(message)
-        confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: store}}}
+        store = await held_store(own)
+        assert store is not None
+        confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: store["uid"]}}}
         await own.below.patch(
             VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
         )

@@ -102,7 +102,9 @@ async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far
     for name in names:
         found = await far.world.above.get(PODS, name, namespace=space)
         assert found["status"]["phase"] == "Running", "nothing is concluded"
-    word = {wellknown.CONFIRM_LOSSES: conditions.named_state(held["message"])}
+    losses = (await far.world.below.get(SUPER_CLUSTERS, far.name))["status"]["losses"]
+    assert (losses["missing"], losses["total"]) == (LEAST, LEAST)
+    word = {wellknown.CONFIRM_LOSSES: losses["state"]}
     await far.world.below.patch(SUPER_CLUSTERS, far.name, {"metadata": {"annotations": word}})
     await eventually(
         lambda: far.world.above.get(PODS, "p0", namespace=space),
@@ -113,6 +115,7 @@ async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far
     await eventually(lambda: said(far, "LossesHeld"), until=lambda c: c and c["status"] == "False")
     body = await far.world.below.get(SUPER_CLUSTERS, far.name)
     assert wellknown.CONFIRM_LOSSES not in (body["metadata"].get("annotations") or {}), "used up"
+    assert "losses" not in body["status"]
 
 
 async def test_its_node_has_a_lease_that_ends_with_its_answers(

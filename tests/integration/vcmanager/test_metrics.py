@@ -31,7 +31,7 @@ from tests.integration.vcmanager.conftest import Stage
 from tests.support.controlplane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.processes import Process, free_port
-from tests.unit.vcmanager.factories import FACTS, UID, wish
+from tests.support.vcmanager.factories import FACTS, UID, wish
 from tools.testbed import binaries
 from vcmanager.pki import authority, inventory
 from vcmanager.pki.authority import Pair

@@ -29,9 +29,9 @@ from tests.integration.vcmanager.test_targets import Yard, second, yard  # noqa:
 from tests.support.eventually import eventually
 from tests.support.own_address import OWN, needs_address
 from tests.support.processes import Process, free_port
-from tests.unit.vnagent import certificates, wires
-from tests.unit.vnagent.certificates import VALID, VC_UID
-from tests.unit.vnagent.stage import (
+from tests.support.vnagent import certificates, tls_sockets
+from tests.support.vnagent.certificates import VALID, VC_UID
+from tests.support.vnagent.running_agent import (
     EXEC,
     LOGS,
     OTHER,
@@ -442,13 +442,13 @@ async def test_logs_and_exec_reach_the_kubelet_of_the_target(
     with kubelet.running(vouching if mode == "agent" else trustme.CA()):
         await furnish(scene.yard.there, kubelet, registration)
         async with agent(scene, tmp_path, serving, callers, kubelet) as (port, health):
-            context = wires.client_context(serving)
+            context = tls_sockets.client_context(serving)
             certificates.present(context, tmp_path, callers, VALID)
 
             def talk(raw: bytes) -> bytes:
-                with wires.dial(port, context) as peer:
+                with tls_sockets.dial(port, context) as peer:
                     peer.sendall(raw)
-                    return wires.read_all(peer)
+                    return tls_sockets.read_all(peer)
 
             async def ask(raw: bytes) -> bytes:
                 try:

@@ -442,7 +442,9 @@ async def test_another_cluster_behind_the_same_name_is_told(yard: Yard):
     status, reason, message = (await yard.judged())["Reachable"]
     assert (status, reason) == ("False", "IdentityChanged")
     assert known in message
-    assert (await yard.fresh())["status"]["identity"] == "other", "what is known stays"
+    found = (await yard.fresh())["status"]
+    assert found["identity"] == "other", "what is known stays"
+    assert found["observedIdentity"] == known
     word, meant = confirm.confirmed(yard.name, await yard.fresh())
     assert (word, known in meant) == (known, True)
     annotations = {wellknown.CONFIRM_LOSSES: word}
@@ -450,7 +452,8 @@ async def test_another_cluster_behind_the_same_name_is_told(yard: Yard):
         resources.SUPER_CLUSTERS, yard.name, {"metadata": {"annotations": annotations}}
     )
     assert (await yard.judged())["Reachable"][0] == "True"
-    await eventually(yard.fresh, until=lambda found: found["status"]["identity"] == known)
+    found = await eventually(yard.fresh, until=lambda found: found["status"]["identity"] == known)
+    assert "observedIdentity" not in found["status"]
 
 
 async def test_one_that_is_deleted_is_forgotten(yard: Yard):

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tests.unit.vnagent import certificates, stage, wires
-from tests.unit.vnagent.certificates import VALID, Authority, Leaf, make_authority
+from tests.support.vnagent import certificates, running_agent, tls_sockets
+from tests.support.vnagent.certificates import VALID, Authority, Leaf, make_authority
 from vnagent.server import audit
 
 FULL = 10_000
@@ -205,8 +205,8 @@ async def run(count: int, seed: int) -> str:
         folder = Path(name)
         # One that may have authorities below it: the handshake alone would let theirs in.
         ours = make_authority(path_length=None)
-        kubelet = stage.FakeKubelet()
-        async with stage.staged(folder, kubelet, client_authority=ours) as set_up:
+        kubelet = running_agent.FakeKubelet()
+        async with running_agent.staged(folder, kubelet, client_authority=ours) as set_up:
             maker = Maker(chance, ours)
             for number in range(count):
                 shown = maker.valid() if number % ONE_IN == 0 else maker.invalid()
@@ -229,8 +229,8 @@ async def run(count: int, seed: int) -> str:
     )
 
 
-def _context(set_up: stage.Stage, folder: Path, shown: Shown) -> ssl.SSLContext:
-    context = wires.client_context(set_up.serving_authority)
+def _context(set_up: running_agent.Stage, folder: Path, shown: Shown) -> ssl.SSLContext:
+    context = tls_sockets.client_context(set_up.serving_authority)
     context.set_ciphers("DEFAULT:@SECLEVEL=0")  # or our own side would refuse the weak ones
     if shown.pem:
         path = folder / "shown.pem"
@@ -241,8 +241,8 @@ def _context(set_up: stage.Stage, folder: Path, shown: Shown) -> ssl.SSLContext:
 
 def _ask(port: int, context: ssl.SSLContext) -> bytes:
     try:
-        with wires.dial(port, context) as peer:
+        with tls_sockets.dial(port, context) as peer:
             peer.sendall(HEALTH)
-            return wires.read_all(peer)
+            return tls_sockets.read_all(peer)
     except OSError:
         return b""

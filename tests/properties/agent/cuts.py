@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually
-from tests.unit.vnagent import stage, wires
-from tests.unit.vnagent.stage import EXEC, GREETING, LOGS, SWITCHED
+from tests.support.vnagent import running_agent, tls_sockets
+from tests.support.vnagent.running_agent import EXEC, GREETING, LOGS, SWITCHED
 from vnagent.server import audit
 
 FULL = 5_000
@@ -54,7 +54,7 @@ class Cutter:
             how = 1.0 if self.is_calm else how
             self.count += how < 0.4
         if how < 0.1:
-            wires.reset(peer)
+            tls_sockets.reset(peer)
             return
         if head.startswith(b"GET /containerLogs"):
             peer.sendall(GREETING[: len(GREETING) // 2] if how < 0.4 else GREETING)
@@ -67,14 +67,14 @@ class Cutter:
                         break
                     peer.sendall(part * 20)
         if how < 0.2:
-            wires.reset(peer)
+            tls_sockets.reset(peer)
         elif how < 0.4:
             socket.socket.shutdown(peer, socket.SHUT_RDWR)
 
 
 def cut(port: int, context: ssl.SSLContext, moment: str, way: str, request: bytes) -> None:
     """Open a stream as far as the moment, and leave."""
-    plain = socket.create_connection(("127.0.0.1", port), timeout=wires.PATIENCE_SECONDS)
+    plain = socket.create_connection(("127.0.0.1", port), timeout=tls_sockets.PATIENCE_SECONDS)
     peer: socket.socket = plain
     try:
         if moment == "hello":
@@ -83,13 +83,13 @@ def cut(port: int, context: ssl.SSLContext, moment: str, way: str, request: byte
             peer = context.wrap_socket(plain, server_hostname="127.0.0.1")
             _go(peer, moment, request)
         if way == "goodbye" and moment != "half" and isinstance(peer, ssl.SSLSocket):
-            wires.half_close(peer)
+            tls_sockets.half_close(peer)
     except OSError:
         pass  # the kubelet was faster
     finally:
         if way == "reset":
             with contextlib.suppress(OSError):
-                wires.reset(peer)
+                tls_sockets.reset(peer)
         socket.socket.close(peer)
 
 
@@ -99,11 +99,11 @@ def _go(peer: ssl.SSLSocket, moment: str, request: bytes) -> None:
     peer.sendall(request[: len(request) // 2] if moment == "head" else request)
     if moment in ("head", "asked"):
         return
-    wires.read_until(peer, b"\r\n\r\n")
+    tls_sockets.read_until(peer, b"\r\n\r\n")
     if moment == "talking":
         peer.sendall(b"x" * 3000)
     elif moment == "half":
-        wires.half_close(peer)
+        tls_sockets.half_close(peer)
 
 
 async def run(count: int, seed: int) -> str:
@@ -116,7 +116,9 @@ async def run(count: int, seed: int) -> str:
     kubelet = Cutter(seed)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(audit, "record", lambda session: ends.update([session.result]))
-        async with stage.staged(Path(name), stage.FakeKubelet(answer=kubelet.answer)) as set_up:
+        async with running_agent.staged(
+            Path(name), running_agent.FakeKubelet(answer=kubelet.answer)
+        ) as set_up:
             contexts = {LOGS: set_up.context(), EXEC: set_up.context()}
             tasks, before = len(asyncio.all_tasks()), sockets()
             at_once = asyncio.Semaphore(AT_ONCE)

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import trustme
 
-from tests.unit.vnagent import stage, wires
-from tests.unit.vnagent.stage import EXEC, SWITCHED
+from tests.support.vnagent import running_agent, tls_sockets
+from tests.support.vnagent.running_agent import EXEC, SWITCHED
 from vnagent.protocol import http_heads
 from vnagent.protocol.errors import RefusedError
 from vnagent.protocol.http_heads import AnswerReader, LineReader, ResponseProblemError
@@ -113,7 +113,7 @@ def echo(peer: ssl.SSLSocket, head: bytes) -> None:
 async def through_pipes(chance: random.Random, count: int, folder: Path) -> int:
     """Send frames by way of a whole agent to a kubelet that sends them back."""
     sent = 0
-    async with stage.staged(folder, stage.FakeKubelet(answer=echo)) as set_up:
+    async with running_agent.staged(folder, running_agent.FakeKubelet(answer=echo)) as set_up:
         context = set_up.context()
         while sent < count:
             number = min(FRAMES_IN_A_STREAM, count - sent)
@@ -121,7 +121,7 @@ async def through_pipes(chance: random.Random, count: int, folder: Path) -> int:
             got = await asyncio.to_thread(_exchange, set_up.port, context, pieces(chance, frames))
             assert got == frames, "a frame was changed on its way"
             sent += number
-        wanted = f"POST /exec/{stage.SPACE}/shop/main?output=1&command=id HTTP/1.1"
+        wanted = f"POST /exec/{running_agent.SPACE}/shop/main?output=1&command=id HTTP/1.1"
         assert set(set_up.kubelet.asked) <= {wanted.encode()}
     return sent
 
@@ -129,15 +129,15 @@ async def through_pipes(chance: random.Random, count: int, folder: Path) -> int:
 def _exchange(port: int, context: ssl.SSLContext, parts: list[bytes]) -> bytes:
     """Send all parts, then read as much as was sent, and what may follow after our goodbye."""
     wanted = sum(map(len, parts))
-    with wires.dial(port, context) as peer:
+    with tls_sockets.dial(port, context) as peer:
         peer.sendall(EXEC)
-        got = bytearray(wires.read_until(peer, http_heads.END).partition(http_heads.END)[2])
+        got = bytearray(tls_sockets.read_until(peer, http_heads.END).partition(http_heads.END)[2])
         for part in parts:
             peer.sendall(part)
         while len(got) < wanted and (part := peer.recv(65_536)):
             got += part
-        wires.half_close(peer)
-        return bytes(got) + wires.read_all(peer)
+        tls_sockets.half_close(peer)
+        return bytes(got) + tls_sockets.read_all(peer)
 
 
 class Transport(asyncio.Transport):
@@ -195,8 +195,8 @@ class Records:
     def __init__(self, chance: random.Random) -> None:
         authority = trustme.CA()
         self._chance = chance
-        self._server = wires.server_context(authority, "127.0.0.1")
-        self._client = wires.client_context(authority)
+        self._server = tls_sockets.server_context(authority, "127.0.0.1")
+        self._client = tls_sockets.client_context(authority)
         self._buffer = ReceiveBuffer()
 
     def connection(self) -> int:

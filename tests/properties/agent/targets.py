@@ -25,9 +25,9 @@ from tests.properties.agent.tries import (
     pod_list,
     whole_answers,
 )
-from tests.unit.vnagent.certificates import KEY, VC_UID
-from tests.unit.vnagent.series import agent_series
-from tests.unit.vnagent.stage import access, unhurried
+from tests.support.vnagent.certificates import KEY, VC_UID
+from tests.support.vnagent.metric_series import agent_series
+from tests.support.vnagent.running_agent import access, unhurried
 from vnagent.authz import pod_authorizer
 from vnagent.authz.client_identity import Caller
 from vnagent.authz.metrics import Mode

@@ -12,8 +12,8 @@ from urllib.parse import quote, quote_plus
 
 from tenancy import wellknown
 from tests.support.kubelet_targets import mutate
-from tests.unit.vnagent.certificates import VC_UID
-from tests.unit.vnagent.stage import OTHER
+from tests.support.vnagent.certificates import VC_UID
+from tests.support.vnagent.running_agent import OTHER
 
 PODS = {  # name: (UID of the tenant's pod, containers, UID of the super pod)
     "shop": ("aaaaaaaa-0000-4000-8000-000000000001", ("main", "init-1"), "b" * 8),

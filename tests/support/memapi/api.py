@@ -33,6 +33,7 @@ class Request:
     accept: str = ""
     content: str = ""
     agent: str = ""
+    authorization: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
 
     @property

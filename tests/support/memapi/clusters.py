@@ -11,6 +11,7 @@ from bench import nodes
 from bench.shapes import Shape
 from tenancy import resources
 from tenancy.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
     NODES,
     PRIORITY_CLASSES,
@@ -20,7 +21,7 @@ from tenancy.resources import (
     Resource,
 )
 from tests.support.memapi import verbs
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.cluster import Cluster, Collection
 from tests.support.memapi.defaults import Admission
 from tests.support.memapi.loads import NAMESPACE
 from tests.support.memapi.watches import Object
@@ -31,7 +32,7 @@ NODE_NAMES = tuple(str(node["metadata"]["name"]) for node in nodes.nodes(_NODE_C
 _SERVED: Mapping[str, Resource] = {
     found.path(): found for found in vars(resources).values() if isinstance(found, Resource)
 }
-_OF_CRDS = "snapshot.storage.k8s.io"  # whose CRDs these clusters lack
+_OF_CRDS = "snapshot.storage.k8s.io"  # whose CRDs these clusters lack until `define`
 
 
 def super_cluster() -> Cluster:
@@ -87,6 +88,23 @@ def fresh(
     ports = [{"name": "https", "port": 443, "targetPort": 6443}]
     _make(made, SERVICES, {"metadata": {"name": "kubernetes"}, "spec": {"ports": ports}}, "default")
     return made
+
+
+def define(cluster: Cluster, kind: Resource) -> None:
+    """Serve a kind from now on, as an API server does once it has the kind's CRD."""
+    cluster.collections[kind.path()] = Collection(cluster, kind)
+    _make(cluster, CUSTOM_RESOURCE_DEFINITIONS, {"metadata": {"name": _definition_of(kind)}})
+
+
+def undefine(cluster: Cluster, kind: Resource) -> None:
+    """Delete a kind's CRD, and with it the kind's objects and watches."""
+    definitions = cluster.of(CUSTOM_RESOURCE_DEFINITIONS)
+    verbs.delete(definitions, verbs.found(definitions, "", _definition_of(kind)), {})
+    cluster.collections.pop(kind.path()).cut()
+
+
+def _definition_of(kind: Resource) -> str:
+    return f"{kind.plural}.{kind.group}"
 
 
 def _make(cluster: Cluster, kind: Resource, body: Object, namespace: str = "") -> None:

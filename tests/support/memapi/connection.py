@@ -10,6 +10,7 @@ import random
 import time
 from typing import cast
 
+from tenancy.resources import Resource
 from tests.support.memapi.api import Api, Request
 from tests.support.memapi.lists import Following
 from tests.support.memapi.watches import Watch
@@ -28,9 +29,13 @@ _USUAL = (
 class Connection(asyncio.Protocol):
     """One client."""
 
-    def __init__(self, api: Api, followed: "Followed", *, echo_first: float = 0.0) -> None:
+    def __init__(
+        self, api: Api, followed: "Followed", *, echo_first: float = 0.0, chunk_bytes: int = 0
+    ) -> None:
+        """Lines of a watch are sent in chunks of `chunk_bytes`, 0: as large as they are."""
         self._api = api
         self._echo_first = echo_first
+        self._chunk_bytes = chunk_bytes
         self._followed = followed
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
@@ -69,6 +74,7 @@ class Connection(asyncio.Protocol):
             accept=headers.get("accept", ""),
             content=headers.get("content-type", ""),
             agent=headers.get("user-agent", ""),
+            authorization=headers.get("authorization", ""),
         )
         self._buffer = self._buffer[ends:]
         answer = self._api.answer(request)
@@ -85,7 +91,7 @@ class Connection(asyncio.Protocol):
 
     def _follow(self, asked: Following) -> None:
         self._send(_head(200, "Transfer-Encoding: chunked\r\n"))
-        watch = asked.begin(self._say, self._end)
+        watch = asked.begin(self._tell, self._end)
         if watch is None:
             self._send(_LAST)
             return
@@ -93,14 +99,32 @@ class Connection(asyncio.Protocol):
         self._followed.add(self)
         self._ending = asyncio.get_running_loop().call_later(asked.seconds, self._end)
 
-    def _say(self, lines: bytes) -> None:
-        self._send(b"%x\r\n%b\r\n" % (len(lines), lines))
+    def _tell(self, lines: bytes) -> None:
+        size = self._chunk_bytes or len(lines)
+        for at in range(0, len(lines), size):
+            chunk = lines[at : at + size]
+            self._send(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+
+    @property
+    def watched(self) -> Resource | None:
+        """The kind that is watched, if one is."""
+        return None if self._watch is None else self._watch[0].collection.resource
+
+    def say(self, line: bytes) -> None:
+        """Send the watch a line, whatever it means."""
+        if self._watch is not None:
+            self._watch[1].say(line)
+
+    def close(self) -> None:
+        """Close the connection from the server's side, without a word."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def bookmark(self) -> None:
         """Tell the watch how far the cluster has come."""
         if self._watch is not None:
-            asked, watch = self._watch
-            watch.say(self._api.cluster.bookmark(asked.collection.resource))
+            asked, _ = self._watch
+            self.say(self._api.cluster.bookmark(asked.collection.resource))
 
     def _end(self) -> None:
         self._leave()

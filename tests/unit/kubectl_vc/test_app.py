@@ -1,12 +1,23 @@
+import ast
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+import kubectl_vc
+from kubectl_vc import target
 from kubectl_vc.app import app
+from kubectl_vc.output import durations
 from kubectl_vc.verbs import version
+from kubeio.http import rest
+from tools.testbed import product
 
 RUN = CliRunner()
 
@@ -24,11 +35,78 @@ def test_help_speaks_of_kubectl_vc_and_names_every_verb():
     assert "..." not in done.output.partition("Commands:")[2]
 
 
-@pytest.mark.parametrize("verb", ["create", "list", "get", "kubeconfig", "delete", "version"])
-def test_every_verb_takes_the_flags_of_the_connection(verb):
-    done = invoke(verb, "-h")
-    flags = ("--namespace", "--kubeconfig", "--context", "--as ", "--request-timeout")
-    assert all(flag in done.output for flag in flags)
+def verbs(command: Any = None, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each verb as it is typed, and what the framework knows of it."""
+    command = command or typer.main.get_command(app)
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from verbs(inner, *words, name)
+    if words and not hasattr(command, "commands"):
+        yield words, command
+
+
+VERBS = dict(verbs())
+CONNECTION = ("--kubeconfig", "--context", "--as ", "--request-timeout")
+IN_NO_NAMESPACE = {words for words in VERBS if words[0] == "target"} | {("version",)}
+"""Verbs about SuperClusters or about the cluster itself."""
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_every_verb_takes_the_flags_of_the_connection(words):
+    done = invoke(*words, "-h")
+    assert all(flag in done.output for flag in CONNECTION)
+    assert ("--namespace" in done.output) is (words not in IN_NO_NAMESPACE)
+    assert ("of the VirtualCluster" in done.output) <= (words not in IN_NO_NAMESPACE)
+
+
+def test_the_verbs_without_a_namespace_read_none():
+    """As kubectl does, they accept the flag."""
+    for module in (target, version):
+        where = Path(module.__file__)
+        for path in [where] if where.name == "version.py" else where.parent.glob("*.py"):
+            assert "connection.namespace" not in path.read_text(), path
+
+
+def test_the_unused_namespace_is_accepted(monkeypatch):
+    assert invoke("version", "--client", "-n", "x").exit_code == 0
+    assert invoke("target", "list", "-n", "x", "--kubeconfig", "/none").exit_code == 1
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_a_default_that_a_help_names_is_the_default(words):
+    """`target join` said 5m while its default was 1m."""
+    own = {each.name: each for each in VERBS[words].params}
+    for name, option in own.items():
+        said = re.search(r"\(default (\w+)\)", getattr(option, "help", None) or "")
+        if name == "request_timeout":
+            assert said
+            assert (option.default, durations.parse(said[1])) == (0, rest.DEADLINE)
+        elif said:
+            assert durations.parse(said[1]) == option.default
+        else:
+            assert name != "timeout"
+
+
+def strings(tree: ast.AST) -> Iterator[str]:
+    """Yield the literals of a module that are no docstrings."""
+    documented = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in documented:
+            yield str(node.value)
+
+
+def test_no_message_names_a_path_of_a_checkout():
+    """Those who have the command line need not have the repository."""
+    top = Path(kubectl_vc.__file__).parent
+    folders = {each.name for each in product.REPOSITORY.iterdir() if each.is_dir()}
+    path = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, folders))})/\w")
+    assert path.search("helm install virtual-cluster charts/virtual-cluster")
+    for module in sorted(top.rglob("*.py")):
+        found = [each for each in strings(ast.parse(module.read_text())) if path.search(each)]
+        assert not found, f"{module.name}: {found}"
 
 
 def test_the_version_is_that_of_the_package():

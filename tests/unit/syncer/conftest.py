@@ -1,14 +1,5 @@
-"""The tenant that tests of seats have in common; one that needs more has its own `split`."""
+"""Fixtures of the syncer's unit tests."""
 
-from __future__ import annotations
+from tests.support.syncer.two_clusters import split
 
-import pytest
-
-from syncer.controllers.pods import candidates
-from tests.unit.syncer.splits import Split
-
-
-@pytest.fixture
-def split(monkeypatch: pytest.MonkeyPatch) -> Split:
-    monkeypatch.setattr(candidates, "_refusal", lambda *_: "")
-    return Split()
+__all__ = ["split"]

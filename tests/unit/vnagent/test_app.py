@@ -13,11 +13,11 @@ import trustme
 from tenancy import wellknown
 from tests.support.eventually import eventually
 from tests.support.processes import free_port
-from tests.unit.vnagent import certificates, wires
-from tests.unit.vnagent.api import NAMESPACE, FakeApi
-from tests.unit.vnagent.certificates import VALID
-from tests.unit.vnagent.reviewing import GOOD, NOBODY, ReviewApi
-from tests.unit.vnagent.stage import LOGS, FakeKubelet, access, api_server, shop
+from tests.support.vnagent import certificates, tls_sockets
+from tests.support.vnagent.certificates import VALID
+from tests.support.vnagent.configmap_api import NAMESPACE, FakeApi
+from tests.support.vnagent.running_agent import LOGS, FakeKubelet, access, api_server, shop
+from tests.support.vnagent.token_review_api import GOOD, NOBODY, ReviewApi
 
 
 def is_ready(port: int, path: str = "/readyz") -> int:
@@ -35,9 +35,9 @@ def is_ready(port: int, path: str = "/readyz") -> int:
 def metrics(port: int, context: ssl.SSLContext, token: str) -> bytes:
     """Ask for the metrics."""
     lines = ("GET /metrics HTTP/1.1", "Host: a", f"Authorization: Bearer {token}", "", "")
-    with wires.dial(port, context) as peer:
+    with tls_sockets.dial(port, context) as peer:
         peer.sendall("\r\n".join(lines).encode())
-        return wires.read_all(peer)
+        return tls_sockets.read_all(peer)
 
 
 @pytest.mark.parametrize("upstream", ["auto", "kubelet", "apiserver"])
@@ -92,17 +92,17 @@ async def test_the_program_from_start_to_end(tmp_path, upstream):
                 until=lambda status: status == 200,
                 within=20,
             )
-            context = wires.client_context(authority)
+            context = tls_sockets.client_context(authority)
             certificates.present(context, tmp_path, callers, VALID)
 
             def talk() -> bytes:
-                with wires.dial(port, context) as peer:
+                with tls_sockets.dial(port, context) as peer:
                     peer.sendall(b"GET /containerLogs/web/shop/main HTTP/1.1\r\nHost: a\r\n\r\n")
-                    return wires.read_all(peer)
+                    return tls_sockets.read_all(peer)
 
             assert (await asyncio.to_thread(talk)).endswith(b"5\r\nhello\r\n0\r\n\r\n")
             assert await asyncio.to_thread(is_ready, health_port, "/metrics") == 404
-            open_context = wires.client_context(authority)
+            open_context = tls_sockets.client_context(authority)
             shown = await asyncio.to_thread(metrics, metrics_port, open_context, GOOD)
             assert b"vc_agent_sessions_total{" in shown
             hidden = await asyncio.to_thread(metrics, metrics_port, open_context, NOBODY)
@@ -161,13 +161,13 @@ async def test_the_program_of_a_target(tmp_path):
                 until=lambda status: status == 200,
                 within=20,
             )
-            context = wires.client_context(authority)
+            context = tls_sockets.client_context(authority)
             certificates.present(context, tmp_path, callers, VALID)
 
             def talk() -> bytes:
-                with wires.dial(port, context) as peer:
+                with tls_sockets.dial(port, context) as peer:
                     peer.sendall(LOGS)
-                    return wires.read_all(peer)
+                    return tls_sockets.read_all(peer)
 
             assert b"has no credential for the API server" in await asyncio.to_thread(talk)
             assert far.connections == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.vcmanager.targets.agent_yard import Yard
+from tests.support.vcmanager.target_agents import Yard
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from kubeio import errors
 from tenancy import wellknown
-from tests.unit.vcmanager.factories import fake_means
-from tests.unit.vcmanager.targets.agent_yard import DEPLOYMENT, SECRET, TITLE, UID
+from tests.support.vcmanager.factories import fake_means
+from tests.support.vcmanager.target_agents import DEPLOYMENT, SECRET, TITLE, UID
 from vcmanager.runtime import keys
 from vcmanager.runtime.keys import Key
 from vcmanager.targets import agents

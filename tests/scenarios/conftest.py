@@ -1,0 +1,5 @@
+"""Fixtures of the scenarios."""
+
+from tests.support.syncer.two_clusters import split
+
+__all__ = ["split"]

@@ -1,0 +1,169 @@
+"""What was made for another registration is a stranger's, wherever the syncer looks."""
+
+from __future__ import annotations
+
+import ast
+import ipaddress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+import syncer
+from kubeio import errors
+from kubeio.cache.store import parse
+from kubeio.controller.worker import Wait
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.controllers import adoption, sync_down
+from syncer.model.decide import Grounds
+from syncer.rules import registry
+from syncer.safety.proven_deletes import Target
+from syncer.tenants.session import Session
+from tenancy import ownership, wellknown
+from tests.support.syncer.sessions import Api, World, put
+
+READERS = {"owner_of", "super_side", "is_owned"}
+AT_HOME = {
+    "handlers/home_events.py",
+    "tenants/connection.py",
+    "rules/storage/claims.py",
+    "rules/network/ingress_hosts.py",
+    "rules/storage/volumes.py",
+}
+"""Modules that look at the home cluster alone."""
+
+
+@pytest.fixture
+def far() -> Session:
+    """What a tenant has at a target."""
+    world, api = World(), Api()
+    below = SuperCluster(api, name="c2", registration="r1")  # type: ignore[arg-type]
+    made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
+    world.link.sessions.append(made)
+    made.is_ready = True
+    made.tenant_client = made.deletions._tenant_client = world.above  # type: ignore[assignment]
+    return made
+
+
+def config_map(session: Session, registration: str, uid: str = "c-uid") -> dict[str, Any]:
+    """Return a super object that was made for a registration."""
+    tenant = ownership.Tenant(
+        name=session.tenant.name,
+        namespace=session.tenant.namespace,
+        uid=session.tenant.uid,
+        root=session.tenant.root,
+        registration=registration,
+    )
+    metadata = {
+        "name": "c",
+        "namespace": session.view.super_namespace("web"),
+        "uid": "below",
+        "resourceVersion": "60",
+        "labels": ownership.labels(tenant, "web"),
+        "annotations": ownership.annotations(tenant, "web", uid),
+    }
+    return {"kind": "ConfigMap", "metadata": metadata}
+
+
+def test_who_looks_at_an_owner_says_for_which_registration():
+    root = Path(syncer.__file__).parent
+    found = []
+    for path in root.rglob("*.py"):
+        name = str(path.relative_to(root))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            owner = node.func.value
+            is_reader = isinstance(owner, ast.Name) and owner.id in ("ownership", "decide")
+            if is_reader and node.func.attr in READERS and name not in AT_HOME:
+                asked = {keyword.arg for keyword in node.keywords}
+                if len(node.args) < 2 or (node.func.attr == "super_side" and not asked):
+                    found.append(f"{name}:{node.lineno}")
+    assert found == []
+
+
+def test_a_target_is_watched_for_what_was_made_for_its_registration(far: Session):
+    own = [r for r in far.super_cluster.reflectors if r.resource.kind in far.super_cluster.stores]
+    assert own
+    for reflector in own:
+        selected = reflector._labels.split(",")  # type: ignore[union-attr]
+        assert f"{wellknown.SUPER_CLUSTER}=r1" in selected
+    for reflector in World().super_cluster.reflectors:
+        assert wellknown.SUPER_CLUSTER not in getattr(reflector, "_labels", "")
+
+
+@pytest.mark.parametrize(("registration", "is_own"), [("r1", True), ("r2", False), ("", False)])
+def test_a_twin_is_one_of_its_registration(far: Session, registration: str, is_own: bool):
+    entry = parse(orjson.dumps(config_map(far, registration)))
+    assert far.is_twin(entry, "c-uid") is is_own
+    assert (far.super_side(entry) or ("",))[0] == (far.tenant.uid if is_own else "")
+
+
+async def test_what_is_made_there_says_for_whom(far: Session):
+    put(far.stores["Namespace"], {"metadata": {"name": "web", "uid": "w", "resourceVersion": "1"}})
+    kind = registry.BY_NAME["Namespace"]
+    await sync_down.reconcile(kind, far.key("Namespace", "", "web"), far)
+    (body,) = far.super_client.bodies  # type: ignore[attr-defined]
+    assert body["metadata"]["labels"][wellknown.SUPER_CLUSTER] == "r1"
+    assert ownership.owner_of(body["metadata"], "r1") == (far.tenant.uid, "w", "web")
+
+
+@pytest.mark.parametrize("registration", ["", "r2"])
+async def test_a_name_that_another_registration_has_is_taken(far: Session, registration: str):
+    api: Any = far.super_client
+    twin = config_map(far, "r1")
+    api.objects["ConfigMap", "c"] = config_map(far, registration)
+    pair = sync_down.Pair(
+        key=far.key("ConfigMap", "web", "c"),
+        tenant_x=parse(orjson.dumps({"metadata": {"name": "c", "namespace": "web", "uid": "u"}})),
+        super_x=None,
+        wanted=True,
+    )
+    told: list[str] = []
+
+    async def tell(*_: Any, reason: str, **__: Any) -> None:
+        told.append(reason)
+
+    far.notices.tell = tell  # type: ignore[method-assign,assignment]
+    await sync_down.look_live(registry.BY_NAME["ConfigMap"], pair, twin, far)
+    assert told == [sync_down.NAME_TAKEN]
+    assert api.writes() == []
+
+
+async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_registration(
+    far: Session,
+):
+    api: Any = far.super_client
+    kind, key = registry.BY_NAME["ConfigMap"], far.key("ConfigMap", "web", "c")
+    for registration, writes in (("r2", 0), ("", 0), ("r1", 1)):
+        body = config_map(far, registration)
+        body["metadata"]["labels"] = {}
+        api.objects["ConfigMap", "c"] = body
+        far.lost_twins.lost_sight_of(key, (body["metadata"]["namespace"], "c"))
+        if writes:
+            with pytest.raises(Wait):
+                await adoption.look(kind, key, far)
+            assert api.bodies[-1]["metadata"]["labels"][wellknown.SUPER_CLUSTER] == "r1"
+        else:
+            await adoption.look(kind, key, far)
+        assert len(api.writes()) == writes
+
+
+async def test_a_delete_that_rests_on_absence_is_proved_at_a_target_as_well(far: Session):
+    """Its tenant object lives: were the owner not known, nobody would ask for that."""
+    body = config_map(far, "r1")
+    entry = put(far.super_store("ConfigMap"), body)
+    api: Any = far.super_client
+    api.objects["ConfigMap", "c"] = body
+    above: Any = far.tenant_client
+    above.objects["ConfigMap", "c"] = {"metadata": {"name": "c", "uid": "c-uid"}}
+    target = Target(
+        key=far.key("ConfigMap", "web", "c"),
+        resource=registry.BY_NAME["ConfigMap"].resource,
+        entry=entry,
+        grounds=Grounds.ABSENT,
+    )
+    with pytest.raises((Wait, errors.KubeError)):
+        await far.deletions.delete(target)
+    assert api.writes() == []

@@ -1,0 +1,108 @@
+"""A tenant whose grants of targets are followed, and targets that the test makes ready."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.clusters.target_cluster import Target
+from syncer.lifecycle.target_manager import Targets
+from syncer.lifecycle.target_sessions import Outposts
+from syncer.tenants.session import Session
+from tenancy.super_clusters import SuperClusterSpec
+from tests.support.syncer.sessions import BODY, TENANT, Api, World, put
+from tests.support.syncer.two_clusters import muster_of
+
+
+class Yard:
+    """One tenant, and targets that the test makes ready."""
+
+    def __init__(self) -> None:
+        self.world = World(is_split=True)
+        self.targets = Targets(self.world.super_cluster, wire=lambda _: None)
+        self.sessions: dict[str, dict[str, Session]] = {"home": {TENANT.uid: self.world.session}}
+        self.outposts = Outposts(self.world.link, self.targets, self.sessions, self._made)
+        self.world.link.is_ready = True
+        root = {"metadata": {"name": TENANT.root, "resourceVersion": "7"}}
+        self.world.below.objects["Namespace", TENANT.root] = root
+        self.revision = 100
+
+    def _made(self, target: Target) -> Session:
+        slice_ = ipaddress.ip_network("10.96.8.0/22")
+        return Session(self.world.link, target.cluster, tenant_slice=slice_, target=target)
+
+    def joined(self, name: str = "c2") -> None:
+        """Declare a SuperCluster."""
+        metadata = {"name": name, "uid": f"{name}-uid", "resourceVersion": "1"}
+        put(self.world.super_cluster.super_clusters, {"metadata": metadata, "spec": {}})
+
+    def ready(self, name: str = "c2") -> Any:
+        """Have a target whose caches are complete."""
+        cluster = SuperCluster(Api(), name=name, registration="r1")  # type: ignore[arg-type]
+        target: Any = SimpleNamespace(
+            name=name, registration="r1", cluster=cluster, problem="", behind="", is_ready=True,
+            spec=SuperClusterSpec(), muster=muster_of(name), away_seconds=lambda: 0.0,
+        )  # fmt: skip
+        self.targets.followed[name] = target
+        self.targets._tell()
+        return target
+
+    async def declare(self, *granted: str, named: tuple[str, ...] = ()) -> None:
+        """Write the VirtualCluster: what is granted, and what its status names."""
+        self.revision += 1
+        body = {
+            **BODY,
+            "metadata": {**BODY["metadata"], "resourceVersion": str(self.revision)},  # type: ignore[dict-item]
+            "spec": {**BODY["spec"], "targets": [{"name": name} for name in granted]},  # type: ignore[dict-item]
+            "status": {**BODY["status"], "targets": [self.phase(name, granted) for name in named]},  # type: ignore[dict-item]
+        }
+        put(self.world.super_cluster.virtual_clusters, body)
+        self.outposts.changed.set()
+        await asyncio.sleep(0.02)
+
+    def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:
+        """Return what is said of a target that is as it should be, or was never followed."""
+        target: Any = self.targets.ready(name)
+        phase = "Away" if target is None or target.away_seconds() else "Granted"
+        pods = self.world.link.seats.pods_at(name)
+        return {"name": name, "phase": phase if name in granted else "Draining", "pods": pods}
+
+    def said(self) -> list[list[str]]:
+        """Return each list of targets that was written."""
+        bodies = [body["status"] for body in self.world.below.bodies if "status" in body]
+        return [[each["name"] for each in b["targets"]] for b in bodies if "targets" in b]
+
+    @property
+    def there(self) -> list[str]:
+        """Where the tenant has sessions."""
+        assert {each.name for each in self.world.link.sessions} == {
+            name for name, found in self.sessions.items() if found
+        }
+        return sorted(name for name, found in self.sessions.items() if found)
+
+
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[Yard]:
+    """Have a yard whose grants are followed for the length of a test."""
+    made = Yard()
+    made.joined()
+    await made.declare()
+    task = asyncio.ensure_future(made.outposts.run())
+    await asyncio.sleep(0.01)
+    yield made
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert made.there == ["home"], "nothing is left of it"
+    assert made.targets._heard == []
+
+
+def pod_of(yard: Yard, **metadata: Any) -> Any:
+    """Put a pod into the tenant's cache."""
+    own = {"name": "p", "namespace": "web", "uid": "u", "resourceVersion": "50", **metadata}
+    return put(yard.world.link.stores["Pod"], {"kind": "Pod", "metadata": own, "spec": {}})

@@ -1,0 +1,93 @@
+"""Store guard and proven deletes between two API servers in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from kubeio.api.client import Client
+from kubeio.http.transport_protocol import Request
+from syncer.safety import store_guard
+from syncer.safety.store_guard import Brake
+from tenancy.ownership import Tenant
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, Resource
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.direct import Fate, Tap
+from tests.support.memapi.refusals import RefusedError
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+
+
+FULL = RefusedError(403, "Forbidden", "not now")
+
+
+@dataclass
+class Wired:
+    """What goes over one wire; writes can be refused."""
+
+    asked: list[Request] = field(default_factory=list)
+    refuses: bool = False
+
+    def fate(self, request: Request) -> Fate:
+        """Note a request, and let it go."""
+        self.asked.append(request)
+        return Fate(refusal=FULL if self.refuses and request.method != "GET" else None)
+
+    def opened(self, tap: Tap) -> None:
+        """Nobody watches here."""
+
+
+@dataclass
+class Pair:
+    """A tenant's API server and the super cluster's, with a client of each."""
+
+    above: Cluster
+    below: Cluster
+    tenant_client: Client
+    super_client: Client
+    wired: dict[str, Wired]
+
+    def brake(self) -> Brake:
+        """Return the brake of a syncer that has just started."""
+        return Brake(
+            tenant=TENANT,
+            tenant_client=self.tenant_client,
+            super_client=self.super_client,
+            revision=lambda: 0,
+            judged=lambda: None,
+        )
+
+    def make(self, cluster: Cluster, resource: Resource, space: str, body: Any) -> Any:
+        """Make an object as an admin would."""
+        copied = orjson.loads(orjson.dumps(body))
+        return verbs.create(cluster, cluster.of(resource), space, copied, "admin").decode()
+
+    def mark(self) -> dict[str, Any] | None:
+        """Return the ConfigMap in the tenant, if it is there."""
+        stored = self.above.of(CONFIG_MAPS).get("kube-system", store_guard.CONFIG_MAP)
+        return None if stored is None else stored.decode()
+
+    def remembered(self) -> dict[str, str]:
+        """Return what the root namespace remembers."""
+        stored = self.below.of(NAMESPACES).get("", TENANT.root)
+        assert stored is not None
+        return dict(stored.decode()["metadata"].get("annotations") or {})
+
+    def system(self) -> str:
+        """Return the UID of the tenant's kube-system."""
+        stored = self.above.of(NAMESPACES).get("", "kube-system")
+        assert stored is not None
+        return str(stored.decode()["metadata"]["uid"])
+
+    def replace(self) -> None:
+        """Put a fresh store behind the tenant's address, further on than the old one."""
+        fresh = clusters.fresh("other", "10.96.4.0/22", accounts=False)
+        self.above.restore(fresh.save(), bump=100_000)
+
+    def writes(self, side: str) -> list[str]:
+        """Return the writes that went to a side."""
+        asked = self.wired[side].asked
+        return [f"{each.method} {each.target}" for each in asked if each.method != "GET"]

@@ -1,0 +1,117 @@
+"""A tenant that is granted two super clusters, home and c2, without any network."""
+
+from __future__ import annotations
+
+import ipaddress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kubeio.cache.store import Entry
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.controllers.pods import assign_cluster, candidates
+from syncer.handlers import tenant_events
+from syncer.model.keys import HOME, PLACEMENT, Key
+from syncer.rules import registry
+from syncer.safety.pod_loss_guard import Muster
+from syncer.tenants.session import Session
+from tenancy import ownership, wellknown
+from tenancy.specs import TargetGrant
+from tenancy.super_clusters import NetworkFacts, SuperClusterSpec
+from tests.support.syncer.sessions import CONTAINERS, Api, World, put
+
+READY = {
+    "metadata": {"name": "n", "uid": "n", "resourceVersion": "1"},
+    "status": {
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+POD = registry.BY_NAME["Pod"]
+
+
+def muster_of(name: str) -> Muster:
+    """Return a muster that misses nothing."""
+    return Muster(name=name, identity="i", there=lambda: 0, changed=lambda: None)
+
+
+class Split(World):
+    """A tenant that is granted home and c2."""
+
+    def __init__(self) -> None:
+        super().__init__(is_split=True)
+        self.there, seats = Api(), self.link.seats
+        seats.granted = {HOME: TargetGrant(name=HOME), "c2": TargetGrant(name="c2")}
+        seats.known = {"c2"}
+        below = SuperCluster(self.there, name="c2", registration="r1")  # type: ignore[arg-type]
+        target: Any = SimpleNamespace(
+            registration="r1",
+            problem="",
+            muster=muster_of("c2"),
+            spec=SuperClusterSpec(network=NetworkFacts(resolvers=("10.98.0.10",))),
+        )
+        self.far = Session(
+            self.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"), target=target
+        )
+        self.link.sessions.append(self.far)
+        self.far.tenant_client = self.above  # type: ignore[assignment]
+        self.far.deletions._tenant_client = self.above  # type: ignore[assignment]
+        self.far.is_ready = True
+        for session in (self.session, self.far):
+            tenant_events.wire_tenant(session)
+            put(session.super_cluster.nodes, READY)
+
+    def pod(self, name: str = "p", *, record: str = "", version: int = 50, **spec: Any) -> Entry:
+        """Put a tenant pod into the cache."""
+        metadata: dict[str, Any] = {
+            "name": name,
+            "namespace": "web",
+            "uid": f"{name}-uid",
+            "resourceVersion": str(version),
+            **spec.pop("metadata", {}),
+        }
+        if record:
+            metadata["annotations"] = {wellknown.SEAT: record}
+        body = {"kind": "Pod", "metadata": metadata, "spec": {"containers": CONTAINERS, **spec}}
+        return put(self.link.stores["Pod"], body)
+
+    def twin(self, session: Session, name: str = "p", **spec: Any) -> Entry:
+        """Put the twin of a pod into a super cluster's cache."""
+        metadata = {
+            "name": name,
+            "namespace": session.view.super_namespace("web"),
+            "uid": f"{name}-below",
+            "resourceVersion": "60",
+            "labels": ownership.labels(session.tenant, "web"),
+            "annotations": ownership.annotations(session.tenant, "web", f"{name}-uid"),
+        }
+        return put(session.super_store("Pod"), {"metadata": metadata, "spec": spec})
+
+    def taken(self) -> set[Key]:
+        """Return what the queue gives out."""
+        found = set(iter(self.link.queue.take, None))
+        for key in found:
+            self.link.queue.done(key)
+        return found
+
+    async def place(self, name: str = "p") -> Any:
+        """Have a pod placed."""
+        return await assign_cluster.reconcile(
+            self.session.key(PLACEMENT, "web", name), self.session
+        )
+
+    def record(self) -> str:
+        """Return the record that was written last."""
+        body = self.above.bodies[-1]
+        return str(body["metadata"]["annotations"][wellknown.SEAT])
+
+
+def key_of(session: Session, name: str = "p") -> Key:
+    return session.key("Pod", "web", name)
+
+
+@pytest.fixture
+def split(monkeypatch: pytest.MonkeyPatch) -> Split:
+    monkeypatch.setattr(candidates, "_refusal", lambda *_: "")
+    return Split()

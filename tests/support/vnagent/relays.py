@@ -1,0 +1,88 @@
+"""A pump between a caller and a kubelet, over TLS, for the length of a test."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import trustme
+
+from tests.support.vnagent import tls_sockets
+from vnagent.client.https_client import connect
+from vnagent.stream.relay import Deadlines, Pump
+from vnagent.stream.stream_states import End
+from vnagent.stream.tls_stream import Channel, ReceiveBuffer
+
+QUICK = Deadlines(check_seconds=0.05)
+
+
+@dataclass
+class Relay:
+    """A listener that joins its first caller to a kubelet through a pump."""
+
+    port: int
+    pumps: list[Pump] = field(default_factory=list)
+    ends: list[End] = field(default_factory=list)
+    callers: list[Channel] = field(default_factory=list)
+    kubelets: list[Channel] = field(default_factory=list)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def end(self) -> End:
+        """Wait for the stream's end."""
+        async with asyncio.timeout(tls_sockets.PATIENCE_SECONDS):
+            await self.done.wait()
+        return self.ends[0]
+
+
+@contextlib.asynccontextmanager
+async def relay(
+    authority: trustme.CA,
+    kubelet_port: int,
+    *,
+    is_two_way: bool = True,
+    deadlines: Deadlines = QUICK,
+) -> AsyncIterator[Relay]:
+    """Relay one stream."""
+    buffer = ReceiveBuffer()
+    context = tls_sockets.server_context(authority, "127.0.0.1")
+    trust = tls_sockets.client_context(authority)
+    found = Relay(0)
+
+    async def serve(caller: Channel) -> None:
+        await caller.opened()
+        kubelet = await connect(
+            "127.0.0.1", kubelet_port, context=trust, buffer=buffer, server_name="127.0.0.1"
+        )
+        pump = Pump(caller, kubelet, is_two_way=is_two_way, deadlines=deadlines)
+        found.pumps.append(pump)
+        found.callers.append(caller)
+        found.kubelets.append(kubelet)
+        found.ends.append(await pump.run())
+        found.done.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Channel(
+                context, buffer, accepted=lambda caller: tasks.create_task(serve(caller)) and None
+            ),
+            "127.0.0.1",
+            0,
+        )
+        found.port = server.sockets[0].getsockname()[1]
+        try:
+            yield found
+        finally:
+            server.close()
+
+
+def echo(peer: ssl.SSLSocket) -> None:
+    """Send back what comes, and end when it ends."""
+    while chunk := peer.recv(65536):
+        peer.sendall(chunk)
+    tls_sockets.half_close(peer)
+
+
+def wait_for_end(peer: ssl.SSLSocket) -> None:
+    with contextlib.suppress(OSError):
+        tls_sockets.read_all(peer)

@@ -1,0 +1,65 @@
+"""One channel to a peer that behaves as told, and a sink for it."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable
+
+import trustme
+
+from tests.support.vnagent import tls_sockets
+from vnagent.client.https_client import connect
+from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
+
+
+@contextlib.asynccontextmanager
+async def dialled(
+    authority: trustme.CA, behave: Callable[[ssl.SSLSocket], None]
+) -> AsyncIterator[Channel]:
+    """Connect to a peer that behaves as told."""
+    context = tls_sockets.server_context(authority, "127.0.0.1")
+    with tls_sockets.serving(context, behave) as (port, _):
+        found = await connect(
+            "127.0.0.1",
+            port,
+            context=tls_sockets.client_context(authority),
+            buffer=ReceiveBuffer(),
+            server_name="127.0.0.1",
+        )
+        try:
+            async with asyncio.timeout(tls_sockets.PATIENCE_SECONDS):
+                yield found
+        finally:
+            found.abort()
+
+
+def send_then_wait(*parts: bytes) -> Callable[[ssl.SSLSocket], None]:
+    """Send some parts as records of their own, and stay until the other side has gone."""
+
+    def behave(peer: ssl.SSLSocket) -> None:
+        for part in parts:
+            peer.sendall(part)
+        with contextlib.suppress(OSError):
+            tls_sockets.read_all(peer)
+
+    return behave
+
+
+class Gathered:
+    """A sink that remembers pieces."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.has_ended = asyncio.Event()
+
+    def data(self, *chunks: bytes | memoryview) -> None:
+        self.pieces += map(bytes, chunks)
+
+    def ended(self) -> None:
+        self.has_ended.set()
+
+    def lost(self, error: ChannelLostError) -> None:
+        raise error
+
+    def writable(self, is_writable: bool) -> None:
+        pass

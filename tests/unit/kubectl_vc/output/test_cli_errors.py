@@ -1,0 +1,134 @@
+import pytest
+
+from kubectl_vc.output import cli_errors
+from kubeio import errors
+
+
+def from_status(code: int, message: str, reason: str = "", **details) -> errors.ApiError:
+    status = {"kind": "Status", "message": message, "reason": reason, "details": details}
+    return errors.from_status(code, status, where="https://super: POST /x")
+
+
+def test_a_refusal_of_rbac_says_who_may_not_what_and_how_to_get_it():
+    told = cli_errors.sentence(
+        from_status(
+            403,
+            'virtualclusters.tenancy.x-k8s.io is forbidden: User "jane" cannot create resource'
+            ' "virtualclusters" in API group "tenancy.x-k8s.io" in the namespace "shop"',
+            "Forbidden",
+        )
+    )
+    assert told == (
+        "you (jane) may not create virtualclusters.tenancy.x-k8s.io in the namespace shop; ask an"
+        " administrator of the super cluster to run: kubectl create rolebinding NAME --clusterrole"
+        " virtual-cluster-edit --user jane --namespace shop"
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "group", "scope", "remedy"),
+    [
+        (
+            "list",
+            "virtualclusters",
+            "tenancy.x-k8s.io",
+            "at the cluster scope",
+            "kubectl create clusterrolebinding NAME --clusterrole virtual-cluster-view --user jane",
+        ),
+        (
+            "get",
+            "clusterversions",
+            "tenancy.x-k8s.io",
+            "at the cluster scope",
+            (
+                "kubectl create clusterrolebinding NAME --clusterrole virtual-cluster-versions"
+                " --user jane"
+            ),
+        ),
+        ("list", "namespaces", "", "at the cluster scope", "to allow `list` on it"),
+    ],
+)
+def test_the_remedy_fits_what_was_refused(verb, resource, group, scope, remedy):
+    message = (
+        f'{resource} is forbidden: User "jane" cannot {verb} resource "{resource}" in API group'
+        f' "{group}" {scope}'
+    )
+    assert cli_errors.sentence(from_status(403, message)).endswith(remedy)
+
+
+def test_a_refusal_by_others_is_passed_on():
+    told = cli_errors.sentence(from_status(403, "exceeded quota: tenants, used: 3, limited: 3"))
+    assert told == "the API server refuses: exceeded quota: tenants, used: 3, limited: 3"
+
+
+def test_a_kind_that_is_not_there_means_the_chart_is_not():
+    told = cli_errors.sentence(
+        from_status(404, "the server could not find the requested resource", "NotFound")
+    )
+    assert "to install the Helm chart virtual-cluster" in told
+
+
+def test_an_object_that_is_not_there_is_named():
+    missing = from_status(
+        404, 'virtualclusters.tenancy.x-k8s.io "web" not found', "NotFound", name="web"
+    )
+    assert cli_errors.sentence(missing).startswith(
+        'virtualclusters.tenancy.x-k8s.io "web" not found'
+    )
+
+
+def test_fields_that_are_wrong_are_named_with_the_words_of_the_schema():
+    problem = from_status(
+        422,
+        "everything at once",
+        "Invalid",
+        name="both",
+        kind="ClusterVersion",
+        causes=[
+            {"field": "spec", "message": 'Invalid value: "object": the short form and the bundles'},
+            {"field": "spec.dns", "message": 'Unsupported value: "x": supported values: "managed"'},
+            {"field": "<nil>", "message": "Invalid value: null: some validation rules were not"
+             " checked because the object was invalid"},
+        ],
+    )  # fmt: skip
+    assert cli_errors.sentence(problem) == (
+        "the ClusterVersion both is not valid: spec: the short form and the bundles;"
+        ' spec.dns: Unsupported value: "x": supported values: "managed"'
+    )
+
+
+def test_a_policy_speaks_for_itself():
+    words = "namespace 'a' and name 'b' have 60 characters together"
+    policy = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: "
+    problem = from_status(422, f'the virtualclusters "b" is invalid: : {policy}{words}', "Invalid")
+    assert cli_errors.sentence(problem) == f'the virtualclusters "b" is invalid: : {words}'
+    caused = from_status(
+        422, "x", "Invalid", name="b", kind="virtualclusters", causes=[{"message": policy + words}]
+    )
+    assert cli_errors.sentence(caused) == f"the VirtualCluster b is not valid: {words}"
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (errors.NotSent("https://super: no route"), "check --kubeconfig and --context"),
+        (
+            errors.Timeout("https://super: no answer within 15 s"),
+            "the API server cannot be reached",
+        ),
+        (errors.Untrusted("https://super: TLS failed"), "put its authority into"),
+        (from_status(401, "Unauthorized"), "log in again, or choose others"),
+        (from_status(503, "etcd is away"), "the API server could not do it: etcd is away"),
+        (errors.CredentialsProblem("the kubeconfig has no context 'x'"), "no context 'x'"),
+        (from_status(409, "it changed\n  meanwhile"), "it changed meanwhile"),
+    ],
+)
+def test_each_error_is_one_sentence_with_a_remedy(problem, told):
+    sentence = cli_errors.sentence(problem)
+    assert told in sentence
+    assert "\n" not in sentence
+
+
+def test_a_wrong_call_ends_with_2_and_everything_else_with_1():
+    assert cli_errors.UsageProblem("x").exit_code == 2
+    assert cli_errors.CliProblem("x").exit_code == 1

@@ -1,0 +1,18 @@
+from kubectl_vc.verbs import kubeconfig
+from kubeio import errors
+
+
+def test_who_may_not_read_the_secret_learns_what_an_administrator_runs():
+    refused = errors.from_status(
+        403,
+        {
+            "message": 'secrets "admin-kubeconfig" is forbidden: User "jane" cannot get resource'
+            ' "secrets" in API group "" in the namespace "shop-abcdef-web"'
+        },
+        where="x",
+    )
+    assert kubeconfig.grant("shop-abcdef-web", refused) == (
+        "ask an administrator of the super cluster for the file, or to run: kubectl create"
+        " rolebinding admin-kubeconfig --namespace shop-abcdef-web --clusterrole"
+        " virtual-cluster-kubeconfigs --user jane"
+    )

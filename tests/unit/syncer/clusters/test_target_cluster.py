@@ -1,0 +1,273 @@
+"""One target: what is watched there, when it is away, and what proves that something is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from kubeio.config.endpoint import Endpoint
+from kubeio.controller.worker import Wait
+from syncer import rbac
+from syncer.clusters import super_cluster
+from syncer.clusters import target_cluster as target_module
+from syncer.clusters.home_cluster import Home
+from syncer.clusters.super_cluster import AT_TARGETS, SuperCluster
+from syncer.clusters.target_cluster import (
+    AWAY_SECONDS,
+    LOOK_SECONDS,
+    SETTLE_SECONDS,
+    Plan,
+    Target,
+)
+from syncer.safety.circuit_breaker import DEADLINE_SECONDS
+from syncer.safety.pod_loss_guard import LEAST
+from tenancy import wellknown
+from tenancy.super_clusters import SuperClusterSpec
+from tests.support.syncer.sessions import Api, put
+
+IDENTITY = "kube-system-of-c2"
+
+
+SERVER = "https://192.0.2.7:6443"
+
+
+def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
+    plurals = {resource.plural for resource in AT_TARGETS}
+    assert plurals == {
+        "configmaps",
+        "namespaces",
+        "networkpolicies",
+        "poddisruptionbudgets",
+        "pods",
+        "secrets",
+        "serviceaccounts",
+    }
+    watched = {
+        each.resource.plural
+        for each in SuperCluster(Api(), name="c2").reflectors  # type: ignore[arg-type]
+    }
+    assert watched == plurals | {"nodes", "servicecidrs", "events"}
+    granted = {name for row in rbac.TARGET_ACCESS for name in row.resources}
+    assert watched <= granted
+
+
+def made_target(changed: Callable[[], None] = lambda: None) -> Target:
+    """Return a target that is not followed yet."""
+    plan = Plan(
+        name="c2",
+        registration="r1",
+        identity=IDENTITY,
+        endpoint=Endpoint(server=SERVER, token="t"),
+        spec=SuperClusterSpec(),
+        version="v1.36.4",
+        refusal="",
+    )
+    return Target(plan, Home(Api(), namespace="vc-manager"), changed=changed)  # type: ignore[arg-type]
+
+
+async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: Any):
+    told: list[str] = []
+    target = made_target(lambda: told.append(target.problem))
+    plan: Any = SimpleNamespace(spec=target.spec, version=target.version, refusal="")
+    answers: list[Exception | None] = [errors.Unavailable("no route"), None, None, None, None]
+
+    async def raw(*_: Any, **__: Any) -> bytes:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+        return b"ok"
+
+    proofs: list[Exception | None] = [Wait("another cluster answers"), None]
+
+    async def verify(_: float) -> None:
+        proof = proofs.pop(0)
+        if proof is not None:
+            raise proof
+
+    monkeypatch.setattr(target.client, "raw", raw)
+    monkeypatch.setattr(target.anchor, "verify", verify)
+    await target._look()
+    assert "no route" in target.problem
+    assert target.away_seconds() > 0
+    await target._look()
+    assert "another cluster" in target.problem, "what came back is not what went"
+    await target._look()
+    assert target.away_seconds() == 0
+    assert target.problem == ""
+    assert [bool(each) for each in told] == [True, False]
+    await target._look()
+    assert proofs == [], "as long as it goes on to answer it is the same"
+    target.cluster.reflectors[0].restarts += 1
+    proofs.append(Wait("another cluster answers"))
+    await target._look()
+    assert "another cluster" in target.problem, "it was exchanged between two looks"
+    target.problem = ""
+    told.pop()
+    plan.version = "v1.37.0"
+    target.says(plan)
+    target.says(plan)
+    assert (target.version, len(told)) == ("v1.37.0", 3)
+
+
+async def test_its_silence_counts_from_its_last_good_answer(monkeypatch: pytest.MonkeyPatch):
+    """Looks are ten seconds apart and may take five: a failed one is not when it died."""
+    target, now, answers = made_target(), [1000.0], [True, False, False, True, False]
+    monkeypatch.setattr(target_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def raw(*_: Any, **__: Any) -> bytes:
+        if answers.pop(0):
+            return b"ok"
+        now[0] += DEADLINE_SECONDS
+        raise errors.Unavailable("silent")
+
+    async def verify(_: float) -> None:
+        """Have it be the one that is meant."""
+
+    monkeypatch.setattr(target.client, "raw", raw)
+    monkeypatch.setattr(target.anchor, "verify", verify)
+    await target._look()
+    assert target.away_seconds() == 0
+    for silent in (15.0, 30.0):
+        now[0] += LOOK_SECONDS
+        await target._look()
+        assert target.away_seconds() == silent
+    assert target.away_seconds() < AWAY_SECONDS, "it is known to be silent before that is said"
+    now[0] = 1000.0 + AWAY_SECONDS
+    assert target.away_seconds() == AWAY_SECONDS, "between two looks"
+    await target._look()
+    assert target.away_seconds() == 0
+    now[0] += LOOK_SECONDS
+    await target._look()
+    assert target.away_seconds() == LOOK_SECONDS + DEADLINE_SECONDS, "anew, from the last answer"
+
+
+async def test_a_watch_that_fails_for_long_is_told_as_not_followed(monkeypatch: Any):
+    target = made_target()
+    home: Any = target._home
+    metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}})
+
+    async def raw(*_: Any, **__: Any) -> bytes:
+        return b"ok"
+
+    async def silent(*_: Any, **__: Any) -> bytes:
+        raise errors.Unavailable("no route")
+
+    async def sure(_: float) -> None:
+        return
+
+    async def looked() -> tuple[str, str]:
+        await target._look()
+        await target._say()
+        (found,) = home.client.bodies[-1]["status"]["conditions"]
+        return found["status"], found["message"]
+
+    monkeypatch.setattr(target.client, "raw", raw)
+    monkeypatch.setattr(target.anchor, "verify", sure)
+    assert (await looked())[0] == "True"
+    failing = target.cluster.reflectors[1]
+    failing.problem = "403: forbidden"
+    assert (await looked())[0] == "True", "a watch is broken now and then"
+    status, message = await looked()
+    assert status == "False"
+    assert message == f"{failing.resource.plural} are not followed: 403: forbidden"
+    assert target.behind == message
+    monkeypatch.setattr(target.client, "raw", silent)
+    assert (await looked())[0] == "True", "it is away, and so is said elsewhere"
+    monkeypatch.setattr(target.client, "raw", raw)
+    failing.problem = ""
+    assert (await looked())[0] == "True"
+
+
+async def test_what_is_missing_is_proved_by_the_anchor_unless_much_is(monkeypatch: Any):
+    target = made_target()
+    asked: list[float] = []
+
+    async def verify(since: float) -> None:
+        asked.append(since)
+        if since == 2.0:  # a list came meanwhile
+            for number in range(LEAST):
+                target.muster.absent("t", str(number))
+
+    monkeypatch.setattr(target.anchor, "verify", verify)
+    await target.prove(1.0, "t")
+    assert asked == [1.0]
+    with pytest.raises(Wait, match="many pods are missing"):
+        await target.prove(2.0, "t")
+    with pytest.raises(Wait, match="many pods are missing"):
+        await target.prove(3.0, "t")
+    assert asked == [1.0, 2.0]
+
+
+async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any):
+    target = made_target()
+    home: Any = target._home
+    metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
+    target._ready_at = time.monotonic()
+    held = {"type": "LossesHeld", "status": "True", "reason": "PodsMissing", "message": "m"}
+    word = {wellknown.CONFIRM_LOSSES: "0123456789abcdef"}
+    put(home.super_clusters, {
+        "metadata": {**metadata, "annotations": word},
+        "spec": {}, "status": {"conditions": [held]},
+    })  # fmt: skip
+    await target._say()
+    assert home.client.writes() == [("apply", "SuperCluster", "c2")]
+    kept = home.client.bodies[-1]["status"]["conditions"][1]
+    assert (kept["status"], kept["message"]) == ("True", "m"), "nobody has looked yet"
+    target._ready_at -= SETTLE_SECONDS + 1
+    await target._say()
+    assert home.client.bodies[-1]["status"]["conditions"][1]["status"] == "False"
+    assert [each[0] for each in home.client.writes()] == ["apply", "patch", "apply"]
+    metadata["resourceVersion"] = "2"
+    put(home.super_clusters, {"metadata": metadata, "spec": {}})
+    for number in range(LEAST):
+        target.muster.absent("t", str(number))
+    assert target._news.is_set()
+    home.client.refusals["apply"] = errors.Unavailable("silent")
+    await target._say()
+    home.client.refusals.clear()
+    await target._say()
+    said = home.client.bodies[-1]["status"]["conditions"]
+    assert [each["type"] for each in said] == ["Followed", "LossesHeld"]
+    word = {wellknown.CONFIRM_LOSSES: target.muster.state}
+    metadata |= {"resourceVersion": "3", "annotations": word}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
+    await target._say()
+    assert not target.muster.is_held
+    assert home.client.bodies[-1]["status"]["conditions"][1]["status"] == "False"
+    metadata |= {"resourceVersion": "4", "uid": "r2"}
+    put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
+    before = len(home.client.asked)
+    await target._say()
+    assert len(home.client.asked) == before, "that is another registration"
+
+
+async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: Any):
+    monkeypatch.setattr("syncer.clusters.target_cluster.FIRST_LISTS_SECONDS", 0.01)
+    target = made_target()
+    home: Any = target._home
+    put(home.super_clusters, {"metadata": {"name": "c2", "uid": "r1", "resourceVersion": "1"}})
+    target.cluster.reflectors[2].problem = "403: nodes are forbidden"
+    listing = asyncio.ensure_future(target._listed())
+    await asyncio.sleep(0.05)
+    (said,) = home.client.bodies[-1]["status"]["conditions"]
+    assert (said["type"], said["status"]) == ("Followed", "False")
+    assert said["message"].startswith("waits for configmaps, ")
+    assert said["message"].endswith("; 403: nodes are forbidden")
+    for reflector in target.cluster.reflectors:
+        reflector._synced.set()  # type: ignore[union-attr]
+    await asyncio.wait_for(listing, 5)
+
+
+def test_what_may_be_kept_of_a_list_is_bounded_in_a_target_alone():
+    api: Any = Api()
+    there = SuperCluster(api, name="c2", registration="r1").reflectors
+    assert {each._most for each in there} == {super_cluster.MOST_LIST_BYTES}  # type: ignore[union-attr]
+    home = Home(api, namespace="vc-manager").reflectors
+    assert {getattr(each, "_most", None) for each in home} == {None}

@@ -1,0 +1,109 @@
+"""Reconciler of Services: addresses, refused changes, and twins that must be recreated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from syncer.controllers import rejection_events
+from syncer.controllers.network import services
+from syncer.rules import registry
+from tests.support.syncer.reconciles import live, reconcile
+from tests.support.syncer.sessions import World
+
+# --- Services that cannot be changed --------------------------------------------------------------
+
+
+def service_pair(world: World, own: dict[str, Any], there: dict[str, Any]) -> None:
+    """Have a Service and a twin that differ, cached and live."""
+    world.ready()
+    entry = world.tenant_has("Service", "x", spec=own)
+    world.above.objects["Service", "x"] = entry.decode()
+    world.super_has("Service", "x", spec=there)
+    live(world, "Service")
+    world.below.refusals["patch"] = errors.Invalid(
+        "no", details={"causes": [{"field": "spec.clusterIPs[0]"}]}
+    )
+
+
+OWN = {"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"], "ports": [{"port": 80}]}
+
+
+THERE = {**OWN, "clusterIP": "10.96.8.9", "clusterIPs": ["10.96.8.9"]}
+
+
+async def test_a_twin_that_the_api_cannot_change_is_made_anew():
+    world = World()
+    service_pair(world, OWN, THERE)
+    await reconcile(world, "Service")
+    assert [verb for verb, _, _ in world.below.writes()] == ["patch", "delete"]
+    assert world.told() == []
+
+
+async def test_it_is_not_when_the_tenant_has_changed_its_mind():
+    world = World()
+    service_pair(world, OWN, THERE)
+    body = world.above.objects["Service", "x"]
+    world.above.objects["Service", "x"] = {**body, "spec": THERE}
+    with pytest.raises(Exception, match="in use"):
+        await reconcile(world, "Service")
+    assert [verb for verb, _, _ in world.below.writes()] == ["patch"]
+
+
+async def test_it_is_not_when_another_object_has_the_name():
+    world = World()
+    service_pair(world, OWN, THERE)
+    body = world.below.objects["Service", "x"]
+    world.below.objects["Service", "x"] = {**body, "metadata": {**body["metadata"], "uid": "n"}}
+    with pytest.raises(Exception, match="in use"):
+        await reconcile(world, "Service")
+    assert [verb for verb, _, _ in world.below.writes()] == ["patch"]
+
+
+@pytest.mark.parametrize("spec", [{"ports": [7]}, {"ports": {"a": 1}}, {"clusterIP": {}}, []])
+async def test_a_service_without_the_shape_of_one_is_refused_and_stops_no_worker(spec):
+    world = World()
+    world.ready()
+    world.tenant_has("Service", "s", spec=spec)
+    key = world.key("Service", "web", "s")
+    await services.reconcile(registry.BY_NAME["Service"], key, world.session)
+    assert not world.below.writes()
+    assert world.told() == ["SyncRejected"]
+
+
+async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all_the_same():
+    world = World()
+    world.ready()
+    given = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
+    port = {"port": 80, "protocol": "TCP", "targetPort": 80}
+    spec = {"clusterIP": "10.96.8.9", "ports": [port], "type": "LoadBalancer"}
+    world.tenant_has("Service", "s", spec={**spec, "selector": {"a": "new"}}, status={})
+    world.super_has("Service", "s", spec=spec, status=given)
+    world.below.refusals["patch"] = errors.Forbidden("where: admission says no (403)")
+    key = world.key("Service", "web", "s")
+    with pytest.raises(errors.Forbidden):
+        await services.reconcile(registry.BY_NAME["Service"], key, world.session)
+    assert ("patch", "Service", "s") in world.above.writes()
+    assert world.told() == [rejection_events.SYNC_FAILED]
+
+
+@pytest.mark.parametrize(
+    ("spec", "goes_down"),
+    [
+        ({"clusterIP": "10.96.8.9", "clusterIPs": ["10.96.8.9"]}, True),
+        ({"clusterIP": "None", "clusterIPs": ["None"]}, True),
+        ({"type": "ExternalName", "externalName": "x.example"}, True),
+        ({"type": "ClusterIP"}, False),
+        ({"clusterIP": "10.96.8.9", "clusterIPs": ["10.96.8.9", "10.96.0.1"]}, False),
+        ({"clusterIP": "10.96.0.1"}, False),
+    ],
+)
+async def test_a_service_goes_down_with_addresses_of_the_slice_only(spec, goes_down):
+    world = World()
+    world.ready()
+    world.tenant_has("Service", "s", spec=spec, status={})
+    key = world.key("Service", "web", "s")
+    await services.reconcile(registry.BY_NAME["Service"], key, world.session)
+    assert bool(world.below.writes("Service")) == goes_down

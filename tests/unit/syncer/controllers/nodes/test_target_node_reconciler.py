@@ -1,0 +1,158 @@
+"""The node of a target follows the target's agent, which is a pod of the home cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio.controller.worker import Done
+from syncer.controllers.pods import candidates
+from syncer.handlers import dependents
+from syncer.handlers.dispatcher import Engine
+from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.super_events import SuperWiring
+from syncer.model.keys import HOME, NODE, Key
+from syncer.rules.placement.target_node import name_of
+from tenancy import wellknown
+from tests.support.syncer.sessions import TENANT, put
+from tests.support.syncer.two_clusters import Split
+
+
+def agent(split: Split, address: str, *, registration: str = "r1", version: int = 70) -> None:
+    """Have the pod of an agent, ready, on a node that the tenant sees as well."""
+    metadata: dict[str, Any] = {
+        "name": "vn-agent-target-c2-x",
+        "namespace": "vc-manager",
+        "uid": "a",
+        "resourceVersion": str(version),
+        "labels": {wellknown.SUPER_CLUSTER: registration, wellknown.TARGET: "c2"},
+    }
+    conditions = [{"type": "Ready", "status": "True"}]
+    status = {"podIP": address, "phase": "Running", "conditions": conditions}
+    body = {"metadata": metadata, "spec": {"nodeName": "n"}, "status": status}
+    put(split.link.home.agent_pods, body)
+
+
+@pytest.fixture
+def split() -> Split:
+    made = Split()
+    target: Any = made.far.target
+    target.away_seconds, target.version = lambda: 0.0, "v1.36.4"
+    sessions = {HOME: {TENANT.uid: made.session}, "c2": {TENANT.uid: made.far}}
+    HomeWiring(made.super_cluster, sessions[HOME], sessions).subscribe()
+    made.taken()
+    return made
+
+
+def key(split: Split) -> Key:
+    return split.far.key(NODE, "", "target-c2")
+
+
+async def shown(split: Split) -> list[dict[str, str]]:
+    """Reconcile, and return the addresses that were written."""
+    engine = Engine({HOME: {TENANT.uid: split.session}, "c2": {TENANT.uid: split.far}})
+    assert await engine.reconcile(key(split)) == Done()
+    (status,) = [each["status"] for each in split.above.bodies[-2:] if "status" in each]
+    return list(status.get("addresses") or ())
+
+
+async def test_it_is_looked_at_when_its_agent_comes_and_shows_where_that_is(split: Split):
+    agent(split, "10.2.0.9")
+    assert key(split) in split.taken()
+    assert await shown(split) == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.9"}]
+    agent(split, "10.2.0.10", version=71)
+    assert key(split) in split.taken()
+
+
+async def test_the_agent_of_another_target_is_none_of_its_business(split: Split):
+    agent(split, "10.2.0.9", registration="r2")
+    assert key(split) not in split.taken()
+    assert await shown(split) == []
+
+
+async def test_the_node_that_it_runs_on_has_no_agent_by_it(split: Split):
+    """Or logs of the pods at home would be asked for there."""
+    agent(split, "10.2.0.9")
+    assert split.link.home.agents.on("n") is None
+    assert split.session.key(NODE, "", "n") not in split.taken()
+
+
+def real(**status: Any) -> dict[str, Any]:
+    """Return a node of the target's."""
+    given = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": f"t{len(status)}"}]
+    version = {"resourceVersion": str(len(status))}
+    return {
+        "metadata": {"name": "there-1", "uid": "t", "labels": {}, **version},
+        "spec": {},
+        "status": {"capacity": given, "allocatable": given, "conditions": conditions, **status},
+    }
+
+
+def placed(**labels: str) -> dict[str, Any]:
+    """Return it with labels."""
+    made = real(a=1)
+    return {**made, "metadata": {**made["metadata"], "labels": labels}}
+
+
+LESS = {"cpu": "4", "memory": "7Gi", "pods": "110"}
+CHANGES: dict[str, tuple[dict[str, Any] | None, bool]] = {
+    "a sign of life": (real(a=1), False),
+    "its images": (real(images=[{"names": ["a"]}]), False),
+    "a label of its own": (placed(disk="fast"), False),
+    "less to give": (real(allocatable=LESS), True),
+    "less in all": (real(capacity=LESS), True),
+    "not ready": (real(conditions=[{"type": "Ready", "status": "False"}]), True),
+    "cordoned": ({**real(a=1), "spec": {"unschedulable": True}}, True),
+    "another zone": (placed(**{"topology.kubernetes.io/zone": "z"}), True),
+    "another region": (placed(**{"topology.kubernetes.io/region": "r"}), True),
+    "gone": (None, True),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(
+    split: Split, monkeypatch: pytest.MonkeyPatch, what: str
+):
+    """Or a node that joins would be shown with the next look at everything, minutes later."""
+    monkeypatch.setattr(dependents, "GATHER_SECONDS", 0.0)
+    below = split.far.super_cluster
+    SuperWiring(below, {TENANT.uid: split.far}).subscribe()
+    before = put(below.nodes, real())
+    assert key(split) in split.taken()
+    changed, counts = CHANGES[what]
+    if changed is None:
+        below.nodes.discard(before, live=True)
+    else:
+        put(below.nodes, changed)
+    assert split.taken() == ({key(split)} if counts else set())
+
+
+async def test_what_its_nodes_do_in_a_moment_is_one_look(split: Split):
+    below = split.far.super_cluster
+    SuperWiring(below, {TENANT.uid: split.far}).subscribe()
+    for number in range(50):
+        put(below.nodes, real(allocatable={"cpu": str(number)}))
+    assert split.taken() == set()
+    assert list(split.link.queue.snapshot()["delayed"]) == [str(key(split))]
+
+
+async def test_the_home_cluster_has_no_such_node(split: Split, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dependents, "GATHER_SECONDS", 0.0)
+    put(split.super_cluster.nodes, real())
+    assert split.session.key(NODE, "", name_of(HOME)) not in split.taken()
+
+
+def test_a_label_that_is_over_counts_no_more_before_it_is_taken_off(split: Split):
+    zone = "topology.kubernetes.io/zone"
+    metadata = {
+        "name": name_of("c2"),
+        "uid": "v",
+        "resourceVersion": "1",
+        "labels": {zone: "z1", "disk": "fast"},
+        "annotations": {wellknown.LABELS: f"type,{zone}"},
+    }
+    put(split.link.stores[NODE], {"metadata": metadata})
+    found = candidates.labels_there(split.far)
+    assert (zone in found, found["disk"], found["type"]) == (False, "fast", "virtual-kubelet")

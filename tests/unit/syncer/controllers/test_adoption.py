@@ -1,0 +1,119 @@
+"""Twins that somebody took our labels from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
+from syncer.controllers.pods import tokens
+from syncer.handlers.dispatcher import Engine
+from syncer.handlers.home_events import HomeWiring
+from syncer.model.keys import HOME, TOKEN, Key
+from syncer.model.references import ACCOUNT_TOKEN, Ref
+from syncer.rules.pods.token_specs import TokenSpec
+from syncer.safety.expectations import Side
+from tenancy import ownership
+from tests.support.syncer.sessions import CONTAINERS, TENANT, TOKEN_MARKS, World
+
+BODIES: dict[str, dict[str, Any]] = {
+    "ConfigMap": {"data": {"k": "v"}},
+    "Service": {"spec": {"clusterIP": "10.96.8.9", "ports": [{"port": 80}]}},
+    "Pod": {"spec": {"containers": CONTAINERS}, "status": {}},
+    "Namespace": {},
+}
+
+
+def wired() -> World:
+    """Return a world whose super cluster's events reach the session."""
+    world = World()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    return world
+
+
+def stripped(world: World, entry: Entry, kind: str, *, live: bool = True) -> None:
+    """Take the labels from a twin: it is there, and not in the cache."""
+    body = entry.decode()
+    del body["metadata"]["labels"]
+    world.below.objects[kind, entry.name] = body
+    world.super_cluster.stores[kind].discard(entry, live=live)
+
+
+async def run(world: World, key: Key) -> None:
+    await Engine({HOME: {TENANT.uid: world.session}}).reconcile(key)
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("kind", BODIES)
+async def test_a_twin_that_lost_its_labels_gets_them_back_though_nobody_needs_it(
+    kind: str, live: bool
+):
+    world = wired()
+    entry = world.super_has(kind, "a", **BODIES[kind])
+    key = world.key(kind, "", "web") if kind == "Namespace" else world.key(kind, "web", "a")
+    stripped(world, entry, kind, live=live)
+    assert key in set(world.session.all_keys())
+    with pytest.raises(Wait):
+        await run(world, key)
+    (written,) = world.below.bodies
+    assert written["metadata"]["uid"] == entry.uid
+    assert ownership.labels(TENANT, "web").items() <= written["metadata"]["labels"].items()
+    world.super_cluster.stores[kind].put(entry, live=True)
+    assert not world.session.lost_twins.out_of_sight()
+
+
+@pytest.mark.parametrize("what", ["gone", "a stranger's", "on its way out"])
+async def test_what_is_gone_or_no_twin_is_looked_at_once(what: str):
+    world = wired()
+    entry = world.super_has("ConfigMap", "a")
+    stripped(world, entry, "ConfigMap")
+    metadata = world.below.objects["ConfigMap", "a"]["metadata"]
+    if what == "gone":
+        del world.below.objects["ConfigMap", "a"]
+    elif what == "a stranger's":
+        del metadata["annotations"]
+    else:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    key = world.key("ConfigMap", "web", "a")
+    await run(world, key)
+    await run(world, key)
+    assert world.below.asked == [("get", "ConfigMap", "a")]
+    assert key not in set(world.session.all_keys())
+
+
+async def test_what_we_deleted_and_what_went_by_itself_is_not_looked_for():
+    world = wired()
+    entry = world.super_has("ConfigMap", "a")
+    key = world.key("ConfigMap", "web", "a")
+    world.session.expectations.deleted(Side.SUPER, key, entry)
+    world.super_cluster.stores["ConfigMap"].discard(entry, live=True)
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    entry = world.super_has("Pod", "p", metadata=going, **BODIES["Pod"])
+    world.super_cluster.stores["Pod"].discard(entry, live=True)
+    await run(world, key)
+    await run(world, world.key("Pod", "web", "p"))
+    assert world.below.asked == []
+
+
+@pytest.mark.parametrize("is_needed", [True, False])
+async def test_a_token_without_labels_is_seen_again_and_so_renewed(is_needed: bool):
+    world = wired()
+    world.ready()
+    token = TokenSpec(namespace="web", account="robot", account_uid="robot-uid")
+    metadata = {"annotations": TOKEN_MARKS}
+    entry = world.super_has("Secret", token.secret_name, uid="robot-uid", metadata=metadata)
+    key = world.key(TOKEN, "web", token.secret_name)
+    stripped(world, entry, "Secret")
+    if is_needed:
+        world.session.pods.references.set("web", "p", {Ref(ACCOUNT_TOKEN, "robot")})
+        assert tokens.demand(token, world.session) == key
+        status = {"token": "t", "expirationTimestamp": "2030-01-01T00:00:00Z"}
+        world.above.objects["create token", "robot"] = {"status": status}
+        world.below.refusals["create"] = errors.AlreadyExists("there is one")
+    with pytest.raises(Wait):
+        await run(world, key)
+    written = world.below.bodies[-1]
+    assert ownership.labels(TENANT, "web").items() <= written["metadata"]["labels"].items()

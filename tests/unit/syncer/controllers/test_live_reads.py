@@ -1,0 +1,140 @@
+"""Large ConfigMaps below: read when they have to be written, and only then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio.cache.store import Entry
+from kubeio.controller.worker import Wait
+from syncer.controllers import parked_writes, sync_down
+from syncer.rules import registry
+from syncer.rules.configuration import cache_transforms, config_maps_secrets
+from syncer.safety.hot_loop_guard import REPEATS
+from tenancy import wellknown
+from tests.support.syncer.sessions import World
+
+KIND = registry.BY_NAME["ConfigMap"]
+LARGE = "v" * 10_000
+
+
+def outlined(store: Any, entry: Entry) -> Entry:
+    """Have a cache keep no more of an entry than it does."""
+    store.discard(entry, live=True)
+    kept = cache_transforms.reduce(entry)
+    store.put(kept, live=True)
+    return kept
+
+
+def tenant_map(world: World, value: str = LARGE, **metadata: Any) -> dict[str, Any]:
+    """Have a large ConfigMap `c` in the tenant, that a pod refers to."""
+    fields = {"data": {"a": value}, "metadata": metadata}
+    entry = world.tenant_has("ConfigMap", "c", **fields)
+    outlined(world.session.stores["ConfigMap"], entry)
+    volume = {"name": "v", "configMap": {"name": "c"}}
+    spec = {"containers": [{"name": "main"}], "volumes": [volume]}
+    world.tenant_has("Pod", "p", spec=spec)
+    whole = entry.decode()
+    world.above.objects["ConfigMap", "c"] = whole
+    return whole
+
+
+def twin(world: World, whole: dict[str, Any], *, life: int = 0, **fields: Any) -> dict[str, Any]:
+    """Have its twin below, made for the `life`-th time."""
+    built = config_maps_secrets.config_map(whole, world.session.view)
+    metadata = {key: built["metadata"][key] for key in ("labels", "annotations")}
+    metadata |= {"uid": f"below-{life}", "resourceVersion": str(1000 + 10 * life)}
+    metadata["annotations"].pop(wellknown.STORE_REVISION, None)
+    body = {"data": whole["data"], **fields}
+    entry = world.super_has("ConfigMap", "c", metadata=metadata, **body)
+    outlined(world.super_cluster.stores["ConfigMap"], entry)
+    world.below.objects["ConfigMap", "c"] = entry.decode()
+    return entry.decode()
+
+
+async def reconcile(world: World) -> None:
+    """Run the key."""
+    await sync_down.reconcile(KIND, world.key("ConfigMap", "web", "c"), world.session)
+
+
+async def test_a_twin_that_is_fixed_again_and_again_with_other_values_is_left_in_the_end():
+    """Something below changes each twin and makes it immutable."""
+    world = World()
+    world.ready()
+    whole = tenant_map(world, "small")
+    for life in range(REPEATS + 3):
+        twin(world, whole, life=life, data={"a": "theirs"}, immutable=True)
+        await reconcile(world)
+    assert world.below.writes() == [("delete", "ConfigMap", "c")] * REPEATS
+    assert world.told() == [parked_writes.REASON]
+
+
+async def test_it_is_read_once_to_be_made():
+    world = World()
+    world.ready()
+    tenant_map(world)
+    await reconcile(world)
+    assert [asked for asked in world.above.asked if asked[1] == "ConfigMap"] == [
+        ("get", "ConfigMap", "c")
+    ]
+    assert world.below.asked == [("create", "ConfigMap", "c")]
+    (body,) = world.below.bodies
+    assert body["data"] == {"a": LARGE}
+    assert not {cache_transforms.CONTENT, cache_transforms.VARIABLES} & {*body}
+
+
+async def test_nobody_is_asked_while_it_is_as_it_should_be():
+    world = World()
+    world.ready()
+    twin(world, tenant_map(world))
+    await reconcile(world)
+    assert (world.above.asked, world.below.asked) == ([], [])
+
+
+async def test_a_change_is_written_with_all_values_and_what_others_noted_below():
+    world = World()
+    world.ready()
+    live = twin(world, tenant_map(world))
+    live["metadata"]["annotations"]["operator.example/note"] = "n" * 5000
+    world.below.objects["ConfigMap", "c"] = live
+    tenant_map(world, LARGE.upper(), resourceVersion="51")
+    await reconcile(world)
+    assert world.above.asked == [("get", "ConfigMap", "c")]
+    assert world.below.asked == [("get", "ConfigMap", "c"), ("replace", "ConfigMap", "c")]
+    (body,) = world.below.bodies
+    assert body["data"] == {"a": LARGE.upper()}
+    assert body["metadata"]["annotations"]["operator.example/note"] == "n" * 5000
+    assert cache_transforms.CONTENT not in body
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"uid": "another"}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, None],
+    ids=["made anew", "on its way out", "gone"],
+)
+async def test_a_cache_that_is_behind_writes_nothing(metadata: dict[str, Any] | None):
+    world = World()
+    world.ready()
+    whole = tenant_map(world)
+    if metadata is None:
+        del world.above.objects["ConfigMap", "c"]
+    else:
+        whole["metadata"] |= metadata
+    with pytest.raises(Wait):
+        await reconcile(world)
+    assert world.below.writes() == []
+
+
+async def test_an_api_that_forges_the_mark_of_an_outline_gets_what_it_says_below():
+    world = World()
+    world.ready()
+    whole = tenant_map(world, "small")
+    forged = world.tenant_has(
+        "ConfigMap", "c", data={"a": "small"}, **{cache_transforms.CONTENT: "x"}
+    )
+    world.above.objects["ConfigMap", "c"] = {**whole, **forged.decode()}
+    await reconcile(world)
+    (body,) = world.below.bodies
+    assert body["data"] == {"a": "small"}
+    assert cache_transforms.CONTENT not in body

@@ -1,0 +1,32 @@
+"""Events that report a refusal to the tenant."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeio import errors
+from syncer.controllers import rejection_events
+from syncer.rules import registry
+from tests.support.syncer.sessions import CONTAINERS, World
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('pods "p" is forbidden: exceeded quota: gold, used: cpu=9', "is used up"),
+        ('admission webhook "secret.example" denied the request: no', "refuses it"),
+        (
+            'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces',
+            'violates PodSecurity "baseline:latest": host namespaces',
+        ),
+    ],
+)
+async def test_a_refusal_is_told_without_what_refused(said, told):
+    """REL-36, REL-43, V-10."""
+    world = World()
+    entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})
+    problem = errors.Forbidden(f"POST: {said} (403)", said=said)
+    await rejection_events.tell_failed(registry.BY_NAME["Pod"], entry, problem, world.session)
+    message = world.above.bodies[-1]["message"]
+    assert told in message
+    assert not any(name in message for name in ("gold", "secret.example"))

@@ -1,0 +1,113 @@
+"""What a change means for others, what a refusal takes away, and what a twin is made anew for."""
+
+from __future__ import annotations
+
+import pytest
+
+from syncer.handlers import dependents
+from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.tenant_events import wire_tenant
+from tests.support.syncer.nodes import node
+from tests.support.syncer.sessions import TENANT, World, put
+
+CHOSEN = {"podSelector": {}, "ingress": [{"from": [{"namespaceSelector": {}}]}]}
+
+
+PLAIN = {"podSelector": {}}
+
+
+def queued(world: World, kind: str) -> list[str]:
+    """Return the names of the waiting keys of a kind, and forget them all."""
+    found = []
+    while (key := world.session.queue.take()) is not None:
+        world.session.queue.done(key)
+        if key.kind == kind:
+            found.append(key.name)
+    return sorted(found)
+
+
+# --- ripples --------------------------------------------------------------------------------------
+
+
+def test_a_namespace_wakes_the_policies_that_select_namespaces():
+    world = World()
+    wire_tenant(world.session)
+    world.tenant_has("NetworkPolicy", "chosen", spec=CHOSEN)
+    world.tenant_has("NetworkPolicy", "plain", spec=PLAIN)
+    queued(world, "NetworkPolicy")
+    space = world.tenant_has("Namespace", "other", namespace="")
+    assert queued(world, "NetworkPolicy") == ["chosen"]
+    labels = {"labels": {"a": "b"}}
+    changed = {**labels, "resourceVersion": "51"}
+    world.tenant_has("Namespace", "other", namespace="", metadata=changed)
+    assert queued(world, "NetworkPolicy") == ["chosen"]
+    untouched = {**labels, "resourceVersion": "52"}
+    world.tenant_has("Namespace", "other", namespace="", metadata=untouched)
+    assert queued(world, "NetworkPolicy") == []
+    world.session.stores["Namespace"].discard(space, live=True)
+    assert queued(world, "NetworkPolicy") == ["chosen"]
+
+
+def test_an_ingress_needs_its_secrets_for_as_long_as_it_names_them():
+    world = World()
+    wire_tenant(world.session)
+    view = world.session.view
+    entry = world.tenant_has("Ingress", "i", spec={"tls": [{"secretName": "cert"}]})
+    assert view.is_referenced("Secret", "web", "cert")
+    assert queued(world, "Secret") == ["cert"]
+    changed = {"resourceVersion": "51"}
+    entry = world.tenant_has(
+        "Ingress", "i", spec={"tls": [{"secretName": "next"}]}, metadata=changed
+    )
+    assert queued(world, "Secret") == ["cert", "next"]
+    world.session.stores["Ingress"].discard(entry, live=True)
+    assert not view.is_referenced("Secret", "web", "next")
+
+
+def test_a_pod_below_wakes_the_budgets_of_its_namespace_once():
+    world = World()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    world.tenant_has("PodDisruptionBudget", "b")
+    world.tenant_has("PodDisruptionBudget", "c", namespace="db")
+    made = world.super_has("Pod", "p")
+    assert queued(world, "PodDisruptionBudget") == ["b"]
+    world.super_has("Pod", "p", metadata={"resourceVersion": "61"})
+    assert queued(world, "PodDisruptionBudget") == []
+    dependents.super_pod_changed(world.session, "web", made, None)
+    assert queued(world, "PodDisruptionBudget") == ["b"]
+
+
+def test_new_ranges_wake_what_must_leave_them_out():
+    world = World()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    world.tenant_has("NetworkPolicy", "p", spec=PLAIN)
+    put(world.super_cluster.nodes, node("a", "192.0.2.7", "10.244.0.0/24"))
+    assert queued(world, "NetworkPolicy") == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_queued"),
+    [
+        ({}, False),
+        ({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, True),
+        ({"metadata": {"labels": {"app": "other"}}}, True),
+    ],
+)
+def test_a_budget_is_looked_at_when_what_it_counts_changes(change, is_queued):
+    world = World()
+    world.tenant_has("PodDisruptionBudget", "x")
+    old = world.super_has("Pod", "p", status={})
+    body = old.decode()
+    metadata = {**body["metadata"], "resourceVersion": "61", **change.get("metadata", {})}
+    new = put(world.super_cluster.stores["Pod"], {**body, **change, "metadata": metadata})
+    dependents.super_pod_changed(world.session, "web", old, new)
+    assert len(world.session.queue) == is_queued
+
+
+def test_a_budget_is_looked_at_when_another_one_selects_something_else():
+    world = World()
+    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    for name in ("x", "y"):
+        world.tenant_has("PodDisruptionBudget", name)
+    world.super_has("PodDisruptionBudget", "x", spec={"selector": {}})
+    assert len(world.session.queue) == 2

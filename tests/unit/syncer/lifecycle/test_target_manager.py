@@ -1,0 +1,283 @@
+"""Which other super clusters are followed, with which credential, and whether they are the same."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from kubeio.controller.worker import Wait
+from syncer.clusters import super_cluster
+from syncer.clusters.home_cluster import Home
+from syncer.clusters.target_cluster import Plan
+from syncer.lifecycle import target_manager
+from syncer.lifecycle.target_manager import Targets
+from tests.support.eventually import eventually
+from tests.support.syncer.sessions import Api, put
+
+IDENTITY = "kube-system-of-c2"
+SERVER = "https://192.0.2.7:6443"
+
+
+class Followed:
+    """A target that only writes down that it is followed."""
+
+    made: list[Followed]
+    fails: Exception | None = None
+
+    def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
+        self.plan, self.changed, self.cluster = plan, changed, home
+        self.said: list[Plan] = []
+        self.is_ended = False
+        Followed.made.append(self)
+
+    def says(self, plan: Plan) -> None:
+        self.said.append(plan)
+
+    async def run(self) -> None:
+        if Followed.fails is not None:
+            raise Followed.fails
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.is_ended = True
+
+
+class Watch:
+    """A reflector whose events the test makes."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+class Yard:
+    """A home cluster with a keeper of targets."""
+
+    def __init__(self, keeper: Targets, api: Api) -> None:
+        self.keeper, self.api, self.revision = keeper, api, 1
+        self.conditions: list[dict[str, str]] = []
+
+    async def secret(self, **data: str) -> None:
+        """Write the Secret: a token, unless told otherwise."""
+        usual = {"server": SERVER, "ca.crt": "ca", "token": "t"}
+        encoded = {k: base64.b64encode(v.encode()).decode() for k, v in (usual | data).items()}
+        self.api.objects["Secret", "target-c2"] = {"data": encoded}
+        self.revision += 1
+        metadata = {"name": "target-c2", "uid": "s", "resourceVersion": str(self.revision)}
+        put(self.keeper._secrets, {"kind": "Secret", "metadata": metadata})
+        await asyncio.sleep(0.02)
+
+    async def declare(self, *, uid: str = "r1", identity: str = IDENTITY, **spec: Any) -> None:
+        """Write the SuperCluster."""
+        self.revision += 1
+        metadata = {"name": "c2", "uid": uid, "resourceVersion": str(self.revision)}
+        put(
+            self.keeper._declared,
+            {
+                "kind": "SuperCluster",
+                "metadata": metadata,
+                "spec": {"secretRef": {"name": "target-c2"}, **spec},
+                "status": {"identity": identity, "conditions": self.conditions} if identity else {},
+            },
+        )
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Yard]:
+    Followed.made, Followed.fails = [], None
+    monkeypatch.setattr(target_manager, "Target", Followed)
+    monkeypatch.setattr(target_manager, "Reflector", Watch)
+    api = Api()
+    keeper = Targets(Home(api, namespace="vc-manager"), wire=lambda _: None)  # type: ignore[arg-type]
+    task = asyncio.ensure_future(keeper.run())
+    await asyncio.sleep(0)
+    yield Yard(keeper, api)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_nothing_is_asked_of_secrets_before_there_is_a_target(yard: Yard):
+    assert yard.keeper._watching is None
+    await yard.declare()
+    assert yard.keeper._watching is not None
+
+
+async def test_a_target_is_followed_once_it_is_known_who_it_is(yard: Yard):
+    await yard.secret()
+    await yard.declare(identity="")
+    assert Followed.made == []
+    await yard.declare()
+    (made,) = Followed.made
+    assert (made.plan.identity, made.plan.registration) == (IDENTITY, "r1")
+    assert (made.plan.endpoint.server, made.plan.endpoint.token) == (SERVER, "t")
+    assert yard.keeper.followed["c2"] is made  # type: ignore[comparison-overlap]
+    assert '"t"' not in repr(made.plan)
+
+
+async def test_the_home_cluster_is_no_target(yard: Yard):
+    metadata = {"name": "home", "uid": "h", "resourceVersion": "1"}
+    put(yard.keeper._declared, {"kind": "SuperCluster", "metadata": metadata, "spec": {}})
+    await asyncio.sleep(0.02)
+    assert not yard.keeper._keepers
+
+
+@pytest.mark.parametrize("same", [{"labels": {"zone": "b"}}, {"network": {"reachable": True}}])
+async def test_what_is_said_of_a_target_takes_no_new_client(yard: Yard, same: Any):
+    await yard.secret()
+    await yard.declare()
+    await yard.declare(**same)
+    await yard.secret()
+    assert len(Followed.made) == 1
+    assert not Followed.made[0].is_ended
+    spec = Followed.made[0].said[-1].spec
+    assert (spec.labels, spec.network.reachable) == (
+        same.get("labels", {}),
+        bool(same.get("network")),
+    )
+
+
+async def test_another_credential_address_or_registration_is_followed_anew_at_once(yard: Yard):
+    async def made(number: int) -> None:
+        """Wait until there are so many clients, of which the last one alone goes on."""
+        wanted = [True] * (number - 1) + [False]
+        await eventually(lambda: [each.is_ended for each in Followed.made], until=wanted.__eq__)
+
+    await yard.secret()
+    await yard.declare()
+    await made(1)
+    await yard.secret(token="u")
+    await made(2)
+    await yard.declare(server="https://192.0.2.8:6443")
+    await made(3)
+    await yard.declare(server="https://192.0.2.8:6443", uid="r2")
+    await made(4)
+    await yard.declare(server="https://192.0.2.8:6443", uid="r2", identity="another")
+    await made(5)
+    last = Followed.made[-1].plan
+    assert (last.endpoint.token, last.endpoint.server) == ("u", "https://192.0.2.8:6443")
+    assert (last.registration, last.identity) == ("r2", "another")
+
+
+async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    del yard.api.objects["Secret", "target-c2"]
+    yard.keeper._touch("c2")
+    await asyncio.sleep(0.02)
+    assert Followed.made[0].is_ended
+    assert yard.keeper.followed == {}
+
+
+@pytest.mark.parametrize("problem", [errors.Unavailable("silent"), errors.TooManyRequests("busy")])
+async def test_a_home_cluster_that_does_not_answer_changes_nothing(
+    yard: Yard, problem: errors.KubeError
+):
+    await yard.secret()
+    await yard.declare()
+    yard.api.refusals["get Secret"] = problem
+    yard.keeper._touch("c2")
+    await asyncio.sleep(0.02)
+    assert not Followed.made[0].is_ended
+
+
+async def test_a_target_that_goes_is_left_and_may_come_again(yard: Yard):
+    await yard.secret()
+    await yard.declare()
+    yard.keeper._declared.discard(yard.keeper._declared.list()[0], live=True)
+    await asyncio.sleep(0.02)
+    assert Followed.made[0].is_ended
+    assert (yard.keeper._keepers, yard.keeper._changed) == ({}, {})
+    await yard.declare(uid="r2")
+    assert [each.is_ended for each in Followed.made] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [errors.Unavailable("no route"), Wait("another cluster answers"), TypeError("a surprise")],
+)
+async def test_one_that_cannot_be_followed_is_tried_later_and_troubles_nobody(
+    yard: Yard, fault: Exception
+):
+    Followed.fails = fault
+    await yard.secret()
+    await yard.declare()
+    await asyncio.sleep(0.05)
+    assert len(Followed.made) == 1, "not in a circle"
+    Followed.fails = None
+    await yard.secret(token="u")  # a change is no reason to wait
+    assert len(Followed.made) == 2
+    assert not Followed.made[1].is_ended
+
+
+@pytest.mark.parametrize("spec", [{"server": "https://127.0.0.1:6443"}, {"server": 7}])
+async def test_one_that_is_declared_wrong_is_not_followed(yard: Yard, spec: Any):
+    await yard.secret()
+    await yard.declare(**spec)
+    assert Followed.made == []
+    await yard.declare()
+    assert len(Followed.made) == 1
+
+
+# --- the target itself ----------------------------------------------------------------------------
+
+
+async def test_what_we_say_ourselves_is_no_reason_to_look_again(yard: Yard):
+    """Or each failure would be followed by the next at once, said in other words."""
+    Followed.fails = errors.Unavailable("no route")
+    await yard.secret()
+    await yard.declare()
+    for number in range(3):
+        ours = {"type": "Followed", "status": "False", "reason": "R", "message": str(number)}
+        yard.conditions = [ours]
+        await yard.declare()
+    assert len(Followed.made) == 1
+    yard.conditions = [{"type": "Ready", "status": "True", "reason": "R", "message": ""}]
+    await yard.declare()
+    assert len(Followed.made) == 2
+
+
+async def test_one_that_cannot_be_followed_says_why(yard: Yard):
+    Followed.fails = errors.Unavailable("no route")
+    await yard.secret()
+    await yard.declare()
+    (said,) = yard.api.bodies[-1]["status"]["conditions"]
+    assert (said["type"], said["status"], said["message"]) == ("Followed", "False", "no route")
+
+
+def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: Any):
+    monkeypatch.setattr(super_cluster, "_sides", set())
+    monkeypatch.setattr(super_cluster, "MOST_SIDES", 2)
+    found = [super_cluster.side_of(name, "r") for name in ("a", "b", "c", "a")]
+    assert found == ["target-a", "target-b", "target-other", "target-a"]
+    assert super_cluster.side_of("home", "") == "super"
+
+
+@pytest.mark.parametrize(
+    ("found", "refusal"),
+    [
+        ([], "is not ready (nobody has looked yet)"),
+        ([{"type": "Ready", "status": "False", "reason": "NetworksOverlap"}],
+         "is not ready (NetworksOverlap)"),
+        ([{"type": "Ready", "status": "True", "reason": "Ready"}], ""),
+    ],
+)  # fmt: skip
+async def test_pods_are_placed_in_one_that_is_said_to_be_ready(
+    yard: Yard, found: Any, refusal: str
+):
+    await yard.secret()
+    yard.conditions = found
+    await yard.declare()
+    assert Followed.made[0].plan.refusal == refusal
+
+
+# --- the anchor -----------------------------------------------------------------------------------

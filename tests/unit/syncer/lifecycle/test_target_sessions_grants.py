@@ -1,0 +1,133 @@
+"""A grant of a target: what counts before it is written down, and when it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubeio.controller.worker import Done
+from syncer.controllers.nodes import target_node_reconciler
+from syncer.lifecycle import target_sessions as outposts_module
+from tenancy import wellknown
+from tests.support.syncer.sessions import TENANT, put
+from tests.support.syncer.target_sessions import Yard, pod_of, running
+
+
+@pytest.fixture
+async def yard() -> AsyncIterator[Yard]:
+    async with running() as made:
+        yield made
+
+
+def held_writes(yard: Yard) -> asyncio.Event:
+    """Have every write of the status wait until the event is set."""
+    going, apply = asyncio.Event(), yard.world.below.apply
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        await going.wait()
+        return await apply(*args, **options)
+
+    yard.world.below.apply = slow  # type: ignore[method-assign]
+    return going
+
+
+async def test_a_first_grant_counts_before_it_is_written_down(yard: Yard):
+    going = held_writes(yard)
+    await yard.declare("c2")
+    seats = yard.world.link.seats
+    assert yard.said() == []
+    assert (seats.offers("c2"), seats.offers("home")) == (True, False)
+    going.set()
+
+
+async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(yard: Yard):
+    yard.ready()
+    await yard.declare("c2", named=("c2",))
+    going = held_writes(yard)
+    await yard.declare("home", named=("c2",))
+    assert yard.said() == []
+    assert not yard.world.link.seats.offers("c2")
+    yard.world.link.seats.take(pod_of(yard), "c2")  # as something came to light there
+    going.set()
+    await asyncio.sleep(0.02)
+    assert yard.said() == [[], ["c2"]]
+    assert yard.there == ["c2", "home"]
+
+
+async def test_who_waits_is_looked_at_when_the_grant_changes(yard: Yard):
+    yard.ready()
+    await yard.declare("home", "c2", named=("c2",))
+    pod = pod_of(yard, annotations={wellknown.SEAT: "c2/0"})
+    yard.world.link.seats.take(pod, "c2")
+    queue, key = yard.world.link.queue, yard.world.key("Placement", "web", "p")
+
+    def taken() -> set[Any]:
+        found = set(iter(queue.take, None))
+        for each in found:
+            queue.done(each)
+        return found
+
+    taken()
+    yard.outposts.changed.set()
+    await asyncio.sleep(0.02)
+    assert key not in taken(), "nothing is another"
+    await yard.declare("home", named=("c2",))
+    found = taken()
+    assert key in found
+    assert yard.sessions["c2"][TENANT.uid].key("Pod", "web", "p") in found
+
+
+async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
+    yard: Yard, monkeypatch: Any
+):
+    monkeypatch.setattr(outposts_module, "RETRY_SECONDS", 0.01)
+    yard.ready()
+    await yard.declare("home", "c2", named=("c2",))
+    metadata = {"name": "target-c2", "uid": "n", "resourceVersion": "5"}
+    marked = {**metadata, "annotations": {wellknown.SUPER_CLUSTER: "r1", wellknown.UID: "r1"}}
+    shown = put(yard.world.link.stores["Node"], {"metadata": marked})
+    queue = yard.world.link.queue
+    list(iter(queue.take, None))
+    await yard.declare("home", named=("c2",))
+    session = yard.sessions["c2"][TENANT.uid]
+    key = session.key("Node", "", "target-c2")
+    assert yard.there == ["c2", "home"]
+    session.tenant_client = yard.world.above  # type: ignore[assignment]
+    assert await target_node_reconciler.reconcile(key, session) == Done()
+    assert yard.world.above.writes() == [("delete", "Node", "target-c2")]
+    yard.world.link.stores["Node"].discard(shown, live=True)
+    await asyncio.sleep(0.05)
+    assert yard.there == ["home"], "with nobody telling"
+    assert yard.said()[-1] == []
+
+
+async def test_a_node_of_the_tenants_own_keeps_no_target(yard: Yard):
+    yard.ready()
+    await yard.declare("home", "c2", named=("c2",))
+    own = {"metadata": {"name": "target-c2", "uid": "n", "resourceVersion": "5"}}
+    put(yard.world.link.stores["Node"], own)
+    await yard.declare("home", named=("c2",))
+    assert yard.there == ["home"]
+
+
+async def test_a_target_that_was_never_reached_holds_nobody_up_and_is_let_go(yard: Yard):
+    await yard.declare("home", "c2")
+    assert yard.said() == [["c2"]]
+    await yard.declare("home", "c2", named=("c2",))
+    assert yard.world.link.seats.unseen() == "", "there was nothing before, and is nothing yet"
+    await yard.declare("home", named=("c2",))
+    assert yard.said()[-1] == []
+
+
+async def test_one_that_was_reached_is_not_taken_for_empty_when_it_is_left(yard: Yard):
+    yard.ready()
+    await yard.declare("home", "c2")
+    del yard.targets.followed["c2"]
+    yard.targets._tell()
+    await asyncio.sleep(0.02)
+    await yard.declare("home", named=("c2",))
+    assert yard.world.link.seats.unseen() == "c2"
+    assert yard.said()[-1] == ["c2"]

@@ -1,0 +1,54 @@
+"""Cluster IPs: which are reserved, and which Service has one."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import orjson
+import pytest
+
+from kubeio.cache.store import Store, parse
+from syncer.model.tenant_view import TenantView
+from syncer.rules.network import cluster_ips
+from tenancy.ownership import Tenant
+from tenancy.specs import VirtualClusterSpec
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+
+
+KINDS = ("Namespace", "Service", "ConfigMap", "Secret", "Node", "Pod")
+
+
+def view(**spec: Any) -> TenantView:
+    """Return a look at a tenant with empty caches."""
+    return TenantView(
+        tenant=TENANT,
+        spec=VirtualClusterSpec(cluster_version_name="v", **spec),
+        slice=ipaddress.ip_network("10.96.8.0/22"),
+        stores={kind: Store() for kind in KINDS},
+    )
+
+
+def test_addresses_of_others_are_reserved():
+    look = view()
+    namespace = parse(b'{"metadata":{"name":"web","uid":"u"},"kind":"Namespace"}')
+    look.stores["Namespace"].put(namespace, live=True)
+
+    def held_in(name: str) -> dict[str, Any]:
+        return {"spec": {"parentRef": {"resource": "services", "namespace": name, "name": "s"}}}
+
+    assert cluster_ips.is_taken_by_others(held_in("default"), look)
+    assert cluster_ips.is_taken_by_others(held_in("other-tenant-web"), look)
+    assert not cluster_ips.is_taken_by_others(held_in(f"{TENANT.root}-web"), look)
+    assert not cluster_ips.is_taken_by_others(held_in(TENANT.root), look)
+
+
+@pytest.mark.parametrize("crowd", [0, 2000])
+def test_the_addresses_of_a_slice_are_found_among_few_and_among_many(crowd):
+    """Whichever are fewer are gone through: the slice has 1,024, of which the store has two."""
+    store, names = Store(), ["10.96.8.77", "10.96.11.255", "10.96.12.1", "fd00::1", "nonsense"]
+    names += [f"10.97.{number // 256}.{number % 256}" for number in range(crowd)]
+    for name in names:
+        store.put(parse(orjson.dumps({"metadata": {"name": name, "uid": name}})), live=True)
+    assert [entry.name for entry in cluster_ips.in_slice(store, view().slice)] == names[:2]

@@ -1,0 +1,189 @@
+"""Services: types, classes, names and numbers that a policy or the super cluster refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeio import errors
+from syncer.model.rejections import RefusedError, RejectedError
+from syncer.rules.network import services
+from tenancy import wellknown
+from tests.support.syncer.tenant_views import as_live, network_view, object_of, policy
+
+PORT = {"port": 80, "protocol": "TCP", "targetPort": 80}
+ADDRESS = {"clusterIP": "10.96.8.9", "clusterIPs": ["10.96.8.9"]}
+
+
+def service(**spec: Any) -> dict[str, Any]:
+    """Return a Service as the tenant's API hands it out."""
+    return object_of("Service", spec={"type": "ClusterIP", **ADDRESS, "ports": [PORT], **spec})
+
+
+def external(name: Any) -> dict[str, Any]:
+    """Return a Service that stands for a name."""
+    return object_of("Service", spec={"type": "ExternalName", "externalName": name})
+
+
+def invalid(*fields: str) -> errors.Invalid:
+    """Return a refusal about these fields."""
+    return errors.Invalid("no", details={"causes": [{"field": field} for field in fields]})
+
+
+@pytest.mark.parametrize("kind", ["ClusterIP", "NodePort", "LoadBalancer"])
+def test_types_by_policy(kind):
+    view = network_view(policy=policy(network={"serviceTypes": ["ClusterIP"]}))
+    if kind == "ClusterIP":
+        assert services.service(service(type=kind), view)
+        return
+    with pytest.raises(RefusedError) as refused:
+        services.service(service(type=kind), view)
+    (problem,) = refused.value.problems
+    assert (problem.rule, problem.path) == ("service-type", "spec.type")
+    assert "ClusterIP" in problem.text
+
+
+def test_load_balancer_classes_by_policy():
+    own = service(type="LoadBalancer", loadBalancerClass="example.com/lb")
+    with pytest.raises(RefusedError):
+        services.service(own, network_view())
+    view = network_view(policy=policy(network={"loadBalancerClasses": ["example.com/lb"]}))
+    twin = services.service(own, view)
+    assert twin["spec"]["loadBalancerClass"] == "example.com/lb"
+    with pytest.raises(RefusedError):
+        services.service(service(loadBalancerClass=["example.com/lb"]), view)
+
+
+@pytest.mark.parametrize(
+    ("name", "below"),
+    [
+        ("example.org", "example.org."),
+        ("grafana.monitoring", "grafana.monitoring."),
+        ("pod-0.db.data", "pod-0.db.data."),
+        ("4.example.org.", "4.example.org."),
+        ("db.data.svc", "db.default-abc123-vc-data.svc.super.local."),
+        ("DB.data.svc.cluster.local", "db.default-abc123-vc-data.svc.super.local."),
+        ("db.data.svc.cluster.local.", "db.default-abc123-vc-data.svc.super.local."),
+    ],
+)
+def test_names_of_this_cluster_lead_into_this_cluster(name, below):
+    view = network_view(super_domain="super.local")
+    assert services.service(external(name), view)["spec"]["externalName"] == below
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "localhost",
+        "a.b.c.svc.cluster.local",
+        "1-2-3-4.web.pod.cluster.local",
+        "cluster.local",
+        "x.cluster.local",
+        "svc",
+        "a.svc",
+        "169.254.169.254",
+        "10.96.0.1",
+        "198.51.100.7",
+        "127.1",
+        "127.1.",
+        "169.254.43518",
+        "127.0x1",
+        "127.0x",
+        "kube-dns.kube-system.svc.super.local",
+        "KUBE-DNS.kube-system.svc.super.local.",
+        "x.super.local",
+        "super.local",
+        "example.org..",
+        ["example.org"],
+    ],
+)
+def test_names_that_lead_elsewhere_are_rejected(name):
+    with pytest.raises(RejectedError):
+        services.service(external(name), network_view(super_domain="super.local"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "rule"),
+    [
+        ({"clusterIPs": 5}, "malformed"),
+        ({"selector": {wellknown.CONTROLLED: "true"}}, "selector-label"),
+        ({"selector": {"topology.kubernetes.io/zone": "a"}}, "selector-label"),
+        ({"selector": ["a"]}, "malformed"),
+        ({"type": ["ClusterIP"]}, "service-type"),
+    ],
+)
+def test_services_that_are_rejected(spec, rule):
+    with pytest.raises(RejectedError) as rejected:
+        services.service(service(**spec), network_view())
+    assert {problem.rule for problem in rejected.value.problems} == {rule}
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "remade"),
+    [
+        ({}, {}, False),
+        ({}, {"clusterIP": "None"}, True),
+        ({"clusterIP": "None"}, {}, True),
+        ({}, {"clusterIP": "10.96.8.10"}, True),
+        ({"clusterIP": ""}, {}, False),
+        ({"ipFamilies": ["IPv4"]}, {"ipFamilies": ["IPv6", "IPv4"]}, True),
+        ({"ipFamilies": ["IPv4"]}, {"ipFamilies": ["IPv4", "IPv6"]}, False),
+        ({"type": "NodePort"}, {"type": "LoadBalancer", "loadBalancerClass": "a"}, False),
+        ({"type": "LoadBalancer"}, {"type": "LoadBalancer", "loadBalancerClass": "a"}, True),
+        ({"type": "LoadBalancer", "loadBalancerClass": "a"}, {"type": "LoadBalancer"}, False),
+    ],
+)
+def test_what_a_living_service_never_changes(there, wanted, remade):
+    twin = {"spec": {**service()["spec"], **wanted}}
+    live = {"spec": {**service()["spec"], **there}}
+    assert services.must_be_remade(live, twin) is remade
+
+
+def test_a_default_class_of_the_super_cluster_stays():
+    twin = services.service(service(type="LoadBalancer"), network_view())
+    given = as_live(twin, spec={**twin["spec"], "loadBalancerClass": "default"})
+    assert services.patch(given, twin) is None
+
+
+def test_what_a_refusal_is_about():
+    assert services.refusal(invalid("spec.ports[1].nodePort")) == "port"
+    assert services.refusal(invalid("spec.clusterIPs[0]")) == "address"
+    assert services.refusal(invalid("spec.loadBalancerClass")) == "fixed"
+    assert services.refusal(invalid("spec.ipFamilies[0]")) == "fixed"
+    assert services.refusal(invalid("spec.sessionAffinity")) == ""
+
+
+def test_only_refused_ports_are_given_up():
+    ports = [{**PORT, "nodePort": 30001}, {"port": 81, "protocol": "TCP", "nodePort": 30002}]
+    own = service(type="NodePort", ports=ports)
+    twin = services.service(own, network_view())
+    refused = services.refused_ports(invalid("spec.ports[1].nodePort"), twin)
+    bare = services.without_node_ports(twin, refused)
+    assert [port.get("nodePort") for port in bare["spec"]["ports"]] == [30001, None]
+    there = {"spec": {"ports": [{**PORT, "nodePort": 31001}, {**ports[1], "nodePort": 31002}]}}
+    kept = services.with_live_ports(twin, there, refused)
+    assert [port.get("nodePort") for port in kept["spec"]["ports"]] == [30001, 31002]
+    assert services.asked_ports(own, refused) == ["spec.ports[1].nodePort 30002"]
+    assert services.refused_ports(invalid("spec.ports[9].nodePort"), twin) == {0, 1}
+
+
+def test_conditions_go_up_without_super_names():
+    twin = services.service(service(type="LoadBalancer"), network_view())
+    below = twin["metadata"]["namespace"]
+    said = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "Quota",
+        "message": f"{below}/x of default-abc123-vc cannot be served",
+        "observedGeneration": 7,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    body = services.status_up(service(), as_live(twin, status={"conditions": [said]}))
+    assert body is not None
+    (told,) = body["status"]["conditions"]
+    assert told["message"] == "web/x of  cannot be served"
+    assert "observedGeneration" not in told
+    own = {**service(), "status": {"conditions": [told]}}
+    assert services.status_up(own, as_live(twin, status={"conditions": [said]})) is None
+    assert services.status_up({**service(), "status": ["x"]}, as_live(twin)) is None

@@ -1,0 +1,52 @@
+"""Resize of a running pod: only the resources that the tenant wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from syncer.model.rejections import RejectedError
+from syncer.rules.pods import resize
+from tests.support.syncer.pods import build, pod
+
+# --- resources ------------------------------------------------------------------------------------
+
+
+def resized(own: Any, there: Any) -> Any:
+    """Return the patch of one container's resources."""
+    tenant_pod, twin = pod(), build(pod())
+    twin["metadata"]["uid"] = "below-uid"
+    tenant_pod["spec"]["containers"][0]["resources"] = own
+    twin["spec"]["containers"][0]["resources"] = there
+    return resize.patch(tenant_pod, twin)
+
+
+def test_only_what_the_tenant_says_of_resources_is_carried():
+    """SEC-20: by the subresource, so that the super cluster's quota decides."""
+    found = resized(
+        {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}},
+        {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
+    )
+    assert found == {
+        "metadata": {"uid": "below-uid"},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]},
+    }
+    # A default of the super cluster for what the tenant left open is not fought.
+    assert resized({}, {"limits": {"memory": "1Gi"}}) is None
+    assert resized({"limits": {"cpu": "2"}}, {"limits": {"cpu": "2"}}) is None
+
+
+def test_resources_of_the_whole_pod_are_carried_too():
+    tenant_pod, twin = pod(resources={"limits": {"cpu": "2"}}), build(pod())
+    twin["metadata"]["uid"] = "below-uid"
+    twin["spec"]["resources"] = {"limits": {"cpu": "1"}}
+    patch = resize.patch(tenant_pod, twin)
+    assert patch is not None
+    assert patch["spec"] == {"resources": {"limits": {"cpu": "2"}}}
+
+
+@pytest.mark.parametrize("own", [{"requests": 3}, {"limits": ["cpu"]}, {"limits": {"cpu": {}}}])
+def test_malformed_resources_are_refused(own):
+    with pytest.raises(RejectedError):
+        resized(own, {})

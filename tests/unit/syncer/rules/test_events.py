@@ -1,0 +1,149 @@
+"""Events of super objects, rewritten for the tenant."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import pytest
+
+from kubeio.cache.store import Store
+from syncer.model.tenant_view import TenantView
+from syncer.rules import events
+from tenancy import ownership, wellknown
+from tenancy.ownership import Tenant
+from tenancy.specs import VirtualClusterSpec
+
+TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
+
+
+KINDS = ("Namespace", "Service", "ConfigMap", "Secret", "Node", "Pod")
+
+
+def view(**spec: Any) -> TenantView:
+    """Return a look at a tenant with empty caches."""
+    return TenantView(
+        tenant=TENANT,
+        spec=VirtualClusterSpec(cluster_version_name="v", **spec),
+        slice=ipaddress.ip_network("10.96.8.0/22"),
+        stores={kind: Store() for kind in KINDS},
+    )
+
+
+def event(**about: Any) -> dict[str, Any]:
+    """Return a super Event about a twin."""
+    return {
+        "metadata": {"name": "p.17", "namespace": f"{TENANT.root}-web"},
+        "involvedObject": {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "namespace": f"{TENANT.root}-web",
+            "name": "p",
+            "uid": "below",
+            "fieldPath": "spec.containers{main}",
+            "resourceVersion": "7",
+            **about,
+        },
+        "reason": "BackOff",
+        "message": f"restarting failed container main in pod p_{TENANT.root}-web(below)",
+        "type": "Warning",
+        "count": 3,
+        "source": {"component": "kubelet", "host": "n1"},
+    }
+
+
+TWIN = {
+    "uid": "below",
+    "annotations": {
+        **ownership.annotations(TENANT, "web", "above"),
+        wellknown.CONTAINERS: "setup,main,debugger",
+    },
+}
+
+
+def test_an_event_is_told_about_the_tenants_object():
+    told = events.told(event(), TWIN, view(), name="p", clean=str)
+    assert told is not None
+    assert told["metadata"] == {"name": "p.17", "namespace": "web"}
+    assert told["involvedObject"] == {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "namespace": "web",
+        "name": "p",
+        "uid": "above",
+        "fieldPath": "spec.containers{main}",
+    }
+    assert told["message"] == "restarting failed container main in pod p_web(above)"
+    assert TENANT.root not in str(told)
+
+
+def test_an_event_about_another_object_of_the_name_stays_below():
+    foreign = {"uid": "below", "annotations": {}}
+    assert events.told(event(uid="earlier"), TWIN, view(), name="p", clean=str) is None
+    assert events.told(event(), foreign, view(), name="p", clean=str) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "is_told"),
+    [
+        ("", True),
+        ("spec.containers{main}", True),
+        ("spec.initContainers{setup}", True),
+        ("spec.ephemeralContainers{debugger}", True),
+        ("spec.containers{vault-agent}", False),
+        ("spec.initContainers{vault-agent-init}", False),
+        ("spec.containers{main,setup}", False),
+        ("spec.containers[1]", False),
+        ("implicitly required container POD", False),
+    ],
+)
+def test_an_event_about_a_container_of_others_stays_below(path, is_told):
+    found = event()
+    found["involvedObject"]["fieldPath"] = path
+    assert (events.told(found, TWIN, view(), name="p", clean=str) is not None) is is_told
+
+
+def test_an_event_of_the_newer_api_keeps_its_series_and_reporter():
+    new = {
+        **event(),
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "series": {"count": 4, "lastObservedTime": "2026-01-01T00:01:00.000000Z", "odd": 1},
+        "reportingComponent": "kubelet",
+        "reportingInstance": f"{TENANT.root}-x",
+        "action": "Restarting",
+        "related": {"kind": "Node", "name": "secret"},
+    }
+    told = events.told(new, TWIN, view(), name="p", clean=lambda text: text.replace("n1", "n"))
+    assert told is not None
+    assert told["series"] == {"count": 4, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
+    assert (told["reportingComponent"], told["reportingInstance"]) == ("kubelet", "x")
+    assert told["source"] == {"component": "kubelet", "host": "n"}
+    assert "related" not in told
+    growth = events.growth(told)
+    assert set(growth) == {"count", "message", "series", "type"}
+
+
+def test_no_text_of_an_event_names_the_super_cluster():
+    """Whoever writes Events may put anything into any of these."""
+    below = f"{TENANT.root}-web"
+    texts = ("action", "message", "reason", "reportingComponent", "reportingInstance")
+    named = {
+        **event(),
+        **dict.fromkeys(texts, f"of {below}/p on secret-1"),
+        "source": {"component": f"of {below}/p on secret-1", "host": "secret-1"},
+    }
+    told = events.told(
+        named, TWIN, view(), name="p", clean=lambda text: text.replace("secret-1", "a-node")
+    )
+    assert told is not None
+    assert {told[field] for field in texts} == {"of web/p on a-node"}
+    assert told["source"] == {"component": "of web/p on a-node", "host": "a-node"}
+    assert TENANT.root not in str(told)
+
+
+def test_events_beyond_the_budget_are_dropped():
+    now = 0.0
+    budget = events.Budget(per_second=10, burst=3, clock=lambda: now)
+    assert [budget.take() for _ in range(5)] == [True, True, True, False, False]
+    now = 0.1
+    assert [budget.take() for _ in range(2)] == [True, False]

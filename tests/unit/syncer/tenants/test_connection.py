@@ -1,0 +1,129 @@
+"""One tenant in two super clusters: what its sessions have in common, and what each has alone."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+
+import pytest
+from structlog.testing import capture_logs
+
+from kubeio.controller.worker import Done, Verdict
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.handlers import dispatcher
+from syncer.handlers.dispatcher import Engine, log_fields
+from syncer.handlers.resync import Patrol
+from syncer.model.keys import HOME, STORE, Key
+from syncer.safety.hot_loop_guard import Outcome, Part
+from syncer.tenants.session import Session
+from tests.support.syncer.sessions import TENANT, Api, World
+
+
+@pytest.fixture
+def world() -> World:
+    """A tenant at home and at c2."""
+    return World()
+
+
+@pytest.fixture
+def far(world: World) -> Session:
+    """What the tenant has at c2."""
+    below = SuperCluster(Api(), name="c2")  # type: ignore[arg-type]
+    made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
+    world.link.sessions.append(made)
+    made.is_ready = True
+    return made
+
+
+def taken(world: World) -> list[Key]:
+    """Return what the queue gives out."""
+    return list(iter(world.link.queue.take, None))
+
+
+async def test_a_key_is_worked_on_by_the_session_of_its_super_cluster(
+    world: World, far: Session, monkeypatch: pytest.MonkeyPatch
+):
+    worked: list[Session] = []
+
+    async def flow(_: Key, session: Session) -> Verdict:
+        worked.append(session)
+        return Done()
+
+    monkeypatch.setitem(dispatcher._BY_KEY, STORE, flow)  # type: ignore[arg-type]
+    found = Engine({HOME: {TENANT.uid: world.session}, "c2": {TENANT.uid: far}})
+    for session in (world.session, far):
+        await found.reconcile(session.key(STORE, "", ""))
+    assert worked == [world.session, far]
+    elsewhere = world.key(STORE, "", "")._replace(super_cluster="c3")
+    assert await found.reconcile(elsewhere) == Done()
+    assert worked == [world.session, far], "nobody works there"
+
+
+def test_a_log_names_the_super_cluster_when_it_is_not_home(world: World, far: Session):
+    assert "super_cluster" not in log_fields(world.key("Pod", "web", "p"))
+    assert log_fields(far.key("Pod", "web", "p"))["super_cluster"] == "c2"
+
+
+def test_what_the_tenant_wrote_is_told_once_however_many_sessions_there_are(
+    world: World, far: Session
+):
+    world.link.look_at_store()
+    world.link.doubt_store()
+    assert taken(world) == [world.key(STORE, "", "")]
+
+
+def test_what_is_parked_anywhere_is_told(world: World, far: Session):
+    for session in (world.session, far):
+        part = Part(session.key("Pod", "web", "p"), "super")
+        for _ in range(6):
+            session.fuse.tried(part, b"d", lambda: Outcome("spec.x", taken=False))
+    assert {part.key.super_cluster for part in world.link.parked()} == {HOME, "c2"}
+
+
+def test_what_a_tenant_refused_is_tried_again_in_every_share_of_the_queue(
+    world: World, far: Session, monkeypatch: pytest.MonkeyPatch
+):
+    keys = {session.key("Pod", "web", "p") for session in (world.session, far)}
+    for key in keys:
+        world.link.queue.retry(key)
+    refusals = world.link.client.refused_writes
+    monkeypatch.setattr(refusals, "problem", lambda: "writes of pods are refused: no")
+    world.link._notice_refusals()
+    assert keys <= set(taken(world))
+
+
+async def test_nothing_is_taken_anywhere_while_one_session_ends_what_it_has_in_hand(
+    world: World, far: Session
+):
+    for session in (world.session, far):
+        session.began()
+        session.add(session.key("Pod", "web", "p"))
+    ending = asyncio.ensure_future(world.link.drained())
+    await asyncio.sleep(0)
+    assert not world.session.is_ready
+    assert not far.is_ready
+    world.session.ended()
+    await asyncio.sleep(0.01)
+    assert not ending.done()
+    far.ended()
+    await asyncio.wait_for(ending, 1)
+    assert taken(world) == []
+
+
+async def test_the_patrol_goes_round_all_sessions(
+    world: World, far: Session, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[Session] = []
+
+    async def look(_: Patrol, session: Session) -> int:
+        seen.append(session)
+        return 0
+
+    monkeypatch.setattr(Patrol, "look", look)
+    sessions = {HOME: {TENANT.uid: world.session}, "c2": {TENANT.uid: far}}
+    with capture_logs() as said:
+        rounds = asyncio.ensure_future(Patrol(sessions, period_seconds=0.01).run())
+        await asyncio.sleep(0.05)
+        rounds.cancel()
+    assert seen[:2] == [world.session, far]
+    assert (said[0]["event"], said[0]["sessions"], said[0]["keys"]) == ("patrol.round", 2, 0)

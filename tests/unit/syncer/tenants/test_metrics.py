@@ -1,0 +1,141 @@
+"""What is told of late writes and of drift, from events and writes in every order."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import REGISTRY
+
+from syncer.model.keys import Key
+from syncer.safety.expectations import Expectations, Side
+from syncer.tenants.metrics import Figures, TargetCounts, TenantCounts
+from tests.unit.syncer.safety.test_expectations import entry
+
+KEY = Key("t", "home", "ConfigMap", "n", "drifting")
+
+
+def _drift(side="super"):
+    labels = {"side": side, "kind": "ConfigMap"}
+    return REGISTRY.get_sample_value("vc_drift_repaired_total", labels) or 0.0
+
+
+def _lags(direction):
+    labels = {"direction": direction, "kind": "ConfigMap"}
+    return REGISTRY.get_sample_value("vc_sync_lag_seconds_count", labels) or 0.0
+
+
+@pytest.fixture
+def figures():
+    return Figures(lambda _: 0.5)
+
+
+@pytest.fixture
+def expectations(figures):
+    return Expectations(answered=figures.answered)
+
+
+def test_each_write_of_a_key_in_work_is_told_by_its_direction(expectations):
+    down, up = _lags("down"), _lags("up")
+    expectations.wrote(Side.SUPER, KEY, "5")
+    expectations.deleted(Side.SUPER, KEY, entry(5))
+    expectations.changed(Side.TENANT, KEY, entry(5))
+    assert (_lags("down") - down, _lags("up") - up) == (2, 1)
+
+
+def test_a_write_of_nobodys_key_is_not_told():
+    expectations = Expectations(answered=Figures(lambda _: None).answered)
+    before = _lags("down")
+    expectations.wrote(Side.SUPER, KEY, "5")
+    assert _lags("down") == before
+
+
+def test_a_write_after_a_strangers_is_drift(figures, expectations):
+    before = _drift()
+    figures.suspect(Side.SUPER, KEY, 7)
+    expectations.wrote(Side.SUPER, KEY, "8")
+    expectations.wrote(Side.SUPER, KEY, "9")  # once
+    assert _drift() == before + 1
+
+
+def test_an_echo_before_the_answer_is_none(figures, expectations):
+    before = _drift()
+    assert not expectations.seen(Side.SUPER, KEY, entry(8))
+    figures.suspect(Side.SUPER, KEY, 8)
+    expectations.wrote(Side.SUPER, KEY, "8")
+    assert _drift() == before
+
+
+def test_a_delete_repairs_nothing_and_what_was_found_in_step_is_forgotten(figures, expectations):
+    before = _drift()
+    figures.suspect(Side.SUPER, KEY, 0)
+    expectations.deleted(Side.SUPER, KEY, entry(8))
+    expectations.wrote(Side.SUPER, KEY, "9")
+    figures.suspect(Side.SUPER, KEY, 10)
+    figures.suspect(Side.TENANT, KEY, 10)
+    figures.settled(KEY)
+    expectations.wrote(Side.SUPER, KEY, "11")
+    expectations.wrote(Side.TENANT, KEY, "11")
+    assert (_drift(), _drift("tenant")) == (before, 0.0)
+
+
+def test_an_expectation_knows_its_own(expectations):
+    expectations.wrote(Side.SUPER, KEY, "8")
+    assert expectations.seen(Side.SUPER, KEY, entry(7))
+    assert expectations.seen(Side.SUPER, KEY, entry(8))
+    assert not expectations.seen(Side.SUPER, KEY, entry(9))
+    expectations.wrote(Side.SUPER, KEY, "10")
+    assert not expectations.seen(Side.SUPER, KEY, entry(11))
+    expectations.wrote(Side.SUPER, KEY, "12")
+    assert not expectations.seen(Side.SUPER, KEY, None)
+    expectations.deleted(Side.SUPER, KEY, entry(12))
+    assert expectations.seen(Side.SUPER, KEY, None)
+
+
+class Link:
+    def __init__(self, *, ready=True, problem="", refusing="", held=False):
+        self.is_ready, self.problem, self.refusing = ready, problem, refusing
+        self.holds_deletes = held
+
+
+def test_tenants_are_counted_by_what_is_true_of_them():
+    links = {
+        "a": Link(),
+        "b": Link(problem="silent"),
+        "c": Link(refusing="pods/status"),
+        "d": Link(held=True),
+        "e": Link(ready=False),
+    }
+    counts = TenantCounts(links, lambda: 7)
+    found = {
+        condition: REGISTRY.get_sample_value("vc_tenants", {"condition": condition})
+        for condition in ("declared", "engaged", "unreachable", "refusing", "deletes_held")
+    }
+    assert counts
+    assert found == {
+        "declared": 7, "engaged": 4, "unreachable": 1, "refusing": 1, "deletes_held": 1,
+    }  # fmt: skip
+
+
+class Cluster:
+    def __init__(self, *, ready=True, problem="", held=False, behind=""):
+        self.is_ready, self.problem, self.is_held = ready, problem, held
+        self.behind = behind
+
+    @property
+    def muster(self):
+        return self
+
+
+def test_other_super_clusters_are_counted_by_what_is_true_of_them():
+    followed = {
+        "a": Cluster(),
+        "b": Cluster(ready=False),
+        "c": Cluster(problem="silent", held=True),
+        "d": Cluster(behind="403"),
+    }
+    counts = TargetCounts(followed, lambda: 5)
+    found = {
+        condition: REGISTRY.get_sample_value("vc_targets", {"condition": condition})
+        for condition in ("declared", "not_followed", "away", "losses_held")
+    }
+    assert counts
+    assert found == {"declared": 5, "not_followed": 3, "away": 1, "losses_held": 1}

@@ -1,0 +1,240 @@
+import base64
+from datetime import timedelta
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kubeio.controller.worker import Again
+from tenancy import wellknown
+from tests.support.vcmanager.factories import NOW, Recorder, fake_means
+from vcmanager.agents import csr_signer
+from vcmanager.agents.csr_signer import Grant, Later, Refusal
+from vcmanager.pki import authority, requests
+from vcmanager.pki.requests import RequestProblemError
+from vcmanager.runtime.keys import Key
+
+KEY = ec.generate_private_key(ec.SECP256R1())
+ACCOUNT = "system:serviceaccount:vc-manager:vn-agent"
+IP = "10.73.0.9"
+
+
+def csr(*names, key=KEY, common_name="whoever") -> bytes:
+    builder = x509.CertificateSigningRequestBuilder().subject_name(
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def address(text: str) -> x509.IPAddress:
+    return x509.IPAddress(ip_address(text))
+
+
+def request(body: bytes | None = None, **spec):
+    return {
+        "metadata": {"name": "r"},
+        "spec": {
+            "username": ACCOUNT,
+            "extra": {csr_signer.POD_NAME: ["vn-agent-x"], csr_signer.POD_UID: ["pod-uid"]},
+            "usages": ["digital signature", "server auth"],
+            "request": base64.b64encode(body or csr(address(IP))).decode(),
+            **spec,
+        },
+    }
+
+
+def pod(*, metadata=None, spec=None, status=None):
+    return {
+        "metadata": {
+            "name": "vn-agent-x",
+            "uid": "pod-uid",
+            "labels": {"app.kubernetes.io/name": "vn-agent"},
+            **(metadata or {}),
+        },
+        "spec": {"serviceAccountName": "vn-agent", **(spec or {})},
+        "status": {"phase": "Running", "podIPs": [{"ip": IP}], **(status or {})},
+    }
+
+
+def test_the_live_agent_gets_a_certificate_for_its_own_address():
+    assert csr_signer.decide(request(), pod()) == Grant((IP,), timedelta(days=90))
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        "system:serviceaccount:default:vn-agent",
+        "system:serviceaccount:vc-manager:vc-syncer",
+        "admin",
+        "",
+    ],
+)
+def test_only_the_agents_account_may_ask(user):
+    assert isinstance(csr_signer.pod_named(request(username=user), "vc-manager"), Refusal)
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {csr_signer.POD_NAME: []}, {csr_signer.POD_NAME: ["a", "b"]}]
+)
+def test_a_token_that_is_bound_to_no_pod_is_refused(extra):
+    assert isinstance(csr_signer.pod_named(request(extra=extra), "vc-manager"), Refusal)
+
+
+def test_the_pod_is_the_one_that_the_token_names():
+    assert csr_signer.pod_named(request(), "vc-manager") == "vn-agent-x"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        pod(metadata={"uid": "a newer pod of that name"}),
+        pod(metadata={"labels": {}}),
+        pod(metadata={"labels": {"app.kubernetes.io/name": "other"}}),
+        pod(metadata={"deletionTimestamp": "now"}),
+        pod(spec={"serviceAccountName": "default"}),
+        pod(status={"phase": "Failed"}),
+        pod(status={"phase": "Succeeded"}),
+        pod(status={"podIPs": [{"ip": "10.73.0.10"}]}),
+    ],
+)
+def test_a_pod_that_is_not_the_living_agent_is_refused(found):
+    assert isinstance(csr_signer.decide(request(), found), Refusal)
+
+
+TARGETS = "system:serviceaccount:vc-manager:vn-agent-target"
+
+
+def test_the_agent_of_a_target_gets_one_by_an_account_of_its_own():
+    labelled = {"labels": {"app.kubernetes.io/name": "vn-agent-target"}}
+    served = pod(metadata=labelled, spec={"serviceAccountName": "vn-agent-target"})
+    asked = request(username=TARGETS)
+    assert csr_signer.pod_named(asked, "vc-manager") == "vn-agent-x"
+    assert csr_signer.decide(asked, served) == Grant((IP,), timedelta(days=90))
+    for odd in (
+        pod(),
+        pod(metadata=labelled),
+        pod(spec={"serviceAccountName": "vn-agent-target"}),
+    ):
+        assert isinstance(csr_signer.decide(asked, odd), Refusal)
+    assert isinstance(csr_signer.decide(request(), served), Refusal)
+    other = pod(
+        metadata={"labels": {"app.kubernetes.io/name": "x"}}, spec={"serviceAccountName": "x"}
+    )
+    assert isinstance(csr_signer.decide(request(username="a:b:x"), other), Refusal)
+
+
+@pytest.mark.parametrize("status", [{"podIPs": []}, {"podIPs": None}])
+def test_an_agent_whose_address_is_not_reported_yet_is_judged_later(status):
+    assert csr_signer.decide(request(), pod(status=status)) == Later()
+    assert isinstance(
+        csr_signer.decide(request(usages=["client auth"]), pod(status=status)), Refusal
+    )
+    ended = pod(status={**status, "phase": "Failed"})
+    assert isinstance(csr_signer.decide(request(), ended), Refusal)
+
+
+async def test_a_request_that_is_judged_later_is_looked_at_again_and_not_denied():
+    found = request(signerName=wellknown.AGENT_SERVING_SIGNER)
+    super_client = Recorder({"r": found, "vn-agent-x": pod(status={"podIPs": []})})
+    means = fake_means(super_client)
+    key = Key("CertificateSigningRequest", "", "r")
+    assert await csr_signer.reconcile(means, key) == Again(1.0)
+    assert super_client.calls == []
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (),
+        (address("10.73.0.10"),),
+        (address(IP), address("10.73.0.10")),
+        (address(IP), x509.DNSName("kubernetes")),
+        (x509.DNSName(IP),),
+        (address(IP), x509.UniformResourceIdentifier("vc://uid/root")),
+        (address(IP), x509.RFC822Name("a@example.org")),
+    ],
+)
+def test_any_name_but_the_pods_own_address_is_refused(names):
+    assert isinstance(csr_signer.decide(request(csr(*names)), pod()), Refusal)
+
+
+@pytest.mark.parametrize(
+    "usages",
+    [
+        [],
+        ["client auth"],
+        ["server auth", "client auth"],
+        ["digital signature"],
+        ["server auth", "cert sign"],
+    ],
+)
+def test_any_use_but_serving_is_refused(usages):
+    assert isinstance(csr_signer.decide(request(usages=usages), pod()), Refusal)
+
+
+def test_what_is_no_request_is_refused():
+    for body in (
+        b"nonsense",
+        b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n",
+    ):
+        assert isinstance(csr_signer.decide(request(body), pod()), Refusal)
+    assert isinstance(csr_signer.decide(request(request="%%%"), pod()), Refusal)
+
+
+def test_a_weak_key_is_refused():
+    weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 - weak on purpose
+    assert isinstance(csr_signer.decide(request(csr(address(IP), key=weak)), pod()), Refusal)
+
+
+def test_a_request_signed_by_another_key_is_refused():
+    good, other = csr(address(IP)), csr(address(IP), key=ec.generate_private_key(ec.SECP256R1()))
+    der = x509.load_pem_x509_csr(good)
+    forged = der.public_bytes(serialization.Encoding.DER).replace(
+        der.signature, x509.load_pem_x509_csr(other).signature[: len(der.signature)]
+    )
+    body = b"-----BEGIN CERTIFICATE REQUEST-----\n%s\n-----END CERTIFICATE REQUEST-----\n" % (
+        base64.encodebytes(forged).strip()
+    )
+    with pytest.raises(RequestProblemError):
+        requests.names_of(body)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "days"), [(None, 90), (86400, 1), (86400 * 90, 90), (86400 * 9000, 90)]
+)
+def test_no_certificate_lives_longer_than_ninety_days(seconds, days):
+    more = {} if seconds is None else {"expirationSeconds": seconds}
+    assert csr_signer.decide(request(**more), pod()).lifetime == timedelta(days=days)
+
+
+def test_both_addresses_of_a_pod_are_its_own():
+    both = [{"ip": IP}, {"ip": "fd00::9"}]
+    body = csr(address(IP), address("fd00:0::9"))
+    assert csr_signer.decide(request(body), pod(status={"podIPs": both})).addresses == (
+        IP,
+        "fd00::9",
+    )
+
+
+def test_a_certificate_takes_nothing_of_the_request_but_its_key():
+    issuer = authority.make_authority("agents", now=NOW)
+    made = x509.load_pem_x509_certificate(
+        requests.sign(
+            issuer,
+            csr(address(IP), common_name="system:masters"),
+            common_name="vn-agent",
+            addresses=[IP],
+            lifetime=timedelta(days=90),
+            now=NOW,
+        )
+    )
+    assert made.subject.rfc4514_string() == "CN=vn-agent"
+    usages = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usages) == [ExtendedKeyUsageOID.SERVER_AUTH]
+    assert made.public_key() == KEY.public_key()

@@ -1,0 +1,114 @@
+"""What policies let tenants call, as the agents are told it."""
+
+from typing import Any
+
+import pytest
+
+from kubeio.controller.worker import Again
+from tenancy import agent_permissions, wellknown
+from tenancy.agent_permissions import Call
+from tenancy.policies import Access
+from tests.support.vcmanager.factories import Recorder, fake_means
+from vcmanager.agents import permissions
+from vcmanager.runtime import keys
+from vcmanager.runtime.context import RESYNC_SECONDS
+from vcmanager.watches import kopf_watches
+
+ALL = frozenset(Call)
+
+
+def policy(name: str, **access: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"access": access}}
+
+
+def cluster(uid: str, policy: str | None = None, **more: Any) -> dict[str, Any]:
+    reference = {} if policy is None else {"policyRef": {"name": policy}}
+    return {
+        "metadata": {"namespace": "default", "name": uid, "uid": uid},
+        "spec": {"clusterVersionName": "v1.36", **reference},
+        **more,
+    }
+
+
+def test_each_switch_stands_for_one_call():
+    fields = {field: True for field in Access.__struct_fields__ if field != "ephemeral_containers"}
+    assert len(fields) == len(Call)
+    for call, switch in {
+        Call.LOGS: "logs",
+        Call.EXEC: "exec",
+        Call.ATTACH: "attach",
+        Call.PORT_FORWARD: "portForward",
+    }.items():
+        found = permissions.effective([policy("shops", **{switch: False})], [])
+        assert found.policies["shops"] == ALL - {call}
+
+
+def test_a_tenant_has_the_policy_that_it_names_or_the_default():
+    found = permissions.effective(
+        [policy("baseline", exec=False), policy("shops", logs=False)],
+        [cluster("one"), cluster("two", "shops"), cluster("three", "baseline")],
+    )
+    assert found.tenants == {"one": "baseline", "two": "shops", "three": "baseline"}
+    assert found.policies["baseline"] == ALL - {Call.EXEC}
+
+
+def test_without_the_default_there_is_the_built_in_one_but_for_nobody_who_names_it():
+    found = permissions.effective([], [cluster("one"), cluster("two", "baseline")])
+    assert found.policies[found.tenants["one"]] == ALL
+    assert found.tenants["two"] not in found.policies
+
+
+@pytest.mark.parametrize("name", [None, "baseline"])
+def test_a_policy_that_cannot_be_read_has_no_calls(name):
+    broken = {"metadata": {"name": "baseline"}, "spec": {"access": {"exec": "maybe"}}}
+    found = permissions.effective([broken], [cluster("one", name)])
+    assert found.tenants["one"] not in found.policies
+
+
+def test_a_tenant_that_cannot_be_read_is_left_out_and_takes_nobody_along():
+    odd = cluster("odd") | {"spec": {"policyRef": 5}}
+    strange = cluster("strange", status={"phase": "Whatever"})
+    found = permissions.effective([], [odd, cluster("one"), strange])
+    assert set(found.tenants) == {"one", "strange"}
+
+
+async def test_what_is_written_bears_what_its_watch_selects_and_is_written_once():
+    super_client = Recorder()
+    verdict = await permissions.reconcile(fake_means(super_client), keys.AGENT_ACCESS)
+    assert verdict == Again(RESYNC_SECONDS)
+    (body,) = super_client.bodies
+    assert (body["metadata"]["name"], body["metadata"]["namespace"]) == (
+        "vn-agent-access",
+        "vc-manager",
+    )
+    assert body["metadata"]["labels"][wellknown.CONTROLLED] == "true"
+    assert keys.parent_of(body["metadata"]) == keys.AGENT_ACCESS
+    assert agent_permissions.read(body["data"][agent_permissions.DOCUMENT]).tenants == {}
+    again = Recorder({"vn-agent-access": body})
+    await permissions.reconcile(fake_means(again), keys.AGENT_ACCESS)
+    assert again.calls == []
+    body["data"] = {}
+    await permissions.reconcile(fake_means(again), keys.AGENT_ACCESS)
+    assert again.calls == [("apply", "vn-agent-access")]
+
+
+async def test_policies_and_bindings_wake_it_and_nothing_else_of_a_tenant_does():
+    woken: list[keys.Key] = []
+    registry = kopf_watches._registry(endpoint=None, wake=woken.append)
+    handlers = {
+        handler.selector.plural: handler.fn for handler in registry._watching.get_all_handlers()
+    }
+
+    async def tell(type: str | None, body: dict[str, Any]) -> bool:  # noqa: A002 - kopf's
+        woken.clear()
+        await handlers["virtualclusters"](type=type, body=body)
+        return keys.AGENT_ACCESS in woken
+
+    assert await tell(None, cluster("one"))
+    assert not await tell("MODIFIED", cluster("one", status={"phase": "Running"}))
+    assert await tell("MODIFIED", cluster("one", "shops"))
+    assert not await tell("MODIFIED", cluster("one", "shops"))
+    assert await tell("DELETED", cluster("one", "shops"))
+    woken.clear()
+    await handlers["tenantpolicies"]()
+    assert woken == [keys.AGENT_ACCESS]

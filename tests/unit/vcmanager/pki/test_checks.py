@@ -1,0 +1,116 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.support.vcmanager.factories import NOW
+from vcmanager.pki import authority, checks
+from vcmanager.pki.authority import Pair, Subject
+
+DAY = timedelta(days=1)
+SUBJECT = Subject(
+    common_name="x",
+    organizations=("g",),
+    dns_names=("a.example",),
+    addresses=("10.0.0.1",),
+    uris=("vc://u/r",),
+    usages=frozenset({"client"}),
+)
+ISSUER = authority.make_authority("one", now=NOW)
+OTHER = authority.make_authority("one", now=NOW)
+LEAF = authority.make_leaf(ISSUER, SUBJECT, lifetime=90 * DAY, now=NOW)
+ELSE = authority.make_leaf(ISSUER, SUBJECT, lifetime=90 * DAY, now=NOW)
+
+
+def fault(pair: Pair | None, subject: Subject = SUBJECT, issuer: Pair = ISSUER, **more):
+    return checks.fault_of_leaf(
+        pair, subject, issuer, **{"lifetime": 90 * DAY, "now": NOW + DAY, **more}
+    )
+
+
+def test_a_good_leaf_has_no_fault():
+    assert fault(LEAF) is None
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        (None, "missing"),
+        (Pair(b"", b""), "unreadable"),
+        (Pair(b"nonsense", LEAF.key), "unreadable"),
+        (Pair(LEAF.certificate, b"nonsense"), "unreadable"),
+        (Pair(LEAF.certificate[:200], LEAF.key), "unreadable"),
+        (Pair(LEAF.certificate, ELSE.key), "key mismatch"),
+    ],
+)
+def test_a_leaf_that_cannot_be_used_is_recognised(pair, expected):
+    assert fault(pair) == expected
+
+
+def test_an_issuer_of_the_same_name_and_another_key_is_foreign():
+    assert fault(LEAF, issuer=OTHER) == "foreign issuer"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"common_name": "y"}, "other subject"),
+        ({"organizations": ()}, "other subject"),
+        ({"dns_names": ()}, "other names"),
+        ({"dns_names": ("a.example", "b.example")}, "other names"),
+        ({"addresses": ("10.0.0.2",)}, "other names"),
+        ({"uris": ("vc://u/other",)}, "other names"),
+        ({"usages": frozenset({"server"})}, "other usages"),
+        ({"usages": frozenset({"server", "client"})}, "other usages"),
+    ],
+)
+def test_a_leaf_that_is_no_longer_what_is_wanted_is_recognised(change, expected):
+    assert fault(LEAF, subject=replace(SUBJECT, **change)) == expected
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [(59, None), (60, "due for renewal"), (89, "due for renewal"), (200, "due for renewal")],
+)
+def test_a_leaf_is_renewed_at_two_thirds_and_after_its_end(days, expected):
+    assert fault(LEAF, now=NOW + days * DAY) == expected
+
+
+def test_a_shorter_lifetime_takes_effect_at_once():
+    assert fault(LEAF, lifetime=10 * DAY) == "lifetime too long"
+
+
+def test_a_longer_lifetime_waits_for_the_next_renewal():
+    assert fault(LEAF, lifetime=365 * DAY) is None
+
+
+def test_names_in_another_spelling_are_the_same():
+    subject = replace(SUBJECT, addresses=("fd00:0:0::1",))
+    pair = authority.make_leaf(ISSUER, subject, lifetime=90 * DAY, now=NOW)
+    assert fault(pair, subject=replace(subject, addresses=("fd00::1",))) is None
+
+
+def test_a_kind_of_key_that_we_do_not_know_is_unreadable():
+    """A curve that OpenSSL knows and this library does not."""
+    strange = b"""-----BEGIN PRIVATE KEY-----
+MHkCAQAwEAYHKoZIzj0CAQYFK4EEACAEYjBgAgEBBB0Axq1H+13V8vzw/6l9zNMN
+OndtQdRyJvqIGsDfWqE8AzoABFo3bA7mwkH10BjLA7cM/ZPMgb07XDlhtqmab6Rr
+DsGhMz+syr7KxrFs7qMi78ZTAyx/Qc/LHldR
+-----END PRIVATE KEY-----
+"""
+    assert fault(Pair(LEAF.certificate, strange)) == "unreadable"
+
+
+def test_authorities_are_judged():
+    assert checks.fault_of_authority(ISSUER) is None
+    assert checks.fault_of_authority(LEAF) == "other usages"
+    assert checks.fault_of_authority(Pair(ISSUER.certificate, OTHER.key)) == "key mismatch"
+    assert checks.fault_of_authority(Pair(b"", ISSUER.key)) == "unreadable"
+
+
+def test_service_account_keys_are_judged():
+    keys = authority.make_service_account_keys()
+    others = authority.make_service_account_keys()
+    assert checks.fault_of_keys(keys) is None
+    assert checks.fault_of_keys(Pair(keys.certificate, others.key)) == "key mismatch"
+    assert checks.fault_of_keys(Pair(keys.certificate, b"")) == "unreadable"

@@ -1,0 +1,163 @@
+import pytest
+
+from tests.support.vcmanager.factories import pod, workload
+from vcmanager.plan import component_status
+
+
+def waiting(reason, message="", **more):
+    return {"name": "etcd", "state": {"waiting": {"reason": reason, "message": message}}, **more}
+
+
+def test_nothing_is_there_yet():
+    verdict = component_status.component("etcd", None, [])
+    assert (verdict.is_ready, verdict.reason, verdict.is_failure) == (False, "NotCreated", False)
+
+
+@pytest.mark.parametrize(
+    ("found", "ready"),
+    [
+        (workload(ready=1), True),
+        (workload(replicas=3, ready=3), True),
+        (workload(replicas=3, ready=2), False),
+        (workload(ready=0), False),
+        (workload(ready=1, observedGeneration=0), False),
+        (workload(ready=1, updatedReplicas=0), False),
+        ({**workload(), "status": {}}, False),
+    ],
+)
+def test_ready_means_all_pods_of_the_newest_template(found, ready):
+    assert component_status.component("etcd", found, []).is_ready is ready
+
+
+def test_old_pods_are_ready_where_the_template_keeps_them():
+    found = workload(ready=1, updatedReplicas=0)
+    found["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    assert component_status.component("etcd", found, []).is_ready
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "words"),
+    [
+        (
+            {"containerStatuses": [waiting("ImagePullBackOff", 'Back-off pulling image "x"')]},
+            "ImagePullBackOff",
+            'container etcd of pod etcd-0 waits: Back-off pulling image "x"',
+        ),
+        (
+            {
+                "containerStatuses": [
+                    waiting(
+                        "CrashLoopBackOff",
+                        "back-off 10s",
+                        restartCount=4,
+                        lastState={"terminated": {"exitCode": 1, "reason": "Error"}},
+                    )
+                ]
+            },
+            "CrashLoopBackOff",
+            "it last ended with exit code 1 (Error) after 4 restarts",
+        ),
+        (
+            {"initContainerStatuses": [waiting("CreateContainerConfigError", "no secret")]},
+            "CreateContainerConfigError",
+            "no secret",
+        ),
+        (
+            {
+                "conditions": [
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": "0/1 nodes are available: 1 Insufficient cpu.",
+                    }
+                ]
+            },
+            "FailedScheduling",
+            "Insufficient cpu",
+        ),
+        (
+            {
+                "containerStatuses": [
+                    {"name": "etcd", "state": {"terminated": {"exitCode": 2, "reason": "Error"}}}
+                ]
+            },
+            "Error",
+            "ended with exit code 2",
+        ),
+        (
+            {"phase": "Failed", "reason": "Evicted", "message": "low on memory"},
+            "Evicted",
+            "low on memory",
+        ),
+    ],
+)
+def test_the_failing_pods_own_words_are_told(status, reason, words):
+    verdict = component_status.component("etcd", workload(), [pod("etcd-0", "etcd", **status)])
+    assert verdict.reason == reason
+    assert words in verdict.message
+    assert verdict.is_failure
+    assert not verdict.is_ready
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"containerStatuses": [waiting("ContainerCreating")]},
+        {"containerStatuses": [waiting("PodInitializing")]},
+        {"containerStatuses": [{"name": "etcd", "state": {"running": {}}}]},
+        {"containerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 0}}}]},
+        {
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "SchedulerError",
+                    "message": "",
+                }
+            ]
+        },
+    ],
+)
+def test_a_pod_on_its_way_is_no_failure(status):
+    verdict = component_status.component("etcd", workload(), [pod("etcd-0", "etcd", **status)])
+    assert (verdict.reason, verdict.is_failure) == ("Starting", False)
+
+
+def event(name, reason, message="m", at="2026-01-01T00:00:00Z", kind="Pod"):
+    return {
+        "involvedObject": {"name": name, "kind": kind},
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at,
+    }
+
+
+def test_events_speak_when_pods_do_not():
+    warnings = [
+        event("etcd-0", "FailedMount", "secret not found", "2026-01-01T00:00:01Z"),
+        event("etcd", "FailedCreate", "exceeded quota", "2026-01-01T00:00:02Z", "StatefulSet"),
+        event("apiserver-0", "FailedMount", "not mine", "2026-01-01T00:00:09Z"),
+    ]
+    verdict = component_status.component("etcd", workload(), [], warnings)
+    assert (verdict.reason, verdict.is_failure) == ("FailedCreate", True)
+    assert verdict.message == "StatefulSet etcd: exceeded quota"
+
+
+def test_the_volume_of_a_component_is_its_own_business():
+    warnings = [event("data-etcd-0", "ProvisioningFailed", kind="PersistentVolumeClaim")]
+    assert (
+        component_status.component("etcd", workload(), [], warnings).reason == "ProvisioningFailed"
+    )
+    assert (
+        component_status.component("apiserver", workload("apiserver"), [], warnings).reason
+        == "Starting"
+    )
+
+
+def test_a_rollout_is_no_failure():
+    verdict = component_status.component(
+        "etcd", workload(replicas=3, ready=3, updatedReplicas=1), []
+    )
+    assert (verdict.reason, verdict.is_failure) == ("RollingOut", False)

@@ -1,0 +1,62 @@
+"""The clients of tenants: kept while what they were made for stays the same."""
+
+from datetime import timedelta
+
+import pytest
+
+from tenancy import resources
+from tests.support.vcmanager.factories import FACTS, NOW, UID
+from vcmanager.pki import authority, bundles, inventory
+from vcmanager.plan import metrics_api, tenant_objects
+from vcmanager.runtime import context
+
+ROOT = authority.make_authority("any", now=NOW)
+
+
+def kubeconfig(port=6443):
+    login = next(each for each in inventory.logins(FACTS) if each.credential == "manager")
+    return bundles.kubeconfig(
+        authority.make_leaf(ROOT, login.subject, lifetime=timedelta(days=1), now=NOW),
+        cluster="vc",
+        user="manager",
+        server=f"https://192.0.2.1:{port}",
+        authority=ROOT.certificate,
+    )
+
+
+class Lookout:
+    """Stands where watches would be opened."""
+
+    made: list["Lookout"] = []  # noqa: RUF012 - one test at a time
+
+    def __init__(self, _client, watched, _changed):
+        self.watched, self.is_closed = tuple(watched), False
+        self.made.append(self)
+
+    async def close(self):
+        self.is_closed = True
+
+
+@pytest.fixture
+def lookouts(monkeypatch):
+    monkeypatch.setattr(Lookout, "made", [])
+    monkeypatch.setattr(context, "Lookout", Lookout)
+    return Lookout.made
+
+
+async def test_a_client_stays_until_its_credential_or_what_is_watched_changes(lookouts):
+    usual, more = tenant_objects.RESOURCES, (*tenant_objects.RESOURCES, *metrics_api.WATCHED)
+    first, second = kubeconfig(), kubeconfig()
+    async with context.TenantClients() as tenants:
+
+        async def get(document, watched):
+            return await tenants.get(UID, document, "it", changed=lambda: None, watched=watched)
+
+        one = await get(first, usual)
+        assert await get(first, usual) is one
+        other = await get(first, more)
+        assert other is not one
+        assert await get(second, more) is not other
+        assert [resources.API_SERVICES in each.watched for each in lookouts] == [False, True, True]
+        assert [each.is_closed for each in lookouts] == [True, True, False]
+    assert all(each.is_closed for each in lookouts)

@@ -1,0 +1,200 @@
+"""Where the credential of a target's agent comes from, and when it is made anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from kubeio import errors
+from tenancy import wellknown
+from tests.support.vcmanager.target_agents import (
+    DAY,
+    DEPLOYMENT,
+    SECRET,
+    THERE,
+    container_of,
+)
+from vcmanager.targets import agent_objects, agents
+
+
+async def test_a_token_is_made_there_and_an_agent_here(yard):
+    said = await yard.keep()
+    assert said[:2] == ("False", "NotRunning")
+    assert yard.there.asked == [("virtual-cluster-d64ea0c0", "vn-agent", "token")]
+    assert yard.home.calls == [("apply", SECRET), ("apply", DEPLOYMENT)]
+    assert yard.home.token == "made-1"
+    yard.home.runs()
+    assert (await yard.keep())[:2] == ("True", "Serves")
+
+
+async def test_at_rest_nothing_is_written_and_nothing_asked(yard):
+    await yard.keep()
+    yard.home.runs()
+    yard.home.calls.clear()
+    for _ in range(3):
+        await yard.keep()
+    assert yard.home.calls == []
+    assert (len(yard.there.asked), len(yard.looked)) == (1, 1)
+
+
+async def test_the_account_of_the_components_stays_out_of_it(yard):
+    """The Secret has the token that was made and the authority; nothing else of the endpoint."""
+    await yard.keep()
+    assert yard.home.mounted() == {"token": b"made-1", "ca.crt": b"CA"}
+    assert len(yard.home.data()) == 2
+    assert b"account-token" not in msgspec.json.encode(yard.home.bodies)
+    (looked,) = yard.looked
+    assert (looked.token, looked.server, looked.client_cert) == ("made-1", THERE.server, b"")
+
+
+async def test_it_is_renewed_at_half_of_its_life_without_a_rollout(yard):
+    await yard.keep()
+    template = yard.home.template()
+    yard.later(DAY * 0.49)
+    await yard.keep()
+    assert yard.home.token == "made-1"
+    yard.there.lasts = 2 * DAY
+    yard.later(DAY * 0.51)
+    await yard.keep()
+    assert yard.home.token == "made-2"
+    assert yard.home.template() == template
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason", "words"),
+    [
+        (errors.NotFound("x"), "NoAccount", "virtual-cluster-d64ea0c0/vn-agent there is missing"),
+        (errors.Forbidden("x"), "MissingRights", "serviceaccounts/token: create"),
+        (errors.Timeout("slow"), "TokenNotMade", "slow"),
+    ],
+)
+async def test_without_a_token_the_agent_runs_and_says_so(yard, problem, reason, words):
+    """And what to do about it is in the condition."""
+    yard.there.problem = problem
+    said = await yard.keep()
+    assert said[:2] == ("False", reason)
+    assert words in said[2]
+    if reason != "TokenNotMade":
+        assert "kubectl vc target join c2" in said[2]
+    assert yard.home.token is None
+    before = yard.home.template()
+    assert (
+        before["metadata"]["annotations"][wellknown.SECRETS_DIGEST] == agent_objects.NO_CREDENTIAL
+    )
+    yard.there.problem = None
+    await yard.keep()
+    assert yard.home.token == "made-2"
+    assert yard.home.template() != before
+
+
+async def test_a_token_that_holds_is_kept_while_there_is_no_other(yard):
+    """It is told before it ends, and taken away when it has ended."""
+    await yard.keep()
+    yard.home.runs()
+    yard.there.problem = errors.Forbidden("x")
+    yard.later(DAY * 0.6)
+    status, reason, message = await yard.keep()
+    assert (status, reason) == ("False", "MissingRights")
+    assert "ends on 2026-03-02T12:00:00Z" in message
+    assert yard.home.token == "made-1"
+    yard.later(DAY)
+    await yard.keep()
+    assert yard.home.token is None
+
+
+async def test_a_target_that_is_away_keeps_its_agent(yard):
+    await yard.keep()
+    yard.home.runs()
+    yard.home.calls.clear()
+    assert (await yard.keep(client=None))[:2] == ("Unknown", "NotReached")
+    yard.later(DAY * 0.9)
+    assert (await yard.keep(client=None))[:2] == ("Unknown", "NotReached")
+    assert yard.home.calls == []
+
+
+async def test_a_credential_that_was_taken_away_is_used_no_longer(yard):
+    """Neither in the Secret nor by a pod that has read it."""
+    await yard.keep()
+    yard.home.runs()
+    before = yard.home.template()
+    said = await yard.keep(endpoint=None, client=None)
+    assert said[:2] == ("False", "NoCredential")
+    assert yard.home.token is None
+    assert yard.home.template()["metadata"]["annotations"] != before["metadata"]["annotations"]
+    env = yard.home.template()["spec"]["containers"][0]["env"]
+    assert {"name": "TARGET_SERVER", "value": agent_objects.NOWHERE} in env
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(THERE, server="https://10.0.0.6:6443"),
+        replace(THERE, ca=b"another"),
+        replace(THERE, tls_server_name="far"),
+    ],
+)
+async def test_a_token_for_one_server_is_not_shown_to_another(yard, other):
+    """Not even while the other one is not reached."""
+    await yard.keep()
+    await yard.keep(endpoint=other, client=None)
+    assert yard.home.token is None
+    await yard.keep(endpoint=other)
+    assert yard.home.token == "made-2"
+    env = {each["name"]: each.get("value") for each in container_of(yard)["env"]}
+    assert env["TARGET_SERVER"] == other.server
+    assert env.get("TARGET_SERVER_NAME", "") == other.tls_server_name
+
+
+async def test_an_endpoint_without_an_authority_is_none_for_agents(yard):
+    said = await yard.keep(endpoint=replace(THERE, ca=b""))
+    assert said[:2] == ("False", "NoAuthority")
+    assert (yard.home.token, yard.there.asked) == (None, [])
+
+
+ENDS = "2026-03-02T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"status": None},
+        {"status": {"token": "t"}},
+        {"status": {"token": "", "expirationTimestamp": ENDS}},
+        {"status": {"token": "a\nb", "expirationTimestamp": ENDS}},
+        {"status": {"token": "a" * 20_000, "expirationTimestamp": ENDS}},
+        {"status": {"token": ["t"], "expirationTimestamp": ENDS}},
+        {"status": {"token": "t", "expirationTimestamp": "soon"}},
+        {"status": {"token": "t", "expirationTimestamp": "2026-03-02T12:00:00"}},
+        {"status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}},
+        {"status": "odd"},
+    ],
+)
+async def test_what_is_no_token_is_not_written(yard, answer):
+    """The other side may be anybody."""
+    yard.there.answer = answer
+    assert (await yard.keep())[:2] == ("False", "TokenNotMade")
+    assert yard.home.token is None
+
+
+async def test_an_answer_that_lasts_for_years_is_renewed_as_any_other(yard):
+    yard.there.lasts = 1000 * DAY
+    await yard.keep()
+    yard.later(DAY * 0.51)
+    await yard.keep()
+    assert yard.home.token == "made-2"
+
+
+async def test_a_token_of_an_account_that_was_made_anew_is_replaced(yard):
+    """Who removes an account takes back what it may do; joining makes another of its name."""
+    await yard.keep()
+    yard.look_problem = errors.Unauthorized("no such account")
+    yard.later(timedelta(seconds=agents.LOOK_SECONDS))
+    assert (await yard.keep())[:2] == ("False", "NotAccepted")
+    assert yard.home.token is None
+    yard.look_problem = None
+    assert (await yard.keep())[:2] == ("False", "NotRunning")
+    assert yard.home.token == "made-2"

@@ -1,0 +1,158 @@
+"""Connections to a kubelet that go on with the session of one before, and when they must not."""
+
+import asyncio
+
+import pytest
+import trustme
+
+from tests.support.eventually import eventually
+from tests.support.vnagent import tls_sockets
+from vnagent.client.https_client import Address, Origin
+from vnagent.client.upstream_server import Peer
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
+from vnagent.upstream.kubelet import WORDS
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@pytest.fixture
+def resumed() -> list[bool]:
+    """Whether each connection that was served went on with another's session."""
+    return []
+
+
+@pytest.fixture
+async def origin(authority, resumed, tmp_path):
+    """A server that notes how its connections were made."""
+
+    def serve(peer) -> None:
+        resumed.append(bool(peer.session_reused))
+        if tls_sockets.read_until(peer, b"\r\n\r\n"):
+            peer.sendall(ANSWER)
+            tls_sockets.half_close(peer)
+
+    trusted, token = WatchedFile(tmp_path / "ca.crt"), WatchedFile(tmp_path / "token")
+    trusted.path.write_bytes(authority.cert_pem.bytes())
+    token.path.write_bytes(b"token")
+    for file in (trusted, token):
+        await file.refresh()
+    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), serve) as (
+        port,
+        _,
+    ):
+        yield Origin(
+            Address("127.0.0.1", port, "127.0.0.1"),
+            authorities=trusted,
+            token=token,
+            buffer=ReceiveBuffer(),
+        )
+
+
+async def looked(origin: Origin) -> None:
+    (await origin.dial(is_look=True)).close()
+
+
+def late(origin: Origin, channel: Channel) -> bool:
+    """Have an answer begin only now, and tell whether that leaves a session."""
+    origin.remember(channel)
+    return origin._context._kept is not None
+
+
+async def settled(resumed: list[bool], count: int) -> list[bool]:
+    """Return how so many connections were made, once the server has noted the last."""
+    await eventually(lambda: len(resumed) >= count)
+    return resumed
+
+
+async def test_what_was_verified_once_is_gone_on_with(origin, resumed):
+    """The handshake of a command's connection costs half, on both sides."""
+    for _ in range(3):
+        assert (await origin.ask("GET", "/")).body == b"ok"
+    assert await settled(resumed, 3) == [False, True, True]
+
+
+async def test_so_it_is_with_streams(origin, resumed):
+    """What a stream's connection has shown serves the next ones that are made for others."""
+    for _ in range(2):
+        opened = await Peer(origin, WORDS).open("GET", "/", [])
+        opened.channel.abort()
+    assert await settled(resumed, 2) == [False, True]
+
+
+async def test_who_looks_at_a_certificate_sees_it(origin, resumed):
+    """SEC-11: whatever becomes of sessions meanwhile; and nobody else tells of a good one."""
+    told: list[Exception | None] = []
+    origin.dialled = told.append
+    await origin.ask("GET", "/")
+    await looked(origin)
+    await origin.ask("GET", "/")
+    assert await settled(resumed, 3) == [False, False, True]
+    assert told == [None, None]
+
+
+async def answered(origin: Origin) -> Channel:
+    channel = await origin.dial()
+    channel.write(b"GET / HTTP/1.1\r\n\r\n")
+    await channel.read()
+    return channel
+
+
+async def test_what_was_shown_before_a_failure_serves_nobody_after_it(origin):
+    """SEC-11: a log whose first line comes late has a connection from before."""
+    early = await answered(origin)
+    good = origin._authorities.content
+    origin._authorities.content = trustme.CA().cert_pem.bytes()
+    with pytest.raises(ChannelLostError):
+        await origin.dial(is_look=True)
+    origin._authorities.content = good
+    assert not late(origin, early)
+    early.abort()
+
+
+async def test_the_latest_proof_is_kept(origin):
+    """Not that of a log that was opened before, and has said nothing until now."""
+    older, newer = await answered(origin), await answered(origin)
+    assert late(origin, newer)
+    kept = origin._context._kept
+    assert late(origin, older)
+    assert origin._context._kept is kept
+    older.abort()
+    newer.abort()
+
+
+async def test_who_hangs_over_a_session_is_offered_none_again(origin, resumed):
+    """Though its caller has given up sooner than the agent would."""
+    await origin.ask("GET", "/")
+    dialling = asyncio.ensure_future(origin.dial())
+    await asyncio.sleep(0)
+    dialling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dialling
+    assert origin._context._kept is None
+
+
+async def test_other_authorities_verify_anew(origin, resumed):
+    """SEC-11: whom they do not vouch for is dialled in vain, session or not."""
+    await origin.ask("GET", "/")
+    trusted = origin._authorities
+    trusted.path.write_bytes(trusted.path.read_bytes() + b"\n")
+    await trusted.refresh()
+    await origin.ask("GET", "/")
+    assert await settled(resumed, 2) == [False, False]
+    trusted.path.write_bytes(trustme.CA().cert_pem.bytes())
+    await trusted.refresh()
+    with pytest.raises(ChannelLostError) as lost:
+        await origin.dial()
+    assert lost.value.is_untrusted
+
+
+async def test_a_session_serves_for_minutes(origin, resumed):
+    """SEC-11: counted from the handshake in which the certificate was shown."""
+    await origin.ask("GET", "/")
+    kept = origin._context._kept
+    origin._context._kept = kept._replace(until=0.0)
+    await origin.ask("GET", "/")
+    await origin.ask("GET", "/")
+    assert await settled(resumed, 3) == [False, False, True]
+    assert origin._context._kept.until > kept.until

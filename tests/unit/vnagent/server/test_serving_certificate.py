@@ -1,0 +1,241 @@
+"""The serving certificate: what is asked, what is taken, when it is renewed."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import pytest
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.support.vnagent import certificates, tls_sockets
+from vnagent.client.https_client import Address, Origin
+from vnagent.server import serving_certificate
+from vnagent.server.serving_certificate import (
+    Credential,
+    NotIssuedError,
+    Pod,
+    ServingCertificate,
+)
+from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.tls_stream import ReceiveBuffer
+
+POD = Pod(name="vn-agent-x7k2p", address="10.244.1.9")
+LIFE = timedelta(days=90)
+
+
+def sign(request_pem: bytes, *, address: str = "", life: timedelta = LIFE) -> bytes:
+    """Do the signer's work: a certificate for the request's key."""
+    authority = certificates.make_authority("vn-agent-serving")
+    request = x509.load_pem_x509_csr(request_pem)
+    names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    if address:
+        names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(request.subject)
+        .issuer_name(authority.certificate.subject)
+        .public_key(request.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + life)
+        .add_extension(names, critical=False)
+        .sign(authority.key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def test_a_request_says_who_we_are_and_nothing_more():
+    """The signer compares: one IP, our own."""
+    key, request_pem = serving_certificate.make_request(POD)
+    request = x509.load_pem_x509_csr(request_pem)
+    assert request.is_signature_valid
+    assert request.subject.rfc4514_string() == "CN=vn-agent"
+    (extension,) = request.extensions
+    assert list(extension.value) == [x509.IPAddress(ip_address(POD.address))]
+    private = serialization.load_pem_private_key(key, None)
+    assert isinstance(private, ec.EllipticCurvePrivateKey)
+    assert private.public_key() == request.public_key()
+    assert serving_certificate.make_request(POD)[0] != key
+
+
+def test_the_manifest_names_the_signer():
+    """And what the certificate is for, and for how long at most."""
+    wanted = serving_certificate.manifest(POD, b"request")
+    assert wanted["metadata"]["name"].startswith("vn-agent-x7k2p-")
+    assert wanted["spec"] == {
+        "request": base64.b64encode(b"request").decode(),
+        "signerName": "tenancy.x-k8s.io/vn-agent-serving",
+        "expirationSeconds": 90 * 24 * 3600,
+        "usages": ["digital signature", "server auth"],
+    }
+
+
+def test_an_answer_is_awaited_taken_or_refused():
+    """Approval alone is no certificate yet."""
+    assert serving_certificate.issued({}) is None
+    assert serving_certificate.issued({"status": {"conditions": [{"type": "Approved"}]}}) is None
+    assert (
+        serving_certificate.issued({"status": {"certificate": base64.b64encode(b"pem").decode()}})
+        == b"pem"
+    )
+    for kind in ("Denied", "Failed"):
+        condition = {"type": kind, "reason": "WrongAddress", "message": "not your IP"}
+        with pytest.raises(NotIssuedError, match="WrongAddress: not your IP"):
+            serving_certificate.issued(
+                {"status": {"conditions": [condition], "certificate": "eA=="}}
+            )
+
+
+def test_renewal_is_at_two_thirds():
+    """Of the life that the signer gave, not of the one that was asked for."""
+    key, request = serving_certificate.make_request(POD)
+    certificate = sign(request, life=timedelta(days=30))
+    began = x509.load_pem_x509_certificate(certificate).not_valid_before_utc
+    assert serving_certificate.renew_at(certificate, key, POD) == began + timedelta(days=20)
+
+
+def test_a_certificate_for_somebody_else_is_not_used():
+    """Tenants would refuse it, and nobody would know why."""
+    key, request = serving_certificate.make_request(POD)
+    for odd in (sign(request, address="10.0.0.1"), b"", b"-----BEGIN CERTIFICATE-----\n"):
+        with pytest.raises(NotIssuedError):
+            serving_certificate.renew_at(odd, key, POD)
+    _, of_another_key = serving_certificate.make_request(POD)
+    with pytest.raises(NotIssuedError, match="for another key"):
+        serving_certificate.renew_at(sign(of_another_key), key, POD)
+
+
+class FakeApi:
+    """Keeps requests, and answers with what the test decided."""
+
+    def __init__(self) -> None:
+        self.posted: list[dict] = []
+        self.heads: list[bytes] = []
+        self.refuse = 0
+        self.looks_before_issue = 2
+        self.deny = False
+        self.life = LIFE
+
+    def behave(self, peer: ssl.SSLSocket) -> None:
+        """Serve one request."""
+        data = tls_sockets.read_until(peer, b"\r\n\r\n")
+        head, _, body = data.partition(b"\r\n\r\n")
+        self.heads.append(head)
+        if head.startswith(b"POST "):
+            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            while len(body) < length:
+                body += peer.recv(65536)
+            status, answer = self._create(json.loads(body))
+        else:
+            status, answer = self._look(head)
+        content = json.dumps(answer).encode()
+        peer.sendall(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(content)))
+        peer.sendall(content)
+        tls_sockets.half_close(peer)
+        with contextlib.suppress(OSError):
+            tls_sockets.read_all(peer)
+
+    def _create(self, wanted: dict) -> tuple[int, dict]:
+        if self.refuse:
+            self.refuse -= 1
+            return 403, {"kind": "Status", "message": "may not create"}
+        self.posted.append(wanted)
+        return 201, wanted
+
+    def _look(self, head: bytes) -> tuple[int, dict]:
+        wanted = self.posted[-1]
+        assert f"/certificatesigningrequests/{wanted['metadata']['name']} ".encode() in head
+        if self.looks_before_issue:
+            self.looks_before_issue -= 1
+            return 200, wanted
+        if self.deny:
+            self.deny = False
+            condition = {"type": "Denied", "reason": "No", "message": "not you"}
+            return 200, {**wanted, "status": {"conditions": [condition]}}
+        signed = sign(base64.b64decode(wanted["spec"]["request"]), life=self.life)
+        return 200, {**wanted, "status": {"certificate": base64.b64encode(signed).decode()}}
+
+
+@contextlib.asynccontextmanager
+async def keeping(api: FakeApi, folder, monkeypatch):
+    """Run the keeper against an API; yields a queue of what it hands over."""
+    monkeypatch.setattr(serving_certificate, "POLL_SECONDS", (0.01,))
+    monkeypatch.setattr(serving_certificate, "RETRY_SECONDS", (0.01,))
+    authority = trustme.CA()
+    files = [WatchedFile(folder / name) for name in ("ca.crt", "token")]
+    files[0].path.write_bytes(authority.cert_pem.bytes())
+    files[1].path.write_bytes(b"bound-token")
+    for file in files:
+        await file.refresh()
+    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), api.behave) as (
+        port,
+        _,
+    ):
+        origin = Origin(
+            Address("127.0.0.1", port, "127.0.0.1"),
+            authorities=files[0],
+            token=files[1],
+            buffer=ReceiveBuffer(),
+        )
+        used: asyncio.Queue[Credential] = asyncio.Queue()
+        keeper = asyncio.ensure_future(ServingCertificate(origin, POD).keep(used.put_nowait))
+        try:
+            async with asyncio.timeout(tls_sockets.PATIENCE_SECONDS):
+                yield used
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
+
+def fits(credential: Credential) -> bool:
+    """Tell whether certificate and key belong together."""
+    certificate = x509.load_pem_x509_certificate(credential.certificate)
+    private = serialization.load_pem_private_key(credential.key, None)
+    return private.public_key() == certificate.public_key()
+
+
+async def test_a_certificate_is_asked_for_and_used(tmp_path, monkeypatch):
+    """Posted once, looked at until it is there."""
+    api = FakeApi()
+    async with keeping(api, tmp_path, monkeypatch) as used:
+        assert fits(await used.get())
+    assert len(api.posted) == 1
+    assert all(b"Authorization: Bearer bound-token" in head for head in api.heads)
+    assert api.heads[0].startswith(b"POST /apis/certificates.k8s.io/v1/certificatesigningrequests ")
+
+
+async def test_refusals_do_not_end_the_asking(tmp_path, monkeypatch):
+    """A right that comes later, a denial, and then a certificate with a key of its own."""
+    api = FakeApi()
+    api.refuse, api.deny = 2, True
+    async with keeping(api, tmp_path, monkeypatch) as used:
+        assert fits(await used.get())
+    first, second = (posted["spec"]["request"] for posted in api.posted)
+    assert first != second
+
+
+async def test_a_certificate_is_renewed_in_time(tmp_path, monkeypatch):
+    """REL-55: another key each time, and nothing is asked for before two thirds are over."""
+    api = FakeApi()
+    api.life = timedelta(seconds=3)
+    async with keeping(api, tmp_path, monkeypatch) as used:
+        loop = asyncio.get_running_loop()
+        first = await used.get()
+        taken = loop.time()
+        second = await used.get()
+        assert loop.time() - taken > 0.9  # whole seconds: the start of a life is cut down
+    assert fits(second)
+    assert second.key != first.key
+
+
+def test_credentials_are_never_shown():
+    """Not even by accident."""
+    assert "secret" not in repr(Credential(b"certificate", b"secret"))
