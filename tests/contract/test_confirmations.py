@@ -20,8 +20,8 @@ from syncer.safety import pod_loss_guard, store_guard
 from syncer.tenants import conditions
 from tenancy import names, super_clusters, wellknown
 from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS, Resource
-from tests.unit.syncer.brakes import KNOWN, OTHER, STORE, TENANT, sight, watched
-from tests.unit.vcmanager.factories import fake_means
+from tests.support.syncer.store_guards import KNOWN, OTHER, STORE, TENANT, sight, watched
+from tests.support.vcmanager.factories import fake_means
 from tools.testbed import product
 from vcmanager.targets import super_cluster
 from vcmanager.targets.overlaps import Neighbours, status_of
