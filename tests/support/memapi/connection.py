@@ -40,6 +40,7 @@ class Connection(asyncio.Protocol):
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
         self._watch: tuple[Following, Watch] | None = None
+        self._is_last = False
         self._ending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -77,6 +78,7 @@ class Connection(asyncio.Protocol):
             authorization=headers.get("authorization", ""),
         )
         self._buffer = self._buffer[ends:]
+        self._is_last = headers.get("connection", "") == "close"
         answer = self._api.answer(request)
         if isinstance(answer, Following):
             self._follow(answer)
@@ -87,6 +89,7 @@ class Connection(asyncio.Protocol):
                 asyncio.get_running_loop().call_soon(self._send, text)
             else:
                 self._send(text)
+            self._let_go()
         return True
 
     def _follow(self, asked: Following) -> None:
@@ -94,6 +97,7 @@ class Connection(asyncio.Protocol):
         watch = asked.begin(self._tell, self._end)
         if watch is None:
             self._send(_LAST)
+            self._let_go()
             return
         self._watch = (asked, watch)
         self._followed.add(self)
@@ -129,6 +133,12 @@ class Connection(asyncio.Protocol):
     def _end(self) -> None:
         self._leave()
         self._send(_LAST)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the connection if its client wants no second answer on it."""
+        if self._is_last and self._transport is not None:
+            asyncio.get_running_loop().call_soon(self._transport.close)
 
     def _leave(self) -> None:
         if self._watch is not None:

@@ -58,6 +58,11 @@ class Served(Api):
             if of is None or connection.watched == of:
                 connection.say(line)
 
+    def bookmark(self) -> None:
+        """Send every watch a bookmark now."""
+        for connection in self._connections:
+            connection.bookmark()
+
     @contextlib.asynccontextmanager
     async def running(
         self, *, tls: ssl.SSLContext | None = None, chunk_bytes: int = 0
@@ -80,3 +85,4 @@ class Served(Api):
             for each in self._connections:
                 each.close()
             await server.wait_closed()
+            await asyncio.sleep(0)  # the sockets are closed in the next turn of the loop

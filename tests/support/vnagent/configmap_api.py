@@ -1,113 +1,67 @@
-"""A super API server with one ConfigMap, for tests: it has to end watches and lie on demand."""
+"""A super API server with the ConfigMap that tells the agent what tenants may do."""
 
-import contextlib
-import json
+from __future__ import annotations
+
+import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
-import trustme
-
-from tests.support.vnagent import tls_sockets
+from tenancy.resources import CONFIG_MAPS, NAMESPACES
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.api import Request
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.served import Refusal, Served
 
 NAME = "vn-agent-access"
 NAMESPACE = "vc-manager"
-ANSWER = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n"
+CHUNK_BYTES = 41  # a line of a watch comes in pieces
 
 
-@dataclass
-class FakeApi:
-    """Answers gets and watches of the ConfigMap, in a thread for each connection."""
+class ConfigMapApi(Served):
+    """A cluster in memory, and short ways to the one ConfigMap."""
 
-    data: Mapping[str, str] | None = None
-    status: bytes = b"200 OK"
-    watch_status: bytes = b"200 OK"
-    asked: list[str] = field(default_factory=list)
-    """Request targets."""
-    otherwise: Callable[[ssl.SSLSocket, bytes], None] | None = None
-    """Answers what is not about ConfigMaps."""
-    port: int = 0
-    version: int = 1
-    _lines: list[bytes] = field(default_factory=list)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _cut: int = 0
+    def __init__(
+        self, data: Mapping[str, str] | None = None, refusal: Refusal = lambda _: None
+    ) -> None:
+        super().__init__(clusters.fresh("super", "10.96.0.0/16", accounts=False), refusal)
+        space = {"metadata": {"name": NAMESPACE}}
+        verbs.create(self.cluster, self.cluster.of(NAMESPACES), "", space, "test")
+        self._config_maps = self.cluster.of(CONFIG_MAPS)
+        self.put(data)
 
-    def put(self, data: Mapping[str, str] | None) -> None:
-        """Change the object, or delete it."""
-        was, self.data = self.data, data
-        self.version += 1
-        kind = "DELETED" if data is None else "ADDED" if was is None else "MODIFIED"
-        self.say(kind, self._object())
+    @property
+    def version(self) -> int:
+        """The revision of the ConfigMap."""
+        found = self._config_maps.get(NAMESPACE, NAME)
+        assert found is not None
+        return found.revision
 
-    def say(self, kind: str, found: object) -> None:
-        """Tell the watches of an event."""
-        with self._changed:
-            self._lines.append(json.dumps({"type": kind, "object": found}).encode())
-            self._changed.notify_all()
-
-    def end_watches(self) -> None:
-        """End every watch in order."""
-        with self._changed:
-            self._cut += 1
-            self._changed.notify_all()
-
-    @contextlib.contextmanager
-    def running(self, authority: trustme.CA) -> Iterator["FakeApi"]:
-        """Listen."""
-        with tls_sockets.serving(
-            tls_sockets.server_context(authority, "127.0.0.1"), self._behave
-        ) as (port, _):
-            self.port = port
-            try:
-                yield self
-            finally:
-                self.end_watches()
-
-    def _object(self) -> object:
-        metadata = {"name": NAME, "namespace": NAMESPACE, "resourceVersion": str(self.version)}
-        return {"metadata": metadata, "data": self.data or {}}
-
-    def _behave(self, peer: ssl.SSLSocket) -> None:
-        head = tls_sockets.read_until(peer, b"\r\n\r\n")
-        if not head:  # gone before it asked
-            return
-        target = head.split(b" ")[1].decode()
-        with self._changed:  # who sees that it was asked may say something at once
-            told, cut, first = len(self._lines), self._cut, self._there()
-            self.asked.append(target)
-        if self.otherwise is not None and "/configmaps" not in target:
-            self.otherwise(peer, head)
-        elif "watch=true" not in target:
-            status = self.status if self.data is not None else b"404 Not Found"
-            body = json.dumps(self._object()).encode()
-            peer.sendall(ANSWER % (status, len(body)) + body)
-        elif self.watch_status != b"200 OK":
-            peer.sendall(ANSWER % (self.watch_status, 0))
+    def put(self, data: Mapping[str, str] | None, name: str = NAME) -> None:
+        """Write a ConfigMap, or delete it."""
+        there = self._config_maps.get(NAMESPACE, name)
+        if data is None:
+            if there is not None:
+                verbs.delete(self._config_maps, there, {})
+        elif there is None:
+            body = {"metadata": {"name": name}, "data": dict(data)}
+            verbs.create(self.cluster, self._config_maps, NAMESPACE, body, "test")
         else:
-            self._tell(peer, told, cut, [] if "resourceVersion=" in target else first)
-        tls_sockets.half_close(peer)
+            change = lambda body: {**body, "data": dict(data)}  # noqa: E731
+            verbs.patch(self._config_maps, there, change, {}, "test")
 
-    def _there(self) -> list[bytes]:
-        """Return what a watch from no version is told first."""
-        there = {"type": "ADDED", "object": self._object()}
-        return [json.dumps(there).encode()] if self.data is not None else []
+    def relay(self, peer: ssl.SSLSocket, head: bytes) -> None:
+        """Answer a request that has arrived at another server, from a thread of that server."""
+        with socket.create_connection(("127.0.0.1", self.port)) as plain:
+            plain.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+            while part := plain.recv(65536):
+                peer.sendall(part)
 
-    def _tell(self, peer: ssl.SSLSocket, told: int, cut: int, first: list[bytes]) -> None:
-        """Tell of what is there, and of what changes since so many lines and cuts."""
-        peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        while True:
-            with self._changed:
-                while not first and len(self._lines) == told and self._cut == cut:
-                    self._changed.wait()
-                lines, over = self._lines[told:], self._cut > cut
-            told += len(lines)
-            lines, first = first + lines, []
-            for line in lines:
-                whole = line + b"\n"
-                half = len(whole) // 2  # a line comes in pieces
-                for part in (whole[:half], whole[half:]):
-                    peer.sendall(b"%x\r\n%s\r\n" % (len(part), part))
-            if over:
-                peer.sendall(b"0\r\n\r\n")
-                return
+
+def forbidding(word: str) -> Refusal:
+    """Refuse the requests whose target contains a word."""
+
+    def refusal(request: Request) -> RefusedError | None:
+        is_refused = word in request.target
+        return RefusedError(403, "Forbidden", "no") if is_refused else None
+
+    return refusal

@@ -8,7 +8,14 @@ import pytest
 import trustme
 
 from tests.support.eventually import eventually
-from tests.support.vnagent.configmap_api import NAME, NAMESPACE, FakeApi
+from tests.support.vnagent import tls_sockets
+from tests.support.vnagent.configmap_api import (
+    CHUNK_BYTES,
+    NAME,
+    NAMESPACE,
+    ConfigMapApi,
+    forbidding,
+)
 from vnagent.client import configmap_watch
 from vnagent.client.configmap_watch import Bulletin
 from vnagent.client.https_client import Address, Origin
@@ -24,7 +31,7 @@ def _in_a_hurry(monkeypatch):
 
 @contextlib.asynccontextmanager
 async def following(
-    api: FakeApi, folder, authority: trustme.CA, trusted: trustme.CA | None = None
+    api: ConfigMapApi, folder, authority: trustme.CA, trusted: trustme.CA | None = None
 ) -> AsyncIterator[list[object]]:
     """Follow; yields what was told, `lost` among it."""
     told: list[object] = []
@@ -33,7 +40,8 @@ async def following(
     files[1].path.write_bytes(b"token")
     for file in files:
         await file.refresh()
-    with api.running(authority):
+    context = tls_sockets.server_context(authority, "127.0.0.1")
+    async with api.running(tls=context, chunk_bytes=CHUNK_BYTES):
         address = Address("127.0.0.1", api.port, "127.0.0.1")
         origin = Origin(address, authorities=files[0], token=files[1], buffer=ReceiveBuffer())
         found = Bulletin(
@@ -49,35 +57,35 @@ async def following(
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            api.end_watches()
 
 
-def watches(api: FakeApi) -> list[str]:
+def watches(api: ConfigMapApi) -> list[str]:
     """Return the watches that were opened."""
     return [target for target in api.asked if "watch=true" in target]
 
 
 async def test_what_is_there_is_told_and_then_each_change(tmp_path, authority):
     """By one look and one watch from its version on, of this one object."""
-    api = FakeApi({"a": "1"})
+    api = ConfigMapApi({"a": "1"})
+    first = api.version
     async with following(api, tmp_path, authority) as told:
         await eventually(lambda: watches(api))
         for data in ({"a": "2"}, None, {"a": "3"}):
-            await asyncio.to_thread(api.put, data)
+            api.put(data)
         await eventually(lambda: len(told) == 4)
     assert told == [{"a": "1"}, {"a": "2"}, None, {"a": "3"}]
     collection = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
     query = f"watch=true&fieldSelector=metadata.name%3D{NAME}&timeoutSeconds=240"
-    query += "&allowWatchBookmarks=true&resourceVersion=1"
+    query += f"&allowWatchBookmarks=true&resourceVersion={first}"
     assert api.asked == [f"{collection}/{NAME}", f"{collection}?{query}"]
 
 
 async def test_one_that_comes_late_is_told(tmp_path, authority):
     """The agent is there before vc-manager has written."""
-    api = FakeApi()
+    api = ConfigMapApi()
     async with following(api, tmp_path, authority) as told:
         await eventually(lambda: watches(api))
-        await asyncio.to_thread(api.put, {"a": "1"})
+        api.put({"a": "1"})
         await eventually(lambda: len(told) == 2)
     assert told == [None, {"a": "1"}]
     assert "resourceVersion" not in watches(api)[0]
@@ -85,14 +93,18 @@ async def test_one_that_comes_late_is_told(tmp_path, authority):
 
 async def test_a_watch_that_ends_is_gone_on_with_from_where_it_was(tmp_path, authority):
     """An orderly end is no loss, and costs no request but the next watch."""
-    api = FakeApi({"a": "1"})
+    api = ConfigMapApi({"a": "1"})
     async with following(api, tmp_path, authority) as told:
         await eventually(lambda: watches(api))
-        await asyncio.to_thread(api.say, "BOOKMARK", {"metadata": {"resourceVersion": "7"}})
-        await asyncio.to_thread(api.end_watches)
+        api.put({"b": "1"}, name="another")
+        api.bookmark()
+        await asyncio.sleep(0)  # the lines of a turn are sent at its end
+        api.cluster.cut()
         await eventually(lambda: len(api.asked) >= 3)
     assert told == [{"a": "1"}]
-    assert [target.partition("&resourceVersion=")[2] for target in api.asked] == ["", "1", "7"]
+    begun = [target.partition("&resourceVersion=")[2] for target in api.asked]
+    assert begun == ["", f"{api.version}", f"{api.cluster.revision}"]
+    assert api.cluster.revision > api.version
 
 
 @pytest.mark.parametrize(
@@ -106,18 +118,18 @@ async def test_a_watch_that_ends_is_gone_on_with_from_where_it_was(tmp_path, aut
 )
 async def test_what_is_no_event_ends_the_watch(tmp_path, authority, kind, found):
     """It is lost for a moment, and looked at again."""
-    api = FakeApi({"a": "1"})
+    api = ConfigMapApi({"a": "1"})
     async with following(api, tmp_path, authority) as told:
         await eventually(lambda: watches(api))
-        await asyncio.to_thread(api.say, kind, found)
+        api.say(kind, found)
         await eventually(lambda: len(told) >= 3)
         assert told[:3] == [{"a": "1"}, "lost", {"a": "1"}]
 
 
-@pytest.mark.parametrize("where", ["status", "watch_status"])
+@pytest.mark.parametrize("where", [f"/{NAME}", "watch=true"], ids=["read", "watch"])
 async def test_a_missing_right_is_a_loss(tmp_path, authority, where):
     """Never taken for an object that is not there."""
-    api = FakeApi({"a": "1"}, **{where: b"403 Forbidden"})
+    api = ConfigMapApi({"a": "1"}, forbidding(where))
     async with following(api, tmp_path, authority) as told:
         await eventually(lambda: told.count("lost") >= 2)
         assert None not in told
@@ -125,7 +137,7 @@ async def test_a_missing_right_is_a_loss(tmp_path, authority, where):
 
 async def test_a_stranger_is_not_believed(tmp_path, authority):
     """SEC-11: its certificate does not verify, and it gets no token."""
-    api = FakeApi({"a": "1"})
+    api = ConfigMapApi({"a": "1"})
     async with following(api, tmp_path, authority, trusted=trustme.CA()) as told:
         await eventually(lambda: told.count("lost") >= 2)
     assert set(told) == {"lost"}

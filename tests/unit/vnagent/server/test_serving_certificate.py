@@ -3,8 +3,6 @@
 import asyncio
 import base64
 import contextlib
-import json
-import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
@@ -14,6 +12,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS
+from tests.support.memapi import clusters, verbs
+from tests.support.memapi.api import Request
+from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.served import Served
 from tests.support.vnagent import certificates, tls_sockets
 from vnagent.client.https_client import Address, Origin
 from vnagent.server import serving_certificate
@@ -113,59 +116,49 @@ def test_a_certificate_for_somebody_else_is_not_used():
         serving_certificate.renew_at(sign(of_another_key), key, POD)
 
 
-class FakeApi:
-    """Keeps requests, and answers with what the test decided."""
+class SigningApi(Served):
+    """An API server, and the signer's decision on the newest request after a few looks."""
 
     def __init__(self) -> None:
-        self.posted: list[dict] = []
-        self.heads: list[bytes] = []
+        super().__init__(clusters.fresh("super", "10.96.0.0/16", accounts=False), self._refused)
         self.refuse = 0
         self.looks_before_issue = 2
         self.deny = False
         self.life = LIFE
 
-    def behave(self, peer: ssl.SSLSocket) -> None:
-        """Serve one request."""
-        data = tls_sockets.read_until(peer, b"\r\n\r\n")
-        head, _, body = data.partition(b"\r\n\r\n")
-        self.heads.append(head)
-        if head.startswith(b"POST "):
-            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
-            while len(body) < length:
-                body += peer.recv(65536)
-            status, answer = self._create(json.loads(body))
-        else:
-            status, answer = self._look(head)
-        content = json.dumps(answer).encode()
-        peer.sendall(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(content)))
-        peer.sendall(content)
-        tls_sockets.half_close(peer)
-        with contextlib.suppress(OSError):
-            tls_sockets.read_all(peer)
-
-    def _create(self, wanted: dict) -> tuple[int, dict]:
-        if self.refuse:
+    def _refused(self, request: Request) -> RefusedError | None:
+        if request.method == "GET":
+            self._judge(request.target.rpartition("/")[2])
+        elif self.refuse:
             self.refuse -= 1
-            return 403, {"kind": "Status", "message": "may not create"}
-        self.posted.append(wanted)
-        return 201, wanted
+            return RefusedError(403, "Forbidden", "may not create")
+        return None
 
-    def _look(self, head: bytes) -> tuple[int, dict]:
-        wanted = self.posted[-1]
-        assert f"/certificatesigningrequests/{wanted['metadata']['name']} ".encode() in head
+    def _judge(self, name: str) -> None:
+        collection = self.cluster.of(CERTIFICATE_SIGNING_REQUESTS)
+        found = verbs.found(collection, "", name)
         if self.looks_before_issue:
             self.looks_before_issue -= 1
-            return 200, wanted
+            return
         if self.deny:
             self.deny = False
             condition = {"type": "Denied", "reason": "No", "message": "not you"}
-            return 200, {**wanted, "status": {"conditions": [condition]}}
-        signed = sign(base64.b64decode(wanted["spec"]["request"]), life=self.life)
-        return 200, {**wanted, "status": {"certificate": base64.b64encode(signed).decode()}}
+            status: dict = {"conditions": [condition]}
+        else:
+            wanted = base64.b64decode(found.decode()["spec"]["request"])
+            signed = sign(wanted, life=self.life)
+            status = {"certificate": base64.b64encode(signed).decode()}
+        verbs.patch(collection, found, lambda body: {**body, "status": status}, {}, "signer")
+
+    @property
+    def posted(self) -> list[dict]:
+        """The requests that were made, in their order."""
+        made = self.cluster.of(CERTIFICATE_SIGNING_REQUESTS).all()
+        return [stored.decode() for stored in made]
 
 
 @contextlib.asynccontextmanager
-async def keeping(api: FakeApi, folder, monkeypatch):
+async def keeping(api: SigningApi, folder, monkeypatch):
     """Run the keeper against an API; yields a queue of what it hands over."""
     monkeypatch.setattr(serving_certificate, "POLL_SECONDS", (0.01,))
     monkeypatch.setattr(serving_certificate, "RETRY_SECONDS", (0.01,))
@@ -175,12 +168,9 @@ async def keeping(api: FakeApi, folder, monkeypatch):
     files[1].path.write_bytes(b"bound-token")
     for file in files:
         await file.refresh()
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), api.behave) as (
-        port,
-        _,
-    ):
+    async with api.running(tls=tls_sockets.server_context(authority, "127.0.0.1")):
         origin = Origin(
-            Address("127.0.0.1", port, "127.0.0.1"),
+            Address("127.0.0.1", api.port, "127.0.0.1"),
             authorities=files[0],
             token=files[1],
             buffer=ReceiveBuffer(),
@@ -204,17 +194,21 @@ def fits(credential: Credential) -> bool:
 
 async def test_a_certificate_is_asked_for_and_used(tmp_path, monkeypatch):
     """Posted once, looked at until it is there."""
-    api = FakeApi()
+    api = SigningApi()
     async with keeping(api, tmp_path, monkeypatch) as used:
         assert fits(await used.get())
     assert len(api.posted) == 1
-    assert all(b"Authorization: Bearer bound-token" in head for head in api.heads)
-    assert api.heads[0].startswith(b"POST /apis/certificates.k8s.io/v1/certificatesigningrequests ")
+    assert {request.authorization for request in api.requests} == {"Bearer bound-token"}
+    first = api.requests[0]
+    assert (first.method, first.target) == (
+        "POST",
+        "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+    )
 
 
 async def test_refusals_do_not_end_the_asking(tmp_path, monkeypatch):
     """A right that comes later, a denial, and then a certificate with a key of its own."""
-    api = FakeApi()
+    api = SigningApi()
     api.refuse, api.deny = 2, True
     async with keeping(api, tmp_path, monkeypatch) as used:
         assert fits(await used.get())
@@ -224,7 +218,7 @@ async def test_refusals_do_not_end_the_asking(tmp_path, monkeypatch):
 
 async def test_a_certificate_is_renewed_in_time(tmp_path, monkeypatch):
     """REL-55: another key each time, and nothing is asked for before two thirds are over."""
-    api = FakeApi()
+    api = SigningApi()
     api.life = timedelta(seconds=3)
     async with keeping(api, tmp_path, monkeypatch) as used:
         loop = asyncio.get_running_loop()
