@@ -157,7 +157,7 @@ class _SharedSetups:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         # Further attributes of a report come along from the worker that ran the test.
-        report.stage, report.shared_seconds = stage_of(item), self._seconds
+        vars(report).update(stage=stage_of(item), shared_seconds=self._seconds)
         self._seconds = 0.0
         return report
 
