@@ -28,7 +28,7 @@ async def measure(ground: Ground) -> Figures:
     if ground.syncer.command not in (OURS, INSIDE):
         return {}
     log_from = ground.log.stat().st_size
-    often = f"{ground.syncer.command} --patrol-seconds {_BETWEEN:.0f}"
+    often = f"{ground.syncer.command} --resync-seconds {_BETWEEN:.0f}"
     await ground.restart(replace(ground.syncer, command=often))
     done = await _ended(ground, log_from, 0)
     while done[-1]["sessions"] < ground.tenants:

@@ -37,7 +37,7 @@ async def _run(options: argparse.Namespace) -> int:
             identity=os.environ.get("POD_NAME", socket.gethostname()),
             pod_uid=os.environ.get("POD_UID", ""),
             version=_version(),
-            patrol_seconds=options.patrol_seconds,
+            resync_seconds=options.resync_seconds,
             cluster_domain=options.cluster_domain,
         ),
         endpoint,
@@ -63,7 +63,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="domain of the super cluster's own DNS",
     )
     parser.add_argument(
-        "--patrol-seconds",
+        "--resync-seconds",
         type=float,
         default=float(env("PATROL_SECONDS", str(resync.PERIOD_SECONDS))),
         help="time between two rounds that look for what events missed",

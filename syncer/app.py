@@ -50,7 +50,7 @@ class Options:
     pod_uid: str = ""
     """Empty outside of a pod."""
     version: str
-    patrol_seconds: float = PERIOD_SECONDS
+    resync_seconds: float = PERIOD_SECONDS
     cluster_domain: str = DOMAIN
     """Of the super cluster."""
 
@@ -93,7 +93,7 @@ class Syncer:
         )
         everywhere = self.tenants.sessions
         HomeWiring(self.home, everywhere[HOME], everywhere).subscribe()
-        patrol = Patrol(self.tenants.sessions, period_seconds=self._options.patrol_seconds)
+        patrol = Patrol(self.tenants.sessions, period_seconds=self._options.resync_seconds)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self.home.run(), name="home")
             stopped = group.create_task(stop.wait(), name="stop")

@@ -29,7 +29,7 @@ or `status.observedIdentity`, the UID of kube-system of the cluster that answers
 TARGET = f"{DOMAIN}/target"
 """Label of the node that stands for another super cluster in a tenant, and of what vc-manager makes
 for its agent: its name."""
-SEAT = f"{DOMAIN}/seat"
+ASSIGNED_CLUSTER = f"{DOMAIN}/assigned-cluster"
 """Annotation of a tenant pod, and of its twin: the super cluster that it was placed in, a slash,
 and 16 hex digits that tell this try apart."""
 ELECT = f"{DOMAIN}/elect"
@@ -48,7 +48,7 @@ CONTAINERS = f"{DOMAIN}/containers"
 KEYS = f"{DOMAIN}/keys"
 """Annotation: keys of the tenant's labels and annotations that were carried down, JSON; what stands
 beside them is the super cluster's own and stays."""
-PLACEMENT = f"{DOMAIN}/placement"
+NODE_CHOICE = f"{DOMAIN}/node-choice"
 """Annotation of a super pod: digest of the nodes that its tenant's own say on them leaves it."""
 EXPIRES = f"{DOMAIN}/expires"
 """Annotation of a token Secret: when the token ends, RFC 3339."""

@@ -22,7 +22,7 @@ from tenancy.policies import BASELINE, EVERY, Metadata
 
 _MAX_OWNER = 512
 _MAX_KEYS = 32_768  # of the 262144 bytes that all annotations of an object share
-_UNCOMPARED = frozenset({wellknown.PLACEMENT, wellknown.STORE_REVISION})
+_UNCOMPARED = frozenset({wellknown.NODE_CHOICE, wellknown.STORE_REVISION})
 _MIRROR_DOMAIN = f"mirror.{wellknown.DOMAIN}"
 
 

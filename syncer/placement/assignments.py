@@ -153,7 +153,7 @@ class Seats:
 
     def record_of(self, pod: Entry) -> str:
         """Return the record of a pod, whoever wrote it."""
-        return pod.annotations.get(wellknown.SEAT, "")
+        return pod.annotations.get(wellknown.ASSIGNED_CLUSTER, "")
 
     def take(self, pod: Entry, name: str) -> None:
         """Give a pod a seat."""

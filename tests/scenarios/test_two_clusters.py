@@ -157,7 +157,7 @@ class Stage:
         spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {} if seat else THERE}
         metadata = {"name": name, "labels": {"app": "web"}, **owner}
         if seat:
-            metadata["annotations"] = {wellknown.SEAT: seat}
+            metadata["annotations"] = {wellknown.ASSIGNED_CLUSTER: seat}
         self.make(self.above, PODS, {"metadata": metadata, "spec": spec}, "default")
 
     def phase(self, name: str) -> str:

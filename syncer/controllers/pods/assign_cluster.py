@@ -130,7 +130,7 @@ async def _record(tenant_x: Entry, name: str, session: Session) -> None:
         "metadata": {
             "uid": tenant_x.uid,
             "resourceVersion": tenant_x.resource_version,
-            "annotations": {wellknown.SEAT: f"{name}/{secrets.token_hex(_DIGITS)}"},
+            "annotations": {wellknown.ASSIGNED_CLUSTER: f"{name}/{secrets.token_hex(_DIGITS)}"},
         }
     }
     try:

@@ -88,7 +88,7 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
     await wait_for_needs(pair, pod["spec"], wanted_tokens, session)
     if session.link.seats.is_split:
         record = session.link.seats.record_of(pair.tenant_x)
-        built.pod["metadata"]["annotations"][wellknown.SEAT] = record
+        built.pod["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER] = record
     return await sync_down.post(kind, pair, built.pod, session)
 
 

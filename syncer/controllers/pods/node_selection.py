@@ -54,7 +54,7 @@ def _otherwise(pod: Object, twin: Object, session: Session) -> str | None:
 
     For tenants that added nothing to their nodes that is no question.
     """
-    recorded = str((twin["metadata"].get("annotations") or {}).get(wellknown.PLACEMENT, ""))
+    recorded = str((twin["metadata"].get("annotations") or {}).get(wellknown.NODE_CHOICE, ""))
     if not (recorded or session.nodes.additions.nodes):
         return None
     view = session.view.policy.nodes.view

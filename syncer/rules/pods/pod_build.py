@@ -118,7 +118,7 @@ def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
         passing=facts.policy.metadata,
     )
     if choice is not None:
-        super_metadata["annotations"][wellknown.PLACEMENT] = choice.digest
+        super_metadata["annotations"][wellknown.NODE_CHOICE] = choice.digest
     if controller is not None:
         super_metadata["ownerReferences"] = [_owner(facts)]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": super_metadata, "spec": spec}
@@ -291,7 +291,7 @@ def _reserved_keys(metadata: Mapping[str, Any]) -> list[Problem]:
         Problem("reserved-key", f"metadata.{field}[{key}]", "is reserved and left out; remove it")
         for field in ("labels", "annotations")
         for key in sorted(metadata.get(field) or {})
-        if wellknown.is_reserved(key) and key != wellknown.SEAT  # that is our own word
+        if wellknown.is_reserved(key) and key != wellknown.ASSIGNED_CLUSTER  # that is our own word
     ]
 
 

@@ -202,7 +202,7 @@ async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: World, clo
             lambda: synced.twin(PODS, space, "before"), until=lambda body: names(body) == set()
         )
         assert (
-            wellknown.PLACEMENT
+            wellknown.NODE_CHOICE
             not in (await synced.twin(PODS, space, "before"))["metadata"]["annotations"]
         )
 

@@ -111,7 +111,7 @@ async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: F
     assert "nodeSelector" not in twin["spec"], "nobody there knows of it"
     registration = (far.target() or pytest.fail("not followed")).registration
     assert twin["metadata"]["labels"][wellknown.SUPER_CLUSTER] == registration
-    assert twin["metadata"]["annotations"][wellknown.SEAT].startswith(f"{far.name}/")
+    assert twin["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER].startswith(f"{far.name}/")
     env = {each["name"]: each.get("value") for each in twin["spec"]["containers"][0]["env"]}
     assert (env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"]) == ("192.0.2.8", "6443")
     assert twin["spec"]["dnsConfig"]["nameservers"] == ["10.98.0.10"]
@@ -123,7 +123,7 @@ async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: F
     )
     assert seen["spec"] == {**posted["spec"], "nodeName": far.node}
     assert seen["status"]["podIP"] == "10.244.0.9"
-    assert seen["metadata"]["annotations"][wellknown.SEAT].startswith(f"{far.name}/")
+    assert seen["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER].startswith(f"{far.name}/")
 
     await world.above.delete(PODS, "web", namespace=space)
     await far.remove_pod(space, "web")
@@ -274,7 +274,7 @@ async def test_a_forged_record_moves_nothing(far: Far):
     space = await world.namespace()
     await world.above.create(PODS, pod("web", nodeSelector=THERE), namespace=space)
     await eventually(lambda: far.twin(space, "web"))
-    forged = {"metadata": {"annotations": {wellknown.SEAT: "home/0123456789abcdef"}}}
+    forged = {"metadata": {"annotations": {wellknown.ASSIGNED_CLUSTER: "home/0123456789abcdef"}}}
     await world.above.patch(PODS, "web", forged, namespace=space)
     await world.idle()
     assert await far.has_twin(space, "web")

@@ -228,7 +228,7 @@ async def test_a_service_with_pods_in_two_clusters_says_so_once(far: Far):  # no
     for name in ("here", "here-too"):
         body = pod(name)
         body["metadata"]["labels"]["part"] = "all"
-        body["metadata"]["annotations"] = {wellknown.SEAT: "home/0"}
+        body["metadata"]["annotations"] = {wellknown.ASSIGNED_CLUSTER: "home/0"}
         await world.above.create(PODS, body, namespace=space)
         await eventually(lambda name=name: world.twin(PODS, space, name))
         await world.start_pod(space, name, node)

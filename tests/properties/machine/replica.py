@@ -111,7 +111,7 @@ class Replica:
                 port=0,
                 identity=self.name,
                 version="0",
-                patrol_seconds=PATROL_SECONDS,
+                resync_seconds=PATROL_SECONDS,
             )
             self.syncer = Syncer(await stack.enter_async_context(super_client), options)
             await _while_held(self.syncer, self.lease, self._stop)

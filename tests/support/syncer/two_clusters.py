@@ -72,7 +72,7 @@ class Split(World):
             **spec.pop("metadata", {}),
         }
         if record:
-            metadata["annotations"] = {wellknown.SEAT: record}
+            metadata["annotations"] = {wellknown.ASSIGNED_CLUSTER: record}
         body = {"kind": "Pod", "metadata": metadata, "spec": {"containers": CONTAINERS, **spec}}
         return put(self.link.stores["Pod"], body)
 
@@ -104,7 +104,7 @@ class Split(World):
     def record(self) -> str:
         """Return the record that was written last."""
         body = self.above.bodies[-1]
-        return str(body["metadata"]["annotations"][wellknown.SEAT])
+        return str(body["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER])
 
 
 def key_of(session: Session, name: str = "p") -> Key:

@@ -117,7 +117,7 @@ async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: Yard):
 async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: Yard):
     await yard.declare("home", named=("c2",))
     assert "c2" in yard.world.link.seats.known
-    record = {"annotations": {wellknown.SEAT: "c2/0"}, "name": "p", "namespace": "web", "uid": "u"}
+    record = {"annotations": {wellknown.ASSIGNED_CLUSTER: "c2/0"}, "name": "p", "namespace": "web", "uid": "u"}
     pod = parse(orjson.dumps({"metadata": record, "spec": {}}))
     seats = yard.world.link.seats
     assert (seats.of(pod), seats.unproved(pod)) == ("", "c2"), "nobody knows, and it waits"
@@ -365,7 +365,7 @@ async def test_what_the_cache_shows_may_be_older_than_what_was_said(
 
 
 async def test_a_record_keeps_what_is_not_declared_any_more(yard: Yard):
-    pod = pod_of(yard, annotations={wellknown.SEAT: "gone/0"})
+    pod = pod_of(yard, annotations={wellknown.ASSIGNED_CLUSTER: "gone/0"})
     await yard.declare("home", named=("gone",))
     assert yard.said() == []
     yard.world.link.stores["Pod"].discard(pod, live=True)

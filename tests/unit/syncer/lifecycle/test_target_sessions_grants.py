@@ -60,7 +60,7 @@ async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(yard: 
 async def test_who_waits_is_looked_at_when_the_grant_changes(yard: Yard):
     yard.ready()
     await yard.declare("home", "c2", named=("c2",))
-    pod = pod_of(yard, annotations={wellknown.SEAT: "c2/0"})
+    pod = pod_of(yard, annotations={wellknown.ASSIGNED_CLUSTER: "c2/0"})
     yard.world.link.seats.take(pod, "c2")
     queue, key = yard.world.link.queue, yard.world.key("Placement", "web", "p")
 

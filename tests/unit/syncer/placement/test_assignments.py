@@ -22,7 +22,7 @@ from tests.support.syncer.two_clusters import Split
 def test_without_a_second_super_cluster_nobody_asks():
     world = World()
     entry = world.tenant_has(
-        "Pod", "p", metadata={"annotations": {wellknown.SEAT: "c2/0"}}, spec={}
+        "Pod", "p", metadata={"annotations": {wellknown.ASSIGNED_CLUSTER: "c2/0"}}, spec={}
     )
     assert world.link.seats.of(entry) == HOME
     assert not world.link.seats._taken

@@ -58,7 +58,7 @@ async def test_a_twin_as_it_would_be_made_now_stays_as_it_is():
     world = engaged(World())
     node_with(world, mine="1")
     pending(world, nodeSelector={"mine": "1"})
-    assert wellknown.PLACEMENT in (await as_made(world))["metadata"]["annotations"]
+    assert wellknown.NODE_CHOICE in (await as_made(world))["metadata"]["annotations"]
     await work(world)
     assert [verb for verb, *_ in world.below.writes("Pod")] == ["create"]
     node_with(world, version=901)

@@ -255,7 +255,7 @@ def test_what_is_remembered_of_a_pod_goes_with_it(split: Split):
     split.link.seats.trial(pod.uid).tried.add("c2")
     split.link.stores["Pod"].discard(pod, live=True)
     assert not split.link.seats._trials
-    assert wellknown.SEAT in pod.annotations
+    assert wellknown.ASSIGNED_CLUSTER in pod.annotations
 
 
 async def test_a_pod_that_goes_while_its_old_seat_is_proved_empty_is_forgotten(split: Split):

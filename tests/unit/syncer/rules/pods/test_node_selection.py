@@ -360,12 +360,12 @@ def test_a_chosen_pod_records_the_digest_of_its_choice_and_no_other_does():
     found = additions(n=node(team="a"))
     built = pod_build.build(tenant_pod, with_additions(found)).pod
     choice = chosen(tenant_pod["spec"], found)
-    assert built["metadata"]["annotations"][wellknown.PLACEMENT] == choice.digest
+    assert built["metadata"]["annotations"][wellknown.NODE_CHOICE] == choice.digest
     assert "nodeSelector" not in built["spec"]
     required = built["spec"]["affinity"]["nodeAffinity"][REQUIRED]
     assert required["nodeSelectorTerms"][0] == {"matchFields": [named("n")]}
     plain = build(pod(nodeSelector={OWN: "a"}))
-    assert wellknown.PLACEMENT not in plain["metadata"]["annotations"]
+    assert wellknown.NODE_CHOICE not in plain["metadata"]["annotations"]
     assert plain["spec"]["nodeSelector"] == {OWN: "a"}
 
 
