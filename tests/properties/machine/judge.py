@@ -146,7 +146,7 @@ class Judge:
 
     def _target(self, side: str, target: str) -> Target | None:
         api = self.world.apis[0 if side == "super" else 1 + int(side[6:])]
-        place = api._place(urlsplit(target).path)
+        place = api.place(urlsplit(target).path)
         if place is None:
             return None
         return Target(place.collection.resource, place.namespace, place.name, place.subresource)

@@ -72,7 +72,7 @@ class Api:
         path, _, query = request.target.partition("?")
         request.params = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
         try:
-            place = self._place(path)
+            place = self.place(path)
             if place is None:
                 return self._plain(path)
             what = self._count(request, place)
@@ -90,7 +90,7 @@ class Api:
             return 200, orjson.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.4"})
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
 
-    def _place(self, path: str) -> Place | None:
+    def place(self, path: str) -> Place | None:
         """Read `/api[s/group]/version[/namespaces/x]/plural[/name[/subresource]]`."""
         parts = path.strip("/").split("/")
         head = 2 if parts[0] == "api" else 3

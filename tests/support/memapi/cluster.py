@@ -114,6 +114,23 @@ class Collection:
         self._tell(Change("ADDED" if old is None else "MODIFIED", new, old), body)
         return new
 
+    def plant(self, body: Object) -> Stored:
+        """Have an object there as it is, with its revision; nobody is told of it."""
+        metadata = body["metadata"]
+        new = Stored(
+            metadata.get("namespace", ""),
+            metadata["name"],
+            int(metadata["resourceVersion"]),
+            metadata.get("labels") or {},
+            orjson.dumps(body),
+        )
+        self._objects[new.namespace, new.name] = new
+        return new
+
+    def uproot(self, namespace: str, name: str) -> None:
+        """Have no such object; nobody is told of it."""
+        self._objects.pop((namespace, name), None)
+
     def remove(self, body: Object) -> Stored:
         """Take an object out and tell of it, with a revision of its own."""
         metadata = body["metadata"]

@@ -58,6 +58,31 @@ def tenant(number: int, shape: Shape) -> Cluster:
     return made
 
 
+def empty(
+    name: str,
+    slice_: str,
+    *,
+    accounts: bool = False,
+    crds: bool = False,
+    clock: Callable[[], float] = time.time,
+    chance: random.Random | None = None,
+    keeps_events: bool = False,
+) -> Cluster:
+    """Return a cluster without any object; `clock` and the rest are `Cluster`'s.
+
+    With `crds` it serves the kinds of CRDs from the start.
+    """
+    served = {path: kind for path, kind in _SERVED.items() if crds or kind.group != _OF_CRDS}
+    return Cluster(
+        name,
+        served,
+        Admission(service_range=slice_, accounts=accounts),
+        clock=clock,
+        chance=chance,
+        keeps_events=keeps_events,
+    )
+
+
 def fresh(
     name: str,
     slice_: str,
@@ -68,14 +93,8 @@ def fresh(
     keeps_events: bool = False,
 ) -> Cluster:
     """Return a cluster with what a fresh one has; `clock` and the rest are `Cluster`'s."""
-    served = {path: found for path, found in _SERVED.items() if found.group != _OF_CRDS}
-    made = Cluster(
-        name,
-        served,
-        Admission(service_range=slice_, accounts=accounts),
-        clock=clock,
-        chance=chance,
-        keeps_events=keeps_events,
+    made = empty(
+        name, slice_, accounts=accounts, clock=clock, chance=chance, keeps_events=keeps_events
     )
     for space in ("default", "kube-node-lease", "kube-public", "kube-system"):
         _make(made, NAMESPACES, {"metadata": {"name": space}})

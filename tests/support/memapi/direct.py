@@ -219,7 +219,7 @@ class DirectWire:
             content = fate.refusal.encoded()
             outcome = Answer(fate.refusal.code, fate.retry_after, content)
         if fate.refusal is None or fate.takes_effect:
-            answer = self._api.answer(_asked(request))
+            answer = self._api.answer(asked(request))
             assert not isinstance(answer, Following), "a watch is no exchange"
             outcome = outcome or Answer(answer[0], "", answer[1])
         self._settle(answered, broken if fate.is_unanswered else outcome, fate.after)
@@ -251,7 +251,7 @@ class DirectWire:
             raise errors.Unavailable(f"{request.where}: the connection broke")
         if fate.refusal is not None:
             return _Refused(fate.refusal.code, fate.retry_after, fate.refusal.encoded())
-        answer = self._api.answer(_asked(request))
+        answer = self._api.answer(asked(request))
         if not isinstance(answer, Following):
             return _Refused(answer[0], "", answer[1])
         tap = Tap(answer, silence, request.where)
@@ -279,7 +279,8 @@ class _Refused:
         """Have nothing to close."""
 
 
-def _asked(request: Request) -> Asked:
+def asked(request: Request) -> Asked:
+    """Return what a client's request asks of a cluster."""
     headers = {name.lower(): value for name, value in request.headers}
     return Asked(
         method=request.method,

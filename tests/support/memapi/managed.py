@@ -31,7 +31,7 @@ def note(body: Object, manager: str, written: Mapping[str, Any], subresource: st
         "manager": manager,
         "operation": "Update",
         "apiVersion": body["apiVersion"],
-        "time": metadata["creationTimestamp"],
+        "time": metadata.get("creationTimestamp"),
         "fieldsType": "FieldsV1",
         "fieldsV1": _fields(_tracked(written)),
     }
