@@ -21,7 +21,7 @@ from syncer.rules import registry
 from syncer.safety.proven_deletes import Target
 from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
-from tests.support.syncer.sessions import Api, World, put
+from tests.support.syncer.sessions import RecordingClient, World, put
 
 READERS = {"owner_of", "super_side", "is_owned"}
 AT_HOME = {
@@ -37,7 +37,7 @@ AT_HOME = {
 @pytest.fixture
 def far() -> Session:
     """What a tenant has at a target."""
-    world, api = World(), Api()
+    world, api = World(), RecordingClient()
     below = SuperCluster(api, name="c2", registration="r1")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
     world.link.sessions.append(made)
@@ -113,7 +113,7 @@ async def test_what_is_made_there_says_for_whom(far: Session):
 async def test_a_name_that_another_registration_has_is_taken(far: Session, registration: str):
     api: Any = far.super_client
     twin = config_map(far, "r1")
-    api.objects["ConfigMap", "c"] = config_map(far, registration)
+    api.has("ConfigMap", "c", config_map(far, registration))
     pair = sync_down.Pair(
         key=far.key("ConfigMap", "web", "c"),
         tenant_x=parse(orjson.dumps({"metadata": {"name": "c", "namespace": "web", "uid": "u"}})),
@@ -139,7 +139,7 @@ async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_regis
     for registration, writes in (("r2", 0), ("", 0), ("r1", 1)):
         body = config_map(far, registration)
         body["metadata"]["labels"] = {}
-        api.objects["ConfigMap", "c"] = body
+        api.has("ConfigMap", "c", body)
         far.lost_twins.lost_sight_of(key, (body["metadata"]["namespace"], "c"))
         if writes:
             with pytest.raises(Wait):
@@ -155,9 +155,9 @@ async def test_a_delete_that_rests_on_absence_is_proved_at_a_target_as_well(far:
     body = config_map(far, "r1")
     entry = put(far.super_store("ConfigMap"), body)
     api: Any = far.super_client
-    api.objects["ConfigMap", "c"] = body
+    api.has("ConfigMap", "c", body)
     above: Any = far.tenant_client
-    above.objects["ConfigMap", "c"] = {"metadata": {"name": "c", "uid": "c-uid"}}
+    above.has("ConfigMap", "c", {"metadata": {"name": "c", "uid": "c-uid"}})
     target = Target(
         key=far.key("ConfigMap", "web", "c"),
         resource=registry.BY_NAME["ConfigMap"].resource,

@@ -52,10 +52,12 @@ async def test_who_fits_nowhere_else_does_not_keep_the_target_either(split: Spli
     split.link.seats.granted = {"c3": TargetGrant(name="c3")}
     await split.place()
     assert split.link.seats.left(pod) == "c2"
+    split.above.catch_up("Pod")
     assert isinstance(await split.place(), Again)
     assert split.link.seats.of(pod) == NOWHERE
     assert not split.link.seats.is_any_at("c2")
     split.link.seats.granted = {"c2": TargetGrant(name="c2")}
+    split.above.catch_up("Pod")
     await split.place()
     assert split.record().startswith("c2/"), "and it is placed once it is granted again"
 

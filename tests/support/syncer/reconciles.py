@@ -19,4 +19,4 @@ def live(world: World, kind: str) -> None:
     """Have the super cluster answer for the twin `x` as the cache shows it."""
     entry = world.super_cluster.stores[kind].get(world.session.view.super_namespace("web"), "x")
     assert entry is not None
-    world.below.objects[kind, "x"] = entry.decode()
+    world.below.has(kind, "x", entry.decode())

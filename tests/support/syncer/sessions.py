@@ -1,17 +1,23 @@
-"""A tenant and its session without any network: real caches, and clients that only write down."""
+"""A tenant and its session without any network: real caches, and clients of servers in memory."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import orjson
 
-from kubeio import errors
+from kubeio.api.client import Client
+from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Entry, Store, parse
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
+from kubeio.http.transport_protocol import Answer, Request
 from syncer.clusters.home_cluster import Home
 from syncer.model.keys import Key, group_of
 from syncer.rules import namespaces
@@ -23,8 +29,12 @@ from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, TenantPolicySpec
-from tenancy.resources import Resource
+from tenancy.resources import NAMESPACES, Resource
 from tenancy.specs import parse_virtual_cluster
+from tests.support.memapi import api as memapi
+from tests.support.memapi import clusters, direct, patches
+from tests.support.memapi.cluster import Collection
+from tests.support.memapi.defaults import Admission
 
 BODY = {
     "apiVersion": "tenancy.x-k8s.io/v1alpha1",
@@ -40,24 +50,65 @@ CONTAINERS = [{"name": "main", "image": "i"}]
 
 
 _READS = ("get", "list")
+_VERBS = {"GET": "get", "POST": "create", "PUT": "replace", "PATCH": "patch", "DELETE": "delete"}
+_METADATA = {"resourceVersion": "1"}
 
 
-class Api:
-    """An API server's client that answers from `objects` and writes down every request."""
+class RecordingClient(Client):
+    """A client of an API server in memory; it records every call, and a test may refuse it.
+
+    The server has what the caches show, and whatever a test puts there. It tells the caches of no
+    write: a test that goes on after one has them `catch_up`, as a watch would.
+    """
 
     def __init__(self) -> None:
-        self.endpoint = Endpoint(server="https://api.example:6443")
-        self.user_agent, self.fence = "unit", None
-        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        super().__init__(Endpoint(server="http://127.0.0.1:6443"), user_agent="unit")
+        self.cluster = clusters.empty("unit", "10.96.0.0/16", crds=True, keeps_events=True)
+        self.cluster.admission = AsPlanted(service_range="10.96.0.0/16", accounts=False)
+        self.space = "web"
+        self.server = memapi.Api(self.cluster)
         self.asked: list[tuple[str, str, str]] = []
         self.bodies: list[Any] = []
         self.refusals: dict[str, Exception] = {}
         """What a method raises, by its name or its name and kind."""
-        self.revision = 1000
+        self.answers: dict[str, dict[str, Any]] = {}
+        """What is answered instead, by a method and its kind."""
+        self.caches: dict[str, list[Store]] = defaultdict(list)
         self.refused_writes = Refusals()
         self.breaker = Breaker()
+        self._transport._wire = MemoryWire(self.server)
+        for space in ("default", "kube-node-lease", "kube-system"):
+            self.has("Namespace", space, {})
 
-    def _ask(self, verb: str, kind: str, name: str, body: Any = None) -> None:
+    @property
+    def revision(self) -> int:
+        """The highest revision that there is."""
+        return self.cluster.revision
+
+    def writes(self, kind: str = "") -> list[tuple[str, str, str]]:
+        """Return the requests that change something."""
+        return [asked for asked in self.asked if asked[0] not in _READS and kind in ("", asked[1])]
+
+    async def _object(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        body = options.get("body")
+        verb = _VERBS[method]
+        if options.get("content") == patches.APPLY:
+            verb = "apply"
+        place = self.server.place(path)
+        assert place is not None, path
+        kind, name = place.collection.resource.kind, place.name
+        if verb == "create":
+            kind = f"{kind}/{place.subresource}".rstrip("/")
+            name = name or body.get("metadata", {}).get("name", "")
+        self._record(verb, kind, name, None if verb == "delete" else body)
+        answer = self.answers.get(f"{verb} {kind}")
+        return answer or await super()._object(method, path, **options)
+
+    async def list_encoded(self, resource: Resource, **options: Any) -> bytes:
+        self._record("list", resource.kind, "")
+        return await super().list_encoded(resource, **options)
+
+    def _record(self, verb: str, kind: str, name: str, body: Any = None) -> None:
         self.asked.append((verb, kind, name))
         if verb not in _READS:
             self.bodies.append(body)
@@ -65,48 +116,77 @@ class Api:
         if problem is not None:
             raise problem
 
-    def _written(self, body: Any) -> dict[str, Any]:
-        self.revision += 1
-        metadata = body.get("metadata", {}) if isinstance(body, dict) else {}
-        return {"metadata": {"uid": "new", **metadata, "resourceVersion": str(self.revision)}}
+    def has(self, kind: str, name: str, body: dict[str, Any]) -> None:
+        """Have an object there; its namespace is `space`, unless it says otherwise."""
+        collection = self._collection(kind)
+        resource = collection.resource
+        metadata = {**_METADATA, "uid": f"{name}-uid", "name": name, **body.get("metadata", {})}
+        if resource.namespaced:
+            namespace = metadata.setdefault("namespace", self.space)
+            if self.cluster.of(NAMESPACES).get("", namespace) is None:
+                self.has("Namespace", namespace, {})
+        head = {"kind": kind, "apiVersion": resource.api_version}
+        collection.plant({**head, **body, "metadata": metadata})
 
-    def writes(self, kind: str = "") -> list[tuple[str, str, str]]:
-        """Return the requests that change something."""
-        return [asked for asked in self.asked if asked[0] not in _READS and kind in ("", asked[1])]
+    def lacks(self, kind: str, name: str, namespace: str | None = None) -> None:
+        """Have no such object there."""
+        collection = self._collection(kind)
+        namespace = self.space if namespace is None else namespace
+        collection.uproot(namespace if collection.resource.namespaced else "", name)
 
-    async def get(self, resource: Resource, name: str, **_: Any) -> dict[str, Any]:
-        self._ask("get", resource.kind, name)
-        found = self.objects.get((resource.kind, name))
-        if found is None:
-            raise errors.NotFound(f"no {name}")
-        return found
+    def object(self, kind: str, name: str) -> dict[str, Any]:
+        """Return an object that is there."""
+        collection = self._collection(kind)
+        found = collection.get(self.space if collection.resource.namespaced else "", name)
+        assert found is not None
+        return found.decode()
 
-    async def list(self, resource: Resource, **_: Any) -> dict[str, Any]:
-        self._ask("list", resource.kind, "")
-        return {"metadata": {"resourceVersion": "5000"}, "items": []}
+    def _collection(self, kind: str) -> Collection:
+        found = self.cluster.collections.values()
+        return next(each for each in found if each.resource.kind == kind)
 
-    async def create(self, resource: Resource, body: Any, **options: Any) -> dict[str, Any]:
-        subresource = options.get("subresource", "")
-        name = options.get("name") or body.get("metadata", {}).get("name", "")
-        self._ask("create", f"{resource.kind}/{subresource}".rstrip("/"), name, body)
-        answer = self.objects.get((f"create {subresource}", name))
-        return answer or self._written(body)
+    def mirror(self, caches: Iterable[Reflector | OptionalReflector]) -> None:
+        """Have there what caches show, until a test says otherwise."""
+        for each in caches:
+            kind = each.resource.kind
+            self.caches[kind].append(each.store)
+            each.store.subscribe(partial(self._changed, kind), replay=True)
 
-    async def replace(self, resource: Resource, body: Any, **_: Any) -> dict[str, Any]:
-        self._ask("replace", resource.kind, body["metadata"]["name"], body)
-        return {**body, **self._written(body)}
+    def catch_up(self, kind: str) -> None:
+        """Have the caches show each object as it is there by now."""
+        for store in self.caches[kind]:
+            for entry in store.list():
+                stored = self._collection(kind).get(entry.namespace, entry.name)
+                if stored is not None:
+                    store.put(parse(stored.body), live=True)
 
-    async def apply(self, resource: Resource, body: Any, **_: Any) -> dict[str, Any]:
-        self._ask("apply", resource.kind, body["metadata"]["name"], body)
-        return self._written(body)
+    def _changed(self, kind: str, old: Entry | None, new: Entry | None, _: bool) -> None:
+        if new is not None:
+            self.has(kind, new.name, orjson.loads(new.body))
+        elif old is not None:
+            self.lacks(kind, old.name, old.namespace)
 
-    async def patch(self, resource: Resource, name: str, body: Any, **_: Any) -> dict[str, Any]:
-        self._ask("patch", resource.kind, name, body)
-        return self._written(body)
 
-    async def delete(self, resource: Resource, name: str, **_: Any) -> dict[str, Any]:
-        self._ask("delete", resource.kind, name)
-        return {"kind": "Status"}
+class AsPlanted(Admission):
+    """Fills new objects in, and leaves the others as tests write them: without any default."""
+
+    def mend(self, kind: str, body: dict[str, Any], there: dict[str, Any]) -> None:
+        """Change nothing."""
+
+
+class MemoryWire:
+    """The way to an API server of this process."""
+
+    def __init__(self, server: memapi.Api) -> None:
+        self._server = server
+
+    async def exchange(self, request: Request, *, left: float) -> Answer:  # noqa: ARG002
+        """Ask at once."""
+        status, content = self._server.answer(direct.asked(request))
+        return Answer(status, "", content)
+
+    async def close(self) -> None:
+        """Have nothing to close."""
 
 
 def put(store: Store, body: dict[str, Any]) -> Entry:
@@ -120,7 +200,7 @@ class World:
     """One link with one session, its two clusters, and short ways to fill the caches."""
 
     def __init__(self, policy: TenantPolicySpec = BASELINE, *, is_split: bool = False) -> None:
-        self.above, self.below = Api(), Api()
+        self.above, self.below = RecordingClient(), RecordingClient()
         self.declarations = 0
         queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
         self.super_cluster = Home(self.below, namespace="vc-manager")  # type: ignore[arg-type]
@@ -147,7 +227,12 @@ class World:
         session.brake._tenant_client = self.above  # type: ignore[assignment]
         session.brake._sight = Sight(uid=STORE_UID, revision=1, epoch=1, epoch_revision=10**9)
         session.brake._first_uid = STORE_UID
+        session.brake._root_uid = f"{TENANT.root}-uid"
         session.is_ready = link.is_ready = True
+        self.above.has("Namespace", "kube-system", {"metadata": {"uid": STORE_UID}})
+        self.below.space = session.view.super_namespace("web")
+        self.above.mirror(link._reflectors)
+        self.below.mirror(self.super_cluster.reflectors)
 
     def key(self, kind: str, namespace: str, name: str) -> Key:
         """Return a key of the tenant."""

@@ -15,7 +15,7 @@ from syncer.lifecycle.target_manager import Targets
 from syncer.lifecycle.target_sessions import Outposts
 from syncer.tenants.session import Session
 from tenancy.super_clusters import SuperClusterSpec
-from tests.support.syncer.sessions import BODY, TENANT, Api, World, put
+from tests.support.syncer.sessions import BODY, TENANT, RecordingClient, World, put
 from tests.support.syncer.two_clusters import muster_of
 
 
@@ -29,7 +29,7 @@ class Yard:
         self.outposts = Outposts(self.world.link, self.targets, self.sessions, self._made)
         self.world.link.is_ready = True
         root = {"metadata": {"name": TENANT.root, "resourceVersion": "7"}}
-        self.world.below.objects["Namespace", TENANT.root] = root
+        self.world.below.has("Namespace", TENANT.root, root)
         self.revision = 100
 
     def _made(self, target: Target) -> Session:
@@ -43,7 +43,7 @@ class Yard:
 
     def ready(self, name: str = "c2") -> Any:
         """Have a target whose caches are complete."""
-        cluster = SuperCluster(Api(), name=name, registration="r1")  # type: ignore[arg-type]
+        cluster = SuperCluster(RecordingClient(), name=name, registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
             name=name, registration="r1", cluster=cluster, problem="", behind="", is_ready=True,
             spec=SuperClusterSpec(), muster=muster_of(name), away_seconds=lambda: 0.0,

@@ -19,7 +19,7 @@ from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import NetworkFacts, SuperClusterSpec
-from tests.support.syncer.sessions import CONTAINERS, Api, World, put
+from tests.support.syncer.sessions import CONTAINERS, RecordingClient, World, put
 
 READY = {
     "metadata": {"name": "n", "uid": "n", "resourceVersion": "1"},
@@ -41,7 +41,7 @@ class Split(World):
 
     def __init__(self) -> None:
         super().__init__(is_split=True)
-        self.there, seats = Api(), self.link.seats
+        self.there, seats = RecordingClient(), self.link.seats
         seats.granted = {HOME: TargetGrant(name=HOME), "c2": TargetGrant(name="c2")}
         seats.known = {"c2"}
         below = SuperCluster(self.there, name="c2", registration="r1")  # type: ignore[arg-type]
@@ -58,6 +58,8 @@ class Split(World):
         self.far.tenant_client = self.above  # type: ignore[assignment]
         self.far.deletions._tenant_client = self.above  # type: ignore[assignment]
         self.far.is_ready = True
+        self.there.space = self.far.view.super_namespace("web")
+        self.there.mirror(below.reflectors)
         for session in (self.session, self.far):
             tenant_events.wire_tenant(session)
             put(session.super_cluster.nodes, READY)

@@ -29,7 +29,7 @@ from syncer.safety.circuit_breaker import DEADLINE_SECONDS
 from syncer.safety.pod_loss_guard import LEAST
 from tenancy import wellknown
 from tenancy.super_clusters import SuperClusterSpec
-from tests.support.syncer.sessions import Api, put
+from tests.support.syncer.sessions import RecordingClient, put
 
 IDENTITY = "kube-system-of-c2"
 
@@ -50,7 +50,7 @@ def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
     }
     watched = {
         each.resource.plural
-        for each in SuperCluster(Api(), name="c2").reflectors  # type: ignore[arg-type]
+        for each in SuperCluster(RecordingClient(), name="c2").reflectors  # type: ignore[arg-type]
     }
     assert watched == plurals | {"nodes", "servicecidrs", "events"}
     granted = {name for row in rbac.TARGET_ACCESS for name in row.resources}
@@ -68,7 +68,7 @@ def made_target(changed: Callable[[], None] = lambda: None) -> Target:
         version="v1.36.4",
         refusal="",
     )
-    return Target(plan, Home(Api(), namespace="vc-manager"), changed=changed)  # type: ignore[arg-type]
+    return Target(plan, Home(RecordingClient(), namespace="vc-manager"), changed=changed)  # type: ignore[arg-type]
 
 
 async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: Any):
@@ -266,7 +266,7 @@ async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: 
 
 
 def test_what_may_be_kept_of_a_list_is_bounded_in_a_target_alone():
-    api: Any = Api()
+    api: Any = RecordingClient()
     there = SuperCluster(api, name="c2", registration="r1").reflectors
     assert {each._most for each in there} == {super_cluster.MOST_LIST_BYTES}  # type: ignore[union-attr]
     home = Home(api, namespace="vc-manager").reflectors

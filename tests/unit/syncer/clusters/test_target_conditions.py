@@ -13,7 +13,7 @@ from syncer.clusters import target_conditions
 from syncer.safety.pod_loss_guard import LEAST, Muster
 from tenancy import wellknown
 from tests.support.syncer.pod_losses import IDENTITY, Field
-from tests.support.syncer.sessions import Api
+from tests.support.syncer.sessions import RecordingClient
 
 # --- what is said ---------------------------------------------------------------------------------
 
@@ -25,9 +25,10 @@ def declared(*listed: dict[str, Any], word: str = "", losses: Any = None) -> Ent
     return parse(orjson.dumps({"metadata": metadata, "status": status}))
 
 
-async def said(entry: Entry, found: Muster | None, api: Api, problem: str = "") -> Any:
+async def said(entry: Entry, found: Muster | None, api: RecordingClient, problem: str = "") -> Any:
     """Have it said; returns the conditions that were written by type, None when none were."""
     before = len(api.bodies)
+    api.has("SuperCluster", entry.name, entry.decode())
     await target_conditions.say(api, entry, problem=problem, muster=found)  # type: ignore[arg-type]
     if len(api.bodies) == before:
         return None
@@ -35,7 +36,7 @@ async def said(entry: Entry, found: Muster | None, api: Api, problem: str = "") 
 
 
 async def test_losses_are_said_once_and_so_is_their_end():
-    field, api = Field(), Api()
+    field, api = Field(), RecordingClient()
     first = await said(declared(), field.muster, api)
     assert {kind: each["status"] for kind, each in first.items()} == {"Followed": "True"}
     followed = first["Followed"]
@@ -59,7 +60,7 @@ async def test_losses_are_said_once_and_so_is_their_end():
 
 
 async def test_other_pods_that_are_missing_are_news_though_their_number_is_the_same():
-    field, api = Field(), Api()
+    field, api = Field(), RecordingClient()
     field.muster.called("t", [f"u{number}" for number in range(LEAST)])
     first = await said(declared(), field.muster, api)
     lost = api.bodies[-1]["status"]["losses"]
@@ -70,7 +71,7 @@ async def test_other_pods_that_are_missing_are_news_though_their_number_is_the_s
 
 
 async def test_while_it_is_not_followed_that_is_said_and_what_was_held_stays_said():
-    field, api = Field(), Api()
+    field, api = Field(), RecordingClient()
     field.lose(*range(LEAST))
     before = (await said(declared(), field.muster, api))["LossesHeld"]
     lost = api.bodies[-1]["status"]["losses"]
@@ -90,7 +91,7 @@ async def test_while_it_is_not_followed_that_is_said_and_what_was_held_stays_sai
     ],
 )  # fmt: skip
 async def test_a_word_is_used_up_by_being_read(word: str, is_taken_off: bool, is_held: bool):
-    field, api = Field(), Api()
+    field, api = Field(), RecordingClient()
     field.lose(*range(LEAST))
     word = field.muster.state if word == "state" else word
     await target_conditions.take(api, declared(word=word), field.muster)  # type: ignore[arg-type]
@@ -110,12 +111,12 @@ async def test_a_word_for_a_cluster_that_is_not_there_any_more_is_taken_off(
     word = "0b7c4a52-4bd2-4a3e-9c6e-222222222222"
     body = declared({"type": "Reachable", "status": reachable}, word=word).decode()
     body["status"]["identity"] = word if identity == "word" else identity
-    api = Api()
+    api = RecordingClient()
     await target_conditions.take(api, parse(orjson.dumps(body)), Field().muster)  # type: ignore[arg-type]
     assert bool(api.writes("SuperCluster")) is is_taken_off
 
 
 async def test_a_word_that_was_changed_meanwhile_stays():
-    field, api = Field(), Api()
+    field, api = Field(), RecordingClient()
     api.refusals["patch"] = errors.Invalid("the test failed")
     await target_conditions.take(api, declared(word="0123456789abcdef"), field.muster)  # type: ignore[arg-type]

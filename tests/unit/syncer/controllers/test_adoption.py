@@ -38,8 +38,8 @@ def stripped(world: World, entry: Entry, kind: str, *, live: bool = True) -> Non
     """Take the labels from a twin: it is there, and not in the cache."""
     body = entry.decode()
     del body["metadata"]["labels"]
-    world.below.objects[kind, entry.name] = body
     world.super_cluster.stores[kind].discard(entry, live=live)
+    world.below.has(kind, entry.name, body)
 
 
 async def run(world: World, key: Key) -> None:
@@ -70,13 +70,15 @@ async def test_what_is_gone_or_no_twin_is_looked_at_once(what: str):
     world = wired()
     entry = world.super_has("ConfigMap", "a")
     stripped(world, entry, "ConfigMap")
-    metadata = world.below.objects["ConfigMap", "a"]["metadata"]
+    body = world.below.object("ConfigMap", "a")
     if what == "gone":
-        del world.below.objects["ConfigMap", "a"]
+        world.below.lacks("ConfigMap", "a")
     elif what == "a stranger's":
-        del metadata["annotations"]
+        del body["metadata"]["annotations"]
+        world.below.has("ConfigMap", "a", body)
     else:
-        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        world.below.has("ConfigMap", "a", body)
     key = world.key("ConfigMap", "web", "a")
     await run(world, key)
     await run(world, key)
@@ -104,14 +106,16 @@ async def test_a_token_without_labels_is_seen_again_and_so_renewed(is_needed: bo
     world.ready()
     token = TokenSpec(namespace="web", account="robot", account_uid="robot-uid")
     metadata = {"annotations": TOKEN_MARKS}
-    entry = world.super_has("Secret", token.secret_name, uid="robot-uid", metadata=metadata)
+    entry = world.super_has(
+        "Secret", token.secret_name, uid="robot-uid", metadata=metadata, type="Opaque"
+    )
     key = world.key(TOKEN, "web", token.secret_name)
     stripped(world, entry, "Secret")
     if is_needed:
         world.session.pods.references.set("web", "p", {Ref(ACCOUNT_TOKEN, "robot")})
         assert tokens.demand(token, world.session) == key
         status = {"token": "t", "expirationTimestamp": "2030-01-01T00:00:00Z"}
-        world.above.objects["create token", "robot"] = {"status": status}
+        world.above.answers["create ServiceAccount/token"] = {"status": status}
         world.below.refusals["create"] = errors.AlreadyExists("there is one")
     with pytest.raises(Wait):
         await run(world, key)

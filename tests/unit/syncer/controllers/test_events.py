@@ -51,7 +51,7 @@ def world_with(cached: dict[str, Any] | None, live: dict[str, Any] | None) -> Wo
     if live is not None:
         metadata = {**twin["metadata"], "uid": live.get("uid", twin["metadata"]["uid"])}
         spec = {field: value for field, value in live.items() if field != "uid"}
-        world.below.objects["Pod", "p"] = {**twin, "metadata": metadata, "spec": spec}
+        world.below.has("Pod", "p", {**twin, "metadata": metadata, "spec": spec})
     return world
 
 

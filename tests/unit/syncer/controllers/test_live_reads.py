@@ -36,7 +36,7 @@ def tenant_map(world: World, value: str = LARGE, **metadata: Any) -> dict[str, A
     spec = {"containers": [{"name": "main"}], "volumes": [volume]}
     world.tenant_has("Pod", "p", spec=spec)
     whole = entry.decode()
-    world.above.objects["ConfigMap", "c"] = whole
+    world.above.has("ConfigMap", "c", whole)
     return whole
 
 
@@ -49,7 +49,7 @@ def twin(world: World, whole: dict[str, Any], *, life: int = 0, **fields: Any) -
     body = {"data": whole["data"], **fields}
     entry = world.super_has("ConfigMap", "c", metadata=metadata, **body)
     outlined(world.super_cluster.stores["ConfigMap"], entry)
-    world.below.objects["ConfigMap", "c"] = entry.decode()
+    world.below.has("ConfigMap", "c", entry.decode())
     return entry.decode()
 
 
@@ -97,7 +97,7 @@ async def test_a_change_is_written_with_all_values_and_what_others_noted_below()
     world.ready()
     live = twin(world, tenant_map(world))
     live["metadata"]["annotations"]["operator.example/note"] = "n" * 5000
-    world.below.objects["ConfigMap", "c"] = live
+    world.below.has("ConfigMap", "c", live)
     tenant_map(world, LARGE.upper(), resourceVersion="51")
     await reconcile(world)
     assert world.above.asked == [("get", "ConfigMap", "c")]
@@ -118,9 +118,10 @@ async def test_a_cache_that_is_behind_writes_nothing(metadata: dict[str, Any] | 
     world.ready()
     whole = tenant_map(world)
     if metadata is None:
-        del world.above.objects["ConfigMap", "c"]
+        world.above.lacks("ConfigMap", "c")
     else:
         whole["metadata"] |= metadata
+        world.above.has("ConfigMap", "c", whole)
     with pytest.raises(Wait):
         await reconcile(world)
     assert world.below.writes() == []
@@ -133,7 +134,7 @@ async def test_an_api_that_forges_the_mark_of_an_outline_gets_what_it_says_below
     forged = world.tenant_has(
         "ConfigMap", "c", data={"a": "small"}, **{cache_transforms.CONTENT: "x"}
     )
-    world.above.objects["ConfigMap", "c"] = {**whole, **forged.decode()}
+    world.above.has("ConfigMap", "c", {**whole, **forged.decode()})
     await reconcile(world)
     (body,) = world.below.bodies
     assert body["data"] == {"a": "small"}

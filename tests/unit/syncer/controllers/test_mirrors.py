@@ -33,11 +33,11 @@ async def test_a_class_that_is_only_missing_from_a_cache_stays():
     world = World()
     world.tenant_has("StorageClass", "gold", namespace="", metadata=SHOWN)
     key = world.key("StorageClass", "", "gold")
-    world.below.objects["StorageClass", "gold"] = {"metadata": {"uid": "old"}}
+    world.below.has("StorageClass", "gold", {"metadata": {"uid": "old"}})
     with pytest.raises(Wait):
         await mirrors.reconcile(key, world.session)
     assert not world.above.writes()
-    world.below.objects.clear()
+    world.below.lacks("StorageClass", "gold")
     await mirrors.reconcile(key, world.session)
     assert world.above.writes() == [("delete", "StorageClass", "gold")]
 

@@ -25,7 +25,7 @@ async def test_a_tenant_object_of_a_reserved_name_has_none_of_our_objects_as_twi
     world = World()
     world.super_has(kind, name, uid="another-uid", metadata={"annotations": TOKEN_MARKS})
     world.tenant_has(kind, name)
-    world.above.objects[kind, name] = {"metadata": {"uid": f"{name}-uid"}}
+    world.above.has(kind, name, {"metadata": {"uid": f"{name}-uid"}})
     key = world.key(kind, "web", name)
     world.session.grace_timers.linger_seconds = 0
     await sync_down.reconcile(registry.BY_NAME[kind], key, world.session)

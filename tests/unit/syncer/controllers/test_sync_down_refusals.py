@@ -77,10 +77,10 @@ async def test_a_slice_that_its_watch_leaves_out_counts_as_gone():
     live(world, "EndpointSlice")
     hidden = {MANAGED_BY: SELECTOR_CONTROLLER}
     metadata = {"uid": "x-uid", "resourceVersion": "70", "labels": hidden}
-    world.above.objects["EndpointSlice", "x"] = {"metadata": metadata}
-    world.above.objects["Namespace", "kube-system"] = {
-        "metadata": {"uid": "7b0a5f0e-0000-4000-8000-000000000001"}
-    }
+    world.above.has("EndpointSlice", "x", {"metadata": metadata})
+    world.above.has(
+        "Namespace", "kube-system", {"metadata": {"uid": "7b0a5f0e-0000-4000-8000-000000000001"}}
+    )
     await reconcile(world, "EndpointSlice")
     assert world.below.writes() == [("delete", "EndpointSlice", "x")]
 

@@ -35,7 +35,7 @@ def world() -> World:
     )
     twin["metadata"] |= {"uid": "registry-below", "resourceVersion": "60"}
     put(world.session.super_store("Secret"), twin)
-    world.below.objects["Secret", "registry"] = twin
+    world.below.has("Secret", "registry", twin)
     return world
 
 
@@ -101,7 +101,7 @@ async def test_who_comes_while_it_is_deleted_waits_for_the_next(world, monkeypat
 async def test_what_may_be_gone_is_nothing_to_build_on(world, problem):
     """The answer was lost, somebody was faster, or it is not there at the proof already."""
     if problem is None:
-        del world.below.objects["Secret", "registry"]
+        world.below.lacks("Secret", "registry")
     else:
         world.below.refusals["delete Secret"] = problem
     key = world.key("Secret", "web", "registry")
@@ -119,7 +119,7 @@ async def test_so_it_is_with_a_token(world, monkeypatch):
     twin = world.super_has(
         "Secret", token.secret_name, uid="robot-uid", metadata={"annotations": TOKEN_MARKS}
     )
-    world.below.objects["Secret", token.secret_name] = twin.decode()
+    world.below.has("Secret", token.secret_name, twin.decode())
     assert tokens.demand(token, session) is None
     seen: list[object] = []
     get = world.below.get
@@ -147,7 +147,7 @@ async def test_a_token_that_has_to_be_made_anew_is_not_there_meanwhile(world, mo
         metadata={"annotations": TOKEN_MARKS},
         immutable=True,
     )
-    world.below.objects["Secret", token.secret_name] = twin.decode()
+    world.below.has("Secret", token.secret_name, twin.decode())
     session.pods.references.set("web", "p", {Ref(ACCOUNT_TOKEN, "robot")})
     seen: list[object] = []
     get = world.below.get
@@ -173,7 +173,7 @@ async def test_no_pod_comes_into_a_namespace_that_is_left(monkeypatch):
     twin = kind.build(space, far.view)
     twin["metadata"] |= {"uid": "web-below", "resourceVersion": "60"}
     put(far.super_store("Namespace"), twin)
-    split.there.objects["Namespace", twin["metadata"]["name"]] = twin
+    split.there.has("Namespace", twin["metadata"]["name"], twin)
     account = workload_account(far.view, space)
     account["metadata"] |= {"uid": "account", "resourceVersion": "61"}
     put(far.super_store("ServiceAccount"), account)

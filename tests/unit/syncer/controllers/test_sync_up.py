@@ -28,6 +28,7 @@ async def test_a_status_that_the_tenants_api_does_not_take_is_told_once_and_left
 
 async def test_writes_upward_are_counted():
     world = World()
+    world.tenant_has("Pod", "p", spec={})
     key = world.key("Pod", "web", "p")
     await sync_up.write(registry.BY_NAME["Pod"], key, {"status": {}}, world.session)
     assert is_counted(world, key, 1)

@@ -20,7 +20,7 @@ def doubted(uid: str) -> World:
     """Return a world whose session is to look at a store."""
     world = World()
     world.declared()
-    world.above.objects["Namespace", "kube-system"] = {"metadata": {"uid": uid}}
+    world.above.has("Namespace", "kube-system", {"metadata": {"uid": uid}})
     world.session.brake._record = Record(uid=STORE_UID, revision=1)
     world.link.doubt_store()
     return world

@@ -18,7 +18,7 @@ from syncer.clusters.target_cluster import Plan
 from syncer.lifecycle import target_manager
 from syncer.lifecycle.target_manager import Targets
 from tests.support.eventually import eventually
-from tests.support.syncer.sessions import Api, put
+from tests.support.syncer.sessions import RecordingClient, put
 
 IDENTITY = "kube-system-of-c2"
 SERVER = "https://192.0.2.7:6443"
@@ -61,15 +61,16 @@ class Watch:
 class Yard:
     """A home cluster with a keeper of targets."""
 
-    def __init__(self, keeper: Targets, api: Api) -> None:
+    def __init__(self, keeper: Targets, api: RecordingClient) -> None:
         self.keeper, self.api, self.revision = keeper, api, 1
+        api.space = "vc-manager"
         self.conditions: list[dict[str, str]] = []
 
     async def secret(self, **data: str) -> None:
         """Write the Secret: a token, unless told otherwise."""
         usual = {"server": SERVER, "ca.crt": "ca", "token": "t"}
         encoded = {k: base64.b64encode(v.encode()).decode() for k, v in (usual | data).items()}
-        self.api.objects["Secret", "target-c2"] = {"data": encoded}
+        self.api.has("Secret", "target-c2", {"data": encoded})
         self.revision += 1
         metadata = {"name": "target-c2", "uid": "s", "resourceVersion": str(self.revision)}
         put(self.keeper._secrets, {"kind": "Secret", "metadata": metadata})
@@ -96,7 +97,7 @@ async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Yard]:
     Followed.made, Followed.fails = [], None
     monkeypatch.setattr(target_manager, "Target", Followed)
     monkeypatch.setattr(target_manager, "Reflector", Watch)
-    api = Api()
+    api = RecordingClient()
     keeper = Targets(Home(api, namespace="vc-manager"), wire=lambda _: None)  # type: ignore[arg-type]
     task = asyncio.ensure_future(keeper.run())
     await asyncio.sleep(0)
@@ -171,7 +172,7 @@ async def test_another_credential_address_or_registration_is_followed_anew_at_on
 async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: Yard):
     await yard.secret()
     await yard.declare()
-    del yard.api.objects["Secret", "target-c2"]
+    yard.api.lacks("Secret", "target-c2")
     yard.keeper._touch("c2")
     await asyncio.sleep(0.02)
     assert Followed.made[0].is_ended

@@ -9,16 +9,16 @@ import pytest
 from kubeio import errors
 from kubeio.controller.worker import Wait
 from syncer.safety.cluster_identity import Anchor
-from tests.support.syncer.sessions import Api
+from tests.support.syncer.sessions import RecordingClient
 
 IDENTITY = "kube-system-of-c2"
 
 
-def anchored(uid: str | None, clock: Any) -> tuple[Anchor, Api]:
+def anchored(uid: str | None, clock: Any) -> tuple[Anchor, RecordingClient]:
     """Return the anchor of a target that has this kube-system."""
-    api = Api()
+    api = RecordingClient()
     if uid is not None:
-        api.objects["Namespace", "kube-system"] = {"metadata": {"uid": uid}}
+        api.has("Namespace", "kube-system", {"metadata": {"uid": uid}})
     made = Anchor(api, name="c2", identity=IDENTITY, clock=clock)  # type: ignore[arg-type]
     return made, api
 

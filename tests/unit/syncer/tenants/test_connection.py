@@ -16,7 +16,7 @@ from syncer.handlers.resync import Patrol
 from syncer.model.keys import HOME, STORE, Key
 from syncer.safety.hot_loop_guard import Outcome, Part
 from syncer.tenants.session import Session
-from tests.support.syncer.sessions import TENANT, Api, World
+from tests.support.syncer.sessions import TENANT, RecordingClient, World
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def world() -> World:
 @pytest.fixture
 def far(world: World) -> Session:
     """What the tenant has at c2."""
-    below = SuperCluster(Api(), name="c2")  # type: ignore[arg-type]
+    below = SuperCluster(RecordingClient(), name="c2")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
     world.link.sessions.append(made)
     made.is_ready = True

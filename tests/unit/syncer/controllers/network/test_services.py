@@ -20,7 +20,7 @@ def service_pair(world: World, own: dict[str, Any], there: dict[str, Any]) -> No
     """Have a Service and a twin that differ, cached and live."""
     world.ready()
     entry = world.tenant_has("Service", "x", spec=own)
-    world.above.objects["Service", "x"] = entry.decode()
+    world.above.has("Service", "x", entry.decode())
     world.super_has("Service", "x", spec=there)
     live(world, "Service")
     world.below.refusals["patch"] = errors.Invalid(
@@ -45,8 +45,8 @@ async def test_a_twin_that_the_api_cannot_change_is_made_anew():
 async def test_it_is_not_when_the_tenant_has_changed_its_mind():
     world = World()
     service_pair(world, OWN, THERE)
-    body = world.above.objects["Service", "x"]
-    world.above.objects["Service", "x"] = {**body, "spec": THERE}
+    body = world.above.object("Service", "x")
+    world.above.has("Service", "x", {**body, "spec": THERE})
     with pytest.raises(Exception, match="in use"):
         await reconcile(world, "Service")
     assert [verb for verb, _, _ in world.below.writes()] == ["patch"]
@@ -55,8 +55,8 @@ async def test_it_is_not_when_the_tenant_has_changed_its_mind():
 async def test_it_is_not_when_another_object_has_the_name():
     world = World()
     service_pair(world, OWN, THERE)
-    body = world.below.objects["Service", "x"]
-    world.below.objects["Service", "x"] = {**body, "metadata": {**body["metadata"], "uid": "n"}}
+    body = world.below.object("Service", "x")
+    world.below.has("Service", "x", {**body, "metadata": {**body["metadata"], "uid": "n"}})
     with pytest.raises(Exception, match="in use"):
         await reconcile(world, "Service")
     assert [verb for verb, _, _ in world.below.writes()] == ["patch"]

@@ -145,7 +145,7 @@ async def test_the_pods_own_key_does_it_and_is_queued_when_the_grant_goes(split:
 
 def shown(split: Split, body: Any, **spec: Any) -> str:
     """Have the node in the tenant's cache as it was written, and as somebody changed it."""
-    split.above.revision += 1
+    split.above.cluster.revision += 1
     version = str(split.above.revision)
     found = {**body, "metadata": {**body["metadata"], "uid": "n", "resourceVersion": version}}
     status = {"status": split.said}  # type: ignore[attr-defined]

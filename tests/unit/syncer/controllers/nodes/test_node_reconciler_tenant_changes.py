@@ -43,7 +43,7 @@ async def test_a_node_is_written_in_the_version_that_was_looked_at():
     await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
     body = next(body for body in world.above.bodies if "spec" in body)
     assert body["spec"]["taints"] == [taint]
-    assert body["metadata"]["resourceVersion"] == "900"
+    assert body["metadata"]["resourceVersion"] == str(world.above.revision - 1), "of its status"
 
 
 async def test_a_taint_that_comes_with_the_answer_to_a_write_is_not_written_over():

@@ -80,6 +80,7 @@ async def test_a_target_whose_node_is_cordoned_takes_no_more():
     assert split.told() == ["FailedScheduling"]
     message = split.above.bodies[-1]["message"]
     assert message == "0/1 clusters are available: c2 is unschedulable."
+    split.above.catch_up("Pod")
     put(split.link.stores["Node"], {"metadata": {**node["metadata"], "resourceVersion": "9"}})
     assert await split.place() == Done()
     assert split.record().startswith("c2/")

@@ -40,6 +40,7 @@ async def test_a_twin_that_waits_is_made_anew_when_its_tenant_says_otherwise():
     await twin_waits(world)
     assert not deleted(world)
     node_with(world, version=901, mine="1")
+    world.below.catch_up("Pod")
     await work(world)
     assert deleted(world)
 

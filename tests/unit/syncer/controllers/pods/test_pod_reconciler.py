@@ -31,7 +31,7 @@ MOUNT = [{"name": "x", "secret": {"secretName": "registry"}}]
 async def test_a_pod_that_names_a_strangers_object_is_not_made():
     world = World()
     pod_with(world, volumes=MOUNT)
-    world.below.objects["Secret", "registry"] = {"metadata": {"uid": "s", "resourceVersion": "1"}}
+    world.below.has("Secret", "registry", {"metadata": {"uid": "s", "resourceVersion": "1"}})
     with pytest.raises(Wait):
         await pod_reconciler.reconcile(
             registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
@@ -44,7 +44,7 @@ async def test_an_object_that_may_not_go_down_leaves_its_name_to_a_stranger_but_
     world = World()
     world.tenant_has("Secret", "registry", type="bootstrap.kubernetes.io/token")
     pod_with(world, volumes=MOUNT)
-    world.below.objects["Secret", "registry"] = {"metadata": {"uid": "s", "resourceVersion": "1"}}
+    world.below.has("Secret", "registry", {"metadata": {"uid": "s", "resourceVersion": "1"}})
     with pytest.raises(Wait):
         await pod_reconciler.reconcile(
             registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session

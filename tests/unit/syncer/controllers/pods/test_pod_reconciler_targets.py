@@ -40,8 +40,8 @@ async def test_a_stale_twin_goes_by_its_uid(split: Split):
     entry = split.pod(record="home/0")
     split.link.seats.take(entry, HOME)
     split.twin(split.far)
-    split.there.objects["Pod", "p"] = split.far.super_store("Pod").list()[0].decode()
-    split.above.objects["Pod", "p"] = entry.decode()
+    split.there.has("Pod", "p", split.far.super_store("Pod").list()[0].decode())
+    split.above.has("Pod", "p", entry.decode())
     split.far.brake._verified_at = float("inf")
     await pod_flow.reconcile(POD, key_of(split.far), split.far)
     assert split.there.writes() == [("delete", "Pod", "p")]

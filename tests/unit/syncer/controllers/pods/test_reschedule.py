@@ -152,7 +152,7 @@ async def test_what_is_there_after_all_keeps_the_seat_closed(split: Split):
     await split.place()
     twin = split.far.super_store("Pod").list()[0].decode()
     gone(split)
-    split.there.objects["Pod", "p"] = twin
+    split.there.has("Pod", "p", twin)
     with pytest.raises(Wait, match="there after all"):
         await split.place()
     assert split.above.writes() == []

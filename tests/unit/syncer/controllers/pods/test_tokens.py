@@ -27,7 +27,7 @@ def short_lived_token() -> tuple[World, Key, str]:
     assert key is not None
     ends = (datetime.now(UTC) + timedelta(seconds=600)).isoformat()
     answer = {"status": {"token": "t", "expirationTimestamp": ends}}
-    world.above.objects["create token", "robot"] = answer
+    world.above.answers["create ServiceAccount/token"] = answer
     return world, key, ends
 
 
@@ -39,7 +39,9 @@ async def test_a_short_lived_token_is_renewed_at_half_its_life_and_not_at_its_ec
     assert 290 < made.after <= 300
     body = world.below.bodies[-1]
     metadata = {"annotations": body["metadata"]["annotations"], "resourceVersion": "1001"}
-    world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata, data=body["data"])
+    world.super_has(
+        "Secret", key.name, uid="robot-uid", metadata=metadata, type="Opaque", data=body["data"]
+    )
     echoed = await tokens.reconcile(key, session)
     assert isinstance(echoed, Again)
     assert 290 < echoed.after <= 300
@@ -56,7 +58,9 @@ async def test_a_token_that_was_changed_below_is_asked_for_anew(data: dict[str, 
     body = world.below.bodies[-1]
     assert body["data"] == {"token": "dA=="}
     metadata = {"annotations": body["metadata"]["annotations"], "resourceVersion": "1002"}
-    world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata, data=data)
+    world.super_has(
+        "Secret", key.name, uid="robot-uid", metadata=metadata, type="Opaque", data=data
+    )
     repaired = await tokens.reconcile(key, world.session)
     assert isinstance(repaired, Again)
     assert repaired.after > 290
@@ -71,8 +75,10 @@ async def test_a_token_that_was_made_immutable_below_is_made_anew_when_it_is_due
     annotations = world.below.bodies[-1]["metadata"]["annotations"]
     annotations = {**annotations, wellknown.TOKEN_RENEW: ends.replace("20", "19", 1)}
     metadata = {"annotations": annotations, "resourceVersion": "1001"}
-    entry = world.super_has("Secret", key.name, uid="robot-uid", metadata=metadata, immutable=True)
-    world.below.objects["Secret", key.name] = entry.decode()
+    entry = world.super_has(
+        "Secret", key.name, uid="robot-uid", metadata=metadata, type="Opaque", immutable=True
+    )
+    world.below.has("Secret", key.name, entry.decode())
     await tokens.reconcile(key, session)
     assert [verb for verb, *_ in world.below.writes()] == ["create", "delete"]
     world.super_cluster.stores["Secret"].discard(entry, live=True)

@@ -13,8 +13,11 @@ from syncer.controllers.storage import claims
 from syncer.handlers import tenant_events
 from syncer.rules import registry
 from tenancy import ownership
+from tenancy.resources import Resource
+from tests.support.memapi import clusters
 from tests.support.syncer.sessions import TENANT, World
 
+SNAPSHOTS = Resource("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot")
 CLAIM = "PersistentVolumeClaim"
 
 
@@ -54,7 +57,8 @@ async def test_a_snapshot_fills_nothing_as_none_goes_down():
     source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
     key = asked(world, dataSource=source)
     record = ownership.annotations(TENANT, "web", "s-uid")
-    world.below.objects["VolumeSnapshot", "s"] = {"metadata": {"uid": "x", "annotations": record}}
+    clusters.define(world.below.cluster, SNAPSHOTS)
+    world.below.has("VolumeSnapshot", "s", {"metadata": {"uid": "x", "annotations": record}})
     await claims.reconcile(registry.BY_NAME[CLAIM], key, world.session)
     assert world.told() == ["SyncRejected"]
     assert world.below.asked == []
@@ -143,10 +147,10 @@ async def test_a_pod_does_not_mount_a_strangers_claim_nor_wait_for_its_own(volum
     world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     world.tenant_has(CLAIM, name, spec={}, metadata=made_for("p"))
     key = world.key("Pod", "web", "p")
-    world.below.objects[CLAIM, name] = {"metadata": {"uid": "x"}}
+    world.below.has(CLAIM, name, {"metadata": {"uid": "x"}})
     with pytest.raises(Wait):
         await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert not world.below.writes()
-    world.below.objects.clear()
+    world.below.lacks(CLAIM, name)
     await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
     assert world.below.writes() == [("create", "Pod", "p")]

@@ -157,17 +157,14 @@ async def test_the_twin_goes_with_its_volume_and_after_proof():
     }
     entry = below(world, VOLUME, keyed, spec={}, metadata=record)
     key = world.key(VOLUME, "", "mine")
-    world.above.objects[VOLUME, "mine"] = {"metadata": {"uid": "mine-uid"}}
+    world.above.has(VOLUME, "mine", {"metadata": {"uid": "mine-uid"}})
     with pytest.raises(Wait):
         await volumes.reconcile(key, world.session)
     assert not world.below.writes()
-    world.above.objects.clear()
-    world.above.objects["Namespace", "kube-system"] = {
-        "metadata": {"uid": "7b0a5f0e-0000-4000-8000-000000000001"}
-    }
-    world.below.objects[VOLUME, keyed] = {
-        "metadata": {"uid": entry.uid, "resourceVersion": "70", **record}
-    }
+    world.above.lacks(VOLUME, "mine")
+    world.below.has(
+        VOLUME, keyed, {"metadata": {"uid": entry.uid, "resourceVersion": "70", **record}}
+    )
     await volumes.reconcile(key, world.session)
     assert world.below.writes() == [("delete", VOLUME, keyed)]
 
@@ -178,11 +175,11 @@ async def test_a_shown_volume_stops_being_bound_before_it_goes():
         VOLUME, "pvc-1", namespace="", metadata=SHOWN, spec={}, status={"phase": "Bound"}
     )
     key = world.key(VOLUME, "", "pvc-1")
-    world.below.objects[VOLUME, "pvc-1"] = {"metadata": {"uid": "x"}}
+    world.below.has(VOLUME, "pvc-1", {"metadata": {"uid": "x"}})
     with pytest.raises(Wait):
         await volumes.reconcile(key, world.session)
     assert not world.above.writes()
-    world.below.objects.clear()
+    world.below.lacks(VOLUME, "pvc-1")
     await volumes.reconcile(key, world.session)
     assert [verb for verb, _, _ in world.above.writes()] == ["patch", "delete"]
     assert world.above.bodies[0]["status"] == {"phase": "Released"}
