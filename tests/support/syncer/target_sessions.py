@@ -15,6 +15,7 @@ from syncer.lifecycle.target_manager import Targets
 from syncer.lifecycle.target_sessions import Outposts
 from syncer.tenants.session import Session
 from tenancy.super_clusters import SuperClusterSpec
+from tests.support.syncer.idle import idle
 from tests.support.syncer.sessions import BODY, TENANT, RecordingClient, World, put
 from tests.support.syncer.two_clusters import muster_of
 
@@ -63,7 +64,7 @@ class Yard:
         }
         put(self.world.super_cluster.virtual_clusters, body)
         self.outposts.changed.set()
-        await asyncio.sleep(0.02)
+        await idle()
 
     def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:
         """Return what is said of a target that is as it should be, or was never followed."""
@@ -93,7 +94,7 @@ async def running() -> AsyncIterator[Yard]:
     made.joined()
     await made.declare()
     task = asyncio.ensure_future(made.outposts.run())
-    await asyncio.sleep(0.01)
+    await idle()
     yield made
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -18,6 +18,7 @@ from syncer.clusters.target_cluster import Plan
 from syncer.lifecycle import target_manager
 from syncer.lifecycle.target_manager import Targets
 from tests.support.eventually import eventually
+from tests.support.syncer.idle import idle
 from tests.support.syncer.sessions import RecordingClient, put
 
 IDENTITY = "kube-system-of-c2"
@@ -74,7 +75,7 @@ class Yard:
         self.revision += 1
         metadata = {"name": "target-c2", "uid": "s", "resourceVersion": str(self.revision)}
         put(self.keeper._secrets, {"kind": "Secret", "metadata": metadata})
-        await asyncio.sleep(0.02)
+        await idle()
 
     async def declare(self, *, uid: str = "r1", identity: str = IDENTITY, **spec: Any) -> None:
         """Write the SuperCluster."""
@@ -89,7 +90,7 @@ class Yard:
                 "status": {"identity": identity, "conditions": self.conditions} if identity else {},
             },
         )
-        await asyncio.sleep(0.02)
+        await idle()
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ async def test_a_target_is_followed_once_it_is_known_who_it_is(yard: Yard):
 async def test_the_home_cluster_is_no_target(yard: Yard):
     metadata = {"name": "home", "uid": "h", "resourceVersion": "1"}
     put(yard.keeper._declared, {"kind": "SuperCluster", "metadata": metadata, "spec": {}})
-    await asyncio.sleep(0.02)
+    await idle()
     assert not yard.keeper._keepers
 
 
@@ -174,7 +175,7 @@ async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: Yard):
     await yard.declare()
     yard.api.lacks("Secret", "target-c2")
     yard.keeper._touch("c2")
-    await asyncio.sleep(0.02)
+    await idle()
     assert Followed.made[0].is_ended
     assert yard.keeper.followed == {}
 
@@ -187,7 +188,7 @@ async def test_a_home_cluster_that_does_not_answer_changes_nothing(
     await yard.declare()
     yard.api.refusals["get Secret"] = problem
     yard.keeper._touch("c2")
-    await asyncio.sleep(0.02)
+    await idle()
     assert not Followed.made[0].is_ended
 
 
@@ -195,7 +196,7 @@ async def test_a_target_that_goes_is_left_and_may_come_again(yard: Yard):
     await yard.secret()
     await yard.declare()
     yard.keeper._declared.discard(yard.keeper._declared.list()[0], live=True)
-    await asyncio.sleep(0.02)
+    await idle()
     assert Followed.made[0].is_ended
     assert (yard.keeper._keepers, yard.keeper._changed) == ({}, {})
     await yard.declare(uid="r2")

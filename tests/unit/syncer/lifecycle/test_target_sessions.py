@@ -18,6 +18,7 @@ from syncer.tenants import conditions
 from syncer.tenants.conditions import NO_SUCH_TARGET
 from tenancy import ownership, wellknown
 from tests.support.eventually import eventually
+from tests.support.syncer.idle import idle
 from tests.support.syncer.sessions import BODY, TENANT, put
 from tests.support.syncer.target_sessions import Yard, pod_of, running
 
@@ -33,7 +34,7 @@ async def test_a_session_begins_once_the_status_names_its_target_and_that_is_rea
     assert yard.said() == [["c2"]]
     assert yard.there == ["home"]
     yard.ready()
-    await asyncio.sleep(0.01)
+    await idle()
     assert yard.there == ["c2", "home"]
     session = yard.sessions["c2"][TENANT.uid]
     assert session.is_ready
@@ -48,7 +49,7 @@ async def test_nothing_begins_where_nobody_would_look_for_it(yard: Yard):
     assert yard.there == ["home"]
     yard.world.below.refusals.clear()
     yard.outposts.changed.set()
-    await asyncio.sleep(0.02)
+    await idle()
     assert yard.there == ["c2", "home"]
 
 
@@ -66,7 +67,7 @@ async def test_another_client_means_another_session(yard: Yard):
     before = yard.sessions["c2"][TENANT.uid]
     assert before.target is first
     second = yard.ready()
-    await asyncio.sleep(0.02)
+    await idle()
     after = yard.sessions["c2"][TENANT.uid]
     assert after.target is second
     assert not before.is_ready
@@ -79,7 +80,7 @@ async def test_one_that_is_left_takes_its_sessions_along(yard: Yard):
     await yard.declare("c2", named=("c2",))
     del yard.targets.followed["c2"]
     yard.targets._tell()
-    await asyncio.sleep(0.02)
+    await idle()
     assert yard.there == ["home"]
 
 
@@ -105,11 +106,11 @@ async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: Yard):
     target.cluster.stores["Namespace"].discard(left, live=True)
     target.problem = "silent"
     yard.outposts.changed.set()
-    await asyncio.sleep(0.02)
+    await idle()
     assert yard.there == ["c2", "home"], "who does not answer may have anything"
     target.problem = ""
     yard.outposts.changed.set()
-    await asyncio.sleep(0.02)
+    await idle()
     assert yard.there == ["home"]
     assert yard.said()[-1] == []
 
@@ -152,7 +153,7 @@ async def test_one_that_is_not_declared_any_more_is_named_while_pods_are_seated_
     assert yard.said() == []
     yard.world.link.seats.gone("u")
     yard.outposts.changed.set()
-    await asyncio.sleep(0.02)
+    await idle()
     assert yard.said() == [[]]
 
 
@@ -212,11 +213,11 @@ async def test_one_that_is_back_has_everything_looked_at_once(yard: Yard):
     taken()
     target.problem = "silent"
     yard.targets._tell()
-    await asyncio.sleep(0.02)
+    await idle()
     assert taken() == {"Node"}
     target.problem = ""
     yard.targets._tell()
-    await asyncio.sleep(0.02)
+    await idle()
     assert taken() == {"Node", "ConfigMap"}
     assert session.is_ready
 
@@ -235,7 +236,7 @@ async def test_what_is_missing_is_not_taken_for_gone_until_it_may_be(yard: Yard)
         queue.done(key)
     target.muster.confirm(target.muster.state)
     yard.targets._tell()
-    await asyncio.sleep(0.02)
+    await idle()
     kinds = {key.kind for key in iter(queue.take, None) if key.super_cluster == "c2"}
     assert "ConfigMap" in kinds, "everything is looked at once"
     assert session.is_ready
@@ -269,7 +270,7 @@ async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     monkeypatch.setattr(outposts_module, "AWAY_SECONDS", 0.05)
     target.problem = "silent"
     yard.targets._tell()
-    await asyncio.sleep(0.02)
+    await idle()
     target.problem = ""
     yard.targets._tell()
     await asyncio.sleep(0.1)
@@ -282,7 +283,7 @@ async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     assert phases(yard)[-1] == ("Away", 20), "with nobody telling"
     target.problem, target.away_seconds = "", lambda: 0.0
     yard.targets._tell()
-    await asyncio.sleep(0.02)
+    await idle()
     assert phases(yard)[-1] == ("Granted", 20)
     seats.granted = {}
     assert yard.outposts._sentence("c2")["phase"] == "Draining"
@@ -301,7 +302,7 @@ async def test_what_is_said_of_a_silent_target_is_said_that_long_after_its_last_
     before = asyncio.get_running_loop().time()
     target.problem, target.away_seconds = "silent", lambda: 12.0
     yard.targets._tell()
-    await asyncio.sleep(0.02)
+    await idle()
     wake = yard.outposts._waking["c2"].when() - before
     assert 28.0 <= wake < 29.0, wake
     assert later == [(session.key("Pod", "web", "p"), 28.0)]
@@ -370,5 +371,5 @@ async def test_a_record_keeps_what_is_not_declared_any_more(yard: Yard):
     assert yard.said() == []
     yard.world.link.stores["Pod"].discard(pod, live=True)
     yard.outposts.changed.set()
-    await asyncio.sleep(0.02)
+    await idle()
     assert yard.said() == [[]]

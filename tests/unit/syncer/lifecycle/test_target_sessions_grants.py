@@ -12,6 +12,7 @@ from kubeio.controller.worker import Done
 from syncer.controllers.nodes import target_node_reconciler
 from syncer.lifecycle import target_sessions as outposts_module
 from tenancy import wellknown
+from tests.support.syncer.idle import idle
 from tests.support.syncer.sessions import TENANT, put
 from tests.support.syncer.target_sessions import Yard, pod_of, running
 
@@ -52,7 +53,7 @@ async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(yard: 
     assert not yard.world.link.seats.offers("c2")
     yard.world.link.seats.take(pod_of(yard), "c2")  # as something came to light there
     going.set()
-    await asyncio.sleep(0.02)
+    await idle()
     assert yard.said() == [[], ["c2"]]
     assert yard.there == ["c2", "home"]
 
@@ -72,7 +73,7 @@ async def test_who_waits_is_looked_at_when_the_grant_changes(yard: Yard):
 
     taken()
     yard.outposts.changed.set()
-    await asyncio.sleep(0.02)
+    await idle()
     assert key not in taken(), "nothing is another"
     await yard.declare("home", named=("c2",))
     found = taken()
@@ -127,7 +128,7 @@ async def test_one_that_was_reached_is_not_taken_for_empty_when_it_is_left(yard:
     await yard.declare("home", "c2")
     del yard.targets.followed["c2"]
     yard.targets._tell()
-    await asyncio.sleep(0.02)
+    await idle()
     await yard.declare("home", named=("c2",))
     assert yard.world.link.seats.unseen() == "c2"
     assert yard.said()[-1] == ["c2"]
