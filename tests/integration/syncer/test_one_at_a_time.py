@@ -66,7 +66,11 @@ async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.Monkey
                         moves += 1
             elif act < 0.8:
                 seat = chance.choice(["home", far.name, "nowhere"])
-                forged = {"metadata": {"annotations": {wellknown.ASSIGNED_CLUSTER: f"{seat}/0123456789abcdef"}}}
+                forged = {
+                    "metadata": {
+                        "annotations": {wellknown.ASSIGNED_CLUSTER: f"{seat}/0123456789abcdef"}
+                    }
+                }
                 await world.above.patch(PODS, name, forged, namespace=space)
             else:
                 await world.above.delete(PODS, name, namespace=space, grace_seconds=0)

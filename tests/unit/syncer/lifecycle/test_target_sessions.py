@@ -118,7 +118,12 @@ async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: Yard):
 async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: Yard):
     await yard.declare("home", named=("c2",))
     assert "c2" in yard.world.link.seats.known
-    record = {"annotations": {wellknown.ASSIGNED_CLUSTER: "c2/0"}, "name": "p", "namespace": "web", "uid": "u"}
+    record = {
+        "annotations": {wellknown.ASSIGNED_CLUSTER: "c2/0"},
+        "name": "p",
+        "namespace": "web",
+        "uid": "u",
+    }
     pod = parse(orjson.dumps({"metadata": record, "spec": {}}))
     seats = yard.world.link.seats
     assert (seats.of(pod), seats.unproved(pod)) == ("", "c2"), "nobody knows, and it waits"
