@@ -1,0 +1,30 @@
+"""Prose of pages, packages and charts against the rules in CONTRIBUTING.
+
+Pages that users read are held to the limits. For packages and charts, `prose.yaml` has the number
+of violations that is allowed today. The number may only shrink.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.prose import measurement, pages, ratchet
+
+STRICT = sorted(pages.strict(ratchet.ROOT))
+
+
+@pytest.mark.parametrize("page", STRICT, ids=str)
+def test_page_is_plain_english(page):
+    (row,) = measurement.measure([page], root=ratchet.ROOT)
+    assert row.listed() == []
+
+
+def test_pages_of_users_are_checked():
+    names = {str(page) for page in STRICT}
+    assert {"README.md", "SECURITY.md", "docs/usage.md", "docs/runbooks/README.md"} <= names
+    assert not [name for name in names if name.startswith("docs/adr")]
+
+
+def test_violations_only_shrink():
+    problems = ratchet.problems(ratchet.counted(STRICT), ratchet.recorded())
+    assert not problems, "\n".join(problems)

@@ -1,0 +1,27 @@
+"""Import circles, the size of folders and the names of classes.
+
+`structure.yaml` has the exceptions, each with its reason. Their numbers may only shrink.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.structure import exceptions, imports, modules
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return exceptions.counted()
+
+
+def test_modules_have_no_import_circles():
+    graphs = imports.graphs(modules.PRODUCT)
+    assert all(graphs.values())
+    assert [circle for graph in graphs.values() for circle in imports.circles(graph)] == []
+
+
+@pytest.mark.parametrize("section", ["folders", "classes"])
+def test_exceptions_only_shrink(section, counted):
+    problems = exceptions.problems(counted[section], exceptions.recorded().get(section, {}))
+    assert not problems, "\n".join(problems)

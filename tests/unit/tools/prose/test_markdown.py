@@ -1,0 +1,53 @@
+"""Paragraphs of Markdown, without what is no prose."""
+
+import textwrap
+
+from tools.prose import markdown
+
+PAGE = """\
+# Title
+
+First line
+second line.
+
+- Item one
+  goes on.
+- Item two.
+
+```
+code; more code
+```
+
+<!-- note;
+more -->
+
+| cell; a | b |
+|---|---|
+
+**Note.** A short bold text is a heading.
+
+    indented; code
+
+> A quote.
+"""
+
+
+def paragraphs(text: str, **options: bool) -> list[str]:
+    blocks = markdown.paragraphs(textwrap.dedent(text), **options)
+    return [" ".join(line.text.strip() for line in block) for block in blocks if block]
+
+
+def test_paragraphs_leave_out_what_is_no_prose():
+    assert paragraphs(PAGE) == [
+        *("First line second line.", "Item one goes on.", "Item two."),
+        *("A short bold text is a heading.", "A quote."),
+    ]
+
+
+def test_cells_of_tables_where_wanted():
+    assert "cell; a" in paragraphs(PAGE, tables=True)
+
+
+def test_numbers_of_lines_stay():
+    (block,) = (block for block in markdown.paragraphs("# T\n\nText.") if block)
+    assert [line.number for line in block] == [3]

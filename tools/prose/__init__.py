@@ -1,0 +1,1 @@
+"""Measurement of English prose in pages, docstrings, comments, messages and chart texts."""

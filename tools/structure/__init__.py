@@ -1,0 +1,1 @@
+"""Measurement of layout, imports, names and prose of the packages."""
