@@ -183,7 +183,7 @@ def _lifted(verdict: Verdict, rules: Collection[str]) -> Verdict:
 
 
 def _is_empty(value: Json) -> bool:
-    """Return whether a value is empty. An empty object is not empty: `emptyDir: {}` has a meaning."""
+    """Return whether a value is empty. An object never is, because `emptyDir: {}` has a meaning."""
     return value is None or value is False or value in ("", [], 0)
 
 

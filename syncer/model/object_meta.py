@@ -68,7 +68,7 @@ def passes_annotation(kind: str, key: str, passing: Metadata = BASELINE.metadata
 def holding_annotation(
     kind: str, annotations: Mapping[str, str], passing: Metadata = BASELINE.metadata
 ) -> Problem | None:
-    """Return the annotation that holds an object back, because its loss might change the meaning."""
+    """Return the problem of an annotation whose loss might change the object's meaning."""
     if kind not in builtin_policy.HOLDING_KINDS:
         return None
     for key in sorted(annotations):
