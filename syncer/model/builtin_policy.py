@@ -10,10 +10,10 @@ from tenancy import wellknown
 from tenancy.policies import NodeView
 
 MAX_GRACE_SECONDS = 600
-"""Maximum termination grace period. A longer period is shortened, with an Event."""
+"""Maximum termination grace period in seconds. A longer period is shortened, with an Event."""
 
 MAX_OBJECT_BYTES = 1_400_000
-"""Maximum size of a tenant object that is processed. etcd refuses larger objects anyway."""
+"""Maximum size of a synced tenant object in bytes. etcd refuses larger objects anyway."""
 
 MAX_READINESS_GATES = 16
 MAX_GATE_MESSAGE = 1024
@@ -84,8 +84,7 @@ HARMLESS_ANNOTATION_DOMAINS = (
     "field.cattle.io",
     "endpoints.kubernetes.io",
 )
-"""Annotations that matter only to their writer. They are left out, and the object is still synced.
-"""
+"""Annotations that matter only to their writer. They are left out without holding the object."""
 
 # --- security -------------------------------------------------------------------------------------
 
@@ -206,12 +205,11 @@ MAX_AUDIENCE = 4096
 """Maximum length of a token's audience in bytes. The Secret that contains the token records the
 audience."""
 TOKEN_SECONDS = 7200
-"""Lifetime of the token that all pods of an account share. The token is renewed at half its
-lifetime."""
+"""Lifetime in seconds of the token that all pods of an account share. It is renewed at half."""
 MIN_TOKEN_SECONDS = 600
 MAX_TOKEN_SECONDS = 7200
 
 EVENTS_PER_SECOND = 10.0
 EVENTS_BURST = 100
-"""Maximum rate of super cluster Events to one tenant. Events over the limit are dropped, never
-delayed."""
+"""Limits on super cluster Events to one tenant: a rate per second and a burst. Events over a limit
+are dropped, never delayed."""

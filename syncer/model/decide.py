@@ -4,8 +4,8 @@ Owns the rule of ownership. A super object is this tenant's if it records the UI
 VirtualCluster. It is the twin of a tenant object if it also records that object's UID. A name is
 only the key for the lookup. Must not know kinds, bodies or clients.
 
-Hazard: `Delete` is a wish, and `syncer.safety.proven_deletes` must prove it first. A delete without
-that proof can destroy a live workload.
+Hazard: `syncer.safety.proven_deletes` must prove a `DELETE` verdict before it is executed.
+Otherwise a gap in a cache can delete a live workload.
 """
 
 from collections.abc import Mapping

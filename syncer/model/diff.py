@@ -2,7 +2,8 @@
 
 Owns the comparison of a sent body with the server's object. Must not know kinds.
 
-Hazard: empty values (false, 0, empty) must not be reported as missing. A server leaves them out.
+Hazard: empty values (false, 0, empty) must not be reported as missing. A server leaves them out, so
+objects without a difference would be reported.
 """
 
 import hashlib

@@ -29,8 +29,7 @@ TOKEN = "Token"  # noqa: S105 - a kind of key, not a credential
 ADDRESS = "IPAddress"
 """One Service IP of the super cluster in the tenant's service range. The name is the address."""
 EVENT = "Event"
-"""One Event of the super cluster that is synced back to the tenant. The name is that of the Event.
-"""
+"""One Event of the super cluster for the tenant. The name is that of the Event."""
 NODE = "Node"
 """One virtual node."""
 LEASE = "Lease"
@@ -39,8 +38,7 @@ VOLUME = "PersistentVolume"
 """One volume. Either a super volume that the tenant sees under its own name, or a tenant's volume
 that is synced to the super cluster."""
 PLACEMENT = "Placement"
-"""One tenant pod that must be placed in one of several super clusters. The name is that of the pod.
-"""
+"""One tenant pod that needs an assigned cluster among several. The name is that of the pod."""
 STORE = "Store"
 """Identity of the tenant's etcd. There is one per tenant, and it has no name."""
 

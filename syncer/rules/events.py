@@ -30,11 +30,9 @@ _COPIED = (
     "type",
 )
 _TEXTS = ("action", "reason", "reportingComponent", "reportingInstance")
-"""Fields that are copied without names of other owners, because any component may write any text.
-"""
+"""Texts that are copied without names of other owners. Any component may write any text."""
 _GROWING = ("count", "lastTimestamp", "message", "series", "type")
-"""Fields that change while an Event recurs. Both Event APIs keep a recurring Event in one object.
-"""
+"""Fields that change while an Event recurs. Both Event APIs keep it in one object."""
 _CONTAINER = re.compile(r"spec\.\w*[cC]ontainers\{(.+)\}")
 """Field path by which an Event names the container of its pod."""
 _SERIES = ("count", "lastObservedTime")

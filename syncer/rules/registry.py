@@ -68,8 +68,7 @@ class Life(Enum):
     SERVICE = auto()
     """`syncer.controllers.network.services`, because IPs and node ports may be refused."""
     CLAIM = auto()
-    """`syncer.controllers.storage.claims`, because the source of a claim must also be the tenant's.
-    """
+    """`syncer.controllers.storage.claims`, because a claim's source must be the tenant's, too."""
     BUDGET = auto()
     """`syncer.controllers.disruption_budgets`, which waits before it allows more evictions."""
     POD = auto()
@@ -122,8 +121,7 @@ class Kind:
     """Return the tenant's name for the name of a twin."""
     tenant_labels: str = ""
     tenant_fields: str = ""
-    """Selectors of the watch in the tenant. The syncer never sees the objects that they leave out.
-    """
+    """Selectors of the watch in the tenant. The syncer never sees other objects."""
     is_hidden: Callable[[Mapping[str, Any]], bool] = never_hidden
     """Return whether the watch leaves out a live object with this metadata. The metadata may
     change."""

@@ -26,8 +26,7 @@ from tenancy import wellknown
 WHOLE_BYTES = 4096
 """Maximum size of an object that is kept whole."""
 MAX_ANNOTATION = 1024
-"""Maximum length of an annotation that is kept. Longer annotations are replaced by their digests.
-"""
+"""Maximum length of an annotation that is kept. Longer ones are replaced by their digests."""
 MAX_NAMES = 65_536
 """Maximum total length of keys that are checked for names of variables. Later keys are ignored."""
 CONTENT = "contentDigest"

@@ -33,8 +33,7 @@ WATCHED = f"{MANAGED_BY}!={SELECTOR_CONTROLLER}"
 """Label selector of the watch. The excluded slices are many, change with every pod and are never
 synced."""
 OURS = f"{wellknown.SYNCER}.{wellknown.DOMAIN}"
-"""Value of the managed-by label of a twin. The super cluster's controllers leave the slice alone.
-"""
+"""Value of the managed-by label of a twin. Controllers of the super cluster ignore the slice."""
 
 ENDPOINT_SLICE: Mapping[str, Verdict] = {
     "addressType": Only(

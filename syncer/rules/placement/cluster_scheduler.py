@@ -348,7 +348,7 @@ def _holds(free: Amounts, requests: Amounts) -> bool:
 
 
 def _score(candidate: Candidate) -> tuple[Any, ...]:
-    """Return the sort key of a suitable cluster: fewer pods of the owner, then more free CPU."""
+    """Return the sort key of a cluster: fewer pods of the owner by weight, then more free CPU."""
     weight = Decimal(max(candidate.weight, 1))
     left = min(
         (candidate.free[name] for name in ("cpu", "memory", "pods") if name in candidate.free),

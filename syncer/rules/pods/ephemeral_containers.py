@@ -39,7 +39,7 @@ def table(policy: TenantPolicySpec) -> Mapping[str, Verdict]:
 
 
 def served_names(twin: Mapping[str, Any]) -> frozenset[str]:
-    """Return the containers that a super pod records as the tenant's, for the node agent to serve."""
+    """Return the containers that a super pod records as the tenant's. The agent serves these."""
     annotations = twin["metadata"].get("annotations") or {}
     return frozenset(str(annotations.get(wellknown.CONTAINERS) or "").split(",")) - {""}
 

@@ -25,8 +25,7 @@ NODE_NAME = "node-name"
 """Rule: a pod names a node that the tenant does not have. The tenant may get the node later."""
 _GROUPS = ("schedulingGroup", "workloadRef")
 _NOWHERE = "no-such-namespace"
-"""Namespace for an empty selection. Pods of a namespace with this name never have a tenant's label.
-"""
+"""Namespace for an empty selection. Pods in such a namespace never have a tenant's label."""
 
 
 def _shows_nothing(_: str, __: str) -> bool:

@@ -63,7 +63,7 @@ class TokenSpec:
 
 
 def specs_of(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], TokenSpec]:
-    """Return the tokens that a tenant pod's volumes request, by the written audience and lifetime."""
+    """Return the tokens that a pod's volumes request, by the written audience and lifetime."""
     metadata, spec = pod["metadata"], pod["spec"]
     account = spec.get("serviceAccountName") or "default"
     found: dict[tuple[str, int], TokenSpec] = {}
