@@ -1,1 +1,1 @@
-"""Vocabulary of the syncer: keys, field rules, metadata, differences, views; pure."""
+"""Data model of the syncer: keys, field rules, metadata, differences and views. Pure."""

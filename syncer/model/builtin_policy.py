@@ -1,7 +1,7 @@
-"""What a tenant may ask of the super cluster where no field of a TenantPolicy says so: constants.
+"""Limits on tenants' requests to the super cluster that no TenantPolicy field sets.
 
-Pure data, read by the pod table, the translators and the node mirror. Must not know how anything is
-written. What a TenantPolicy says is in `tenancy.policies`.
+Pure constants, read by the pod table, the translators and the node mirror. Must not know how
+anything is written. The fields of a TenantPolicy are in `tenancy.policies`.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from tenancy import wellknown
 from tenancy.policies import NodeView
 
 MAX_GRACE_SECONDS = 600
-"""Longest termination grace; longer ones are shortened with an Event."""
+"""Maximum termination grace period in seconds. A longer period is shortened, with an Event."""
 
 MAX_OBJECT_BYTES = 1_400_000
-"""Largest tenant object that is looked at; etcd refuses more anyway."""
+"""Maximum size of a synced tenant object in bytes. etcd refuses larger objects anyway."""
 
 MAX_READINESS_GATES = 16
 MAX_GATE_MESSAGE = 1024
@@ -21,7 +21,8 @@ MAX_GATE_MESSAGE = 1024
 # --- labels and annotations -----------------------------------------------------------------------
 
 KUBERNETES_DOMAINS = ("kubernetes.io", "k8s.io")
-"""Domains whose keys make Kubernetes act; only the ones below pass."""
+"""Domains with keys that change the behaviour of Kubernetes. Only the domains in `PASSED_DOMAINS`
+are synced."""
 
 PASSED_DOMAINS = frozenset(
     {
@@ -31,7 +32,7 @@ PASSED_DOMAINS = frozenset(
         "statefulset.kubernetes.io",
     }
 )
-"""Label domains of Kubernetes that only describe; selectors use them."""
+"""Label domains of Kubernetes that only describe an object. Selectors use them."""
 
 TRIGGER_DOMAINS = (
     "istio.io",
@@ -47,17 +48,18 @@ TRIGGER_DOMAINS = (
     "vault.hashicorp.com",
     "consul.hashicorp.com",
 )
-"""Domains whose labels inject sidecars, grant cloud identities or steer agents of the super."""
+"""Domains with labels that inject sidecars, grant cloud identities or steer agents of the super
+cluster."""
 
 TRIGGER_LABELS = frozenset({"aadpodidbinding", "istio-injection"})
-"""Unprefixed labels that do the same."""
+"""Labels without a prefix that have the same effects."""
 
 UNLABELLED_KINDS = frozenset({"ConfigMap", "Secret"})
-"""Kinds whose labels stay above, but for domains that a TenantPolicy lists: nothing selects them
-below but collectors of the super cluster, which take what they find in any namespace."""
+"""Kinds without labels in the super cluster, except for domains that a TenantPolicy lists. Only
+collectors of the super cluster would select by such labels, and they read every namespace."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""Never goes down: it repeats the whole object, the dropped parts included."""
+"""Never synced, because the annotation repeats the whole object, including the dropped fields."""
 
 PASSED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
     "Pod": frozenset(
@@ -65,11 +67,11 @@ PASSED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
     ),
     "Service": frozenset({"service.kubernetes.io/topology-mode"}),
 }
-"""Prefixed annotations that go down, by kind; unprefixed ones always do."""
+"""Prefixed annotations that are synced, by kind. Annotations without a prefix are always synced."""
 
 HOLDING_KINDS = frozenset({"Ingress", "Service"})
-"""Kinds that an unknown prefixed annotation holds back: dropping `...internal: "true"` would make
-a private load balancer public."""
+"""Kinds that are held back by an unknown prefixed annotation. Dropping `...internal: "true"` would
+make a private load balancer public."""
 
 HARMLESS_ANNOTATIONS = frozenset({LAST_APPLIED})
 HARMLESS_ANNOTATION_DOMAINS = (
@@ -82,7 +84,7 @@ HARMLESS_ANNOTATION_DOMAINS = (
     "field.cattle.io",
     "endpoints.kubernetes.io",
 )
-"""Annotations that concern whoever wrote them; left out without holding anything."""
+"""Annotations that matter only to their writer. They are left out without holding the object."""
 
 # --- security -------------------------------------------------------------------------------------
 
@@ -103,7 +105,7 @@ CAPABILITIES = frozenset(
         "SYS_CHROOT",
     }
 )
-"""Capabilities that a container may add: the default set of container runtimes."""
+"""Capabilities that a container may add. These are the default set of container runtimes."""
 
 SELINUX_TYPES = frozenset(
     {"container_t", "container_init_t", "container_kvm_t", "container_engine_t"}
@@ -137,15 +139,16 @@ TOLERATED_TAINTS = frozenset(
         "node.kubernetes.io/pid-pressure",
     }
 )
-"""Taint keys a pod may tolerate; other tolerations are left out with an Event."""
+"""Taint keys that a pod may tolerate. Other tolerations are left out, with an Event."""
 
 ADDED_TOLERATIONS = {
     "DaemonSet": frozenset(
         {"node.kubernetes.io/network-unavailable", "node.kubernetes.io/unschedulable"}
     )
 }
-"""Taint keys that the pods of a controller tolerate without anybody's asking, by its kind. They are
-left out as well: no pod of a tenant starts on a node that is being emptied."""
+"""Taint keys that a controller tolerates for all its pods without a request, by the controller's
+kind. These tolerations are left out as well, because no tenant pod may start on a node that is
+being drained."""
 
 VISIBLE_NODE_LABELS = frozenset(
     {
@@ -163,11 +166,14 @@ VISIBLE_NODE_LABELS = frozenset(
 
 
 BARE_NODE_LABELS = frozenset({"kubernetes.io/arch", "kubernetes.io/hostname", "kubernetes.io/os"})
-"""What DaemonSets, spreading and images cannot do without."""
+"""Node labels that DaemonSets, topology spreading and images need."""
 
 
 def is_visible_node_label(key: str, view: NodeView = "Standard") -> bool:
-    """Tell whether tenants see a label of super nodes; usually plain and well-known ones."""
+    """Return whether tenants see a label of super nodes.
+
+    The view Standard shows labels without a prefix and well-known ones.
+    """
     match view:
         case "Minimal":
             return key in BARE_NODE_LABELS
@@ -181,27 +187,29 @@ SPREAD_OWNERS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"}
 """Controllers whose pods the scheduler spreads by default."""
 
 SPREAD_DEFAULTS = (("kubernetes.io/hostname", 3), ("topology.kubernetes.io/zone", 5))
-"""The scheduler's own soft constraints: topology key and maxSkew."""
+"""Soft constraints of the default scheduler, as pairs of topology key and maxSkew."""
 
 # --- configuration --------------------------------------------------------------------------------
 
 SECRET_TYPES_KEPT = frozenset(
     {"Opaque", "kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg", "kubernetes.io/tls"}
 )
-"""Secret types that stay; any other becomes Opaque."""
+"""Secret types that are kept. Any other type becomes Opaque."""
 
 SECRET_TYPES_REFUSED = frozenset(
     {"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"}
 )
-"""Secret types that never leave the tenant."""
+"""Secret types that are never synced to the super cluster."""
 
 MAX_AUDIENCE = 4096
-"""Longest audience of a token, in bytes: the Secret that carries the token records it."""
+"""Maximum length of a token's audience in bytes. The Secret that contains the token records the
+audience."""
 TOKEN_SECONDS = 7200
-"""Lifetime of the token that all pods of an account share; it is renewed at half."""
+"""Lifetime in seconds of the token that all pods of an account share. It is renewed at half."""
 MIN_TOKEN_SECONDS = 600
 MAX_TOKEN_SECONDS = 7200
 
 EVENTS_PER_SECOND = 10.0
 EVENTS_BURST = 100
-"""Super Events a tenant receives at most; more are dropped, never delayed."""
+"""Limits on super cluster Events to one tenant: a rate per second and a burst. Events over a limit
+are dropped, never delayed."""

@@ -1,9 +1,11 @@
-"""What to do about one object, given both sides; pure.
+"""Decision on the next step for one object, given its tenant and super sides. Pure.
 
-Owns the rule of ownership: both UIDs, the VirtualCluster's and the tenant object's, make a super
-object ours and this object's twin; a name only says where to look. Must not know kinds, bodies or
-clients. Hazard: `Delete` says what should go, not that it may: `syncer.safety.proven_deletes` asks
-for proof.
+Owns the rule of ownership. A super object is this tenant's if it records the UID of the
+VirtualCluster. It is the twin of a tenant object if it also records that object's UID. A name is
+only the key for the lookup. Must not know kinds, bodies or clients.
+
+Hazard: `syncer.safety.proven_deletes` must prove a `DELETE` verdict before it is executed.
+Otherwise a gap in a cache can delete a live workload.
 """
 
 from collections.abc import Mapping
@@ -16,52 +18,53 @@ from tenancy.ownership import Tenant
 
 
 class Verdict(Enum):
-    """The next step for a key."""
+    """Next step for a key."""
 
     NOTHING = auto()
     CREATE = auto()
     COMPARE = auto()
-    """Both are there and belong together: write what differs, each direction its own fields."""
+    """Both objects exist and belong together. Differences must be written, each direction with its
+    own fields."""
     DELETE = auto()
-    """The twin has to go."""
+    """The twin must be deleted."""
     WAIT = auto()
-    """The name below is being freed by somebody: a twin on its way out."""
+    """The name in the super cluster is in use by a twin that is being deleted."""
     FOREIGN = auto()
-    """Somebody else's object has the name; it is never touched."""
+    """An object of another owner has the name. It is never changed."""
 
 
 class Grounds(Enum):
-    """What a delete rests on; decides how much proof it needs."""
+    """Reason for a delete. It determines how much proof the delete needs."""
 
     MARKED = auto()
-    """The tenant object lives and has a deletionTimestamp."""
+    """The tenant object exists and has a deletionTimestamp."""
     ABSENT = auto()
     """The tenant object is not in the cache."""
     SUCCEEDED = auto()
     """Another tenant object has the name now."""
     UNWANTED = auto()
-    """The tenant object lives and no longer takes part."""
+    """The tenant object exists and is no longer selected for sync."""
 
 
 class TenantSide(NamedTuple):
-    """A tenant object as far as deciding needs it."""
+    """Fields of a tenant object that the decision needs."""
 
     uid: str
     deleting: bool
 
 
 class SuperSide(NamedTuple):
-    """A super object as far as deciding needs it."""
+    """Fields of a super object that the decision needs."""
 
     vc_uid: str
-    """Empty when the object has no complete record."""
+    """Empty if the object has no complete ownership record."""
     uid: str
-    """UID of the tenant object it records."""
+    """UID of the tenant object that the super object records."""
     deleting: bool
 
 
 class Decision(NamedTuple):
-    """A verdict; a delete says what it rests on."""
+    """Verdict, with its reason in the case of a delete."""
 
     verdict: Verdict
     grounds: Grounds | None = None
@@ -80,8 +83,9 @@ def decide(
 ) -> Decision:
     """Return the next step.
 
-    `wanted` tells whether the tenant object takes part at all. `follows_mark` is False for kinds
-    whose twin stays until the tenant object is gone, not merely marked (namespaces).
+    `wanted` is False if the tenant object is not selected for sync. `follows_mark` is False for
+    kinds whose twin stays until the tenant object is deleted, not merely marked for deletion
+    (namespaces).
     """
     marked = tenant_x is not None and tenant_x.deleting and follows_mark
     if super_x is None:
@@ -108,19 +112,19 @@ def _grounds(tenant_x: TenantSide | None, super_x: SuperSide, *, marked: bool) -
 
 
 def tenant_side(entry: Entry | None) -> TenantSide | None:
-    """Return what deciding needs of a cached tenant object."""
+    """Return the fields of a cached tenant object that the decision needs."""
     return None if entry is None else TenantSide(entry.uid, entry.deleting)
 
 
 def super_side(
     entry: Entry | None, namespace: str | None = None, *, registration: str = ""
 ) -> SuperSide | None:
-    """Return what deciding needs of a cached super object.
+    """Return the fields of a cached super object that the decision needs.
 
-    `namespace` is the tenant namespace that it must record, where it was looked up by one: a
-    tenant that knows how long names are shortened can aim one namespace at another's, and what is
-    there is then no predecessor but somebody else's. And so it is with what was made for another
-    registration.
+    `namespace` is the tenant namespace that the object must record, if the lookup used one. Hazard:
+    a recorded namespace that differs must make the object foreign. Otherwise a tenant that knows
+    how names are shortened can aim one of its namespaces at the super namespace of another tenant.
+    The same applies to an object that was created for another registration.
     """
     if entry is None:
         return None
@@ -131,6 +135,6 @@ def super_side(
 
 
 def is_owned(metadata: Mapping[str, Any], tenant: Tenant, uid: str) -> bool:
-    """Tell whether a live super object is the twin of this tenant object."""
+    """Return whether a live super object is the twin of this tenant object."""
     owner = ownership.owner_of(metadata, tenant.registration)
     return owner is not None and owner.vc_uid == tenant.uid and owner.uid == uid

@@ -1,7 +1,9 @@
-"""Where two bodies differ, as paths for people; pure.
+"""Differences between two bodies, as field paths for messages. Pure.
 
-Owns the comparison of what was sent with what the server has. Must not know kinds. Hazard: a server
-leaves out what says nothing (false, 0, empty), so only values that say something are missed.
+Owns the comparison of a sent body with the server's object. Must not know kinds.
+
+Hazard: empty values (false, 0, empty) must not be reported as missing. A server leaves them out, so
+objects without a difference would be reported.
 """
 
 import hashlib
@@ -14,27 +16,28 @@ from kubeio import Object
 from tenancy import wellknown
 
 _LIST_KEYS = ("name", "type", "ip", "containerPort", "key", "mountPath")
-"""Fields by which items of a list are told apart, the first that an item has."""
+"""Fields that identify the items of a list. The first field that an item has is used."""
 _OF_ONE_WRITE = frozenset({"uid", "resourceVersion"})
 _KEYS = ("labels", "annotations")
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
-"""What stands before the parts in which an object says something."""
+"""Fields that precede the content of an object."""
 _OF_EACH_VERSION = frozenset({"managedFields", "resourceVersion"})
-"""Not the generation: a status tells of which one it is, and neither it nor a binding counts it."""
+"""Metadata that changes with each version. The generation is not in the set, because a status
+refers to one, and neither a status update nor a binding increments it."""
 _DIGEST_BYTES = 16
 _SHOWN = 3
 _NONE = object()
 
 
 def missing(sent: Any, there: Any) -> list[str]:
-    """Return the leaves that were sent and that the server does not have at all."""
+    """Return the sent leaves that the server's object does not have at all."""
     found: list[str] = []
     _compare(sent, there, "", found, changed=False)
     return found
 
 
 def lacking(wanted: Any, there: Any) -> list[str]:
-    """Return the leaves of a body or a patch that the server has not, or has otherwise."""
+    """Return the leaves of a body or patch that the server's object lacks or has differently."""
     found: list[str] = []
     _compare(wanted, there, "", found, changed=True)
     return found
@@ -46,7 +49,7 @@ def _compare(wanted: Any, there: Any, path: str, found: list[str], *, changed: b
     if isinstance(wanted, dict):
         if isinstance(there, dict):
             _compare_fields(wanted, there, path, found, changed=changed)
-        elif there is not None or wanted or changed:  # else left out because it says nothing
+        elif there is not None or wanted or changed:  # the server leaves out empty values
             found.append(path)
     elif isinstance(wanted, list):
         _compare_items(wanted, there, path, found, changed=changed)
@@ -115,9 +118,10 @@ def _is_bookkeeping(path: str) -> bool:
 
 
 def is_all(before: Object, patch: Object, answer: Object) -> bool:
-    """Tell whether an answer is what was there, with a merge patch, and nothing besides.
+    """Return whether an answer equals the earlier object plus a merge patch, and nothing else.
 
-    The answer to a write that changed nothing has the version of somebody else's, unseen so far.
+    The answer to a write that changed nothing can have the version of another writer's change that
+    the cache has not received yet.
     """
     wanted = _merged(before, patch)
     return all(
@@ -126,7 +130,7 @@ def is_all(before: Object, patch: Object, answer: Object) -> bool:
 
 
 def _merged(there: Any, patch: Any) -> Any:
-    """Return what a JSON merge patch (RFC 7386) makes of a value."""
+    """Return the result of a JSON merge patch (RFC 7386) on a value."""
     if not isinstance(patch, dict):
         return patch
     found = dict(there) if isinstance(there, dict) else {}
@@ -143,9 +147,10 @@ def _kept(metadata: Object) -> Object:
 
 
 def digest(body: Mapping[str, Any], before: Mapping[str, Any]) -> bytes:
-    """Return what tells two differences apart: what is sent, and what it is put over.
+    """Return a digest of a difference: the body to send and the object that it is sent to.
 
-    Of the object only what the body is about counts; its version and its times do not.
+    Only the fields of the object that the body has are included. The version and timestamps of the
+    object are not.
     """
     metadata = before.get("metadata") or {}
     there = {key: before.get(key) for key in body if key not in HEAD}
@@ -170,7 +175,7 @@ def _without_bookkeeping(value: Any, path: str) -> Any:
 
 
 def between(body: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Return the leaves that a write is about: what it sets, else what it takes away."""
+    """Return the leaves that a write sets. If it sets none, return the leaves that it removes."""
     found = lacking(body, before)
     there = {key: before[key] for key in body if key in before and key not in HEAD}
     said, metadata = body.get("metadata") or {}, before.get("metadata") or {}
@@ -179,7 +184,7 @@ def between(body: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
 
 
 def told(paths: Sequence[str]) -> str:
-    """Return some paths as a text for people."""
+    """Return paths as text for a message."""
     shown = ", ".join(paths[:_SHOWN])
     rest = len(paths) - _SHOWN
     return f"{shown} and {rest} more" if rest > 0 else shown

@@ -1,8 +1,10 @@
-"""Verdicts on the leaves of a tenant's spec, and the walk that builds a new object by them.
+"""Verdicts on the leaves of a tenant's spec, and the walk that builds a new object from them.
 
-Owns the vocabulary of verdict tables (`syncer.rules.pods.pod_fields` is the big one) and the walk.
-Must not know any kind. Hazard: the walk copies only what a verdict names; a leaf without a verdict
-that has a value rejects the object, so that a field we have never heard of cannot slip through.
+Owns the vocabulary of verdict tables and the walk. The largest table is
+`syncer.rules.pods.pod_fields`. Must not know any kind.
+
+Hazard: the walk must copy only leaves that a verdict names, and must reject a leaf that has a value
+but no verdict. Otherwise a field of a newer API version is synced unchecked.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,17 +20,17 @@ _SHOWN = 60  # characters of a refused value in an Event
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """A scalar, or a list of scalars, goes down as it is."""
+    """Verdict: a scalar, or a list of scalars, is synced unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """A map with keys of the tenant's choice and scalar values goes down as it is."""
+    """Verdict: a map with keys of the tenant's choice and scalar values is synced unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """A scalar, or each of a list of scalars, goes down when it is one of these."""
+    """Verdict: a scalar, or each item of a list of scalars, is synced if it is one of `values`."""
 
     values: frozenset[Json]
     rule: str
@@ -37,7 +39,7 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Any value rejects the object."""
+    """Verdict: any value rejects the object."""
 
     rule: str
     text: str
@@ -45,30 +47,30 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Left out without a word, for this reason."""
+    """Verdict: the leaf is left out without an Event, for this reason."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Left out by the walk; this module reads the tenant's value and writes what it becomes."""
+    """Verdict: the walk leaves the leaf out, and the named module translates the tenant's value."""
 
     by: str
     text: str = ""
-    """What it becomes, for the user's page."""
+    """The result of the translation, for the user's page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """An object with these fields."""
+    """Verdict: an object with these fields."""
 
     fields: Mapping[str, "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """A list whose items are such objects."""
+    """Verdict: a list of objects with these fields."""
 
     fields: Mapping[str, "Verdict"]
 
@@ -81,12 +83,12 @@ FREE = Free()
 
 @dataclass(slots=True)
 class Walk:
-    """One walk over one object: collects the problems, returns what may go down."""
+    """One walk over one object. It collects the problems and returns the fields to sync."""
 
     problems: list[Problem] = field(default_factory=list)
 
     def fields(self, value: Json, table: Mapping[str, Verdict], path: str) -> dict[str, Json]:
-        """Return the copy of an object by its table."""
+        """Return a copy of an object, built by its table."""
         if not isinstance(value, dict):
             self._malformed(path, "an object")
             return {}
@@ -164,7 +166,7 @@ class Walk:
 
 
 def lifted(table: Mapping[str, Verdict], rules: Collection[str]) -> Mapping[str, Verdict]:
-    """Return a table in which what these rules refuse or restrict goes down as it is."""
+    """Return a table that allows the fields which these rules refuse or restrict."""
     return {name: _lifted(verdict, rules) for name, verdict in table.items()}
 
 
@@ -181,12 +183,12 @@ def _lifted(verdict: Verdict, rules: Collection[str]) -> Verdict:
 
 
 def _is_empty(value: Json) -> bool:
-    """Tell whether a value says nothing; an empty object says something: `emptyDir: {}`."""
+    """Return whether a value is empty. An object never is, because `emptyDir: {}` has a meaning."""
     return value is None or value is False or value in ("", [], 0)
 
 
 def paths(table: Mapping[str, Verdict], root: str) -> Iterator[tuple[str, Verdict]]:
-    """Yield each leaf of a table with its path, as the OpenAPI census spells them."""
+    """Yield each leaf of a table with its path, in the spelling of the OpenAPI census."""
     for name, verdict in table.items():
         where = f"{root}.{name}"
         match verdict:

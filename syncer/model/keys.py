@@ -1,6 +1,7 @@
-"""What a unit of work is called: one object, seen from both sides.
+"""Keys of the work queue. A key names one tenant object and its twin.
 
-Pure. Hazard: a key names a place and proves nothing; which object stands there, UIDs say.
+Pure. Hazard: a key is only a name, so ownership must be checked by UIDs. Otherwise a write can
+reach an object of another owner that has the name.
 """
 
 from typing import NamedTuple
@@ -8,11 +9,11 @@ from typing import NamedTuple
 from tenancy import super_clusters
 
 HOME = super_clusters.HOME
-"""The super cluster that runs the tenants' control planes; the first of several to come."""
+"""The super cluster that runs the control planes of tenants. It is the first of several."""
 
 
 class Key(NamedTuple):
-    """One tenant object and its twin; `namespace` and `name` are the tenant's."""
+    """One tenant object and its twin. `namespace` and `name` are those of the tenant object."""
 
     tenant: str
     """UID of the VirtualCluster."""
@@ -22,35 +23,39 @@ class Key(NamedTuple):
     name: str
 
 
-# Kinds of keys beside those of synced objects.
+# Kinds of keys in addition to the kinds of synced objects.
 TOKEN = "Token"  # noqa: S105 - a kind of key, not a credential
-"""One token Secret; the name is the super Secret's."""
+"""One token Secret. The name is that of the super Secret."""
 ADDRESS = "IPAddress"
-"""One super Service IP in the tenant's slice; the name is the address."""
+"""One Service IP of the super cluster in the tenant's service range. The name is the address."""
 EVENT = "Event"
-"""One super Event on its way up; the name is the Event's."""
+"""One Event of the super cluster for the tenant. The name is that of the Event."""
 NODE = "Node"
 """One virtual node."""
 LEASE = "Lease"
-"""The lease of the node that stands for a target; the name is the node's."""
+"""Lease of the node that stands for a target. The name is that of the node."""
 VOLUME = "PersistentVolume"
-"""One volume: shown in the tenant under its own name, or the tenant's and carried down."""
+"""One volume. Either a super volume that the tenant sees under its own name, or a tenant's volume
+that is synced to the super cluster."""
 PLACEMENT = "Placement"
-"""One tenant pod that is to be seated in one of several super clusters; the name is the pod's."""
+"""One tenant pod that needs an assigned cluster among several. The name is that of the pod."""
 STORE = "Store"
-"""The identity of the tenant's store; one per tenant, without a name."""
+"""Identity of the tenant's etcd. There is one per tenant, and it has no name."""
 
 
 def tenant_namespace(key: Key) -> str:
-    """Return the tenant namespace of a key: that of the object, or the one that it is."""
+    """Return the tenant namespace of a key.
+
+    For a key of a Namespace this is the namespace itself.
+    """
     return key.name if key.kind == "Namespace" else key.namespace
 
 
 def group_of(key: Key) -> str:
-    """Return whose turn it is when this key is taken: queues are fair between tenants.
+    """Return the fairness group of a key. The queue is fair between groups.
 
-    What a tenant has in each further super cluster has a turn of its own, or one that hangs would
-    take all of the tenant's places.
+    Each further super cluster of a tenant has its own group. Otherwise a super cluster that does
+    not answer would occupy all workers of the tenant.
     """
     if key.super_cluster == HOME:
         return key.tenant
@@ -58,5 +63,5 @@ def group_of(key: Key) -> str:
 
 
 def tenant_of(group: str) -> str:
-    """Return the UID of the VirtualCluster whose turn a group's is."""
+    """Return the UID of the VirtualCluster of a fairness group."""
     return group.partition("@")[0]

@@ -1,9 +1,11 @@
-"""Label selectors on their way down: what they may name, and what they select.
+"""Label selectors that are synced to the super cluster: allowed keys, and matching.
 
-Pure. Owns the verdict table of a selector, and the rule about keys: the twin of a pod has only the
-labels that pass, so a selector that names another key would match more or less below than above,
-and holds its object back. Must not know what is selected. Hazard: no selector selects nothing, an
-empty one selects everything.
+Pure. Owns the verdict table of a selector, and the rule on keys. The twin of a pod has only the
+labels that are synced. A selector with another key would match a different set of pods in the super
+cluster, so it holds its object back. Must not know the selected objects.
+
+Hazard: an absent selector selects nothing, but an empty selector selects everything. Confusing them
+inverts the meaning.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,9 +33,10 @@ SELECTOR: Mapping[str, Verdict] = {
 
 
 def problems(selector: Mapping[str, Any], path: str, passing: Metadata) -> Iterator[Problem]:
-    """Yield what keeps a selector of pods, walked by its table, from meaning the same below.
+    """Yield the problems that give a pod selector another meaning in the super cluster.
 
-    `passing` is the policy's word on which labels go down.
+    The selector was walked by its table. `passing` is the part of the policy that decides which
+    labels are synced.
     """
     yield from dropped(selector.get("matchLabels") or {}, f"{path}.matchLabels", passing)
     for index, item in enumerate(selector.get("matchExpressions") or ()):
@@ -43,7 +46,7 @@ def problems(selector: Mapping[str, Any], path: str, passing: Metadata) -> Itera
 
 
 def broken(item: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield what is wrong with one expression itself."""
+    """Yield the problems of one expression itself."""
     values, operator = item.get("values") or [], item.get("operator")
     is_named = isinstance(item.get("key"), str) and bool(operator)
     if not is_named or not isinstance(values, list) or bool(values) != (operator in _SET):
@@ -63,7 +66,7 @@ def dropped(keys: Any, path: str, passing: Metadata) -> Iterator[Problem]:
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Tell whether a walked selector selects an object with these labels."""
+    """Return whether a walked selector selects an object with these labels."""
     wanted = selector.get("matchLabels") or {}
     if any(key not in labels or labels[key] != value for key, value in wanted.items()):
         return False
@@ -71,7 +74,7 @@ def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Tell whether one walked expression selects an object with these labels."""
+    """Return whether one walked expression selects an object with these labels."""
     key, values = item.get("key", ""), item.get("values") or ()
     match item.get("operator"):
         case "In":

@@ -1,9 +1,11 @@
-"""The table of kinds that the super cluster shows its tenants: one row each, read by generic code.
+"""Table of the kinds that are mirrored from the super cluster to tenants.
 
-Pure. Owns which leaves of a class a tenant sees and which part of the policy selects it. Must not
-hold a client. Rules: a row is data and one function that has a name; what a row needs from the API
-servers, `syncer.rbac` derives from it. Hazard: parameters of classes name pools, Secrets and
-networks of the super cluster, so a body is built from nothing, never copied minus deletions.
+Pure. Generic code reads the table, which has one row per kind. Owns the leaves of a class that a
+tenant sees, and the part of the policy that selects the class. Must not hold a client. A row is
+data plus one named function. `syncer.rbac` derives the permissions from it.
+
+Hazard: a body must be built from nothing, never copied and reduced. Parameters of classes name
+pools, Secrets and networks of the super cluster and would reach the tenant.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,39 +27,39 @@ from tenancy.resources import (
 )
 
 _SYSTEM = "system-"
-"""Prefix of the priority classes that every API server makes for itself."""
+"""Prefix of the priority classes that every API server creates for itself."""
 
 Reduce = Callable[[Mapping[str, Any]], Object]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a kind looks like to whoever compares."""
+    """Fields of a kind, for a comparison."""
 
     resource: Resource
     fields: tuple[str, ...]
-    """Top-level fields of the kind: what a tenant adds to one of these is taken away again."""
+    """Top-level fields of the kind. A tenant's addition to one of these fields is removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
-    """One kind that is shown."""
+    """One mirrored kind."""
 
     resource: Resource
     selected_by: Callable[[Sync], Classes]
-    """The field of the policy that says which objects are shown."""
+    """Return the field of the policy that selects the mirrored objects."""
     reduce: Reduce
-    """What a tenant sees beside the metadata."""
+    """Return the fields that a tenant sees in addition to the metadata."""
     fields: tuple[str, ...]
     """Top-level fields of the kind, as in `Shape`."""
     default: str = ""
-    """Annotation that makes a class the default one."""
+    """Annotation that marks a class as the default class."""
     optional: bool = False
-    """The kind comes with a CRD that either side may lack."""
+    """True for a kind of a CRD that either cluster may lack."""
 
     @property
     def shape(self) -> Shape:
-        """The kind and its fields."""
+        """Return the kind and its fields."""
         return Shape(self.resource, self.fields)
 
 
@@ -71,36 +73,39 @@ def _spec(source: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def storage_class(found: Mapping[str, Any]) -> Object:
-    """Return what is shown of a StorageClass: enough for the tenant's own admission to judge."""
+    """Return the mirrored fields of a StorageClass: enough for the tenant's own admission."""
     return _picked(
         found, "provisioner", "reclaimPolicy", "volumeBindingMode", "allowVolumeExpansion"
     )
 
 
 def priority_class(found: Mapping[str, Any]) -> Object:
-    """Return what is shown of a PriorityClass."""
+    """Return the mirrored fields of a PriorityClass."""
     return _picked(found, "value", "globalDefault", "preemptionPolicy")
 
 
 def runtime_class(found: Mapping[str, Any]) -> Object:
-    """Return what is shown of a RuntimeClass; the super cluster's admission adds the overhead."""
+    """Return the mirrored fields of a RuntimeClass.
+
+    The overhead is left out, because the admission of the super cluster adds it.
+    """
     return _picked(found, "handler")
 
 
 def ingress_class(found: Mapping[str, Any]) -> Object:
-    """Return what is shown of an IngressClass."""
+    """Return the mirrored fields of an IngressClass."""
     return {"spec": _picked(_spec(found), "controller")}
 
 
 def volume_snapshot_class(found: Mapping[str, Any]) -> Object:
-    """Return what is shown of a VolumeSnapshotClass."""
+    """Return the mirrored fields of a VolumeSnapshotClass."""
     return _picked(found, "driver", "deletionPolicy")
 
 
 def csi_driver(found: Mapping[str, Any]) -> Object:
-    """Return what is shown of a CSIDriver: fields that every supported minor knows.
+    """Return the mirrored fields of a CSIDriver that every supported Kubernetes minor version has.
 
-    One that the tenant's API server does not know would differ for ever.
+    A field that the tenant's API server does not know would be a permanent difference.
     """
     return {
         "spec": _picked(
@@ -169,7 +174,10 @@ BY_KIND: Mapping[str, Mirror] = {mirror.resource.kind: mirror for mirror in MIRR
 
 
 def is_selected(mirror: Mirror, sync: Sync, entry: Entry) -> bool:
-    """Tell whether the policy shows an object; each cluster has system classes of its own."""
+    """Return whether the policy selects an object.
+
+    The `system-` priority classes are never mirrored, because each cluster has its own.
+    """
     if mirror.resource is PRIORITY_CLASSES and entry.name.startswith(_SYSTEM):
         return False
     return mirror.selected_by(sync).shows(entry.name, dict(entry.labels))
@@ -191,7 +199,11 @@ def body(mirror: Mirror, super_x: Mapping[str, Any]) -> Object:
 def shown_metadata(
     super_metadata: Mapping[str, Any], annotations: Mapping[str, str] | None = None
 ) -> Object:
-    """Return the metadata of what we show: marked twice, so that a lost mark comes back."""
+    """Return the metadata of a mirrored object.
+
+    A label and an annotation both mark the object, so that the syncer restores either of them if it
+    is removed.
+    """
     return {
         "name": super_metadata["name"],
         "labels": {wellknown.MIRRORED: "true"},
@@ -200,7 +212,10 @@ def shown_metadata(
 
 
 def default_of(mirror: Mirror, found: Iterable[Entry]) -> str:
-    """Return the class that admission gives to what names none: the newest that says so."""
+    """Return the class that admission assigns to an object that names none.
+
+    This is the newest class that is annotated as default. Empty if there is none.
+    """
     return max(
         (
             (str(entry.decode()["metadata"].get("creationTimestamp", "")), entry.name)
@@ -212,14 +227,18 @@ def default_of(mirror: Mirror, found: Iterable[Entry]) -> str:
 
 
 def is_ours(tenant_x: Entry) -> bool:
-    """Tell whether we made an object of a tenant; one that lost both marks is the tenant's now."""
+    """Return whether the syncer created a tenant object.
+
+    An object that has lost both marks belongs to the tenant.
+    """
     return wellknown.MIRRORED in tenant_x.labels or wellknown.UID in tenant_x.annotations
 
 
 def is_shown(own: Mapping[str, Any], wanted: Object, fields: tuple[str, ...]) -> bool:
-    """Tell whether a tenant object is as wanted.
+    """Return whether a tenant object is as wanted.
 
-    What its API server filled in with nothing is no difference; a newer one knows more fields.
+    Empty values that the tenant's API server filled in are no difference, because a newer server
+    knows more fields.
     """
     for field in ("labels", "annotations"):
         if (own["metadata"].get(field) or {}) != wanted["metadata"][field]:
@@ -238,7 +257,7 @@ def _says_nothing(value: Any) -> bool:
 
 
 def replacement(own: Mapping[str, Any], wanted: Object) -> Object:
-    """Return the body of the PUT that makes a tenant object as wanted; its finalizers stay."""
+    """Return the PUT body that makes a tenant object as wanted. The object keeps its finalizers."""
     there = own["metadata"]
     kept = {key: there[key] for key in ("finalizers",) if key in there}
     identity = {"uid": there["uid"], "resourceVersion": there["resourceVersion"]}

@@ -1,8 +1,10 @@
-"""Metadata and texts on their way between a tenant and the super cluster; pure.
+"""Metadata of twins, and the removal of super cluster names from texts. Pure.
 
-Owns which labels and annotations pass, what is stamped on super objects, and the scrubbing of super
-names from texts that go up. Must not know specs. Hazard: super metadata is built from nothing, so
-that no finalizer, owner or reserved key of a tenant can ever arrive.
+Owns the rules on synced labels and annotations, the keys that are written to super objects, and the
+replacement of super names in texts that are synced back to the tenant. Must not know specs.
+
+Hazard: super metadata must be built from nothing. Otherwise a tenant's finalizer, owner reference
+or reserved key would reach the super cluster.
 """
 
 import base64
@@ -21,18 +23,21 @@ from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE, EVERY, Metadata
 
 _MAX_OWNER = 512
-_MAX_KEYS = 32_768  # of the 262144 bytes that all annotations of an object share
+_MAX_KEYS = 32_768  # share of the 262144 bytes that all annotations of an object share
 _UNCOMPARED = frozenset({wellknown.NODE_CHOICE, wellknown.STORE_REVISION})
 _MIRROR_DOMAIN = f"mirror.{wellknown.DOMAIN}"
 
 
 def _is_in(domain: str, parents: Iterable[str]) -> bool:
-    """Tell whether a domain is one of these or below one: whole labels, never mere endings."""
+    """Return whether a domain is one of these or a subdomain of one.
+
+    Only whole labels are compared, never mere suffixes.
+    """
     return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
 
 
 def passes_label(key: str, passing: Metadata = BASELINE.metadata) -> bool:
-    """Tell whether a tenant's label goes down."""
+    """Return whether a tenant's label is synced."""
     domain = wellknown.key_domain(key).lower()
     if key.startswith(passing.opaque_prefixes):
         return False
@@ -48,7 +53,10 @@ def passes_label(key: str, passing: Metadata = BASELINE.metadata) -> bool:
 
 
 def passes_annotation(kind: str, key: str, passing: Metadata = BASELINE.metadata) -> bool:
-    """Tell whether a tenant's annotation goes down: unprefixed, or listed for its kind."""
+    """Return whether a tenant's annotation is synced.
+
+    An annotation is synced if it has no prefix or is listed for its kind.
+    """
     if key.startswith(passing.opaque_prefixes):
         return False
     if not wellknown.key_domain(key) or key in builtin_policy.PASSED_ANNOTATIONS.get(kind, ()):
@@ -60,14 +68,14 @@ def passes_annotation(kind: str, key: str, passing: Metadata = BASELINE.metadata
 def holding_annotation(
     kind: str, annotations: Mapping[str, str], passing: Metadata = BASELINE.metadata
 ) -> Problem | None:
-    """Return what holds an object back: an annotation whose loss might change its meaning."""
+    """Return the problem of an annotation whose loss might change the object's meaning."""
     if kind not in builtin_policy.HOLDING_KINDS:
         return None
     for key in sorted(annotations):
         domain = wellknown.key_domain(key).lower()
         known = (
             passes_annotation(kind, key, passing)
-            or key.startswith(passing.opaque_prefixes)  # said to mean nothing below
+            or key.startswith(passing.opaque_prefixes)  # declared meaningless
             or wellknown.is_reserved(key)
             or key in builtin_policy.HARMLESS_ANNOTATIONS
             or _is_in(domain, builtin_policy.HARMLESS_ANNOTATION_DOMAINS)
@@ -81,14 +89,14 @@ def holding_annotation(
 def passed_labels(
     metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata
 ) -> dict[str, str]:
-    """Return the labels of a tenant object that go down."""
+    """Return the labels of a tenant object that are synced."""
     return {k: v for k, v in (metadata.get("labels") or {}).items() if passes_label(k, passing)}
 
 
 def passed_annotations(
     kind: str, metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata
 ) -> dict[str, str]:
-    """Return the annotations of a tenant object that go down."""
+    """Return the annotations of a tenant object that are synced."""
     found = metadata.get("annotations") or {}
     return {k: v for k, v in found.items() if passes_annotation(kind, k, passing)}
 
@@ -104,9 +112,9 @@ def super_metadata(
     extra_annotations: Mapping[str, str] | None = None,
     extra_labels: Mapping[str, str] | None = None,
 ) -> Object:
-    """Return the metadata of a twin; `passing` is the policy's word on it.
+    """Return the metadata of a twin. `passing` is the metadata part of the policy.
 
-    Raises RejectedError when an annotation holds it back.
+    Raises RejectedError when an annotation holds the object back.
     """
     held = holding_annotation(kind, tenant_metadata.get("annotations") or {}, passing)
     if held is not None:
@@ -144,7 +152,10 @@ def controller_of(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def owner_record(metadata: Mapping[str, Any]) -> str:
-    """Return kind and UID of the controller as JSON, empty without one or when it is over-long."""
+    """Return the kind and UID of the controller as JSON.
+
+    Empty if there is no controller or the record is too long.
+    """
     owner = controller_of(metadata)
     if owner is None:
         return ""
@@ -153,17 +164,18 @@ def owner_record(metadata: Mapping[str, Any]) -> str:
 
 
 def keys_record(labels: Iterable[str], annotations: Iterable[str]) -> str:
-    """Return which keys are the tenant's, as a twin records them; empty when that is over-long.
+    """Return the record of the tenant's keys for a twin. Empty if it would be too long.
 
-    What a webhook of the super cluster adds looks like a tenant's own key. Without the record we
-    would take it away, the webhook would add it again, and so on.
+    A key that a webhook of the super cluster adds cannot be distinguished from a tenant's own key.
+    Without the record the syncer would remove the key, and the webhook would add it again, in a
+    loop.
     """
     record = orjson.dumps([sorted(labels), sorted(annotations)]).decode()
     return record if len(record) <= _MAX_KEYS else ""
 
 
 def _recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collection[str]] | None:
-    """Return the keys that a twin records, by field; None when it has no readable record."""
+    """Return the recorded keys of a twin, by field. None if it has no readable record."""
     try:
         labels, others = orjson.loads(annotations.get(wellknown.KEYS, ""))
         return {"labels": frozenset(labels), "annotations": frozenset(others)}
@@ -172,25 +184,27 @@ def _recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collection[st
 
 
 def mirror_key(field: str, key: str) -> str:
-    """Return the annotation that carries a dropped label or annotation to the downward API."""
+    """Return the annotation that provides a dropped label or annotation to the downward API."""
     digest = hashlib.sha256(f"{field}/{key}".encode()).digest()
     return f"{_MIRROR_DOMAIN}/{base64.b32encode(digest).decode()[:16].lower()}"
 
 
 def is_ours(key: str) -> bool:
-    """Tell whether a key of a super object was stamped by us."""
+    """Return whether the syncer wrote a key of a super object."""
     return wellknown.is_reserved(key)
 
 
 def metadata_patch(
     kind: str, live: Mapping[str, Any], desired: Mapping[str, Any]
 ) -> dict[str, dict[str, str | None]]:
-    """Return the merge patch of labels and annotations; empty when nothing differs.
+    """Return the merge patch of labels and annotations. Empty if nothing differs.
 
-    A key that was carried down is the tenant's, so what the tenant has not any more is removed; all
-    other keys belong to the super cluster and stay. A twin without a record may hold a key of the
-    tenant's wherever one could have come from it. The recorded revision is not compared: it follows
-    other changes and causes none. Nor is the placement: a pod is made anew for another one.
+    A recorded key belongs to the tenant and is removed when the tenant no longer has it. All other
+    keys belong to the super cluster and stay. In a twin without a record, every key that the tenant
+    could have set belongs to the tenant.
+
+    Two keys are not compared. The recorded revision follows other changes and causes none. The node
+    choice cannot change on a pod: a pod is recreated for another one.
     """
     recorded = _recorded_keys(live.get("annotations") or {})
     patch: dict[str, dict[str, str | None]] = {}
@@ -220,7 +234,7 @@ def _may_be_the_tenants(kind: str, field: str, key: str) -> bool:
 
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
-    """Return the JSON merge patch that turns `old` into `new`; lists are replaced whole."""
+    """Return the JSON merge patch that turns `old` into `new`. Lists are replaced as a whole."""
     patch: Object = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
@@ -242,7 +256,10 @@ def scrub(text: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def scrub_all(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
-    """Return a value with every text in it scrubbed; what has nothing to scrub is itself."""
+    """Return a value with every text in it scrubbed.
+
+    A value without any such name is returned as the same object.
+    """
     text = orjson.dumps(value)
     if not any(theirs and theirs.encode() in text for theirs, _ in pairs):
         return value
@@ -262,7 +279,7 @@ def _scrubbed(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
 def names_of(
     tenant: Tenant, super_namespace: str, tenant_namespace: str, *uids: tuple[str, str]
 ) -> list[tuple[str, str]]:
-    """Return the replacements for texts about one object: its namespace, the root, its UIDs."""
+    """Return the replacements for texts about one object: its namespace, the root and its UIDs."""
     return [
         (super_namespace, tenant_namespace),
         (f"{tenant.root}-", ""),
@@ -272,7 +289,10 @@ def names_of(
 
 
 def _spellings(theirs: str, ours: str) -> Iterator[tuple[str, str]]:
-    """Yield the forms in which a UID is written: cgroups have underscores, some have no hyphens."""
+    """Yield the spellings of a UID.
+
+    Names of cgroups have underscores, and some spellings have no hyphens.
+    """
     for hyphen in ("-", "_", ""):
         for form in (str, str.upper):
             yield form(theirs.replace("-", hyphen)), form(ours.replace("-", hyphen))

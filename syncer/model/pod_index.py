@@ -1,7 +1,9 @@
-"""What is known of a tenant's pods without decoding them again: their needs and their nodes.
+"""Index of the references and nodes of a tenant's pods, without repeated decoding.
 
-Owns the indexes and when they are brought up to date. Must not wake anybody. Hazard: it is fed by
-every event of every pod, so it reads the whole body only when the spec may have changed.
+Owns the indexes and their updates. Must not enqueue keys.
+
+Hazard: the index must read a whole body only when the spec may have changed. It receives every
+event of every pod, so more decoding would slow down all tenants.
 """
 
 from collections import defaultdict
@@ -37,17 +39,20 @@ _POD = msgspec.json.Decoder(_Pod)
 
 
 class Changes(NamedTuple):
-    """What came or went with one event."""
+    """References and nodes that were added or removed by one event."""
 
     refs: Collection[Ref] = ()
     nodes: Collection[str] = ()
 
 
 class PodIndex:
-    """Needs and nodes of one tenant's pods."""
+    """References and nodes of one tenant's pods."""
 
     def __init__(self, *, names_them: bool = False) -> None:
-        """`names_them`: whether a pod was taken in is asked, too; most need not remember that."""
+        """Create an empty index.
+
+        `names_them` enables `has` and `is_in`. Most users do not need them and save the memory.
+        """
         self._names_them = names_them
         self.references = References()
         self._node_of: dict[tuple[str, str], str] = {}
@@ -55,7 +60,7 @@ class PodIndex:
         self._names: defaultdict[str, set[str]] = defaultdict(set)
 
     def set(self, old: Entry | None, new: Entry) -> Changes:
-        """Take in what a pod is now."""
+        """Update the index after a pod was added or changed."""
         refs: Collection[Ref] = ()
         if old is None and self._names_them:
             self._names[new.namespace].add(new.name)
@@ -64,7 +69,7 @@ class PodIndex:
         return Changes(refs, self._move(new.key, _node(new)))
 
     def drop(self, old: Entry) -> Changes:
-        """Take in that a pod is gone."""
+        """Update the index after a pod was deleted."""
         if self._names_them:
             names = self._names[old.namespace]
             names.discard(old.name)
@@ -74,23 +79,23 @@ class PodIndex:
         return Changes(refs, self._move(old.key, ""))
 
     def has(self, namespace: str, name: str) -> bool:
-        """Tell whether a pod was taken in."""
+        """Return whether the index has a pod."""
         return name in self._names.get(namespace, ())
 
     def is_in(self, namespace: str) -> bool:
-        """Tell whether any pod of a namespace was taken in."""
+        """Return whether the index has any pod of a namespace."""
         return namespace in self._names
 
     def is_on_node(self, node: str) -> bool:
-        """Tell whether any pod object names a node; pods of DaemonSets do not count."""
+        """Return whether any pod object names a node. Pods of DaemonSets are ignored."""
         return node in self._on_node
 
     def is_bound(self, namespace: str, name: str) -> bool:
-        """Tell whether a pod names a node; pods of DaemonSets are said to name none."""
+        """Return whether a pod names a node. For pods of DaemonSets the result is False."""
         return (namespace, name) in self._node_of
 
     def on_node(self, node: str) -> Collection[tuple[str, str]]:
-        """Return the pods that name a node, as `is_on_node` counts them."""
+        """Return the pods that name a node. Pods of DaemonSets are ignored."""
         return tuple(self._on_node.get(node, ()))
 
     def nodes(self) -> Collection[str]:
@@ -119,7 +124,7 @@ def node_of(entry: Entry) -> str:
 
 
 def controller_of(entry: Entry) -> str:
-    """Return the UID of a pod's controller, empty when it has none."""
+    """Return the UID of a pod's controller. Empty if it has none."""
     pod = _read(entry)
     owners = (pod.metadata.owners or ()) if pod is not None else ()
     return next((owner.uid for owner in owners if owner.controller), "")
@@ -129,11 +134,11 @@ def _read(entry: Entry) -> _Pod | None:
     try:
         return _POD.decode(entry.body)
     except msgspec.ValidationError:
-        return None  # a hostile API said so; the verdict table rejects such a pod
+        return None  # from a hostile API; the verdict table rejects such a pod
 
 
 def _node(entry: Entry) -> str:
-    """Return the node that a pod keeps shown."""
+    """Return the node that a pod requires as a virtual node. Empty for a pod of a DaemonSet."""
     pod = _read(entry)
     if pod is None:
         return ""

@@ -1,8 +1,10 @@
-"""Which ConfigMaps, Secrets and claims a pod or an Ingress needs, and who needs one of them.
+"""References of pods and Ingresses to ConfigMaps, Secrets and claims, and the reverse index.
 
-Owns the walk over every place in a PodSpec that names another object, and the reverse index. Must
-not know how anything is written. Hazard: a place that the walk misses makes a pod that never
-starts, so it follows the verdict table's own fields.
+Owns the walk over every field of a PodSpec that names another object. Must not know how anything is
+written.
+
+Hazard: the walk must cover every such field of the verdict table. If it misses one, the pod never
+starts.
 """
 
 from collections import defaultdict
@@ -13,25 +15,25 @@ from tenancy import names
 
 
 class Ref(NamedTuple):
-    """One object that a pod of the same namespace needs."""
+    """One object of the same namespace that a pod needs."""
 
     kind: str
     name: str
 
 
 def is_reserved_name(kind: str, name: str) -> bool:
-    """Tell whether a tenant object of this name could be taken for one of ours."""
+    """Return whether a tenant object's name is reserved for objects of the syncer."""
     if kind == "Secret":
         return name.startswith(names.TOKEN_SECRET_PREFIX)
     return kind == "ConfigMap" and name == names.SUPER_ROOT_CA
 
 
 def refs_of(spec: Mapping[str, Any]) -> frozenset[Ref]:
-    """Return every ConfigMap, Secret and claim that a PodSpec names; none when malformed."""
+    """Return every ConfigMap, Secret and claim that a PodSpec names. Empty if it is malformed."""
     try:
         return frozenset(ref for ref in _walk(spec) if _is_text(ref.name))
     except (AttributeError, TypeError):
-        return frozenset()  # a hostile API said so; the verdict table rejects such a pod
+        return frozenset()  # from a hostile API; the verdict table rejects such a pod
 
 
 def _is_text(value: object) -> bool:
@@ -39,13 +41,13 @@ def _is_text(value: object) -> bool:
 
 
 ACCOUNT_TOKEN = "AccountToken"  # noqa: S105 - a kind of need
-"""Kind of need: the token that all pods of an account share; the name is the account's."""
+"""Kind of need: the token that all pods of an account share. The name is that of the account."""
 POD_TOKEN = "PodToken"  # noqa: S105 - a kind of need
-"""Kind of need: tokens bound to the pod itself; the name is the pod's UID."""
+"""Kind of need: tokens that are bound to one pod. The name is the pod's UID."""
 
 
 def needs_of(pod: Mapping[str, Any]) -> frozenset[Ref]:
-    """Return what a tenant pod needs below: objects it names, and tokens."""
+    """Return the objects and tokens that a tenant pod needs in the super cluster."""
     spec = pod.get("spec") or {}
     needs = set(refs_of(spec))
     try:
@@ -84,7 +86,7 @@ CLAIM = "PersistentVolumeClaim"
 def ephemeral_claims(pod: Mapping[str, Any]) -> dict[str, str]:
     """Return the claims of a pod's generic ephemeral volumes, by the volume's name.
 
-    The tenant's own controller makes them; to the super pod they are claims like any other.
+    The tenant's own controller creates them. The super pod uses them as ordinary claims.
     """
     try:
         name = pod["metadata"]["name"]
@@ -94,13 +96,14 @@ def ephemeral_claims(pod: Mapping[str, Any]) -> dict[str, str]:
             if volume.get("ephemeral") is not None
         }
     except (AttributeError, KeyError, TypeError):
-        return {}  # a hostile API said so; the verdict table rejects such a pod
+        return {}  # from a hostile API; the verdict table rejects such a pod
 
 
 def is_made_for(claim: Mapping[str, Any], pod_uid: str) -> bool:
-    """Tell whether a claim is one that a controller made for an ephemeral volume of a pod.
+    """Return whether a controller created a claim for an ephemeral volume of this pod.
 
-    Two pods may spell the same name, and anybody may make a claim of it.
+    The name proves nothing: two pods may produce the same name, and any user may create a claim of
+    that name.
     """
     owners = claim["metadata"].get("ownerReferences")
     return any(
@@ -140,19 +143,19 @@ def _environment(container: Mapping[str, Any]) -> Iterator[Ref]:
 
 
 def user_of(kind: str, name: str) -> str:
-    """Return how a user that is no pod is spelled; no pod has a slash in its name."""
+    """Return the key of a user that is no pod. No pod has a slash in its name."""
     return f"{kind}/{name}"
 
 
 class References:
-    """Who refers to what, kept from the pods and Ingresses of one tenant."""
+    """Reverse index of references, from the pods and Ingresses of one tenant."""
 
     def __init__(self) -> None:
         self._of_user: dict[tuple[str, str], frozenset[Ref]] = {}
         self._users: defaultdict[tuple[str, Ref], set[str]] = defaultdict(set)
 
     def set(self, namespace: str, user: str, refs: Iterable[Ref]) -> frozenset[Ref]:
-        """Record what a pod needs now, or another `user_of`; returns the refs that came or went."""
+        """Record the references of a pod or `user_of` key. Return the added and removed ones."""
         new = frozenset(refs)
         old = self._of_user.pop((namespace, user), frozenset())
         if new:
@@ -167,13 +170,13 @@ class References:
         return old ^ new
 
     def is_used(self, namespace: str, ref: Ref) -> bool:
-        """Tell whether anybody needs the object."""
+        """Return whether any user needs the object."""
         return (namespace, ref) in self._users
 
     def is_shared(self, namespace: str, ref: Ref) -> bool:
-        """Tell whether more than one needs the object."""
+        """Return whether more than one user needs the object."""
         return len(self._users.get((namespace, ref), ())) > 1
 
     def users(self, namespace: str, ref: Ref) -> frozenset[str]:
-        """Return who needs the object: pods by their names, others as `user_of` spells them."""
+        """Return the users of the object: pods by name, other users by their `user_of` key."""
         return frozenset(self._users.get((namespace, ref), ()))

@@ -1,6 +1,6 @@
-"""Why a tenant object does not go down: a rule, a place in the object, and what would do instead.
+"""Rejections of tenant objects: the rule, the field, and what to do.
 
-Pure. A rejection is written for the tenant: it names nothing of the super cluster.
+Pure. A rejection is written for the tenant and must not name anything of the super cluster.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 REASON = "SyncRejected"
-"""Reason of the Event that tells the tenant."""
+"""Reason of the Event for the tenant."""
 
 
 STUMBLES = (
@@ -21,27 +21,27 @@ STUMBLES = (
     TypeError,
     ValueError,
 )
-"""What code raises that meets an object of a shape that no honest API hands out.
+"""Exceptions of code that meets an object of a shape which no honest API server returns.
 
-Whatever runs for all tenants catches it, so that one tenant's object ends nobody else's work.
-"""
+Code that runs for all tenants must catch them. Otherwise one tenant's object stops the work for all
+tenants."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with an object, or was changed on its way down."""
+    """One field of an object that is rejected, or was changed by the sync."""
 
     rule: str
-    """Identifier of the rule, stable across versions."""
+    """Identifier of the rule. It is stable across versions."""
     path: str
-    """Where in the tenant's object."""
+    """Path in the tenant's object."""
     text: str
-    """What is wrong there, and what would do: half a sentence each, joined by a semicolon."""
+    """The problem and what to do, as two half sentences joined by a semicolon."""
 
     def __str__(self) -> str:
-        """Return the sentence that the tenant reads."""
+        """Return the sentence for the tenant."""
         return f"{self.path} {self.text} (rule {self.rule})"
 
 
@@ -49,7 +49,10 @@ _POD_SECURITY = re.compile(r'violates PodSecurity "([a-z]+):[^"]*": (.*)', re.DO
 
 
 def pod_security(said: str) -> Problem | None:
-    """Return what the super cluster's pod security admission refused, None when it was another."""
+    """Return the violation that the super cluster's pod security admission refused.
+
+    None if the refusal came from elsewhere.
+    """
     found = _POD_SECURITY.search(said)
     if found is None:
         return None
@@ -58,7 +61,7 @@ def pod_security(said: str) -> Problem | None:
 
 
 class RejectedError(Exception):
-    """The object must not go down as it is; carries every problem found."""
+    """Rejection of an object as it is, with every problem found."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
@@ -66,19 +69,19 @@ class RejectedError(Exception):
 
 
 class RefusedError(RejectedError):
-    """The object may not be below at all: what went down before is taken away, too.
+    """Refusal of an object in the super cluster. An existing twin is deleted.
 
-    For what a policy does not offer, and for what would reach others. Any other rejection leaves
-    the twin as it was let through.
+    Used for an object that a policy does not offer, and for an object that would affect other
+    tenants. Any other rejection leaves the twin as it was last accepted.
     """
 
 
 class UnplacedError(Exception):
-    """No node is left for a pod, by what its tenant itself says of its nodes; it waits above."""
+    """Error: the tenant's own labels, taints and cordons leave no node for a pod, which waits."""
 
 
 def malformed(stumble: Exception) -> RejectedError:
-    """Return the rejection of an object that code stumbled over, for its tenant to correct."""
+    """Return the rejection of an object that code failed on, for its tenant to correct."""
     _log.warning("tenant.malformed", problem=repr(stumble))
     text = "has not the shape that the API gives it; correct the object"
     return RejectedError(Problem("malformed", "spec", text))

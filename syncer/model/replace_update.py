@@ -1,8 +1,10 @@
-"""Kinds that are changed by putting the whole object in place of the live one.
+"""Update of a live object by a PUT of the whole object.
 
-Pure. Owns the comparison, leaf by leaf of the kind's own verdict table, and the metadata of what is
-put. Hazard: a leaf of the table that somebody added below is drift, one that the table does not
-have is the super cluster's own; comparing whole bodies would fight over its defaults.
+Pure. Owns the comparison, leaf by leaf of the kind's own verdict table, and the metadata of the
+PUT.
+
+Hazard: a leaf that is in the table and was added in the super cluster is drift. A leaf that is not
+in the table belongs to the super cluster, so comparing whole bodies would fight over its defaults.
 """
 
 from collections.abc import Mapping
@@ -18,9 +20,10 @@ Table = Mapping[str, Verdict]
 def replacement(
     live: Mapping[str, Any], twin: Object, *, table: Table, at: str = ""
 ) -> Object | None:
-    """Return the whole object to put in place of the live one, or None when it is as it should be.
+    """Return the object for the PUT, or None if the live object is as it should be.
 
-    `at` names the field that the table is about; empty: the table is about the object itself.
+    `at` names the field that the table describes. If it is empty, the table describes the object
+    itself.
     """
     changes = object_meta.metadata_patch(twin["kind"], live["metadata"], twin["metadata"])
     there, wanted = (live.get(at), twin.get(at)) if at else (live, twin)
@@ -36,7 +39,8 @@ def metadata(
 ) -> Object:
     """Return the metadata of a replacement.
 
-    Keys that are not ours stay; the version and the UID make sure that it is put over nothing else.
+    Keys of other owners stay. The version and the UID ensure that the PUT replaces only the object
+    that was compared.
     """
     put: Object = {
         "name": wanted["name"],
@@ -52,9 +56,9 @@ def metadata(
 
 
 def _fields(value: Any, table: Table) -> Any:
-    """Return what of a value the table speaks of; a list or a value that says nothing is left out.
+    """Return the fields of a value that the table names, without empty lists and absent values.
 
-    An empty object says something: a selector `{}` selects everything.
+    An empty object is kept, because a selector `{}` selects everything.
     """
     if not isinstance(value, dict):
         return value

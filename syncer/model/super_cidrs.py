@@ -1,8 +1,11 @@
-"""Addresses that belong to the super cluster itself: of its nodes, its pods and its Services.
+"""Address ranges of the super cluster itself: its nodes, pods and Services.
 
-Owns what the caches of the super cluster say about them, and tells when that changes. Must not know
-tenants. Hazard: pods' ranges are known only where nodes carry them (podCIDRs); where a network
-plugin deals them out by itself, an administrator lists them in the policy (superRanges).
+Owns the reading of these ranges from the caches of the super cluster, and reports changes. Must not
+know tenants.
+
+Hazard: the ranges of pods are known only if nodes have them (podCIDRs). If a network plugin assigns
+them by itself, an administrator must list them in the policy (superRanges). Otherwise a tenant can
+address pods of the super cluster.
 """
 
 import ipaddress
@@ -33,7 +36,7 @@ NONE = Ranges()
 
 
 def unknown() -> Ranges:
-    """Return no ranges: nothing is known."""
+    """Return no ranges, because nothing is known."""
     return NONE
 
 
@@ -61,7 +64,7 @@ _SHOWN_TYPES = frozenset({"InternalIP", "ExternalIP"})
 
 
 class SuperRanges:
-    """Keeps the ranges of one super cluster."""
+    """Current ranges of one super cluster."""
 
     def __init__(self, nodes: Store, service_cidrs: Store) -> None:
         self._of_node: dict[str, tuple[tuple[Network, ...], tuple[Network, ...]]] = {}
@@ -72,7 +75,7 @@ class SuperRanges:
         service_cidrs.subscribe(self._services_changed)
 
     def current(self) -> Ranges:
-        """Return the ranges as they are now."""
+        """Return the current ranges."""
         if self._current is None:
             self._current = Ranges(
                 nodes=collapsed(net for found, _ in self._of_node.values() for net in found),
@@ -84,7 +87,7 @@ class SuperRanges:
         return self._current
 
     def subscribe(self, handler: Callable[[], None]) -> None:
-        """Call a handler when the ranges changed."""
+        """Subscribe a handler to changes of the ranges."""
         self._handlers.append(handler)
 
     def _node_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
@@ -111,9 +114,10 @@ class SuperRanges:
 
 
 class Spans:
-    """Addresses in many networks, found by halving, not by looking at one after another.
+    """Set of networks with lookup by binary search.
 
-    A super cluster has as many as nodes, and a tenant's object may ask thousands of times.
+    A linear search would be too slow. A super cluster has as many networks as nodes, and an object
+    of a tenant may need thousands of lookups.
     """
 
     def __init__(self, found: Iterable[Network]) -> None:
@@ -123,21 +127,21 @@ class Spans:
         self._last = {v: [int(n.broadcast_address) for n in nets] for v, nets in self._nets.items()}
 
     def __len__(self) -> int:
-        """Count the networks."""
+        """Return the number of networks."""
         return sum(len(nets) for nets in self._nets.values())
 
     def count(self, net: Network) -> int:
-        """Return how many of the networks share an address with this one."""
+        """Return the number of networks that share an address with this one."""
         low, high = self._places(net)
         return high - low
 
     def overlapping(self, net: Network) -> list[Network]:
-        """Return those of the networks that share an address with this one."""
+        """Return the networks that share an address with this one."""
         low, high = self._places(net)
         return self._nets[net.version][low:high]
 
     def holds(self, address: Address) -> bool:
-        """Tell whether an address is in one of the networks."""
+        """Return whether an address is in one of the networks."""
         low = bisect_left(self._last[address.version], int(address))
         return low < bisect_right(self._first[address.version], int(address))
 
@@ -147,9 +151,9 @@ class Spans:
 
 
 def network(text: str) -> Network | None:
-    """Return a CIDR or an address as a network, None when it is neither."""
+    """Return a CIDR or an address as a network. None if it is neither."""
     if "%" in text:
-        return None  # a scope says something on one machine only
+        return None  # a scope has a meaning on one machine only
     try:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -157,12 +161,12 @@ def network(text: str) -> Network | None:
 
 
 def networks(found: Iterable[str]) -> tuple[Network, ...]:
-    """Return the networks that texts stand for; what is no network is left out."""
+    """Return the networks of texts. Texts that are no network are left out."""
     return tuple(net for net in map(network, found) if net is not None)
 
 
 def collapsed(found: Iterable[Network]) -> tuple[Network, ...]:
-    """Return the same addresses as few networks, IPv4 first."""
+    """Return the same addresses as the fewest networks, IPv4 first."""
     fours: list[IPv4Network] = []
     sixes: list[IPv6Network] = []
     for net in found:

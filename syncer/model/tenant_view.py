@@ -1,8 +1,9 @@
-"""What pure code may know of one tenant: a read-only look into its caches.
+"""Read-only view of one tenant's caches, for pure code.
 
-Owns the lookups that builders and decisions share. Must not hold a client. Hazard: a look before
-the caches are complete would call things absent that are merely not there yet, so sessions hand a
-view out only once they are ready.
+Owns the lookups that builders and decisions share. Must not hold a client.
+
+Hazard: a session must provide the view only when its caches are complete. Otherwise objects that
+are not received yet count as absent.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -26,23 +27,24 @@ MASTER = ("default", "kubernetes")
 DNS_SERVICE = ("kube-system", "kube-dns")
 METRICS_SERVICE = ("kube-system", "metrics-server")
 DOMAIN = "cluster.local"
-"""Cluster domain of a super cluster of which nothing else is said."""
+"""Cluster domain of a super cluster without a configured one."""
 DNS_OFFSET = 10
-"""The tenant's DNS service has the tenth address of its slice."""
+"""Offset of the tenant's DNS service in its service range: the tenth address."""
 
 
 class Away(NamedTuple):
-    """What pods have in a target, where the tenant's own addresses lead nowhere."""
+    """Settings of pods in a target, in which the tenant's own addresses are not routed."""
 
     endpoint: str
-    """URL of the tenant's API, as the world reaches it."""
+    """URL of the tenant's API, as it is reachable from outside."""
     resolvers: tuple[str, ...]
-    """Addresses of what resolves names there; none: the nodes' own, where the policy lets them."""
+    """Addresses of the DNS resolvers in the target. If empty, pods use the resolvers of the nodes,
+    provided the policy allows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantView:
-    """One tenant as builders see it."""
+    """One tenant, as builders see it."""
 
     tenant: Tenant
     spec: VirtualClusterSpec
@@ -57,16 +59,16 @@ class TenantView:
     super_domain: str = DOMAIN
     """The super cluster's cluster domain."""
     ranges: Callable[[], Ranges] = unknown
-    """The addresses of the super cluster itself, as they are now."""
+    """Return the current address ranges of the super cluster itself."""
     away: Callable[[], Away] | None = None
-    """What is different in a target; None at home."""
+    """Return the settings of a target. None for the home cluster."""
 
     def super_namespace(self, tenant_namespace: str) -> str:
-        """Return where a tenant namespace is mapped to."""
+        """Return the super namespace of a tenant namespace."""
         return names.super_namespace(self.tenant.root, self.tenant.uid, tenant_namespace)
 
     def is_provided(self, namespace: str, name: str) -> bool:
-        """Tell whether a Service is backed by one of the root namespace and never goes down."""
+        """Return whether a Service of the root namespace backs this one, which is never synced."""
         provided = {
             MASTER: True,
             DNS_SERVICE: self.spec.dns == "managed",
@@ -75,15 +77,15 @@ class TenantView:
         return provided.get((namespace, name), False)
 
     def is_referenced(self, kind: str, namespace: str, name: str) -> bool:
-        """Tell whether any pod or Ingress of the tenant needs an object."""
+        """Return whether any pod or Ingress of the tenant needs an object."""
         return self.references.is_used(namespace, Ref(kind, name))
 
     def has(self, kind: str, name: str) -> bool:
-        """Tell whether the super cluster has a class, shown or not."""
+        """Return whether the super cluster has a class, shown or not."""
         return self._class(kind, name) is not None
 
     def shows(self, kind: str, name: str) -> bool:
-        """Tell whether the policy shows the tenant a class that the super cluster has."""
+        """Return whether the policy shows the tenant a class that the super cluster has."""
         entry = self._class(kind, name)
         return entry is not None and mirrored_kinds.is_selected(
             mirrored_kinds.BY_KIND[kind], self.policy.sync, entry
@@ -105,14 +107,15 @@ class TenantView:
     def nodes(self) -> Collection[str]:
         """Return the super nodes that the tenant is shown.
 
-        It can make a node of any name itself, but not one that records the super node's UID.
+        The tenant can create a node of any name itself, but that node does not record the super
+        node's UID.
         """
         if "Node" not in self.below:
             return ()
         return {entry.name for entry in self.stores["Node"].list() if self.has_node(entry.name)}
 
     def has_node(self, name: str) -> bool:
-        """Tell whether the tenant is shown a super node, and not an earlier one of its name."""
+        """Return whether the tenant is shown this super node, not an earlier one of its name."""
         node, shown = self.below["Node"].get("", name), self.stores["Node"].get("", name)
         return (
             node is not None

@@ -1,1 +1,1 @@
-"""Translation and decisions per kind; pure."""
+"""Translation and decision rules per kind. Pure."""

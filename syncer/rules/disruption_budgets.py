@@ -1,11 +1,15 @@
-"""Disruption budgets: how many pods of a tenant must stay healthy, as a plain number below.
+"""PodDisruptionBudgets in the super cluster, as a plain number of pods that must stay healthy.
 
-Pure. Owns that number: the tenant's own controller works it out, because only the tenant has the
-workloads that percentages are of. Unless the policy lets budgets block, it is lowered so that one
-of the healthy pods that there are below may go, unhealthy ones always may, and a pod has one budget
-at most, as the API evicts none that has two. Pods are counted below, as a status can be forged.
-Must not know when. Hazard: while one pod is being replaced there is one less for a moment, so the
-flow lowers a number only after that has lasted.
+Pure. Owns that number. The tenant's own controller computes it, because only the tenant has the
+workloads that percentages refer to.
+
+Unless the policy allows budgets that block, three limits apply. The number is lowered so that one
+of the healthy pods in the super cluster may be evicted. Unhealthy pods may always be evicted. A pod
+has at most one budget, because the API evicts no pod that has two. Pods are counted in the super
+cluster, because a tenant can forge a status. Must not know timing.
+
+Hazard: the flow must lower a number only after a shortage has lasted. While one pod is being
+replaced, one pod is missing for a moment, and lowering at once would allow a second eviction.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -40,9 +44,10 @@ _EVICTION = Written(
 _EVICTIONS = ("AlwaysAllow", "IfHealthyBudget")
 
 MAX_BUDGETS = 100
-"""Budgets of a namespace that go down where none may block: each is compared with the others."""
+"""Maximum number of synced budgets of a namespace where no budget may block. Each one is compared
+with the rest."""
 MAX_REQUIREMENTS = 100
-"""Labels, expressions and values of one selector."""
+"""Maximum number of labels, expressions and values of one selector."""
 
 DISRUPTION_BUDGET_SPEC: Mapping[str, Verdict] = {
     "maxUnavailable": _NUMBER,
@@ -53,7 +58,7 @@ DISRUPTION_BUDGET_SPEC: Mapping[str, Verdict] = {
 
 
 def wants(entry: Entry, _: TenantView) -> bool:
-    """Tell whether a budget goes down: once the tenant's controller has looked at it."""
+    """Return whether a budget is synced: only after the tenant's controller has processed it."""
     status = mapping(entry.decode().get("status"))
     return bool(status.get("observedGeneration")) and "desiredHealthy" in status
 
@@ -102,21 +107,21 @@ def disruption_budget(tenant_budget: Mapping[str, Any], view: TenantView) -> Obj
 
 
 def desired(tenant_budget: Mapping[str, Any]) -> int | None:
-    """Return how many pods the tenant's controller wants healthy."""
+    """Return the number of healthy pods that the tenant's controller wants."""
     return count(mapping(tenant_budget.get("status")).get("desiredHealthy"))
 
 
 def is_being_lowered(
     tenant_budget: Mapping[str, Any], live: Mapping[str, Any], twin: Mapping[str, Any]
 ) -> bool:
-    """Tell whether a twin would lose more than the tenant itself gives up."""
+    """Return whether the update would lower a twin further than the tenant itself does."""
     there = count(mapping(live.get("spec")).get("minAvailable"))
     new = twin["spec"]["minAvailable"]
     return there is not None and new < there and new < (desired(tenant_budget) or 0)
 
 
 def is_short_of_healthy(twin: Mapping[str, Any], namespace: str, view: TenantView) -> bool:
-    """Tell whether a twin's number is this low because some of its pods are not healthy."""
+    """Return whether a twin's number is this low because some of its pods are not healthy."""
     return bool(twin["spec"]["minAvailable"] < len(pods_of(twin["spec"], namespace, view)) - 1)
 
 
@@ -142,7 +147,7 @@ def _selector_problems(selector: Mapping[str, Any], passing: Metadata) -> Iterat
 
 
 def pods_of(spec: Mapping[str, Any], namespace: str, view: TenantView) -> Collection[Entry]:
-    """Return the pods below that a twin speaks of, those that are on their way out included."""
+    """Return the super pods that a twin selects, including pods that are being deleted."""
     selector = spec.get("selector")
     if selector is None:
         return ()
@@ -155,7 +160,7 @@ def pods_of(spec: Mapping[str, Any], namespace: str, view: TenantView) -> Collec
 
 
 def is_healthy(pod: Entry) -> bool:
-    """Tell whether a pod counts as healthy for the super cluster's disruption controller."""
+    """Return whether the super cluster's disruption controller counts a pod as healthy."""
     conditions = mapping(pod.decode().get("status")).get("conditions") or ()
     is_ready = any(
         condition.get("type") == "Ready" and condition.get("status") == "True"
@@ -165,7 +170,10 @@ def is_healthy(pod: Entry) -> bool:
 
 
 def _lowered(wanted: int, healthy: int) -> int:
-    """Return the number that leaves one pod to go; without a healthy one nothing is held up."""
+    """Return the number that lets one pod be evicted.
+
+    Without a healthy pod the number stays, because then no eviction is blocked.
+    """
     return min(wanted, healthy - 1) if healthy else wanted
 
 
@@ -175,7 +183,7 @@ def _refuse_overlap(
     pods: Collection[Entry],
     view: TenantView,
 ) -> None:
-    """Raise RefusedError when a pod would have two budgets, or might have; the older one stays."""
+    """Raise RefusedError when a pod has, or might have, two budgets. The older budget stays."""
     store = view.below.get(BUDGET)
     if store is None or selector is None:
         return
@@ -206,6 +214,6 @@ def _age(budget: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def selector_of(budget: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what a budget selects, None when it selects nothing."""
+    """Return the selector of a budget. None if it selects nothing."""
     selector = mapping(budget.get("spec")).get("selector")
     return mapping(selector) if selector is not None else None

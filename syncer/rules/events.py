@@ -1,9 +1,11 @@
-"""Super Events about a tenant's pods, Services and Ingresses, told again in the tenant.
+"""Events of the super cluster that are recreated in the tenant.
 
-Pure but for a token bucket. Owns which Events go up and what of them. Must not know how they are
-posted. Hazard: messages are written by super components and name super namespaces; they are
-scrubbed, and an Event whose object cannot be mapped stays below, as does one about a container that
-the tenant did not write.
+Pure except for a token bucket. The Events are about a tenant's pods, claims, Services and
+Ingresses. Owns the selection of Events and their fields. Must not know how they are posted.
+
+Hazard: messages of super components name super namespaces and must be scrubbed. An Event of an
+object without a tenant object, or of a container that the tenant did not write, must stay in the
+super cluster. Otherwise names of the super cluster reach the tenant.
 """
 
 import re
@@ -19,7 +21,7 @@ from syncer.rules.storage import claim_status, claims
 from tenancy import ownership
 
 KINDS = frozenset({"Ingress", "PersistentVolumeClaim", "Pod", "Service"})
-"""Kinds of twins whose Events go up."""
+"""Kinds of twins whose Events are synced back to the tenant."""
 _COPIED = (
     "count",
     "eventTime",
@@ -28,11 +30,11 @@ _COPIED = (
     "type",
 )
 _TEXTS = ("action", "reason", "reportingComponent", "reportingInstance")
-"""Copied without names that are not the tenant's: any component may write what it likes."""
+"""Texts that are copied without names of other owners. Any component may write any text."""
 _GROWING = ("count", "lastTimestamp", "message", "series", "type")
-"""What changes while the same thing goes on happening; both APIs keep it in one object."""
+"""Fields that change while an Event recurs. Both Event APIs keep it in one object."""
 _CONTAINER = re.compile(r"spec\.\w*[cC]ontainers\{(.+)\}")
-"""How an Event names the container of a pod that it is about."""
+"""Field path by which an Event names the container of its pod."""
 _SERIES = ("count", "lastObservedTime")
 
 Clean = Callable[[str], str]
@@ -57,10 +59,11 @@ def told(
     name: str,
     clean: Clean,
 ) -> Object | None:
-    """Return the Event for the tenant; `twin` is the super object's metadata.
+    """Return the Event for the tenant. `twin` is the super object's metadata.
 
-    `name` is the tenant object's; `clean` takes names out of texts that are not the tenant's. None
-    when the object is not the one that the Event is about, or the container is not the tenant's.
+    `name` is the name of the tenant object. `clean` removes names of other owners from texts.
+    Returns None if the object is not the one that the Event is about, or the container is not the
+    tenant's.
     """
     owner = ownership.owner_of(twin, view.tenant.registration)
     uid = regards(event)[3]
@@ -69,7 +72,7 @@ def told(
     about = event["involvedObject"]
     if about.get("kind") == "Pod" and not _is_own_part(about.get("fieldPath"), twin):
         return None
-    # Volumes are called after the UID of their claim and are shown by that name.
+    # A volume is named after the UID of its claim, and the tenant sees that name.
     is_claim = about.get("kind") == claims.CLAIM
     pairs = object_meta.names_of(
         view.tenant,
@@ -113,7 +116,7 @@ def told(
 
 
 def _is_own_part(path: Any, twin: Mapping[str, Any]) -> bool:
-    """Tell whether a field path names no part of a pod, or a container that the tenant wrote."""
+    """Return whether a field path names no part of a pod, or a container that the tenant wrote."""
     if not path:
         return True
     found = _CONTAINER.fullmatch(str(path))
@@ -121,12 +124,12 @@ def _is_own_part(path: Any, twin: Mapping[str, Any]) -> bool:
 
 
 def growth(told_event: Mapping[str, Any]) -> Object:
-    """Return the merge patch that brings an Event told before to its present state."""
+    """Return the merge patch that updates an Event of the tenant to its present state."""
     return {field: told_event[field] for field in _GROWING if field in told_event}
 
 
 class Budget:
-    """A token bucket: what is beyond it is dropped and never delayed."""
+    """Token bucket. Events over the limit are dropped, never delayed."""
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class Budget:
         self._left, self._at = float(burst), clock()
 
     def take(self) -> bool:
-        """Tell whether one more may pass."""
+        """Consume one token. Return False if there is none."""
         now = self._clock()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
         self._at = now

@@ -1,8 +1,10 @@
-"""Which verdict table decides on which part of which kind: the one place where a table registers.
+"""Registry of the verdict tables, by kind and part of the object.
 
-Pure data. The census holds every table against the schema that an API server publishes, and the
-user's page `docs/kinds.md` is written from them. Hazard: a table that is used and not named here is
-held against nothing, so a kind of `syncer.rules.registry` without one fails a test.
+Pure data. The census compares every table with the schema that an API server publishes. The user's
+page `docs/kinds.md` is written from them.
+
+Hazard: every table in use must be listed here. Otherwise it is compared with no schema, so a test
+fails for a kind of `syncer.rules.registry` without one.
 """
 
 from collections.abc import Mapping
@@ -24,10 +26,10 @@ from syncer.rules.storage.volumes import VOLUME_SPEC
 
 
 class Part(NamedTuple):
-    """One table: where in the object it begins, and the schema that it has to cover."""
+    """One table, with its position in the object and the schema that it must cover."""
 
     path: str
-    """Empty for the object itself, whose head (apiVersion, kind, metadata) has rules of its own."""
+    """Empty for the object itself. Its head (apiVersion, kind, metadata) has its own rules."""
     schema: str
     """Name of the definition in the API's OpenAPI document."""
     table: Mapping[str, Verdict]
@@ -54,10 +56,11 @@ TABLES: Mapping[str, tuple[Part, ...]] = {
         Part("spec", "io.k8s.api.policy.v1.PodDisruptionBudgetSpec", DISRUPTION_BUDGET_SPEC),
     ),
 }
-"""What goes down."""
+"""Tables of the fields that are synced to the super cluster."""
 UPWARD: Mapping[str, tuple[Part, ...]] = {
     "Service": (Part("status", f"{_CORE}ServiceStatus", SERVICE_STATUS),),
     "PersistentVolumeClaim": (Part("status", f"{_CORE}PersistentVolumeClaimStatus", CLAIM_STATUS),),
     "Ingress": (Part("status", f"{_NETWORKING}IngressStatus", INGRESS_STATUS),),
 }
-"""What comes up by a table; the statuses of other kinds come up whole, less what is named there."""
+"""Tables of the fields that are synced back to the tenant. The statuses of other kinds are synced
+back as a whole, except for fields that their modules name."""

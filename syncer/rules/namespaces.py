@@ -1,8 +1,10 @@
-"""Super namespaces: one for each tenant namespace, with the account that its pods run as.
+"""Super namespaces, one per tenant namespace, and the ServiceAccount of their pods.
 
-Pure. Owns their labels: ours only, as a tenant's label could switch off pod
-security or inject a mesh. Must not know pods. Hazard: a super namespace lives until the tenant's is
-gone, not merely terminating, because what is in it follows object by object.
+Pure. Owns the labels of a super namespace. They are the syncer's only, because a tenant's label
+could switch off pod security or inject a mesh. Must not know pods.
+
+Hazard: a super namespace must live until the tenant namespace is deleted, not merely terminating.
+Otherwise its contents would be deleted at once instead of object by object.
 """
 
 from collections.abc import Mapping
@@ -41,21 +43,21 @@ def namespace(tenant_namespace: Mapping[str, Any], view: TenantView) -> Object:
 
 
 def security_level(policy: TenantPolicySpec) -> SecurityLevel:
-    """Return the level of pod security that the super cluster's own admission holds pods to.
+    """Return the pod security level that the super cluster's own admission enforces.
 
-    Below privileged it knows no exception for host ports; where they are allowed, the pod table is
-    the only gate.
+    A level other than privileged has no exception for host ports. If the policy allows host ports,
+    the pod table is the only check.
     """
     return "privileged" if policy.network.host_ports == "Allow" else policy.security.level
 
 
 def is_at_level(labels: Mapping[str, str], policy: TenantPolicySpec) -> bool:
-    """Tell whether a super namespace is held to the level that the policy says now."""
+    """Return whether a super namespace has the pod security level of the current policy."""
     return labels.get(POD_SECURITY) == security_level(policy)
 
 
 def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
-    """Return the merge patch that restores our labels and annotations, or None."""
+    """Return the merge patch that restores the syncer's labels and annotations, or None."""
     changes = {
         field: {
             key: value
@@ -69,7 +71,7 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
 
 
 def workload_account(view: TenantView, tenant_namespace: Mapping[str, Any]) -> Object:
-    """Return the powerless account of a super namespace."""
+    """Return the ServiceAccount of a super namespace. It has no permissions."""
     metadata = tenant_namespace["metadata"]
     return {
         "apiVersion": "v1",
@@ -85,6 +87,6 @@ def workload_account(view: TenantView, tenant_namespace: Mapping[str, Any]) -> O
 
 
 def is_same_account(live: Mapping[str, Any]) -> bool:
-    """Tell whether an account is still powerless: nothing of it reaches a pod by itself."""
+    """Return whether an account is still without effect: it mounts no token and adds no secrets."""
     given = live.get("secrets") or live.get("imagePullSecrets")
     return live.get("automountServiceAccountToken") is False and not given

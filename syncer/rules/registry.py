@@ -1,9 +1,10 @@
-"""The table of synced kinds: one row each, read by generic code.
+"""Table of the synced kinds, with one row each, for generic code.
 
-Owns what is true of a kind as a whole; what is special about it is named here and stands in a small
-pure file. Must not hold a client. Rules: a plain kind is one row and one case of the integration
-tests; a row holds functions that have names; what a row needs from the API servers, `syncer.rbac`
-derives from it.
+Owns the properties of a kind as a whole. Special behaviour is named here and implemented in a small
+pure module. Must not hold a client.
+
+A plain kind is one row and one case of the integration tests. A row holds named functions.
+`syncer.rbac` derives the permissions from it.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,60 +43,60 @@ Up = Callable[[TenantObject, SuperObject], Object | None]
 
 
 class Flow(Enum):
-    """Which way the fields of a kind go."""
+    """Direction in which the fields of a kind are synced."""
 
     DOWN = auto()
     DOWN_UP = auto()
 
 
 class Method(Enum):
-    """How an existing super object is changed; the UID is always in the body."""
+    """Method to change an existing super object. The UID is always in the body."""
 
     REPLACE = auto()
     MERGE = auto()
     OWN = auto()
-    """By several narrow writes of a flow of its own."""
+    """Several narrow writes by the kind's own flow."""
 
 
 class Life(Enum):
-    """Who runs a key of this kind."""
+    """Controller that reconciles keys of this kind."""
 
     PLAIN = auto()
     """`syncer.controllers.sync_down`, by this row alone."""
     NAMESPACE = auto()
-    """`syncer.controllers.sync_down`, and then the account of the super namespace."""
+    """`syncer.controllers.sync_down`, followed by the account of the super namespace."""
     SERVICE = auto()
-    """`syncer.controllers.network.services`: IPs and node ports may be refused."""
+    """`syncer.controllers.network.services`, because IPs and node ports may be refused."""
     CLAIM = auto()
-    """`syncer.controllers.storage.claims`: the source of a claim must be the tenant's, too."""
+    """`syncer.controllers.storage.claims`, because a claim's source must be the tenant's, too."""
     BUDGET = auto()
-    """`syncer.controllers.disruption_budgets`: patient before it lets more pods go."""
+    """`syncer.controllers.disruption_budgets`, which waits before it allows more evictions."""
     POD = auto()
     """`syncer.controllers.pods.pod_reconciler`."""
 
 
 def always(_: Entry, __: TenantView) -> bool:
-    """Every object of the kind takes part."""
+    """Return True, because every object of the kind is synced."""
     return True
 
 
 def same_name(name: str) -> str:
-    """Return the name of the twin: the tenant's own."""
+    """Return the tenant's own name as the name of the twin."""
     return name
 
 
 def never(_: errors.ApiError) -> bool:
-    """No refusal is expected."""
+    """Return False, because no refusal is expected."""
     return False
 
 
 def never_hidden(_: Mapping[str, Any]) -> bool:
-    """Return False: the watch of the kind leaves no object out."""
+    """Return False, because the watch of the kind leaves no object out."""
     return False
 
 
 def never_fixed(_: SuperObject, __: Object) -> bool:
-    """Every twin can be changed."""
+    """Return False, because every twin can be changed."""
     return False
 
 
@@ -108,35 +109,38 @@ class Kind:
     method: Method
     life: Life = Life.PLAIN
     build: Build | None = None
-    """The twin of a tenant object; raises RejectedError."""
+    """Return the twin of a tenant object. Raises RejectedError."""
     change: Change | None = None
-    """The body that makes a live twin what it should be; None when it is."""
+    """Return the body that updates a live twin, or None if it is up to date."""
     is_fixed: Callable[[SuperObject, Object], bool] = never_fixed
-    """Whether a live twin can't be changed any more and has to be made anew."""
+    """Return whether a live twin cannot be changed any longer and must be recreated."""
     wants: Wants = always
-    """Which tenant objects take part."""
+    """Return whether a tenant object is synced."""
     super_name: Callable[[str], str] = same_name
     tenant_name: Callable[[str], str] = same_name
-    """The way back from the name of a twin."""
+    """Return the tenant's name for the name of a twin."""
     tenant_labels: str = ""
     tenant_fields: str = ""
-    """Selectors of the watch in the tenant: what they leave out is never seen."""
+    """Selectors of the watch in the tenant. The syncer never sees other objects."""
     is_hidden: Callable[[Mapping[str, Any]], bool] = never_hidden
-    """Whether the watch leaves out a live object with this metadata, that may change."""
+    """Return whether the watch leaves out a live object with this metadata. The metadata may
+    change."""
     reduce: Callable[[Entry], Entry] | None = None
-    """What the caches keep of an object, where that is not all of it."""
+    """Return the part of an object that the caches keep. None if they keep all of it."""
     lingers: bool = True
-    """A twin that is not wanted any more stays a while, and while a super pod names it."""
+    """A twin that is no longer wanted stays for a while, and as long as a super pod names it."""
     follows_mark: bool = True
-    """The twin goes when the tenant object is marked, whatever finalizers hold that."""
+    """The twin is deleted when the tenant object is marked for deletion, whatever finalizers hold
+    that object."""
     up_spec: Up | None = None
     up_status: Up | None = None
     is_expected: Callable[[errors.ApiError], bool] = never
-    """Refusals of a create that the kind's own flow deals with."""
+    """Return whether the kind's own flow handles a refusal of a create."""
     at_targets: bool = False
-    """A pod has it where it runs, in whatever super cluster; the others are at home alone."""
+    """Pods use the kind in whatever super cluster they run. Other kinds exist in the home cluster
+    only."""
     waits_visibly: bool = False
-    """The tenant is told while the old twin of a re-created object goes."""
+    """The tenant gets an Event while the old twin of a recreated object is being deleted."""
 
 
 def _config_map_change(live: SuperObject, twin: Object) -> Object | None:
@@ -251,5 +255,5 @@ BY_NAME: Mapping[str, Kind] = {kind.resource.kind: kind for kind in KINDS}
 
 
 def reduction_of(kind: str) -> Callable[[Entry], Entry] | None:
-    """Return what caches keep of the objects of a kind; None: all."""
+    """Return the function that reduces objects of a kind for the caches. None if they keep all."""
     return BY_NAME[kind].reduce if kind in BY_NAME else None

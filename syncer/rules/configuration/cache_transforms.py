@@ -1,10 +1,13 @@
-"""What the caches keep of a large ConfigMap or Secret: all but its values, and a digest of these.
+"""Cache transforms of large ConfigMaps and Secrets: an outline without the values, with a digest.
 
-Pure. A tenant may have thousands of a megabyte each, and they would all be in memory for as long as
-the tenant lives. Small ones are kept whole, so that most cost no request more than before. Must not
-know who reads the rest (`syncer.controllers.live_reads`). Hazard: both sides of a comparison have
-to be reduced the same way, whichever of them was large; a value that is left out must never be
-written anywhere.
+Pure. A tenant may have thousands of objects of a megabyte each, and the caches would keep them in
+memory for as long as the tenant exists. Small objects are kept whole, so that most of them cost no
+additional request. Must not know who reads the values (`syncer.controllers.live_reads`).
+
+Hazard: both sides of a comparison must be reduced in the same way, whichever of them was large.
+Otherwise they differ forever.
+
+Hazard: an outline must never be written anywhere. Otherwise the object loses its values.
 """
 
 import hashlib
@@ -21,48 +24,48 @@ from syncer.model.unstructured import mapping, texts
 from tenancy import wellknown
 
 WHOLE_BYTES = 4096
-"""Objects up to this size are kept as they are."""
+"""Maximum size of an object that is kept whole."""
 MAX_ANNOTATION = 1024
-"""Longer annotations are kept by their digests."""
+"""Maximum length of an annotation that is kept. Longer ones are replaced by their digests."""
 MAX_NAMES = 65_536
-"""Characters of keys that may be names of variables; what is beyond is not known of."""
+"""Maximum total length of keys that are checked for names of variables. Later keys are ignored."""
 CONTENT = "contentDigest"
-"""Field of an outline; no kind has one of that name."""
+"""Field of an outline. No kind has a field of this name."""
 VARIABLES = "contentVariables"
-"""Field of an outline: the keys by which an `envFrom` may bring a service variable."""
+"""Field of an outline: the keys by which an `envFrom` source may set a service variable."""
 VALUES = ("data", "binaryData")
 _SERVICE_VARIABLE = re.compile(r"[A-Z0-9_]*")
 _LEFT_OUT = frozenset({*VALUES, "stringData", "metadata"})
 
 
 def reduce(entry: Entry) -> Entry:
-    """Return what is kept of an entry."""
+    """Return the part of an entry that the cache keeps."""
     if len(entry.body) <= WHOLE_BYTES:
         return entry
     try:
         body = orjson.dumps(outline(entry.decode()))
-    except ValueError:  # a hostile API said so; whoever reads it finds out, and nobody else
+    except ValueError:  # from a hostile API; only readers of this object are affected
         body = b""
     return structs.replace(entry, body=body)
 
 
 def is_outline(found: Mapping[str, Any]) -> bool:
-    """Tell whether the values of an object are left out."""
+    """Return whether an object is an outline, without its values."""
     return CONTENT in found
 
 
 def is_any(*found: Mapping[str, Any]) -> bool:
-    """Tell whether any of several objects is an outline."""
+    """Return whether any of several objects is an outline."""
     return any(is_outline(each) for each in found)
 
 
 def alike(live: Mapping[str, Any], twin: Object) -> tuple[Mapping[str, Any], Object]:
-    """Return both sides of a comparison in the same form: outlines, when either is one."""
+    """Return both sides of a comparison in the same form: as outlines, if either is one."""
     return (outline(live), outline(twin)) if is_any(live, twin) else (live, twin)
 
 
 def outline(found: Mapping[str, Any]) -> Object:
-    """Return an object without its values; one that has none is as it should be."""
+    """Return an object without its values. An outline is returned unchanged."""
     if is_outline(found):
         return dict(found)
     metadata = dict(mapping(found.get("metadata")))
@@ -89,7 +92,7 @@ def variables(found: Mapping[str, Any]) -> Iterable[str]:
 
 
 def unmarked(found: Mapping[str, Any]) -> Object:
-    """Return what a server says is a whole object, without fields that only outlines have."""
+    """Return a server's whole object without the fields that only outlines have."""
     return {key: value for key, value in found.items() if key not in (CONTENT, VARIABLES)}
 
 

@@ -1,8 +1,10 @@
-"""ConfigMaps and Secrets on their way down.
+"""ConfigMaps and Secrets that are synced to the super cluster.
 
-Pure. Owns their shape, the types of Secrets that travel, and the names that are reserved. They go
-down while a pod of the tenant refers to them, or always where the policy says so. Hazard: values
-are secret; nothing here may end up in a log or an Event.
+Pure. Owns their shape, the synced types of Secrets and the reserved names. An object is synced
+while a pod of the tenant refers to it, or always if the policy selects all.
+
+Hazard: values are secret, so nothing here may log them or write them into an Event. Otherwise a
+credential leaks.
 """
 
 from collections.abc import Mapping
@@ -21,7 +23,8 @@ from tenancy import names
 WATCHED_SECRETS = ",".join(
     f"type!={kind}" for kind in ("helm.sh/release.v1", "kubernetes.io/service-account-token")
 )
-"""Field selector: many and large, and none of them ever goes down."""
+"""Field selector of the watch. The excluded Secrets are many and large, and none of them is ever
+synced."""
 
 
 CONFIG_MAP: Mapping[str, Verdict] = {"binaryData": FREE, "data": FREE, "immutable": ALLOW}
@@ -38,29 +41,29 @@ SECRET: Mapping[str, Verdict] = {
 
 
 def is_withheld(tenant_secret: Mapping[str, Any]) -> bool:
-    """Tell whether a Secret is of a type that never leaves the tenant."""
+    """Return whether a Secret has a type that is never synced."""
     return tenant_secret.get("type") in builtin_policy.SECRET_TYPES_REFUSED
 
 
 def super_name(tenant_name: str) -> str:
-    """Return the name of a ConfigMap's twin: the tenant's root CA has another one below."""
+    """Return the name of a ConfigMap's twin. The twin of the tenant's root CA has another name."""
     return names.SUPER_ROOT_CA if tenant_name == names.TENANT_ROOT_CA else tenant_name
 
 
 def tenant_name(super_name: str) -> str:
-    """Return the name of the ConfigMap that a super ConfigMap stands for."""
+    """Return the name of the tenant ConfigMap of a super ConfigMap."""
     return names.TENANT_ROOT_CA if super_name == names.SUPER_ROOT_CA else super_name
 
 
 def wants_config_map(entry: Entry, view: TenantView) -> bool:
-    """Tell whether a ConfigMap goes down."""
+    """Return whether a ConfigMap is synced."""
     if view.policy.sync.config_maps == "All":
         return True
     return view.is_referenced("ConfigMap", entry.namespace, entry.name)
 
 
 def wants_secret(entry: Entry, view: TenantView) -> bool:
-    """Tell whether a Secret goes down."""
+    """Return whether a Secret is synced."""
     if view.is_referenced("Secret", entry.namespace, entry.name):
         return True
     if view.policy.sync.secrets != "All":
@@ -122,9 +125,10 @@ def _refuse_reserved(kind: str, name: str) -> None:
 
 
 def replacement(live: Mapping[str, Any], twin: Object, kind: str) -> Object | None:
-    """Return the object to put in place of the live one, or None when it is as it should be.
+    """Return the object for the PUT, or None if the live object is as it should be.
 
-    When either is an outline, so is what is returned: it tells that they differ, and no more.
+    If either side is an outline, the result is an outline as well. It proves a difference, and must
+    not be written.
     """
     live, twin = cache_transforms.alike(live, twin)
     there, wanted = live["metadata"], twin["metadata"]
@@ -132,15 +136,15 @@ def replacement(live: Mapping[str, Any], twin: Object, kind: str) -> Object | No
     is_fixed_enough = live.get("immutable") or not twin.get("immutable")
     is_same = not _differs(live, twin, *cache_transforms.VALUES, cache_transforms.CONTENT)
     if is_same and is_fixed_enough and not changes:
-        return None  # what was fixed below and is as it should be does no harm
+        return None  # an immutable twin with the right content does no harm
     body = {**twin, "metadata": replace_update.metadata(there, wanted, changes)}
     if live.get("immutable"):
-        body["immutable"] = True  # it can't be taken back
+        body["immutable"] = True  # the API does not allow false again
     return body
 
 
 def is_fixed(live: Mapping[str, Any], twin: Object) -> bool:
-    """Tell whether a live twin can only be made anew: somebody below made it immutable."""
+    """Return whether a live twin must be recreated, because it was made immutable."""
     if not live.get("immutable"):
         return False
     live, twin = cache_transforms.alike(live, twin)

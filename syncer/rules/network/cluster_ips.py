@@ -1,7 +1,9 @@
-"""Addresses of a tenant's slice that super Services of others already have.
+"""Reservations of cluster IPs in a tenant's service range that other super Services already use.
 
-Pure. Owns the IPAddress objects by which the tenant's own allocator leaves such addresses alone.
-Hazard: an object without our label is the allocator's own and is never touched.
+Pure. Owns the IPAddress objects that keep the tenant's own allocator from assigning such addresses.
+
+Hazard: an object without the syncer's label belongs to the allocator and must never be changed.
+Otherwise a Service of the tenant loses its address.
 """
 
 import ipaddress
@@ -17,7 +19,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def parsed(address: str) -> Address | None:
-    """Return the address that an IPAddress is named for; None when that is none."""
+    """Return the address that is the name of an IPAddress. None if the name is no address."""
     try:
         return ipaddress.ip_address(address)
     except ValueError:
@@ -25,7 +27,10 @@ def parsed(address: str) -> Address | None:
 
 
 def in_slice(store: Store, part: Slice) -> Iterator[Entry]:
-    """Yield the IPAddresses of a slice: by its addresses when those are fewer than all that are."""
+    """Yield the IPAddresses of a service range.
+
+    A range with fewer addresses than the store has entries is looked up address by address.
+    """
     if part.num_addresses < len(store):
         found = (store.get("", str(address)) for address in part)
         yield from (entry for entry in found if entry is not None)
@@ -37,9 +42,10 @@ def in_slice(store: Store, part: Slice) -> Iterator[Entry]:
 
 
 def is_taken_by_others(super_address: Mapping[str, Any], view: TenantView) -> bool:
-    """Tell whether an address of the slice is held by a Service that is not this tenant's.
+    """Return whether a Service of another owner has an address of the service range.
 
-    The Services of the root namespace count as the tenant's: they back its provided ones.
+    The Services of the root namespace belong to the tenant, because they back its provided
+    Services.
     """
     holder = (super_address.get("spec") or {}).get("parentRef") or {}
     namespace = holder.get("namespace", "")
@@ -50,10 +56,10 @@ def is_taken_by_others(super_address: Mapping[str, Any], view: TenantView) -> bo
 
 
 def reservation(address: str) -> Object:
-    """Return the IPAddress that keeps an address free in the tenant.
+    """Return the IPAddress that reserves an address in the tenant.
 
-    It names a parent because the API wants one; the allocator only tends objects that carry its
-    own label.
+    It names a parent because the API requires one. The allocator manages only objects with its own
+    label.
     """
     return {
         "apiVersion": "networking.k8s.io/v1",

@@ -1,11 +1,15 @@
 """EndpointSlices that no controller of the tenant computes from a selector.
 
-Pure. Owns which slices go down, and where their addresses may point. A slice of a Service with a
-selector stays above: the super cluster computes its own. Endpoints written by hand go down as the
-slices that the tenant's own mirroring controller makes of them, and never as Endpoints: the super
-cluster's mirroring controller would make a second set of slices of those. Must not know Services.
-Hazard: a slice makes the super cluster send traffic, so an address that is refused takes the whole
-slice away, whatever went down before; one that is only not understood leaves that as it is.
+Pure. Owns the selection of slices, and the rules on their addresses. Must not know Services.
+
+A slice of a Service with a selector is not synced, because the super cluster computes its own.
+Endpoints that are written by hand are synced as the slices that the tenant's own mirroring
+controller creates from them. Endpoints themselves are never synced, because the super cluster's
+mirroring controller would create a second set of slices from them.
+
+Hazard: an address that is refused must delete the whole slice, including an earlier version.
+Otherwise the super cluster keeps sending traffic to the address. A slice that is only malformed
+leaves the twin as it is.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,9 +30,10 @@ SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 SELECTOR_CONTROLLER = "endpointslice-controller.k8s.io"
 WATCHED = f"{MANAGED_BY}!={SELECTOR_CONTROLLER}"
-"""Label selector: the others are many, change with every pod, and never go down."""
+"""Label selector of the watch. The excluded slices are many, change with every pod and are never
+synced."""
 OURS = f"{wellknown.SYNCER}.{wellknown.DOMAIN}"
-"""Whom the super cluster's controllers see as manager of a twin, and so leave it alone."""
+"""Value of the managed-by label of a twin. Controllers of the super cluster ignore the slice."""
 
 ENDPOINT_SLICE: Mapping[str, Verdict] = {
     "addressType": Only(
@@ -56,13 +61,15 @@ ENDPOINT_SLICE: Mapping[str, Verdict] = {
 }
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 MAX_ADDRESSES = 1000
-"""In one slice: as many as the controllers of Kubernetes put into one."""
+"""Maximum number of addresses in one slice: as many as the controllers of Kubernetes write into
+one."""
 
 
 def wants(entry: Entry, view: TenantView) -> bool:
-    """Tell whether a slice goes down: one of a Service that the tenant's controllers leave to it.
+    """Return whether a slice is synced: it has a Service and no controller computes it.
 
-    The slices of the provided Services show addresses of the root namespace.
+    The slices of the provided Services are excluded, because they have addresses of the root
+    namespace.
     """
     service = entry.labels.get(SERVICE_NAME, "")
     return bool(service) and not (
@@ -71,12 +78,15 @@ def wants(entry: Entry, view: TenantView) -> bool:
 
 
 def is_hidden(metadata: Mapping[str, Any]) -> bool:
-    """Tell whether the watch leaves a slice out that exists."""
+    """Return whether the watch leaves out an existing slice."""
     return mapping(metadata.get("labels")).get(MANAGED_BY) == SELECTOR_CONTROLLER
 
 
 def endpoint_slice(tenant_slice: Mapping[str, Any], view: TenantView) -> Object:
-    """Return the twin of a slice. Raises RejectedError, and RefusedError for where it points."""
+    """Return the twin of a slice.
+
+    Raises RejectedError, and RefusedError for an address that is not allowed.
+    """
     metadata = tenant_slice["metadata"]
     walk = Walk()
     said = {key: value for key, value in tenant_slice.items() if key not in _IDENTITY}
@@ -131,7 +141,7 @@ def _addresses(body: Mapping[str, Any], view: TenantView) -> Iterator[Problem]:
                 text = f"{str(address)[:60]} {why}; use an address of a pod, or one outside"
                 path = f"endpoints[{number}].addresses[{index}]"
                 yield Problem("endpoint-address", path, text)
-                return  # one of possibly a thousand says it
+                return  # a single problem of possibly a thousand is enough
 
 
 def change(live: Mapping[str, Any], twin: Object) -> Object | None:

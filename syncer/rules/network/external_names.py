@@ -1,9 +1,13 @@
-"""External names of Services: what one stands for must be the same to whoever resolves it below.
+"""External names of Services, translated so that every resolver in the super cluster agrees.
 
-Pure. Nothing below serves such a Service, but proxies of the super cluster may follow one that an
-Ingress names, and they resolve with the super cluster's DNS. Hazards: a name of either cluster's
-own domain, left as it is, would lead into somebody else's namespace, and so would any name that is
-not whole, by the search list of who follows it; so what goes down ends with a dot.
+Pure. No component of the super cluster serves such a Service. An Ingress controller may still
+resolve its name, with the DNS of the super cluster.
+
+Hazard: a name in the domain of either cluster must be translated. Otherwise it resolves to a
+Service in a namespace of another owner.
+
+Hazard: a synced name must end with a dot. Otherwise the search list of the resolving client can
+lead to a namespace of another owner.
 """
 
 import re
@@ -19,7 +23,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def translated(spec: Mapping[str, Any], view: TenantView) -> tuple[str, Problem | None]:
-    """Return the name that goes down, or what is wrong with it."""
+    """Return the name that is synced, or the problem with it."""
     name = spec.get("externalName")
     if not name:
         return "", None
@@ -38,13 +42,13 @@ def translated(spec: Mapping[str, Any], view: TenantView) -> tuple[str, Problem 
 
 
 def _inside(labels: list[str], domain: str) -> list[str] | None:
-    """Return a name within a domain, None when it is not of that."""
+    """Return a name within a domain. None if it is not in that domain."""
     last = domain.lower().strip(".").split(".")
     return labels[: -len(last)] if labels[-len(last) :] == last else None
 
 
 def _outside(labels: list[str], view: TenantView) -> Problem | None:
-    """Return what is wrong with a name outside of the cluster."""
+    """Return the problem with a name outside of the cluster, or None."""
     text = ""
     if not all(labels):
         text = "must be a name without empty parts; correct the object"

@@ -1,7 +1,9 @@
-"""Addresses that nothing of a tenant may point at: those of machines, and of the super cluster.
+"""Addresses that no object of a tenant may point at: of machines and of the super cluster.
 
-Pure. Owns the one answer for endpoints and external names. Hazard: an IPv6 address may carry an
-IPv4 one inside; both are looked at.
+Pure. Owns the check for endpoints and external names.
+
+Hazard: an IPv4 address inside an IPv6 address must be checked too. Otherwise a tenant reaches a
+forbidden address through the IPv6 form.
 """
 
 import ipaddress
@@ -25,16 +27,17 @@ _LOCAL = Spans(
         )
     )
 )
-"""Loopback, link-local, and what is no single host at all."""
+"""Loopback and link-local addresses, and addresses that are no single host."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 _LOW_32_BITS = (1 << 32) - 1
 
 
 def reason(text: object, taken: Spans) -> str:
-    """Return what is wrong with an address, empty when it may be pointed at.
+    """Return the reason why an address is forbidden. Empty if it is allowed.
 
-    `taken` is what belongs to the super cluster: looked up once for all addresses of an object.
+    `taken` has the addresses of the super cluster. The caller computes it once for all addresses of
+    an object.
     """
     try:
         address = ipaddress.ip_address(text) if isinstance(text, str) else None
@@ -51,14 +54,14 @@ def reason(text: object, taken: Spans) -> str:
 
 
 def of_the_super_cluster(view: TenantView) -> Spans:
-    """Return the addresses that belong to what a tenant's cluster runs on."""
+    """Return the addresses that belong to the super cluster of a tenant."""
     ranges = view.ranges()
     listed = networks(view.policy.network.super_ranges)
     return Spans((*ranges.nodes, *ranges.services, *listed, view.slice))
 
 
 def _meant(address: Address) -> Iterator[Address]:
-    """Yield an address, and the IPv4 address that it carries."""
+    """Yield an address, and the IPv4 address inside it."""
     yield address
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour

@@ -1,9 +1,11 @@
-"""Hosts of Ingresses: which a tenant may name, and who has each.
+"""Hosts of Ingresses: the hosts that a tenant may name, and the owner of each host.
 
-Pure. Owns the index by host, the rules on hosts, and who was first. A host is had by the tenant
-whose Ingress stands below with it, or by the super cluster itself. Must not know how others hear
-that a host is free. Hazard: one controller serves everybody, so a rule without a host, or with
-somebody else's, takes traffic that is not the tenant's.
+Pure. Owns the index by host, the rules on hosts, and the order of claims to a host. A host belongs
+to the tenant of the oldest Ingress in the super cluster that names it, or to the super cluster
+itself. Must not know how other tenants are notified that a host is free.
+
+Hazard: a rule must have a host, and the host must be the tenant's. One controller serves all
+tenants, so any other rule would receive traffic of other tenants.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,11 +19,11 @@ from tenancy import ownership
 
 INGRESS = "Ingress"
 OTHERS = "Ingress of the super cluster"
-"""Key of the cache of Ingresses that no tenant has."""
+"""Key of the cache of Ingresses that belong to no tenant."""
 BY_HOST = "host"
 """Index of Ingresses by the hosts of their rules."""
 MAX_HOSTS = 500
-"""Of one Ingress; each is looked up."""
+"""Maximum number of hosts of one Ingress. Each host is looked up."""
 _MAX_LENGTH = 253
 _ANY = "*."
 _RULE = "ingress-host"
@@ -40,18 +42,18 @@ def _hosts(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def users(store: Store, hosts: Iterable[str]) -> Iterator[Entry]:
-    """Yield the Ingresses of a cache whose rules meet one of some hosts."""
+    """Yield the Ingresses of a cache whose rules match one of some hosts."""
     for host in hosts:
         for key in _covering(host):
             yield from store.index(BY_HOST, key)
-        if host.startswith(_ANY):  # few may have one
+        if host.startswith(_ANY):  # few may have a wildcard
             for entry in store.list():
                 if any(each.endswith(host[1:]) for each in hosts_named(entry)):
                     yield entry
 
 
 def _covering(host: str) -> Iterator[str]:
-    """Yield a host, and every wildcard that it falls under."""
+    """Yield a host, and every wildcard that covers it."""
     yield host
     labels = host.removeprefix(_ANY).split(".")
     for number in range(1, len(labels)):
@@ -59,7 +61,7 @@ def _covering(host: str) -> Iterator[str]:
 
 
 def malformed(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what no API would take as a host, and more hosts than are looked at."""
+    """Yield a problem for each host that no API accepts, and for too many hosts."""
     rules, tls = mappings(spec.get("rules")), mappings(spec.get("tls"))
     for number, rule in enumerate(rules):
         host = rule.get("host") or ""
@@ -75,7 +77,7 @@ def malformed(spec: Mapping[str, Any]) -> Iterator[Problem]:
 def problems(
     spec: Mapping[str, Any], metadata: Mapping[str, Any], view: TenantView
 ) -> Iterator[Problem]:
-    """Yield what hosts of a tenant's Ingress may not go down."""
+    """Yield a problem for each host of a tenant's Ingress that must not be synced."""
     is_for_all = view.policy.network.catch_all_ingresses == "Allow"
     if spec.get("defaultBackend") and not is_for_all:
         text = "would take what is for others; leave it out, and name hosts in rules"
@@ -115,7 +117,7 @@ def _taken(host: str, path: str, own: Entry | None, view: TenantView) -> Iterato
 
 
 def _strangers(host: str, view: TenantView) -> Iterator[Entry]:
-    """Yield the Ingresses below that have a host and are not the tenant's."""
+    """Yield the Ingresses of the super cluster that have a host and are not the tenant's."""
     for kind in (INGRESS, OTHERS):
         store = view.below.get(kind)
         for key in _covering(host) if store is not None else ():
@@ -125,7 +127,11 @@ def _strangers(host: str, view: TenantView) -> Iterator[Entry]:
 
 
 def _tenant_of(entry: Entry, view: TenantView) -> str:
-    """Return whose an Ingress is: what controllers add in a tenant's namespace is the tenant's."""
+    """Return the tenant of an Ingress. Empty if it belongs to no tenant.
+
+    An Ingress that a controller creates in a super namespace belongs to the tenant of that
+    namespace.
+    """
     spaces = view.below.get("Namespace")
     space = spaces.get("", entry.namespace) if spaces is not None else None
     for found in (entry, space):
@@ -136,7 +142,10 @@ def _tenant_of(entry: Entry, view: TenantView) -> str:
 
 
 def _is_first(entry: Entry, host: str, own: Entry | None, view: TenantView) -> bool:
-    """Tell whether a stranger's Ingress had a host before ours did; the super cluster always."""
+    """Return whether another owner's Ingress had a host before the tenant's.
+
+    An Ingress of the super cluster itself always has precedence.
+    """
     if own is None or host not in hosts_named(own) or not _tenant_of(entry, view):
         return True
     return _age(entry) < _age(own)

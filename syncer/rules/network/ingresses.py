@@ -1,9 +1,11 @@
-"""Ingresses: rules and classes down, addresses up.
+"""Ingresses: rules and classes to the super cluster, addresses back to the tenant.
 
-Pure. Owns which leaves go down, which classes may be asked for, and what of the status goes up.
-Services and Secrets keep their names in the super namespace, so references need no translation.
-Must not know who carries the Secrets. Hazard: whoever serves Ingresses below serves everybody, so a
-backend that is no Service, or an annotation that only one controller understands, stays above.
+Pure. Owns the leaves that are synced, the allowed classes, and the part of the status that is
+synced back. Services and Secrets keep their names in the super namespace, so references need no
+translation. Must not know how the Secrets are synced.
+
+Hazard: a backend that is no Service, or an annotation that only one controller understands, must
+not be synced. An ingress controller of the super cluster serves all tenants and would apply it.
 """
 
 from collections.abc import Mapping
@@ -62,7 +64,7 @@ INGRESS_STATUS: Mapping[str, Verdict] = {
         }
     ),
 }
-"""What goes up."""
+"""Fields that are synced back to the tenant."""
 
 
 def ingress(tenant_ingress: Mapping[str, Any], view: TenantView) -> Object:
@@ -98,7 +100,7 @@ def ingress(tenant_ingress: Mapping[str, Any], view: TenantView) -> Object:
 
 
 def _class(name: object, view: TenantView) -> str:
-    """Return the class that goes down; empty leaves it to the super cluster's default."""
+    """Return the class that is synced. Empty leaves the choice to the super cluster's default."""
     if isinstance(name, str) and name and view.shows(INGRESS_CLASS, name):
         return name
     if not name and EVERY in view.policy.sync.ingress_classes.names:
@@ -106,14 +108,14 @@ def _class(name: object, view: TenantView) -> str:
     text = "is not offered to this cluster; use one that `kubectl get ingressclasses` shows"
     problem = Problem("ingress-class", "spec.ingressClassName", text)
     if isinstance(name, str) and name and not view.has(INGRESS_CLASS, name):
-        raise RejectedError(problem)  # perhaps it is only being made anew
+        raise RejectedError(problem)  # the class may just be recreated
     raise RefusedError(problem)
 
 
 def change(live: Mapping[str, Any], twin: Object) -> Object | None:
     """Return the Ingress to put in place of the live one, or None.
 
-    A class that the super cluster gave by default stays while the tenant names none.
+    A default class that the super cluster assigned stays while the tenant names none.
     """
     given = mapping(live.get("spec")).get("ingressClassName")
     if given and "ingressClassName" not in twin["spec"]:
@@ -135,13 +137,13 @@ def status_up(tenant_ingress: Mapping[str, Any], live: Mapping[str, Any]) -> Obj
 
 
 def class_of(tenant_ingress: Mapping[str, Any]) -> str:
-    """Return the class that an Ingress names, empty when it names none."""
+    """Return the class that an Ingress names. Empty if it names none."""
     name = mapping(tenant_ingress.get("spec")).get("ingressClassName")
     return name if isinstance(name, str) else ""
 
 
 def secrets_of(tenant_ingress: Mapping[str, Any]) -> frozenset[str]:
-    """Return the Secrets that an Ingress names; none when it is malformed."""
+    """Return the Secrets that an Ingress names. Empty if it is malformed."""
     found = mappings(mapping(tenant_ingress.get("spec")).get("tls"))
     names = (item.get("secretName") for item in found)
     return frozenset(name for name in names if isinstance(name, str) and name)

@@ -1,7 +1,9 @@
-"""The ipBlocks of a network policy, less the addresses that belong to the super cluster.
+"""ipBlocks of a network policy without the addresses of the super cluster.
 
-Pure arithmetic. Must not know policies. Hazard: a block that loses everything is no block at all,
-and a rule that loses all its peers would allow everybody; both are the caller's to leave out.
+Pure arithmetic. Must not know policies.
+
+Hazard: the caller must leave out a block that loses all its addresses, and a rule that loses all
+its peers. A rule without peers allows all traffic.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,22 +20,22 @@ _MAPPED = IPv6Network("::ffff:0:0/96")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One ipBlock as its author wrote it."""
+    """One ipBlock, as the tenant wrote it."""
 
     cidr: Network
     excepts: tuple[Network, ...] = ()
 
     def covered(self, nets: Spans) -> AbstractSet[Network]:
-        """Return those of some networks of which every address is meant."""
+        """Return the networks of which the block covers every address."""
         found, left_out = nets.overlapping(self.cidr), Spans(self.excepts)
         return {net for net in found if is_part(net, self.cidr) and not left_out.count(net)}
 
     def size(self, taken: Spans) -> int:
-        """Return about how many networks the ipBlock that goes down has."""
+        """Return the approximate number of networks in the synced ipBlock."""
         return 1 + len(self.excepts) + taken.count(self.cidr)
 
     def without(self, taken: Spans) -> Object | None:
-        """Return the ipBlock that goes down, None when nothing is left of it."""
+        """Return the ipBlock that is synced. None if no address is left."""
         gone = collapsed([*self.excepts, *taken.overlapping(self.cidr)])
         if any(is_part(self.cidr, net) for net in gone):
             return None
@@ -42,7 +44,7 @@ class Block:
 
 
 def cover(blocks: Iterable[Block], nets: Spans) -> bool:
-    """Tell whether each of some networks lies whole in one of the blocks."""
+    """Return whether each network lies completely in one of the blocks."""
     found: set[Network] = set()
     for block in blocks:
         found |= block.covered(nets)
@@ -50,7 +52,7 @@ def cover(blocks: Iterable[Block], nets: Spans) -> bool:
 
 
 def parsed(cidr: object, excepts: object) -> Block | None:
-    """Return a block, or None when it is not one that the API accepts."""
+    """Return a block. None if the API would not accept it."""
     whole = _network(cidr)
     if whole is None or not isinstance(excepts, Sequence) or isinstance(excepts, str):
         return None
@@ -61,7 +63,7 @@ def parsed(cidr: object, excepts: object) -> Block | None:
 
 
 def is_part(inner: Network, outer: Network) -> bool:
-    """Tell whether a network lies in another one, of the same family."""
+    """Return whether a network lies in another one of the same address family."""
     if isinstance(inner, IPv4Network):
         return isinstance(outer, IPv4Network) and inner.subnet_of(outer)
     return isinstance(outer, IPv6Network) and inner.subnet_of(outer)
@@ -71,5 +73,5 @@ def _network(text: object) -> Network | None:
     if not isinstance(text, str) or "/" not in text:
         return None
     net = network(text)
-    # IPv4 in the clothes of IPv6 would slip past a comparison with IPv4 ranges.
+    # An IPv4 network in IPv6 notation would pass a comparison with IPv4 ranges.
     return None if net is None or is_part(net, _MAPPED) else net

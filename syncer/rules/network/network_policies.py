@@ -1,11 +1,15 @@
-"""Network policies that mean below what they mean above.
+"""NetworkPolicies, rewritten to have the same meaning in the super cluster.
 
-Pure. Owns how peers are rewritten (docs/adr/0016): a selector of namespaces becomes the list of
-super namespaces that it selects, always together with the mark of the tenant; a block of addresses
-loses those of the super cluster; everybody becomes everybody of the tenant and the world outside.
-Must not know who wakes a policy when a namespace or a range changes. Hazard: a peer that selects
-nothing disappears, and with the last peer its rule, because a rule without peers allows everybody.
-A small policy may become a huge one: `policy_size` says how far that goes, before it is rendered.
+Pure. Owns the rewriting of peers (docs/adr/0016). A selector of namespaces becomes the list of
+super namespaces that it selects, always together with the tenant's label. A block of addresses
+loses the addresses of the super cluster. An empty list of peers becomes all pods of the tenant and
+the world outside. Must not know how a policy is enqueued when a namespace or a range changes.
+
+Hazard: a peer that selects nothing must be removed, and a rule must be removed with its last peer.
+A rule without peers allows all traffic.
+
+Hazard: a small policy may become a huge one, so `policy_size` must limit it before it is rendered.
+Otherwise all tenants wait.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +33,7 @@ from tenancy import wellknown
 from tenancy.policies import Metadata
 
 NAME_LABEL = "kubernetes.io/metadata.name"
-"""Label with its own name that every API server puts on each namespace."""
+"""Label with the name of the namespace. Every API server sets it on each namespace."""
 
 _PEERS = Each(
     {
@@ -48,36 +52,36 @@ NETWORK_POLICY_SPEC: Mapping[str, Verdict] = {
         frozenset({"Ingress", "Egress"}), "policy-type", "use Ingress, Egress or both"
     ),
 }
-"""Peers are walked by this table and then rewritten."""
+"""Verdicts on a NetworkPolicySpec. Peers are walked by this table and then rewritten."""
 
 
 class Direction(Enum):
-    """One of the two lists of rules: its policy type, its field, and the field of its peers."""
+    """List of rules of one direction: its policy type, its field, and the field of its peers."""
 
     INGRESS = ("Ingress", "ingress", "from")
     EGRESS = ("Egress", "egress", "to")
 
     @property
     def type(self) -> str:
-        """The policy type."""
+        """Return the policy type."""
         return self.value[0]
 
     @property
     def field(self) -> str:
-        """The field with the rules."""
+        """Return the name of the field with the rules."""
         return self.value[1]
 
     @property
     def peers(self) -> str:
-        """The field with the peers of a rule."""
+        """Return the name of the field with the peers of a rule."""
         return self.value[2]
 
 
 _ROOT_PEERS = {
-    Direction.INGRESS: ("apiserver",),  # webhooks, and Services by proxy
+    Direction.INGRESS: ("apiserver",),  # for webhooks, and Services by proxy
     Direction.EGRESS: ("apiserver", "coredns"),
 }
-"""Components of the tenant's control plane that policed pods are never cut off from."""
+"""Components of the tenant's control plane that a policy never isolates its pods from."""
 
 
 def network_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> Object:
@@ -115,11 +119,11 @@ def change(live: Mapping[str, Any], twin: Object) -> Object | None:
 
 
 def follows_namespaces(body: bytes) -> bool:
-    """Tell whether a policy may mean something else when a namespace changes."""
+    """Return whether the meaning of a policy may change when a namespace changes."""
     return b'"namespaceSelector"' in body
 
 
-# --- what is wrong --------------------------------------------------------------------------------
+# --- problems -------------------------------------------------------------------------------------
 
 
 def _problems(spec: Mapping[str, Any], passing: Metadata) -> Iterator[Problem]:
@@ -155,21 +159,22 @@ def _block(block: Mapping[str, Any]) -> Block | None:
     return ip_blocks.parsed(block.get("cidr"), block.get("except") or ())
 
 
-# --- what it becomes ------------------------------------------------------------------------------
+# --- rewriting ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """What a policy is rendered on."""
+    """Inputs for the rendering of a policy."""
 
     view: TenantView
     pods: Spans
-    """Where pods may have their addresses, of whatever tenant; everywhere when that is unknown."""
+    """Networks in which pods of any tenant may have their addresses. All networks if that is
+    unknown."""
     taken: Mapping[Direction, Spans]
-    """What blocks lose. Into a pod, nodes may: what comes through a node port or a load balancer
-    carries the address of the node that it came through."""
+    """Networks that blocks lose. For ingress the node addresses stay, because traffic through a
+    node port or a load balancer has the address of the node that it passed."""
     namespaces: Mapping[str, Mapping[str, str]]
-    """The labels of the tenant's namespaces, by the super namespace."""
+    """Labels of the tenant's namespaces, by super namespace."""
     left: policy_size.Left
 
 
@@ -200,14 +205,14 @@ def _spec(spec: Mapping[str, Any], view: TenantView) -> Object:
 
 
 def _types(spec: Mapping[str, Any]) -> list[str]:
-    """Return the policy types; without a word, those that the API's text says."""
+    """Return the policy types. If there are none, return the defaults of the API."""
     if spec.get("policyTypes"):
         return list(spec["policyTypes"])
     return ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
 
 def _rule(rule: Mapping[str, Any], direction: Direction, ground: _Ground) -> Object | None:
-    """Return a rule below, None when nobody is left whom it could allow."""
+    """Return a rule for the super cluster. None if no peer is left."""
     peers = _distinct(rule.get(direction.peers) or ())
     blocks = [block for peer in peers if (block := _block(peer.get("ipBlock") or {}))]
     if not peers:
@@ -232,7 +237,10 @@ def _distinct(peers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _selected(peer: Mapping[str, Any], ground: _Ground) -> Object | None:
-    """Return a peer of selectors below; pods alone are those of the policy's own namespace."""
+    """Return a peer of selectors for the super cluster. None if it selects no namespace.
+
+    A peer with a pod selector only means pods of the policy's own namespace.
+    """
     selector = peer.get("namespaceSelector")
     if selector is None:
         return {"podSelector": peer["podSelector"]}
@@ -254,7 +262,7 @@ def _selected(peer: Mapping[str, Any], ground: _Ground) -> Object | None:
 
 
 def _own_namespaces(view: TenantView) -> Object:
-    """Return the selector of all super namespaces of the tenant, but not of its control plane."""
+    """Return the selector of all super namespaces of the tenant. It excludes the control plane."""
     return {
         "matchLabels": {wellknown.VC_UID: view.tenant.uid},
         "matchExpressions": [{"key": wellknown.NAMESPACE, "operator": "Exists"}],
@@ -262,10 +270,10 @@ def _own_namespaces(view: TenantView) -> Object:
 
 
 def _all_pods(direction: Direction, view: TenantView) -> list[Object]:
-    """Return the peers that stand for every pod a plain cluster would have.
+    """Return the peers for all pods that a plain cluster would have.
 
-    Into a pod, the super cluster's own pods count, too: its ingress controllers deliver what comes
-    from the world. No pod of another tenant ever does.
+    For ingress they include the super cluster's own pods, because its ingress controllers deliver
+    traffic from outside. They never include pods of another tenant.
     """
     own = {"namespaceSelector": _own_namespaces(view)}
     if direction is Direction.EGRESS:

@@ -1,9 +1,10 @@
-"""How large a network policy may be, as it is written and as it is rendered.
+"""Size limits of network policies, as written and as rendered.
 
-Pure. Owns the limits and the one sentence about them. Must not know how peers are rewritten.
-Hazard: each block is written down less every address of the super cluster inside it, each selector
-as the namespaces that it selects; without a limit, one object of one tenant would keep all others
-waiting for as long as that takes.
+Pure. Owns the limits and their message. Must not know how peers are rewritten.
+
+Hazard: every policy must be checked against the limits. A block is rendered without every address
+of the super cluster inside it, and a selector as the namespaces that it selects. Without a limit,
+one object of one tenant would delay all other tenants for as long as that takes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +13,11 @@ from typing import Any
 from syncer.model.rejections import Problem, RejectedError
 
 MAX_WRITTEN = 2000
-"""Rules, peers and exceptions of a policy together."""
+"""Maximum number of rules, peers and exceptions of a policy together."""
 MAX_RENDERED = 20_000
-"""Networks and namespaces that a policy comes to below."""
+"""Maximum number of networks and namespaces of the rendered policy."""
 MAX_COMPARED = 100_000
-"""Labels and values of its namespace selectors, times the namespaces of the tenant."""
+"""Maximum number of labels and values of the namespace selectors, times the tenant's namespaces."""
 
 
 def _problem(what: str) -> Problem:
@@ -24,7 +25,7 @@ def _problem(what: str) -> Problem:
 
 
 def written(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem when a policy, walked by its table, has more than is looked at."""
+    """Yield a problem when a policy, walked by its table, has too many parts."""
     count = 0
     for field, peers in (("ingress", "from"), ("egress", "to")):
         for rule in spec.get(field) or ():
@@ -38,21 +39,21 @@ def written(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 class Left:
-    """What may still be done for one policy; raises RejectedError when it is used up."""
+    """Remaining allowance for one policy. Raises RejectedError when it is used up."""
 
     def __init__(self) -> None:
         self._rendered = MAX_RENDERED
         self._compared = MAX_COMPARED
 
     def write(self, count: int) -> None:
-        """Take so many networks or namespaces off, before they are written."""
+        """Subtract a number of networks or namespaces before they are written."""
         self._rendered -= count
         if self._rendered < 0:
             text = f"comes to more than {MAX_RENDERED} networks and namespaces where it counts"
             raise RejectedError(_problem(text))
 
     def compare(self, selector: Mapping[str, Any], namespaces: int) -> None:
-        """Take the comparison of a selector with so many namespaces off, before it is made."""
+        """Subtract the comparison of a selector with a number of namespaces before it starts."""
         items = selector.get("matchExpressions") or ()
         weight = len(selector.get("matchLabels") or ())
         weight += sum(1 + len(item.get("values") or ()) for item in items)

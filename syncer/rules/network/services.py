@@ -1,11 +1,14 @@
-"""Services: the same cluster IP on both sides, node ports and load balancers up.
+"""Services: the same cluster IP on both sides, node ports and load balancers synced back.
 
-Pure. Owns which leaves of a Service go down, which may change later, and what of the super Service
-the tenant gets to see. A Service of a type or a load balancer class that the policy does not offer
-has no twin, whatever it was before: what is below follows from what the tenant's object says now,
-and an administrator who withdraws node ports sees them closed. Must not know how a refusal reaches
-the tenant. Hazard: a Service never goes down with another IP than the tenant's own; DNS and every
-client of it would lie.
+Pure. Owns the leaves of a Service that are synced, the leaves that may change later, and the part
+of the super Service that the tenant sees. Must not know how a refusal is reported to the tenant.
+
+A Service has no twin if the policy does not offer its type or its load balancer class. An earlier
+type of the Service does not matter, because the twin follows the current tenant object. An
+administrator who withdraws node ports sees them closed.
+
+Hazard: a Service must never be synced with another IP than the tenant's own. Otherwise DNS and
+every client use a wrong address.
 """
 
 import re
@@ -34,9 +37,9 @@ from syncer.rules.network.cluster_ips import parsed
 from tenancy import wellknown
 
 PORT_REPLACED = "NodePortReplaced"
-"""Reason of the Event when the tenant's node port is another one below."""
+"""Reason of the Event when the super cluster assigns another node port than the tenant's."""
 IP_UNAVAILABLE = "ServiceIPUnavailable"
-"""Reason of the Event when the tenant's IP cannot be had in the super cluster."""
+"""Reason of the Event when the tenant's IP is not available in the super cluster."""
 
 SERVICE_SPEC: Mapping[str, Verdict] = {
     "allocateLoadBalancerNodePorts": ALLOW,
@@ -81,7 +84,7 @@ SERVICE_STATUS: Mapping[str, Verdict] = {
 
 
 def wants(entry: Entry, view: TenantView) -> bool:
-    """Tell whether a Service goes down: all but the provided ones."""
+    """Return whether a Service is synced. Provided Services are not."""
     return not view.is_provided(entry.namespace, entry.name)
 
 
@@ -123,7 +126,7 @@ def service(tenant_service: Mapping[str, Any], view: TenantView) -> Object:
 
 
 def _refused(spec: Mapping[str, Any], view: TenantView) -> Iterator[Problem]:
-    """Yield what of a Service the policy does not offer."""
+    """Yield a problem for each field of a Service that the policy does not offer."""
     offered, kind = view.policy.network.service_types, spec.get("type") or "ClusterIP"
     if kind not in offered:
         text = f"{str(kind)[:60]} is not offered to this cluster; use {' or '.join(offered)}"
@@ -139,7 +142,10 @@ def _one_of(classes: tuple[str, ...]) -> str:
 
 
 def _refuse_addresses(spec: Mapping[str, Any], view: TenantView) -> None:
-    """Refuse an address outside the slice, and none at all: the super cluster would pick one."""
+    """Raise RejectedError for an address outside of the service range, or for no address.
+
+    Without an address the super cluster would choose one.
+    """
     address = spec.get("clusterIP") or ""
     others = spec.get("clusterIPs") or ()
     if not isinstance(others, list | tuple):
@@ -162,10 +168,10 @@ def _is_in_slice(address: str, part: Slice) -> bool:
 
 
 def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
-    """Return the merge patch of what differs, or None.
+    """Return the merge patch of the differences, or None.
 
-    Fields that the super cluster filled in by itself stay; those that a tenant's own API server
-    would have filled in are there already, as the twin is made from its answer.
+    Fields that the super cluster filled in by itself stay. The twin already has the defaults of the
+    tenant's API server, because it is built from that server's answer.
     """
     there, wanted = live.get("spec") or {}, twin["spec"]
     spec = {
@@ -184,14 +190,14 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
 
 
 _KEPT = frozenset({"healthCheckNodePort", "ipFamilies", "ipFamilyPolicy", "loadBalancerClass"})
-"""What the super cluster fills in, and takes away with the type that needs it."""
+"""Fields that the super cluster fills in, and removes together with the type that needs them."""
 
 
 def must_be_remade(live: Mapping[str, Any], twin: Object) -> bool:
-    """Tell whether a twin differs in what the API never changes on a living Service.
+    """Return whether a twin differs in a field that the API never changes on an existing Service.
 
-    The tenant's own went by way of another type, or it could not differ either: only a change that
-    was seen late, as one, needs a new twin.
+    The tenant's Service can differ only by way of another type. A new twin is needed only if the
+    syncer saw both changes as one.
     """
     there, wanted = mapping(live.get("spec")), twin["spec"]
     fixed = [(there.get("clusterIP"), wanted.get("clusterIP"))]
@@ -208,7 +214,10 @@ def _first(value: Any) -> Any:
 
 
 def _changed(there: Any, wanted: Any) -> Any:
-    """Return a value of the patch; keys that a map no longer has are named, or they would stay."""
+    """Return a value for the patch.
+
+    Keys that a map no longer has are set to null, because they would stay otherwise.
+    """
     if isinstance(there, dict) and isinstance(wanted, dict):
         return object_meta.merge_patch(there, wanted)
     return wanted
@@ -217,7 +226,7 @@ def _changed(there: Any, wanted: Any) -> Any:
 def _is_same(key: str, there: Any, wanted: Any) -> bool:
     if key != "ports" or not isinstance(there, list) or len(there) != len(wanted):
         return bool(there == wanted)
-    # A port that asks for no number keeps the one it was given.
+    # A port that requests no number keeps the number that it was assigned.
     return all(
         {**here, "nodePort": here.get("nodePort", 0)}
         == {**asked, "nodePort": asked.get("nodePort") or here.get("nodePort", 0)}
@@ -226,7 +235,7 @@ def _is_same(key: str, there: Any, wanted: Any) -> bool:
 
 
 def without_node_ports(twin: Object, refused: Collection[int]) -> Object:
-    """Return the twin asking for no node port of its own choice at these places."""
+    """Return the twin without requested node ports at these positions."""
     ports = [
         {key: value for key, value in port.items() if key != "nodePort" or index not in refused}
         for index, port in enumerate(twin["spec"].get("ports") or ())
@@ -235,7 +244,7 @@ def without_node_ports(twin: Object, refused: Collection[int]) -> Object:
 
 
 def with_live_ports(twin: Object, live: Mapping[str, Any], refused: Collection[int]) -> Object:
-    """Return the twin with the node ports that the live object has, at these places."""
+    """Return the twin with the node ports of the live object at these positions."""
     given = {
         (port.get("port"), port.get("protocol")): port.get("nodePort")
         for port in (live.get("spec") or {}).get("ports") or ()
@@ -250,7 +259,7 @@ def with_live_ports(twin: Object, live: Mapping[str, Any], refused: Collection[i
 
 
 def refused_ports(problem: errors.Invalid, twin: Object) -> frozenset[int]:
-    """Return which ports of a twin a refusal is about; all when it does not say."""
+    """Return the positions of the ports that a refusal names. All ports if it names none."""
     fields = (str(cause.get("field", "")) for cause in problem.causes)
     found = [_PORT.fullmatch(field) for field in fields]
     there = range(len(twin["spec"].get("ports") or ()))
@@ -259,7 +268,7 @@ def refused_ports(problem: errors.Invalid, twin: Object) -> frozenset[int]:
 
 
 def asked_ports(tenant_service: Mapping[str, Any], places: Collection[int]) -> list[str]:
-    """Return the node ports that a tenant asked for at these places, each with its path."""
+    """Return the node ports that a tenant requested at these positions, each with its path."""
     ports = mappings(mapping(tenant_service.get("spec")).get("ports"))
     return [
         f"spec.ports[{index}].nodePort {port['nodePort']}"
@@ -273,14 +282,15 @@ _PORT = re.compile(r"spec\.ports\[(\d{1,4})\]\.nodePort")
 
 
 def is_allocation(problem: errors.ApiError) -> bool:
-    """Tell whether a refusal is about an address or a node port that somebody else has."""
+    """Return whether a refusal is about an address or a node port that another Service uses."""
     return isinstance(problem, errors.Invalid) and bool(refusal(problem))
 
 
 def refusal(problem: errors.Invalid) -> str:
-    """Return what a refusal is about: `address`, `port`, `fixed`, or empty for none of these.
+    """Return the subject of a refusal: `address`, `port`, `fixed`, or empty for any other.
 
-    `fixed` is what a Service keeps for life: its load balancer class and its family of addresses.
+    `fixed` is a property that a Service keeps for life: its load balancer class and its address
+    family.
     """
     fields = [str(cause.get("field", "")) for cause in problem.causes]
     if any(field.endswith("nodePort") for field in fields):
@@ -291,7 +301,7 @@ def refusal(problem: errors.Invalid) -> str:
 
 
 def ports_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
-    """Return the merge patch that shows the tenant the node ports it really has, or None."""
+    """Return the merge patch that shows the tenant the assigned node ports, or None."""
     own = (tenant_service.get("spec") or {}).get("ports") or []
     there = (live.get("spec") or {}).get("ports") or []
     if len(own) != len(there):
@@ -330,7 +340,7 @@ _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 def _conditions_up(live: Mapping[str, Any], status: Mapping[str, Any]) -> list[Object]:
     """Return the conditions of a super Service for the tenant, without names of the super cluster.
 
-    Their generation is the super Service's own and stays below.
+    Their observed generation refers to the super Service and is left out.
     """
     found = mappings(status.get("conditions"))
     if not found:

@@ -1,8 +1,10 @@
-"""What a tenant added to its nodes, as far as it says where pods may run.
+"""Changes that a tenant made to its virtual nodes, if they affect where pods may run.
 
-Pure. Owns what counts as the tenant's own: labels, taints that keep pods off, and the cordon. Must
-not know pods. Hazard: a label that is the super node's counts below by itself; taken for the
-tenant's own it would still hold after it has gone there.
+Pure. Owns the detection of the tenant's own labels, of taints that repel pods, and of the cordon.
+Must not know pods.
+
+Hazard: a label of the super node must never be counted as the tenant's own. Otherwise it still
+takes effect after it was removed from the super node.
 """
 
 from collections.abc import Mapping
@@ -17,7 +19,7 @@ _KEEPING_OFF = frozenset({"NoExecute", "NoSchedule"})
 
 
 class Taint(NamedTuple):
-    """A taint that keeps pods off a node."""
+    """Taint that repels pods from a node."""
 
     key: str
     value: str
@@ -25,7 +27,7 @@ class Taint(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What a tenant added to one node."""
+    """Changes of a tenant to one node."""
 
     own: frozenset[str]
     """Keys of the labels that are the tenant's own."""
@@ -36,11 +38,11 @@ class Added(NamedTuple):
 
 
 class Additions(NamedTuple):
-    """What a tenant added to all its nodes; nodes with nothing are not in it."""
+    """Changes of a tenant to all its nodes. Unchanged nodes are not included."""
 
     nodes: Mapping[str, Added]
     closing: Mapping[str, Added]
-    """Those of them with a taint or a cordon."""
+    """The changed nodes that have a taint or a cordon."""
     label_keys: frozenset[str]
     taint_keys: frozenset[str]
 
@@ -51,7 +53,7 @@ NONE = Additions({}, {}, frozenset(), frozenset())
 def added(
     virtual_node: Mapping[str, Any], super_labels: Mapping[str, str], view: NodeView
 ) -> Added | None:
-    """Return what a tenant added to a node that we show it; None: nothing that counts."""
+    """Return the changes of a tenant to a virtual node. None if there are none that affect pods."""
     labels = {
         key: value
         for key, value in mapping(mapping(virtual_node.get("metadata")).get("labels")).items()
@@ -71,7 +73,7 @@ def added(
 
 
 def together(found: Mapping[str, Added]) -> Additions:
-    """Return the additions to all nodes, in the order of their names."""
+    """Return the changes to all nodes, in the order of their names."""
     ordered = dict(sorted(found.items()))
     return Additions(
         ordered,

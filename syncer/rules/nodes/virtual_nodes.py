@@ -1,10 +1,12 @@
-"""Virtual nodes: what a tenant sees of the super nodes that its pods run on.
+"""Virtual nodes: the tenant's view of the super nodes that its pods run on.
 
-Pure. Owns which leaves of a node a tenant may see, and which taints on it are the tenant's own. A
-node stands in a tenant from before the first binding to it until no pod object names it any more,
-or longer while the tenant has something of its own on it. It has no lease and no heartbeat: what it
-says changes when something happened. Hazard: times that tick (heartbeats) must stay out, or every
-node would be written for every tenant every few minutes.
+Pure. Owns the visible leaves of a node, and the detection of the tenant's own taints. A virtual
+node exists from before the first binding until no pod object names it any longer. It stays longer
+while the tenant has its own labels or taints on it. It has no lease and no heartbeat, and changes
+only on an event.
+
+Hazard: times that advance by themselves (heartbeats) must be left out. Otherwise every node would
+be written for every tenant every few minutes.
 """
 
 import hashlib
@@ -23,11 +25,11 @@ from tenancy.policies import NodeView
 _CONDITIONS = ("type", "status", "reason", "message", "lastTransitionTime")
 _AMOUNTS = ("allocatable", "capacity")
 MIRRORED = ("declaredFeatures", "features")
-"""Fields that go up as they are, where the tenant's API knows them."""
+"""Fields that are synced back unchanged, if the tenant's API knows them."""
 _DIGEST_LENGTH = 16
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _MAY_GO = ("addresses", "declaredFeatures", "features")
-"""Fields that a node may have no more."""
+"""Fields that a node may lose."""
 _INFO = (
     "architecture",
     "containerRuntimeVersion",
@@ -58,9 +60,9 @@ _WAYS: Mapping[str, tuple[str, str, str]] = {
     ),
     wellknown.AGENT_CONFIGURED: ("False", "Configured", f"by configuration, {_AROUND}"),
 }
-"""By how the node's agent goes to its pods: status, reason and message of a condition."""
+"""Status, reason and message of the condition, by the route of the node's agent."""
 _INFO_HIDDEN = ("bootID", "kubeProxyVersion", "machineID", "systemUUID")
-"""Fields that the API wants present; what would identify the machine is empty."""
+"""Fields that the API requires. They are empty, because their values would identify the machine."""
 
 
 def node(
@@ -68,9 +70,10 @@ def node(
     view: NodeView = "Standard",
     virtual_node: Mapping[str, Any] | None = None,
 ) -> Object:
-    """Return metadata and spec of the virtual node, as they are applied.
+    """Return metadata and spec of the virtual node, for server-side apply.
 
-    The API keeps the taints as one list with one owner, so that the tenant's own are in it, too.
+    The API treats the taints as one list with one owner, so the list includes the tenant's own
+    taints.
     """
     metadata, spec = super_node["metadata"], super_node.get("spec") or {}
     shown = shown_labels(metadata.get("labels") or {}, view)
@@ -92,13 +95,14 @@ def node(
                 wellknown.TAINTS: ",".join(sorted(ours)),
             },
         },
-        # Also when empty: the list is owned as a whole, so that one that went below goes here.
+        # Written even if it is empty. The whole list is owned, so this removes a taint that was
+        # removed from the super node.
         "spec": {"taints": [*taints, *own]},
     }
 
 
 def shown_labels(labels: Mapping[str, str], view: NodeView) -> dict[str, str]:
-    """Return those labels of a super node that its tenant sees."""
+    """Return the labels of a super node that a tenant sees."""
     return {
         key: value
         for key, value in labels.items()
@@ -107,9 +111,9 @@ def shown_labels(labels: Mapping[str, str], view: NodeView) -> dict[str, str]:
 
 
 def own_taints(virtual_node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the taints of a virtual node that its tenant put there, as they stand.
+    """Return the taints of a virtual node that its tenant added.
 
-    A node that we made before taints were recorded has ours only.
+    A node that was created before taints were recorded has none.
     """
     annotations = mapping(mapping(virtual_node.get("metadata")).get("annotations"))
     recorded = annotations.get(wellknown.TAINTS)
@@ -125,15 +129,15 @@ def _values(taints: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _taint_key(taint: Mapping[str, Any]) -> str:
-    """Return what the API lets a node have once."""
+    """Return the key that the API requires to be unique among the taints of a node."""
     return f"{taint.get('key', '')}:{taint.get('effect', '')}"
 
 
 def _digest(super_node: Mapping[str, Any], labels: Collection[str]) -> str:
-    """Return what changes when a label, a condition or a resource is not shown any more.
+    """Return a digest that changes when a label, condition or resource is no longer shown.
 
-    Applying without it takes it off; one that went below is told by this from one that the tenant
-    added above. What they say does not count.
+    An apply without the entry removes it. The digest distinguishes an entry that was removed from
+    the super node from an entry that the tenant added. Only names are included, not values.
     """
     there = super_node.get("status") or {}
     names = [
@@ -152,7 +156,7 @@ def status(
     *,
     now: datetime,
 ) -> Object:
-    """Return the status of the virtual node, which may be there as `virtual_node`."""
+    """Return the status of the virtual node. `virtual_node` is the existing one, if any."""
     there = super_node.get("status") or {}
     info = there.get("nodeInfo") or {}
     addresses = [
@@ -163,7 +167,7 @@ def status(
     if agent is not None:
         addresses.append({"type": wellknown.AGENT_ADDRESS, "address": agent.address})
     found: Object = {
-        # The API leaves an empty list out, so that one here would never be found as wanted.
+        # The API omits an empty list, so an empty list here would always differ.
         **({"addresses": addresses} if addresses else {}),
         "allocatable": dict(there.get("allocatable") or {}),
         "capacity": dict(there.get("capacity") or {}),
@@ -187,7 +191,10 @@ def status(
 
 
 def shown_conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the conditions of a super node that its tenant sees: ours are made here, once."""
+    """Return the conditions of a super node that its tenant sees.
+
+    The syncer's own conditions are left out, because they are written here once.
+    """
     found = mappings(status.get("conditions"))
     return [each for each in found if not wellknown.is_reserved(str(each.get("type") or ""))]
 
@@ -195,7 +202,7 @@ def shown_conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _directness(
     agent: Agent | None, virtual_node: Mapping[str, Any] | None, now: datetime
 ) -> Object:
-    """Return the condition that says how kubelet calls reach the node, and why so."""
+    """Return the condition on how kubelet requests reach the node, with its reason."""
     status, reason, message = _WAYS[agent.way] if agent is not None else _NO_AGENT
     before: Mapping[str, Any] = {}
     for each in mappings(mapping(mapping(virtual_node).get("status")).get("conditions")):
@@ -211,9 +218,9 @@ def _directness(
 
 
 def is_node_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
-    """Tell whether metadata and spec are as wanted; what the tenant added stays.
+    """Return whether metadata and spec are as wanted. The tenant's additions stay.
 
-    `wanted` was made with the same virtual node, so that the tenant's taints are in it.
+    `wanted` was built from the same virtual node, so it includes the tenant's taints.
     """
     metadata, target = virtual_node["metadata"], wanted["metadata"]
     for field in ("labels", "annotations"):
@@ -221,15 +228,15 @@ def is_node_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
         if any(there.get(key) != value for key, value in target[field].items()):
             return False
     taints = (virtual_node.get("spec") or {}).get("taints") or ()
-    # In whatever order: a tenant's tools put theirs first.
+    # The order is ignored, because a tenant's tools put their taints first.
     return _values(taints) == _values(wanted["spec"]["taints"])
 
 
 def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object, digest: str) -> bool:
-    """Tell whether the status is as wanted; conditions and amounts that a tenant added stay.
+    """Return whether the status is as wanted. The tenant's conditions and amounts stay.
 
-    `digest` is the one that the node's metadata should have: with another one, something that was
-    shown is to go.
+    `digest` is the digest that the node's metadata should have. If it differs, an entry must be
+    removed.
     """
     if (virtual_node["metadata"].get("annotations") or {}).get(wellknown.DIGEST) != digest:
         return False
@@ -252,12 +259,12 @@ def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object, digest: str
 
 
 def is_ours(virtual_node: Mapping[str, Any]) -> bool:
-    """Tell whether we made a node of a tenant: it records the super node's UID."""
+    """Return whether the syncer created a tenant's node: it records the super node's UID."""
     annotations = virtual_node["metadata"].get("annotations") or {}
     return bool(annotations.get(wellknown.UID))
 
 
 def is_complete(virtual_node: Mapping[str, Any]) -> bool:
-    """Tell whether a node has our status, so that a pod can be bound to it."""
+    """Return whether a node has the syncer's status, so that a pod can be bound to it."""
     endpoints = (virtual_node.get("status") or {}).get("daemonEndpoints") or {}
     return bool((endpoints.get("kubeletEndpoint") or {}).get("Port") == wellknown.AGENT_PORT)

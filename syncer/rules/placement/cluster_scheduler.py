@@ -1,9 +1,13 @@
-"""Which super cluster a pod is to run in: filter, then score.
+"""Choice of the super cluster for a pod: filter, then score.
 
-Pure. A filter says yes, no or unknown, and only a no excludes: what cannot be foreseen, the
-cluster's own scheduler finds out. Must not know how a seat is taken or held. Hazards: a pod says
-what its tenant wants it to say, and all others wait while it is looked at, so there is an end to
-what is compared; and a message names clusters as the tenant's nodes do, and nothing else of them.
+Pure. A filter answers yes, no or unknown, and only a no excludes a cluster. The scheduler of the
+cluster decides the unknown cases. Must not know how the assigned cluster is reserved.
+
+Hazard: the amount of comparison per pod must be limited. A tenant admin writes the pod, and all
+other tenants wait while it is evaluated.
+
+Hazard: a message must name clusters only as the tenant's nodes do, with no other detail. Otherwise
+it reveals the super cluster to the tenant.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,11 +26,11 @@ Amounts = Mapping[str, Decimal]
 Taint = Mapping[str, Any]
 
 COUNTED = ("cpu", "ephemeral-storage", "memory")
-"""What is compared of requests; and each pod takes one of `pods`."""
+"""Resources that are compared. In addition, each pod uses one of `pods`."""
 MAX_COMPARED = 10_000
-"""Expressions and values of a pod's terms, times nodes."""
+"""Maximum number of expressions and values of a pod's terms, times nodes."""
 MOST = Decimal(10) ** 18
-"""Of what a pod asks, or a node has; more is nobody's."""
+"""Maximum amount of a pod's request or of a node. A larger quantity is ignored as invalid."""
 _ELECTED_ONLY = (
     f"takes only pods with the annotation {wellknown.ELECT}, in namespaces with the label"
     f" {wellknown.ELECT}={opt_in.ENABLED}"
@@ -38,29 +42,29 @@ _SHOWN = 60
 
 
 class Ask(NamedTuple):
-    """What a pod asks of the place where it runs."""
+    """Requirements of a pod on the place where it runs."""
 
     namespace_labels: Mapping[str, str]
     selector: Mapping[str, str]
     terms: Sequence[Mapping[str, Any]] | None
-    """Of which one must hold; None: every node will do."""
+    """Terms of which one must match. None: every node matches."""
     tolerations: Sequence[Mapping[str, Any]]
     requests: Amounts
     is_elected: bool = False
     homely: str = ""
-    """What of it there is in the home cluster alone; empty: it may run anywhere."""
+    """Reason why the pod can run in the home cluster only. Empty if it may run anywhere."""
     asks_names: bool = True
-    """Whether it is to resolve names by the cluster's means."""
+    """Whether the pod resolves names through the cluster's DNS."""
 
     @property
     def keys(self) -> frozenset[str]:
-        """The labels that it asks for."""
+        """Return the keys of the labels that the pod requires."""
         asked = [item.get("key") for term in self.terms or () for item in _expressions(term)]
         return frozenset({*self.selector, *(key for key in asked if isinstance(key, str))})
 
     @property
     def size(self) -> int:
-        """How much has to be compared for each node."""
+        """Return the number of comparisons for each node."""
         items = [
             item for term in self.terms or () for item in (*_expressions(term), *_fields(term))
         ]
@@ -68,54 +72,54 @@ class Ask(NamedTuple):
 
 
 class Room(NamedTuple):
-    """A node of a super cluster."""
+    """Node of a super cluster."""
 
     name: str
-    """As the tenant's pods may name it."""
+    """Name by which the tenant's pods may refer to the node."""
     labels: Mapping[str, str]
-    """Those that the tenant may ask for."""
+    """Labels that the tenant may require."""
     taints: Sequence[Taint]
     free: Amounts
 
 
 class Candidate(NamedTuple):
-    """A super cluster that a tenant is granted."""
+    """Super cluster that is granted to a tenant."""
 
     name: str
     weight: int
     namespaces: Mapping[str, Any] | None
-    """Selects the tenant namespaces whose pods may go there; None: all."""
+    """Selector of the tenant namespaces whose pods may run in the cluster. None: all namespaces."""
     takes_all: bool
-    """Whether a pod may go there that is not elected."""
+    """Whether pods that are not elected may run in the cluster."""
     rooms: Sequence[Room]
     free: Amounts
-    """In all rooms together, less what is promised."""
+    """Free amounts of all nodes together, without the amounts that are already promised."""
     labels: Mapping[str, str] = {}
-    """Of the node that stands for it in the tenant; none for the home cluster."""
+    """Labels of the node that stands for the cluster in the tenant. Empty for the home cluster."""
     taints: Sequence[Taint] = ()
     peers: int = 0
-    """Pods of the same owner that are there already."""
+    """Number of pods of the same owner that are already in the cluster."""
     refuses: str = ""
-    """Why it takes nobody now; half a sentence."""
+    """Reason why the cluster accepts no pods now, as half a sentence."""
     resolves: bool = True
-    """Whether pods there can resolve names."""
+    """Whether pods in the cluster can resolve names."""
     is_home: bool = False
 
 
 class Seat(NamedTuple):
-    """Where a pod goes."""
+    """Cluster that a pod is placed in."""
 
     name: str
 
 
 class Nowhere(NamedTuple):
-    """Why it goes nowhere: a sentence for the tenant."""
+    """Reason why a pod is not placed, as a sentence for the tenant."""
 
     message: str
 
 
 class _Answer(IntEnum):
-    """Of a filter, better ones greater."""
+    """Answer of a filter. A better answer is greater."""
 
     NO = 0
     UNKNOWN = 1
@@ -123,7 +127,10 @@ class _Answer(IntEnum):
 
 
 def ask_of(pod: Mapping[str, Any], namespace_labels: Mapping[str, str]) -> Ask:
-    """Return what a tenant pod asks; what is malformed is nothing here, its table refuses it."""
+    """Return the requirements of a tenant pod.
+
+    Malformed fields are ignored here, because the verdict table rejects them.
+    """
     spec = mapping(pod.get("spec"))
     affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED)
     selector = mapping(spec.get("nodeSelector"))
@@ -140,7 +147,10 @@ def ask_of(pod: Mapping[str, Any], namespace_labels: Mapping[str, str]) -> Ask:
 
 
 def requests_of(spec: Mapping[str, Any]) -> Amounts:
-    """Return what a PodSpec requests; sidecars run beside the others, other init ones before."""
+    """Return the resource requests of a PodSpec.
+
+    Sidecars run at the same time as the main containers. Other init containers run before them.
+    """
     total = dict.fromkeys(COUNTED, Decimal(0))
     before = dict.fromkeys(COUNTED, Decimal(0))
     for container in mappings(spec.get("initContainers")):
@@ -162,7 +172,7 @@ def requests_of(spec: Mapping[str, Any]) -> Amounts:
 
 
 def amount(text: Any) -> Decimal:
-    """Return a quantity; what is none, or nobody's, is nothing."""
+    """Return a quantity. Absent, invalid and absurdly large ones are 0."""
     found = quantity(text if isinstance(text, str) else str(text)) if text is not None else None
     return found if found is not None and 0 <= found <= MOST else Decimal(0)
 
@@ -170,7 +180,7 @@ def amount(text: Any) -> Decimal:
 def choose(
     ask: Ask, candidates: Sequence[Candidate], tried: Collection[str] = frozenset()
 ) -> Seat | Nowhere:
-    """Return where a pod goes; `tried` are those that could not place it this time."""
+    """Return the cluster for a pod. `tried` are the clusters that failed to place it this time."""
     known = {key for each in candidates for key in _keys_of(each)}
     is_foreseen = ask.keys <= known
     best: tuple[tuple[Any, ...], str] | None = None
@@ -207,7 +217,7 @@ def _keys_of(candidate: Candidate) -> Collection[str]:
 
 
 def _excludes(ask: Ask, candidate: Candidate) -> str:
-    """Return why a cluster as a whole is a no; half a sentence, empty when it is not."""
+    """Return the reason why a cluster is excluded, as half a sentence. Empty if it is not."""
     if candidate.refuses:
         return candidate.refuses
     if ask.homely and not candidate.is_home:
@@ -224,7 +234,7 @@ def _excludes(ask: Ask, candidate: Candidate) -> str:
 
 
 def _is_not_meant(ask: Ask, candidate: Candidate) -> str:
-    """Return why a grant is not for such a pod; empty when it is."""
+    """Return the reason why a grant does not apply to a pod. Empty if it applies."""
     selector = candidate.namespaces
     if selector is not None and not label_selectors.matches(selector, ask.namespace_labels):
         return "is not granted to this namespace"
@@ -232,7 +242,7 @@ def _is_not_meant(ask: Ask, candidate: Candidate) -> str:
 
 
 def _fits(ask: Ask, candidate: Candidate, *, is_foreseen: bool) -> _Answer:
-    """Tell whether a cluster has a node for a pod, as far as that can be foreseen."""
+    """Return whether a cluster has a node for a pod, as far as that can be foreseen."""
     if ask.size * max(len(candidate.rooms), 1) > MAX_COMPARED:
         return _Answer.UNKNOWN
     if not candidate.rooms:
@@ -247,7 +257,10 @@ def _fits(ask: Ask, candidate: Candidate, *, is_foreseen: bool) -> _Answer:
 
 
 def _without_rooms(ask: Ask, candidate: Candidate) -> _Answer:
-    """Judge by the one node that stands for a cluster; what its nodes will have nobody knows."""
+    """Return the answer by the one node that stands for a cluster without known nodes.
+
+    The labels of nodes that will be created are unknown.
+    """
     asked = {key: value for key, value in ask.selector.items() if key in candidate.labels}
     is_right = all(candidate.labels[key] == value for key, value in asked.items())
     unknown = {key for key in ask.keys if key not in candidate.labels}
@@ -269,7 +282,7 @@ def _matches(ask: Ask, room: Room, candidate: Candidate) -> bool:
 
 
 def term_holds(term: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
-    """Tell whether a term of node affinity holds for a node; one that is empty holds for none."""
+    """Return whether a term of node affinity matches a node. An empty term matches none."""
     expressions, fields = _expressions(term), _fields(term)
     if not expressions and not fields:
         return False
@@ -279,7 +292,7 @@ def term_holds(term: Mapping[str, Any], labels: Mapping[str, str], name: str) ->
 
 
 def expression_holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Tell whether one expression of node affinity holds for a node with these labels."""
+    """Return whether one expression of node affinity matches a node with these labels."""
     if item.get("operator") in _NUMBERS:
         there, asked = labels.get(str(item.get("key"))), texts(item.get("values"))
         if there is None or len(asked) != 1 or not (_is_number(there) and _is_number(asked[0])):
@@ -302,7 +315,7 @@ def _fields(term: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _is_open(room: Room, ask: Ask) -> bool:
-    """Tell whether a node's own taints let a pod in, with the tolerations that go down."""
+    """Return whether a pod tolerates a node's own taints, with the tolerations that are synced."""
     passing = [
         each for each in ask.tolerations if each.get("key") in builtin_policy.TOLERATED_TAINTS
     ]
@@ -335,7 +348,7 @@ def _holds(free: Amounts, requests: Amounts) -> bool:
 
 
 def _score(candidate: Candidate) -> tuple[Any, ...]:
-    """Return what of two that will do comes first: fewer of its owner's pods, then more room."""
+    """Return the sort key of a cluster: fewer pods of the owner by weight, then more free CPU."""
     weight = Decimal(max(candidate.weight, 1))
     left = min(
         (candidate.free[name] for name in ("cpu", "memory", "pods") if name in candidate.free),

@@ -1,7 +1,7 @@
-"""Which pods are elected: those that may go where a grant takes the elected alone.
+"""Elected pods: pods that may run in targets whose grant admits only elected pods.
 
-Pure. A pod is elected by an annotation, in a namespace with a label. Admiralty's keys count as
-ours, so that what was written for it is taken as it stands (admiralty.io/docs/quick_start).
+Pure. A pod is elected by an annotation, in a namespace with a label. Admiralty's keys are accepted
+as well, so that manifests for Admiralty work unchanged (admiralty.io/docs/quick_start).
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _OF_PODS = (wellknown.ELECT, "multicluster.admiralty.io/elect")
 
 
 def is_elected(pod: Mapping[str, Any], namespace_labels: Mapping[str, str]) -> bool:
-    """Tell whether a pod is elected; the annotation may have any value."""
+    """Return whether a pod is elected. The annotation may have any value."""
     if not any(namespace_labels.get(key) == ENABLED for key in _OF_NAMESPACES):
         return False
     annotations = mapping(mapping(pod.get("metadata")).get("annotations"))

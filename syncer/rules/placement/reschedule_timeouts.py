@@ -1,7 +1,9 @@
-"""Whether a pod has been tried for long enough in the super cluster that it was placed in.
+"""Timeouts after which a pod is tried in another super cluster.
 
-Pure. Owns the times. Must not know what is done then. Hazard: what waits for a node that an
-autoscaler is making is not to be taken away from it.
+Pure. Owns the times. Must not know the action that follows.
+
+Hazard: a pod that waits for a node of an autoscaler must not be moved before the longer timeout.
+Otherwise the new node is created for nothing.
 """
 
 from collections.abc import Mapping
@@ -11,24 +13,28 @@ from typing import Any
 from syncer.model.unstructured import mapping, mappings
 
 UNSCHEDULABLE_SECONDS = 30.0
-"""How long a scheduler may say no before somewhere else is tried."""
+"""Time in seconds for which a scheduler may report a pod as unschedulable before another cluster is
+tried."""
 SCALING_SECONDS = 900.0
-"""And how long after an autoscaler said that it makes room."""
+"""Time in seconds after an autoscaler's announcement of a new node. It extends the timeout."""
 REST_SECONDS = 300.0
-"""How long a pod stays, once all were tried, before it is tried elsewhere again."""
+"""Time in seconds that a pod stays after all clusters were tried, before it is tried elsewhere
+again."""
 UNSURE_SECONDS = 60.0
-"""How long an API server works on a request: so long a create without an answer may take effect."""
+"""Time in seconds that an API server works on a request. A create without an answer may take effect
+for as long."""
 
 
 def is_waiting(twin: Mapping[str, Any]) -> bool:
-    """Tell whether a twin has no node, and its scheduler found none."""
+    """Return whether a twin has no node because its scheduler found none."""
     return not mapping(twin.get("spec")).get("nodeName") and _refused_at(twin) is not None
 
 
 def seconds_left(twin: Mapping[str, Any], now: datetime, *, scaling: float | None) -> float | None:
-    """Return how long a twin is still waited for, 0 or less: it is over; None: it is not refused.
+    """Return the seconds left until a twin's timeout. None if it is not reported as unschedulable.
 
-    `scaling` is how long ago an autoscaler said that it makes room for it.
+    0 or less means that the timeout is over. `scaling` is the number of seconds since an autoscaler
+    announced a new node for the pod.
     """
     since = None if mapping(twin.get("spec")).get("nodeName") else _refused_at(twin)
     if since is None:

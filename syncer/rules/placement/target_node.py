@@ -1,10 +1,14 @@
-"""The one node that stands for a whole target in a tenant, and what pods say about it.
+"""Node that stands for a whole target in a tenant, and the fields of pods that refer to it.
 
-Pure. Owns what a tenant sees of a target, what its real nodes are together, and which part of a
-PodSpec is meant for this node: that was heeded when the pod was placed and goes no further down, as
-no node there knows of it. Must not know how a pod is placed. Hazards: a label that is over, and a
-term of affinity that is dropped where it should be kept, would send a pod to any node; one that is
-emptied holds for every node, and then there is none at all.
+Pure. Owns the tenant's view of a target, the sum of the target's real nodes, and the part of a
+PodSpec that refers to this node. That part was applied when the pod was placed. It is not synced,
+because no node in the target knows it. Must not know how a pod is placed.
+
+Hazard: a label must be removed when it no longer applies, and an affinity term must not be dropped
+by mistake. Otherwise the pod may run on any node.
+
+Hazard: a term that becomes empty matches every node of the target, so the whole requirement must be
+removed. The API matches no node for an empty term, so the pod would never run.
 """
 
 import re
@@ -30,34 +34,38 @@ PROVIDER = "virtual-kubelet.io/provider"
 _PROVIDER_NAME = "virtual-cluster"
 _MOST_LABELS = 64
 NAMES = (*COUNTED, "pods")
-"""What is told, and summed, of what nodes have."""
+"""Resources that are reported and summed over the real nodes."""
 _MOST_PODS = Decimal(10**6)
-"""Of one node; API servers refuse a status in which pods are too many, or no whole number."""
+"""Maximum number of pods of one node. API servers refuse a status in which the number of pods is
+too large, or not a whole number."""
 _LABEL = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PLACES = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
 class Part(NamedTuple):
-    """What one real node adds to the one that stands for all of them."""
+    """Share of one real node in the node that stands for the target."""
 
     capacity: Amounts
     allocatable: Amounts
-    """Both are empty while it takes no pods."""
+    """Both are empty while the real node accepts no pods."""
     places: tuple[str, ...]
-    """Its region and zone; empty where it does not say."""
+    """Region and zone of the node. Empty if it has no such label."""
 
 
 class Whole(NamedTuple):
-    """What the real nodes of a target are together."""
+    """Sum of the real nodes of a target."""
 
     capacity: Mapping[str, str]
     allocatable: Mapping[str, str]
     places: Mapping[str, str]
-    """Region and zone where all nodes agree, by their labels."""
+    """Labels of region and zone, if all nodes agree."""
 
 
 def part_of(real: Mapping[str, Any]) -> Part:
-    """Return what of a real node is told; a change of anything else changes nothing above."""
+    """Return the reported part of a real node.
+
+    A change of any other field changes nothing in the tenant.
+    """
     status = mapping(real.get("status"))
     labels = mapping(mapping(real.get("metadata")).get("labels"))
     names = NAMES if takes_pods(real) else ()
@@ -69,7 +77,7 @@ def part_of(real: Mapping[str, Any]) -> Part:
 
 
 def _whole(name: str, given: Any) -> Decimal:
-    """Return an amount as the API takes it of a node: of processors alone there are parts."""
+    """Return an amount in a form that the API accepts for a node. Only CPU may be fractional."""
     found = amount(given)
     if name == "cpu":
         return found
@@ -77,12 +85,15 @@ def _whole(name: str, given: Any) -> Decimal:
 
 
 def _label(given: Any) -> str:
-    """Return the value of a label; what is none would have all that is applied refused."""
+    """Return the value of a label. Empty if invalid.
+
+    An invalid value would make the API refuse the whole apply.
+    """
     return given if isinstance(given, str) and _LABEL.fullmatch(given) else ""
 
 
 def whole_of(parts: Collection[Part]) -> Whole:
-    """Return all nodes together."""
+    """Return the sum of all nodes."""
     said = [{part.places[at] for part in parts} for at in range(len(_PLACES))]
     agreed = [min(values) if len(values) == 1 else "" for values in said]
     return Whole(
@@ -106,13 +117,17 @@ def name_of(target: str) -> str:
 
 
 def target_of(node: str) -> str:
-    """Return the target that a node of a tenant stands for, empty when it stands for none."""
+    """Return the target that a tenant's node stands for. Empty if it stands for none."""
     before, found, target = node.partition("target-")
     return target if found and not before else ""
 
 
 def labels_of(target: str, own: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
-    """Return its labels: ours, the SuperCluster's own, and where all its nodes are."""
+    """Return the labels of the node.
+
+    These are the syncer's labels, the labels of the SuperCluster, and the region and zone of all
+    its nodes.
+    """
     given = dict(list(own.items())[:_MOST_LABELS])
     return {
         **places,
@@ -128,9 +143,10 @@ def labels_of(target: str, own: Mapping[str, str], places: Mapping[str, str]) ->
 
 
 def own_labels(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of a node that stands for a target that its tenant put there.
+    """Return the labels that the tenant added to a node that stands for a target.
 
-    One of ours that is over would count as the tenant's, and lead pods to where it led before.
+    An outdated label of the syncer must not count as the tenant's. Otherwise it places pods by the
+    earlier state.
     """
     ours = set(annotations.get(wellknown.LABELS, "").split(","))
     return {key: value for key, value in labels.items() if key not in ours}
@@ -145,10 +161,11 @@ def node(
     shut: bool = False,
     is_cordoned: bool = False,
 ) -> Object:
-    """Return metadata and spec of the node, as they are applied; `shut`: the target is away.
+    """Return metadata and spec of the node, for server-side apply.
 
-    `is_cordoned`: it is granted no more. That stands in an annotation, too, or nobody would know
-    later whose cordon there is: the tenant may have one of its own.
+    `shut` is True while the target is unreachable. `is_cordoned` is True if the target is no longer
+    granted. An annotation records the cordon, because the tenant may have a cordon of its own.
+    Without the record the two could not be distinguished later.
     """
     away = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
     is_listed = any((t.key, t.effect) == (away["key"], away["effect"]) for t in taints)
@@ -190,11 +207,11 @@ def status(
     agent: str = "",
     virtual_node: Mapping[str, Any] | None = None,
 ) -> Object:
-    """Return its status: all that its ready nodes have together.
+    """Return the status of the node: the sum of the target's ready nodes.
 
-    `problem` says why the target is away; empty while it answers. `agent` is the address of its
-    agent, empty while there is none. `virtual_node` is what is shown now, which may have been in
-    this condition for long.
+    `problem` is the reason why the target is unreachable. It is empty while the target answers.
+    `agent` is the address of the target's agent. It is empty while there is none. `virtual_node` is
+    the present node, and an unchanged condition keeps its transition time.
     """
     shown = mapping(mapping(virtual_node).get("status")).get("conditions")
     ready = {
@@ -230,20 +247,23 @@ def status(
 
 
 def takes_pods(real: Mapping[str, Any]) -> bool:
-    """Tell whether a real node is ready and open."""
+    """Return whether a real node is ready and schedulable."""
     said = mappings(mapping(real.get("status")).get("conditions"))
     is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in said)
     return is_ready and not mapping(real.get("spec")).get("unschedulable")
 
 
 def is_of_a_target(virtual_node: Mapping[str, Any]) -> bool:
-    """Tell whether a tenant's node stands for a target: the home cluster's key leaves it alone."""
+    """Return whether a tenant's node stands for a target.
+
+    The reconcile of the home cluster ignores such a node.
+    """
     annotations = mapping(mapping(virtual_node.get("metadata")).get("annotations"))
     return bool(annotations.get(wellknown.SUPER_CLUSTER))
 
 
 def is_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
-    """Tell whether metadata and spec are as wanted; what the tenant added stays."""
+    """Return whether metadata and spec are as wanted. The tenant's additions stay."""
     is_open = not mapping(virtual_node.get("spec")).get("unschedulable")
     if is_open and wanted["spec"].get("unschedulable"):
         return False
@@ -251,9 +271,9 @@ def is_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
 
 
 def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
-    """Tell whether the status is as wanted, but for when it began.
+    """Return whether the status is as wanted, apart from the transition times.
 
-    A tenant may have said of more that there is some; that is its own.
+    Additional entries are the tenant's own and stay.
     """
     there = mapping(virtual_node.get("status"))
     for condition in wanted["conditions"]:
@@ -274,18 +294,21 @@ def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
 
 
 def _agents_of(status: Mapping[str, Any]) -> list[Any]:
-    """Return where the agent is, as a status says; a tenant may have written others beside."""
+    """Return the addresses of the agent in a status.
+
+    A tenant may have added addresses of other types.
+    """
     listed = mappings(status.get("addresses"))
     return [each.get("address") for each in listed if each.get("type") == wellknown.AGENT_ADDRESS]
 
 
-# --- what pods say about it -----------------------------------------------------------------------
+# --- fields of pods that refer to it --------------------------------------------------------------
 
 
 def consumed(
     pod: Mapping[str, Any], target: str, labels: Mapping[str, str], taints: Sequence[Taint]
 ) -> Object:
-    """Return a tenant pod without what it says about the node that stands for a target."""
+    """Return a tenant pod without the fields that refer to the node that stands for a target."""
     spec = dict(mapping(pod.get("spec")))
     spec.pop("nodeName", None)
     selector = spec.get("nodeSelector")
@@ -311,7 +334,7 @@ def _affinity(found: Mapping[str, Any], name: str, labels: Mapping[str, str]) ->
         terms = [_term(term, name, labels) for term in mappings(required["nodeSelectorTerms"])]
         left = [term for term in terms if term is not None]
         if any(not term for term in left):
-            rest.pop(REQUIRED)  # one of them holds for every node there
+            rest.pop(REQUIRED)  # one term matches every node of the target
         else:
             rest[REQUIRED] = {**required, "nodeSelectorTerms": left}
     if isinstance(found.get(PREFERRED), list):
@@ -325,9 +348,10 @@ def _affinity(found: Mapping[str, Any], name: str, labels: Mapping[str, str]) ->
 
 
 def _term(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return what of a term is left for the nodes there; None: it does not hold there.
+    """Return the rest of a term for the nodes of the target. None if the term does not match.
 
-    An empty one holds for every node there. One that was empty before holds for none.
+    An empty result matches every node of the target. A term that was empty from the start matches
+    none.
     """
     expressions, fields = term.get("matchExpressions"), term.get("matchFields")
     if not expressions and not fields:
@@ -345,7 +369,7 @@ def _term(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> dict
 
 
 def _set(fields: dict[str, Any], field: str, value: Any) -> None:
-    """Write a field, or take it away when it says nothing."""
+    """Write a field, or remove it if the value is empty."""
     fields.pop(field, None)
     if value:
         fields[field] = value

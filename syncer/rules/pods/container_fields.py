@@ -1,7 +1,9 @@
-"""The verdict on every leaf of a container: data, to be held against the API's schema.
+"""Verdicts on every leaf of a container, as data that is compared with the API's schema.
 
-Part of the table of `syncer.rules.pods.pod_fields`; ephemeral containers have it, too. Must not
-rewrite anything. Hazard: a field that is not here rejects the pod.
+Part of the table of `syncer.rules.pods.pod_fields`. Ephemeral containers use it as well. Must not
+rewrite anything.
+
+Hazard: every field of the API must be listed here. A field that is missing rejects the pod.
 """
 
 from collections.abc import Mapping

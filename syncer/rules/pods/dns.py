@@ -1,7 +1,10 @@
-"""How a super pod resolves names: always by the tenant's DNS server, spelled out in dnsConfig.
+"""DNS settings of a super pod: the tenant's DNS server, written out in dnsConfig.
 
-Pure. Owns dnsPolicy, dnsConfig, the host name's domain, and which server a tenant's pods ask.
-Hazard: a policy other than None would let the super kubelet write its own cluster's DNS server.
+Pure. Owns dnsPolicy, dnsConfig, the domain of the host name, and the choice of the DNS server for a
+tenant's pods.
+
+Hazard: while the tenant has a DNS server, dnsPolicy must be None, unless the node's own resolver is
+allowed. With another policy the super kubelet would write its own cluster's DNS server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,21 +19,21 @@ MAX_HOST_NAME = 64
 
 
 class Resolver(NamedTuple):
-    """What a tenant's pods ask."""
+    """DNS server of a tenant's pods."""
 
     server: str
-    """Address of the tenant's DNS service; empty when the tenant has none."""
+    """Address of the tenant's DNS service. Empty if the tenant has none."""
     domain: str
     """The tenant's cluster domain."""
     allows_node_dns: bool
-    """Policy Default may use the node's own resolver: where the tenant runs its own DNS, or by
-    policy."""
+    """Whether policy Default may use the node's own resolver. True if the tenant runs its own DNS,
+    or if the policy allows it."""
     others: tuple[str, ...] = ()
-    """Further addresses, where it is not the tenant's own."""
+    """Further addresses, if the server is not the tenant's own."""
 
 
 def resolver_of(view: TenantView) -> Resolver:
-    """Return what the tenant's pods resolve names with."""
+    """Return the DNS server of a tenant's pods."""
     if view.away is not None:
         servers = view.away().resolvers
         return Resolver(
@@ -55,7 +58,7 @@ def resolution(spec: Mapping[str, Any], namespace: str, resolver: Resolver) -> d
     policy = spec.get("dnsPolicy") or "ClusterFirst"
     own = spec.get("dnsConfig") or {}
     if policy == "ClusterFirst" and spec.get("hostNetwork"):
-        policy = "Default"  # as a kubelet takes it
+        policy = "Default"  # as a kubelet interprets it
     if policy == "None":
         return {"dnsPolicy": "None", "dnsConfig": _copied(own)}
     if not resolver.server or (policy == "Default" and resolver.allows_node_dns):
@@ -80,7 +83,7 @@ def _merged(
     searches: Sequence[str],
     options: Sequence[Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Return our part with the pod's own added, as a kubelet adds it: own options win."""
+    """Return the cluster's settings merged with the pod's, as a kubelet does: own options win."""
     copied = _copied(own)
     by_name = {option["name"]: dict(option) for option in [*options, *copied.get("options", [])]}
     merged = {
@@ -92,7 +95,7 @@ def _merged(
 
 
 def _copied(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dnsConfig leaf by leaf. Raises RejectedError for a field nobody knows."""
+    """Return a dnsConfig leaf by leaf. Raises RejectedError for an unknown field."""
     found: dict[str, Any] = {}
     for key, value in own.items():
         if key in ("nameservers", "searches") and _is_texts(value):
@@ -121,10 +124,10 @@ def _unique(items: Sequence[str]) -> list[str]:
 
 
 def host_name(spec: Mapping[str, Any], name: str, namespace: str, domain: str) -> dict[str, Any]:
-    """Return `hostnameOverride` for a pod that wants its whole domain name as its host name.
+    """Return `hostnameOverride` for a pod that requests its domain name as host name.
 
-    The super kubelet would take the super namespace and domain. Raises RejectedError when the
-    name is longer than a kernel can hold.
+    The super kubelet would use the super namespace and domain. Raises RejectedError if the name is
+    longer than the kernel's limit.
     """
     if spec.get("hostNetwork") or not spec.get("setHostnameAsFQDN") or not spec.get("subdomain"):
         return {}

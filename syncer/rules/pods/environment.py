@@ -1,8 +1,10 @@
 """Environment and downward API of a super pod: the tenant's services, names and labels.
 
-Pure. Owns the service variables that a kubelet of the tenant's own would set, and the rewriting of
-field references so that a pod reads the tenant's values. Must not know DNS. Hazard: the super
-kubelet adds KUBERNETES_* of the super cluster to every container that does not set them itself.
+Pure. Owns the service variables that a kubelet of the tenant would set. Owns the rewriting of field
+references, so that a pod reads the tenant's values. Must not know DNS.
+
+Hazard: every container must set KUBERNETES_* itself. Otherwise the super kubelet sets these
+variables to the super cluster's API.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,13 +25,13 @@ _NO_HOST = "kubernetes.invalid"
 _RECORDED = {"metadata.namespace": wellknown.NAMESPACE, "metadata.uid": wellknown.UID}
 
 LABELS_TEXT = f"mirror.{wellknown.DOMAIN}/labels"
-"""Annotation: the tenant pod's labels as a kubelet writes them into a file."""
+"""Annotation with the tenant pod's labels, in the format of a kubelet's downward API file."""
 ANNOTATIONS_TEXT = f"mirror.{wellknown.DOMAIN}/annotations"
-"""Annotation: the tenant pod's annotations as a kubelet writes them into a file."""
+"""Annotation with the tenant pod's annotations, in the format of a kubelet's downward API file."""
 
 
 def service_variables(services: Iterable[Service], namespace: str, *, links: bool) -> Variables:
-    """Return the variables that a kubelet makes of the services a pod may see."""
+    """Return the variables that a kubelet derives from the Services that a pod may see."""
     found: dict[str, Service] = {}
     for service in services:
         metadata = service["metadata"]
@@ -45,9 +47,10 @@ def service_variables(services: Iterable[Service], namespace: str, *, links: boo
 
 
 def reached_at(master: Service, endpoint: str) -> list[Service]:
-    """Return the Service of the tenant's API as those see it who reach it by its URL.
+    """Return the Service of the tenant's API as clients see it that reach it by its URL.
 
-    Without one it has a name that leads nowhere, or the kubelet would write its own cluster's.
+    Without a URL, the address is a name that does not resolve. Otherwise the kubelet would write
+    the address of its own cluster.
     """
     try:
         url = urlsplit(endpoint)
@@ -59,17 +62,17 @@ def reached_at(master: Service, endpoint: str) -> list[Service]:
 
 
 class Linked:
-    """The variables of the namespace whose pods were made last, as a burst makes them in a row."""
+    """Cache of the last namespace's variables, because pods of one burst are built in a row."""
 
     def __init__(self) -> None:
-        """Know none."""
+        """Create an empty cache."""
         self._asked: tuple[str, bool] = ("", False)
         self._services: list[Entry] = []
         self._variables: Variables = {}
 
     def of(self, namespace: str, services: list[Entry], *, links: bool) -> Variables:
-        """Return what these Services put into the pods of a namespace."""
-        # Entries are never changed: the same ones say the same.
+        """Return the variables that these Services add to the pods of a namespace."""
+        # Entries are never changed, so the same entries produce the same variables.
         if (namespace, links) != self._asked or services != self._services:
             decoded = [entry.decode() for entry in services]
             self._variables = service_variables(decoded, namespace, links=links)
@@ -78,9 +81,9 @@ class Linked:
 
 
 def tenant_variables(view: TenantView, namespace: str, *, links: bool, linked: Linked) -> Variables:
-    """Return what the Services of a namespace put into its pods; not to be changed.
+    """Return the variables that Services add to the pods of a namespace. Must not be changed.
 
-    With `links` false that is the tenant's API alone.
+    If `links` is False, only the Service of the tenant's API is included.
     """
     store = view.stores["Service"]
     master = store.get(*MASTER)
@@ -100,9 +103,9 @@ def provided_variables(
     container: Mapping[str, Any],
     take: Callable[[int], None],
 ) -> Collection[str]:
-    """Return the variables that the envFrom sources of a container bring now.
+    """Return the variables that the envFrom sources of a container set now.
 
-    `take` is asked before so many are looked at.
+    `take` is called with the number of keys before they are evaluated.
     """
     found: set[str] = set()
     for source in container.get("envFrom") or ():
@@ -117,7 +120,7 @@ def provided_variables(
 
 
 def _named(view: TenantView, kind: str, namespace: str, name: str) -> Entry | None:
-    # A builder has put the root CA's super name into its copy already.
+    # The builder has already replaced the root CA's name by its super name in the copy.
     return view.stores[kind].get(
         namespace, names.TENANT_ROOT_CA if name == names.SUPER_ROOT_CA else name
     )
@@ -163,8 +166,8 @@ def environment(
 ) -> list[dict[str, Any]]:
     """Return a container's `env`: service variables first, then the tenant's own, rewritten.
 
-    A kubelet lets `envFrom` win over service variables, while `env` wins over `envFrom`; so names
-    that an `envFrom` source provides are left to it.
+    A kubelet prefers `envFrom` to service variables, and `env` to `envFrom`. Names that an
+    `envFrom` source provides are therefore left out.
     """
     own = container.get("env") or []
     named = {variable.get("name") for variable in own} | set(provided)
@@ -191,17 +194,17 @@ def downward_items(items: Sequence[dict[str, Any]], mirrors: "Mirrors") -> list[
 
 
 class Mirrors:
-    """Rewrites field references of one pod and collects the annotations that they then need."""
+    """Rewriter of one pod's field references. It collects the annotations that they need."""
 
     def __init__(self, metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata) -> None:
-        """`passing` is the policy's word on what the super pod has itself."""
+        """Create the rewriter. `passing` decides which keys the super pod has itself."""
         self._passing = passing
         self._labels = metadata.get("labels") or {}
         self._annotations = metadata.get("annotations") or {}
         self.needed: dict[str, str] = {}
 
     def field_ref(self, ref: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the reference that gives the tenant's value when read in the super pod."""
+        """Return the reference that reads the tenant's value in the super pod."""
         path = str(ref.get("fieldPath", ""))
         return {**ref, "fieldPath": self._path(path)}
 
@@ -219,7 +222,7 @@ class Mirrors:
         return path
 
     def _whole(self, key: str, values: Mapping[str, str]) -> str:
-        if key not in self.needed:  # a pod may ask thousands of times for what is long to write
+        if key not in self.needed:  # a pod may request a long text thousands of times
             self.needed[key] = as_file(values)
         return _annotation(key)
 
@@ -250,7 +253,7 @@ def as_file(values: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as Go's %q prints it, for what labels and annotations hold in practice."""
+    """Return a text as Go's %q prints it, for the usual values of labels and annotations."""
     return "".join(['"', *(_escaped(character) for character in text), '"'])
 
 

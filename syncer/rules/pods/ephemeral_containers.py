@@ -1,10 +1,14 @@
-"""Ephemeral containers of a running pod: `kubectl debug`, carried down one by one.
+"""Ephemeral containers of a running pod (`kubectl debug`), synced one by one.
 
-Pure. Owns which of them are still to be added below, their verdict table and what they may not
-reach. Must not know how they are written. Hazard: a super pod may hold containers that the tenant
-did not write, a sidecar or the debugger of a super administrator; a tenant's container that takes
-the name of one would open it to the tenant's exec, so such a name is refused; and a name is
-recorded as the tenant's only for a container that is about to be added.
+Pure. Owns the selection of containers that are still missing in the super pod, their verdict table,
+and the limits on their access. Must not know how they are written.
+
+Hazard: a tenant's container must not have the name of a container that the tenant did not write.
+Such a container is a sidecar or the debugger of a platform administrator, and the tenant's exec
+would reach it.
+
+Hazard: a name may be recorded as the tenant's only for a container that is about to be added.
+Otherwise a later container of that name would be open to the tenant.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +27,7 @@ from tenancy.policies import TenantPolicySpec
 FIELD = "ephemeralContainers"
 _OWN: Mapping[str, Verdict] = {"targetContainerName": ALLOW}
 EPHEMERAL_CONTAINER: Mapping[str, Verdict] = {**CONTAINER, **_OWN}
-"""The level baseline."""
+"""Verdicts at the pod security level baseline."""
 _KINDS = ("initContainers", "containers", FIELD)
 
 
@@ -35,15 +39,15 @@ def table(policy: TenantPolicySpec) -> Mapping[str, Verdict]:
 
 
 def served_names(twin: Mapping[str, Any]) -> frozenset[str]:
-    """Return the containers that a super pod records as the tenant's; the agent serves these."""
+    """Return the containers that a super pod records as the tenant's. The agent serves these."""
     annotations = twin["metadata"].get("annotations") or {}
     return frozenset(str(annotations.get(wellknown.CONTAINERS) or "").split(",")) - {""}
 
 
 def added(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the tenant's ephemeral containers that the twin does not have as the tenant's.
+    """Return the tenant's ephemeral containers that the twin does not record as the tenant's.
 
-    Raises RejectedError when the list is malformed.
+    Raises RejectedError if the list is malformed.
     """
     own = pod["spec"].get(FIELD) or []
     if not isinstance(own, list) or not all(_is_named(item) for item in own):
@@ -64,10 +68,11 @@ def _is_named(item: Any) -> bool:
 
 
 def recorded(pod: Mapping[str, Any], twin: Mapping[str, Any], adding: Collection[str]) -> list[str]:
-    """Return the names of the tenant's ephemeral containers that the twin has to record.
+    """Return the names of the tenant's ephemeral containers that the twin must record.
 
-    Those that it has and records, and those that are added right after. Any other name is somebody
-    else's, now or when a super administrator comes to debug.
+    These are the containers that it has and records, and the containers that are added immediately
+    afterwards. Any other name belongs to another owner, now or when a platform administrator debugs
+    the pod.
     """
     there = {item.get("name") for item in twin["spec"].get(FIELD) or ()}
     kept = (served_names(twin) & there) | set(adding)
@@ -79,10 +84,10 @@ def recorded(pod: Mapping[str, Any], twin: Mapping[str, Any], adding: Collection
 def sorted_out(
     pod: Mapping[str, Any], twin: Mapping[str, Any], facts: PodFacts
 ) -> tuple[list[Object], list[Problem]]:
-    """Return the containers to be added as the super pod gets them, and why others are not.
+    """Return the containers to add as the super pod gets them, and the problems of the rest.
 
-    No container ever leaves a pod, so that one which is refused must not bar the next ones. Raises
-    RejectedError when the list is malformed.
+    A container can never be removed from a pod, so a refused container must not block the next
+    ones. Raises RejectedError if the list is malformed.
     """
     found: list[Object] = []
     problems: list[Problem] = []
@@ -128,7 +133,10 @@ def build(
 
 
 def _target_problems(spec: Mapping[str, Any], found: Collection[Object]) -> list[Problem]:
-    """Refuse to share the processes of a container that the tenant did not write."""
+    """Return a problem for each container that targets one that the tenant did not write.
+
+    It would share the processes of that container.
+    """
     own = [item.get("name") for kind in _KINDS[:2] for item in spec.get(kind) or ()]
     return [
         Problem(

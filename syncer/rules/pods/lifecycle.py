@@ -1,8 +1,10 @@
-"""What becomes of a pod and its twin: the written rules, as one pure function.
+"""Life cycle of a pod and its twin, as one pure function.
 
-Owns the life cycle beyond plain ownership: binding, deletion in either direction, and the loss of a
-twin. Must not know clients or bodies beyond the few facts below. Hazard: a twin that is not in the
-cache is not lost yet; `LOST`, `TAKEN` and `FINISH` are only carried out after a live read.
+Owns the rules beyond plain ownership: binding, deletion in either direction, and the loss of a
+twin. Must not know clients, or bodies beyond the few facts in this module.
+
+Hazard: `LOST`, `TAKEN` and `FINISH` must only be executed after a live read. A twin that is not in
+the cache is not lost yet, so a pod that runs could be marked as failed.
 """
 
 from enum import Enum, auto
@@ -10,50 +12,51 @@ from typing import NamedTuple
 
 
 class Step(Enum):
-    """The next step for a pod."""
+    """Next step for a pod."""
 
     NOTHING = auto()
     CREATE = auto()
-    """Make the twin."""
+    """Create the twin."""
     FOLLOW = auto()
-    """Both live: bind, carry changes down and the status up."""
+    """Both exist: bind, sync changes to the super cluster, and sync the status back."""
     DELETE_TWIN = auto()
-    """The tenant deletes; the twin goes with the same grace."""
+    """The tenant deletes the pod. The twin is deleted with the same grace period."""
     EVICT = auto()
-    """The super cluster deletes: status up, then the tenant pod goes with the same grace."""
+    """The super cluster deletes the twin. The status is synced back, and the tenant pod is deleted
+    with the same grace period."""
     FINISH = auto()
-    """The tenant deletes and the twin is gone: let the tenant pod go."""
+    """The tenant deletes the pod and the twin no longer exists. The tenant pod is removed."""
     TAKEN = auto()
-    """As EVICT, but the twin is gone already."""
+    """As EVICT, but the twin no longer exists."""
     LOST = auto()
-    """The twin vanished without notice: the tenant pod has failed."""
+    """The twin disappeared without a deletion being seen. The tenant pod has failed."""
     COLLECT = auto()
-    """A lost pod with a controller goes, so that its controller makes another."""
+    """A lost pod with a controller is deleted, so that its controller creates another one."""
     MISPLACED = auto()
     """The tenant bound the pod to another node than the one that runs it."""
     WAIT = auto()
-    """The twin is on its way out and the pod was never bound: a new twin follows."""
+    """The twin is being deleted and the pod was never bound. A new twin follows."""
 
 
 class PodSide(NamedTuple):
-    """A tenant pod as far as its life is concerned."""
+    """Facts of a tenant pod that its life cycle depends on."""
 
     node: str
     deleting: bool
     grace_seconds: int | None
-    """deletionGracePeriodSeconds while deleting."""
+    """deletionGracePeriodSeconds while the pod is being deleted."""
     is_terminal: bool
     was_below: bool
-    """It was bound by us or has a status that only a twin can have given it."""
+    """The pod was bound by the syncer, or has a status that only a twin can have caused."""
     was_taken: bool
-    """Its twin is gone, and was seen on its way out before."""
+    """The twin no longer exists, and its deletion was seen."""
     is_lost: bool
-    """Its status says that the twin was lost."""
+    """The status records that the twin was lost."""
     has_controller: bool
 
 
 class TwinSide(NamedTuple):
-    """A super pod as far as its life is concerned."""
+    """Facts of a super pod that its life cycle depends on."""
 
     node: str
     deleting: bool
@@ -61,14 +64,14 @@ class TwinSide(NamedTuple):
 
 
 def step(pod: PodSide, twin: TwinSide | None) -> Step:
-    """Return the next step for a tenant pod that exists; `twin` is certainly its own."""
+    """Return the next step for an existing tenant pod. `twin` is certainly its own."""
     if twin is None:
         return _without_twin(pod)
     if pod.deleting:
         return _deleting(pod, twin)
     if twin.deleting:
         if pod.is_terminal:
-            return Step.FOLLOW  # a finished pod stays, whoever clears its twin away
+            return Step.FOLLOW  # a finished pod stays if its twin is deleted
         return Step.EVICT if pod.node else Step.WAIT
     if pod.node and twin.node and pod.node != twin.node:
         return Step.MISPLACED
@@ -77,7 +80,7 @@ def step(pod: PodSide, twin: TwinSide | None) -> Step:
 
 def _without_twin(pod: PodSide) -> Step:
     if pod.deleting:
-        # Grace 0 was asked for already: only a finalizer of the tenant keeps it.
+        # Grace 0 was already requested, so only a finalizer of the tenant keeps the pod.
         return Step.NOTHING if pod.grace_seconds == 0 else Step.FINISH
     if pod.is_lost:
         return Step.COLLECT if pod.has_controller else Step.NOTHING

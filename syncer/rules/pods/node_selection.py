@@ -1,11 +1,15 @@
-"""Which nodes a tenant's own labels, taints and cordons leave a pod: selectors become names.
+"""Node selection by a tenant's own labels, taints and cordons: selectors become node names.
 
-Pure. The super cluster's scheduler knows nothing of what a tenant added to its nodes, so a
-requirement on a key that only they carry is resolved here, and a node that the tenant closed is
-left out by its name. Whatever the super cluster can judge by itself stays as it was written. Must
-not know how a pod is built. Hazards: a node that the tenant is not shown has none of its labels,
-and may be chosen all the same; and a term that is left empty would select no node where it meant
-every one.
+Pure. The super cluster's scheduler does not know a tenant's changes to its virtual nodes. A
+requirement on a key that only these nodes have is resolved here, and a node that the tenant closed
+is excluded by its name. A requirement that the super cluster can evaluate stays as written. Must
+not know how a pod is built.
+
+Hazard: a node that the tenant is not shown has none of the tenant's labels, and must stay eligible
+for a pod that does not require them. Otherwise pods stay pending.
+
+Hazard: a term must not be left empty. An empty term selects no node, where the term was meant to
+select every node.
 """
 
 import hashlib
@@ -23,53 +27,57 @@ Json = Any
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 MAX_NAMED = 500
-"""Nodes that a pod is let choose from by name; of more it gets these many, another pod others."""
+"""Maximum number of nodes that a pod may choose from by name. A pod with more eligible nodes gets a
+subset, and another pod gets another subset."""
 MAX_LEFT_OUT = 2000
-"""Names of nodes that the terms of a pod leave out together."""
+"""Maximum number of node names that the terms of a pod exclude together."""
 MAX_COMPARED = 10_000
-"""Expressions, fields and their values in a pod's terms, times the nodes to which its tenant added
-something: as much is looked at, and may be written, and all other tenants wait for it."""
+"""Maximum number of expressions, fields and values in a pod's terms, times the nodes that its
+tenant changed. Both the comparison and the result grow with this number, and all other tenants wait
+for it."""
 MAX_TOLERATED = 100_000
-"""Tolerations of a pod, times the taints of its tenant's own, which are quicker to compare."""
+"""Maximum number of tolerations of a pod, times the tenant's own taints. Taints are faster to
+compare than terms."""
 _CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-"""What the scheduler takes a cordon for."""
+"""Taint that the scheduler derives from a cordon."""
 _DIGEST_LENGTH = 16
 _SHOWN = 60
 _MOST_TOLD = 3
 
 
 class Choice(NamedTuple):
-    """The parts of a PodSpec that say on which nodes, as they are below."""
+    """Node requirements of a PodSpec, as they are in the super cluster."""
 
     selector: Mapping[str, str]
     required: Sequence[Json] | None
-    """Terms of which one must hold; None: every node will do."""
+    """Terms of which one must match. None: every node matches."""
     preferred: Sequence[Json]
     problem: str = ""
-    """Why no node is left: a sentence for the tenant. The other fields count for nothing then."""
+    """Reason why no node is left, as a sentence for the tenant. The other fields have no meaning
+    then."""
 
     @property
     def digest(self) -> str:
-        """What tells two choices apart."""
+        """Return a digest that differs between two choices."""
         said = [self.selector, self.required, self.preferred, bool(self.problem)]
         text = orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(text).hexdigest()[:_DIGEST_LENGTH]
 
 
 class _Term(NamedTuple):
-    """A term of node affinity: all of it must hold."""
+    """Term of node affinity. All its parts must match."""
 
     expressions: tuple[Json, ...]
     fields: tuple[Json, ...]
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds for every node."""
+        """Return whether the term matches every node."""
         return not self.expressions and not self.fields
 
     @property
     def named(self) -> frozenset[str]:
-        """The nodes that it names; none: it names no node."""
+        """Return the nodes that the term names. Empty if it names none."""
         found = [field["values"] for field in self.fields if field.get("operator") == "In"]
         return frozenset(name for values in found for name in values)
 
@@ -81,10 +89,10 @@ class _Term(NamedTuple):
 def choose(
     spec: Mapping[str, Any], additions: Additions, view: NodeView, uid: str = ""
 ) -> Choice | None:
-    """Return the nodes that a PodSpec may go to; None: as it says itself.
+    """Return the nodes that a PodSpec may run on. None if its own requirements apply unchanged.
 
-    It is the tenant's own, which its table has let through; `uid` is the pod's. Raises
-    RejectedError for one that would name too many.
+    `spec` is the tenant's own, which its verdict table has accepted, and `uid` is the pod's. Raises
+    RejectedError for a PodSpec that would name too many nodes.
     """
     selector = spec.get("nodeSelector") or {}
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
@@ -95,7 +103,7 @@ def choose(
     own = [key for key in selector if judge.judges(key)]
     given = [_term(body) for body in (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()]
     soft = [(item, _term(item.get("preference") or {})) for item in affinity.get(PREFERRED) or ()]
-    # A nodeName has passed the scheduler by, and with it what only a scheduler heeds.
+    # A pod with a nodeName has bypassed the scheduler, and so every check of the scheduler.
     closed = {} if spec.get("nodeName") else _closed(spec.get("tolerations") or (), additions)
     shut = frozenset(closed)
     terms = (*given, *(term for _, term in soft))
@@ -106,7 +114,7 @@ def choose(
         text = "has more terms of affinity than are compared with your nodes' labels; use fewer"
         raise RejectedError(Problem("too-large", "spec.affinity.nodeAffinity", text))
     wanted = tuple({"key": key, "operator": "In", "values": [selector[key]]} for key in own)
-    # A term without anything in it selects no node; no terms at all select every one.
+    # An empty term selects no node. An absent list of terms selects every node.
     meant = [term for term in given if not term.is_open] if given else [_Term((), ())]
     labelled = [
         found
@@ -130,28 +138,28 @@ def choose(
 
 
 class _Judge(NamedTuple):
-    """Resolves terms by what the tenant's nodes carry."""
+    """Resolver of terms by the labels of the tenant's nodes."""
 
     additions: Additions
     view: NodeView
 
     def judges(self, key: str) -> bool:
-        """Tell whether the super cluster's own labels do not say all about a key."""
+        """Return whether the super cluster's own labels are not sufficient to evaluate a key."""
         return key in self.additions.label_keys or self.hides(key)
 
     def hides(self, key: str) -> bool:
-        """Tell whether the tenant's nodes do not show a label of the super cluster's."""
+        """Return whether the tenant's nodes hide a label of the super cluster."""
         return not builtin_policy.is_visible_node_label(key, self.view)
 
     def is_for(self, term: _Term) -> bool:
-        """Tell whether a term has such a key."""
+        """Return whether a term has a key that must be resolved here."""
         return any(self.judges(item["key"]) for item in term.expressions)
 
     def resolved(self, term: _Term) -> list[_Term]:
-        """Return terms of which at most one holds for a node, and one does where this one does.
+        """Return terms that together match the same nodes. At most one of them matches a node.
 
-        Nodes that carry one of the keys are judged here, and named; for the others the super
-        cluster's labels say all that there is.
+        Nodes that have one of the keys are evaluated here and named. For all other nodes the labels
+        of the super cluster are complete.
         """
         keys = {item["key"] for item in term.expressions if self.judges(item["key"])}
         if not keys:
@@ -185,7 +193,7 @@ def _term(body: Mapping[str, Any]) -> _Term:
 
 
 def _closed(tolerations: Sequence[Mapping[str, Any]], additions: Additions) -> dict[str, Added]:
-    """Return the nodes that the tenant itself keeps a pod off; raises RejectedError."""
+    """Return the nodes that the tenant itself closed to a pod. Raises RejectedError."""
     taints = sum(1 + len(node.taints) for node in additions.closing.values())
     if taints * len(tolerations) > MAX_TOLERATED:
         text = "has more tolerations than are compared with your nodes' taints; use fewer"
@@ -199,7 +207,7 @@ def _closed(tolerations: Sequence[Mapping[str, Any]], additions: Additions) -> d
 
 
 def _is_tolerated(taint: Taint, tolerations: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell what the scheduler's TaintToleration does; how long a taint is borne is no matter."""
+    """Return the result of the scheduler's TaintToleration. The tolerated duration is ignored."""
     for item in tolerations:
         operator = item.get("operator") or "Equal"
         if (
@@ -215,13 +223,13 @@ def _is_tolerated(taint: Taint, tolerations: Sequence[Mapping[str, Any]]) -> boo
 
 
 def _weight(term: _Term) -> int:
-    """Return how much there is to look at in a term."""
+    """Return the number of comparisons for a term."""
     items = (*term.expressions, *term.fields)
     return 1 + sum(1 + len(item.get("values") or ()) for item in items)
 
 
 def _without(term: _Term, left_out: frozenset[str]) -> list[_Term]:
-    """Return a term less some nodes, as a list without it when it names none but them."""
+    """Return a term that excludes some nodes. Empty if the term names only such nodes."""
     named = term.named
     if named:
         return [] if named & left_out else [term]
@@ -230,13 +238,13 @@ def _without(term: _Term, left_out: frozenset[str]) -> list[_Term]:
 
 
 def _with(fields: tuple[Json, ...], operator: str, names: Iterable[str]) -> tuple[Json, ...]:
-    """Return the fields of a term with more names of nodes, each by itself as the API wants it."""
+    """Return the fields of a term with more node names. The API requires one field per name."""
     added = ({"key": "metadata.name", "operator": operator, "values": [each]} for each in names)
     return (*fields, *(field for field in added if field not in fields))
 
 
 def _may_be(term: _Term, name: str) -> bool:
-    """Tell whether the fields of a term hold for a node."""
+    """Return whether the fields of a term match a node."""
     return all(
         (name in (field.get("values") or ())) == (field.get("operator") == "In")
         for field in term.fields
@@ -244,7 +252,7 @@ def _may_be(term: _Term, name: str) -> bool:
 
 
 def _holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Tell whether one expression holds for a node with these labels."""
+    """Return whether one expression matches a node with these labels."""
     operator = item.get("operator")
     if operator not in ("Gt", "Lt"):
         return label_selectors.holds(item, labels)
@@ -256,7 +264,7 @@ def _holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _bounded(terms: Sequence[_Term], uid: str) -> list[Json]:
-    """Return the bodies of terms, each once, as far as they do not name too many nodes."""
+    """Return the bodies of terms, each once, limited to a maximum number of named nodes."""
     names = {name for term in terms for name in term.named}
     if len(names) > MAX_NAMED:
 
@@ -274,10 +282,10 @@ def _bounded(terms: Sequence[_Term], uid: str) -> list[Json]:
 
 
 def _problem(asked: Sequence[Json], labelled: Sequence[_Term], closed: Collection[str]) -> str:
-    """Return why no node is left, as a scheduler would say it.
+    """Return the reason why no node is left, in the words of a scheduler.
 
-    `asked` is what was judged here, `labelled` what that alone has left, `closed` the nodes that
-    are closed to the pod.
+    `asked` are the expressions that were evaluated here, `labelled` the terms that these
+    expressions left, and `closed` the nodes that are closed to the pod.
     """
     told = _listed(list(dict.fromkeys(_told(item) for item in asked)))
     if not labelled:
@@ -297,7 +305,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _told(item: Mapping[str, Any]) -> str:
-    """Return an expression as people write it."""
+    """Return an expression in the usual notation."""
     key, operator = str(item.get("key", "")), str(item.get("operator", ""))
     values = [str(value) for value in item.get("values") or ()]
     if operator == "In" and len(values) == 1:

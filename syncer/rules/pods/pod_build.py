@@ -1,8 +1,10 @@
-"""The super pod of a tenant pod, built leaf by leaf.
+"""Super pod of a tenant pod, built leaf by leaf.
 
-Pure: what it needs to know of the world comes in as `PodFacts`. Owns the order of the aspects and
-what concerns the pod as a whole. Hazard: nothing of the tenant's object may arrive that no verdict
-let through, so every step starts from the walk's copy and never from the tenant's dict.
+Pure: all outside facts are in `PodFacts`. Owns the order of the steps, and the fields of the pod as
+a whole.
+
+Hazard: every step must start from the walk's copy and never from the tenant's dict. Otherwise a
+field without a verdict reaches the super cluster.
 """
 
 import contextlib
@@ -39,7 +41,7 @@ _SHOWN = 60
 
 
 class PodFacts(NamedTuple):
-    """What the builder knows of the world."""
+    """Outside facts that the builder needs."""
 
     tenant: Tenant
     super_namespace: str
@@ -50,14 +52,14 @@ class PodFacts(NamedTuple):
     """Service variables of the pod's namespace."""
     account_uid: str
     provided: Callable[[Mapping[str, Any]], Collection[str]]
-    """Variables that an envFrom source of a container brings."""
+    """Return the variables that an envFrom source of a container sets."""
     policy: TenantPolicySpec = BASELINE
     take: Callable[[int], None] = lambda _: None
-    """Called with a number of variables before they are written; raises RejectedError."""
+    """Called with a number of variables before they are written. Raises RejectedError."""
 
 
 class Built(NamedTuple):
-    """A super pod, and what was changed or left out that the tenant should know."""
+    """A super pod, and the changes and omissions that the tenant should know of."""
 
     pod: Object
     notices: tuple[Problem, ...]
@@ -66,14 +68,14 @@ class Built(NamedTuple):
 def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
     """Return the super pod.
 
-    Raises RejectedError with every problem found, and UnplacedError when there is none but that no
-    node is left for it.
+    Raises RejectedError with every problem found. Raises UnplacedError if the only problem is that
+    no node is left for the pod.
     """
     metadata, tenant_spec = tenant_pod["metadata"], tenant_pod["spec"]
     walk = Walk()
     spec = walk.fields(tenant_spec, security_levels.table(facts.policy), "spec")
     if walk.problems:
-        raise RejectedError(*walk.problems)  # the rest would stumble over what is malformed
+        raise RejectedError(*walk.problems)  # later steps would fail on malformed fields
     large = size_limits.written(spec)
     if large:
         raise RejectedError(*large)
@@ -134,9 +136,10 @@ def build_metadata(
     containers: Sequence[str] | None = None,
     passing: Metadata = BASELINE.metadata,
 ) -> Object:
-    """Return the metadata that the super pod should have now; for running pods, too.
+    """Return the metadata that the super pod should have now. It applies to running pods as well.
 
-    `containers` are the names of those that may be served; without, those of the template.
+    `containers` are the names of containers that the node agent may serve. The default is the
+    containers of the template.
     """
     metadata = tenant_pod["metadata"]
     controller = object_meta.controller_of(metadata)
@@ -159,13 +162,13 @@ def build_metadata(
 
 
 def mirrors_of(tenant_pod: Mapping[str, Any], passing: Metadata) -> Mirrors:
-    """Return the mirror annotations that a pod's field references need, as they are now."""
+    """Return the mirror annotations that a pod's field references need at present."""
     mirrors = Mirrors(tenant_pod["metadata"], passing)
     spec = tenant_pod["spec"]
     for kind in _CONTAINERS:
         for container in spec.get(kind) or ():
             environment.environment(container, {}, (), account="", mirrors=mirrors)
-    with contextlib.suppress(*STUMBLES):  # malformed ones are refused when they are to be added
+    with contextlib.suppress(*STUMBLES):  # malformed ones are refused when they are added
         for container in spec.get("ephemeralContainers") or ():
             environment.environment(container, {}, (), account="", mirrors=mirrors)
     for volume in spec.get("volumes") or ():
@@ -175,12 +178,15 @@ def mirrors_of(tenant_pod: Mapping[str, Any], passing: Metadata) -> Mirrors:
 
 
 def container_names(spec: Mapping[str, Any]) -> list[str]:
-    """Return the containers that the tenant wrote into the pod's template, init ones included."""
+    """Return the containers in the tenant's pod template, including init containers."""
     return [container["name"] for kind in _CONTAINERS for container in spec.get(kind) or ()]
 
 
 def _owner(facts: PodFacts) -> Object:
-    """Return a controller reference: without one, no drain and no autoscaler moves the pod."""
+    """Return a controller reference.
+
+    Without a controller, neither a drain nor an autoscaler would move the pod.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -263,15 +269,19 @@ def _rewrite_downward(part: dict[str, Any], mirrors: Mirrors) -> None:
 
 
 def _rename(ref: dict[str, Any] | None) -> None:
-    """Point at the tenant's root CA: the super cluster publishes its own under the usual name."""
+    """Replace the name of the tenant's root CA.
+
+    The super cluster publishes its own root CA under the usual name.
+    """
     if ref is not None and ref.get("name") == names.TENANT_ROOT_CA:
         ref["name"] = names.SUPER_ROOT_CA
 
 
 def reference_problems(tenant_spec: Mapping[str, Any], path: str = "spec") -> list[Problem]:
-    """Refuse references to names of ours, as a token Secret of another account would be open.
+    """Return a problem for each reference to a reserved or invalid name.
 
-    And those that no object can have: Kubernetes lets a pod name `../x`, and we look names up.
+    A reserved name could refer to the token Secret of another account. Kubernetes allows a pod to
+    name `../x`, and the syncer uses the name in a lookup.
     """
     refs = sorted(refs_of(tenant_spec))
     problems = size_limits.references(len(refs))
@@ -286,12 +296,12 @@ def reference_problems(tenant_spec: Mapping[str, Any], path: str = "spec") -> li
 
 
 def _reserved_keys(metadata: Mapping[str, Any]) -> list[Problem]:
-    """Tell of keys that only we may set; the tenant's are left out."""
+    """Return a notice for each key that only the syncer may set. Such keys are left out."""
     return [
         Problem("reserved-key", f"metadata.{field}[{key}]", "is reserved and left out; remove it")
         for field in ("labels", "annotations")
         for key in sorted(metadata.get(field) or {})
-        if wellknown.is_reserved(key) and key != wellknown.ASSIGNED_CLUSTER  # that is our own word
+        if wellknown.is_reserved(key) and key != wellknown.ASSIGNED_CLUSTER  # the syncer's own
     ]
 
 
@@ -304,7 +314,7 @@ def _owner_problems(metadata: Mapping[str, Any], policy: TenantPolicySpec) -> li
 
 
 def address_problems(spec: Mapping[str, Any], policy: TenantPolicySpec) -> list[Problem]:
-    """Refuse variables with the node's address where nodes are shown without."""
+    """Return a problem for each variable with the node's address, if the policy hides addresses."""
     if policy.nodes.view != "Minimal":
         return []
     text = "would show the node's address, which is not shown here; leave it out"
@@ -323,7 +333,10 @@ def _field_path(variable: Mapping[str, Any]) -> str:
 
 
 def mount_problems(tenant_spec: Mapping[str, Any], spec: Mapping[str, Any]) -> list[Problem]:
-    """Refuse mounts of volumes that the tenant did not write: a super webhook may add one."""
+    """Return a problem for each mount of a volume that the tenant did not write.
+
+    A webhook of the super cluster may add such a volume.
+    """
     own = frozenset(texts([volume.get("name") for volume in tenant_spec.get("volumes") or ()]))
     return [
         Problem(

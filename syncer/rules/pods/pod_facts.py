@@ -1,8 +1,10 @@
-"""A pod and its twin: the facts that its life depends on, and what may change on a running twin.
+"""Facts of a pod and its twin for the life cycle, and the patch of a running twin.
 
-Pure. Owns the reading of both bodies for `pod_life`, and the patch of a running super pod. Must not
-know clients. Hazard: the API refuses most changes of a pod, so the patch holds the few leaves that
-may change and never a whole list of containers.
+Pure. Owns the reading of both bodies for `lifecycle`, and the patch of a running super pod. Must
+not know clients.
+
+Hazard: the patch must contain only the few leaves that may change, and never a whole list of
+containers. The API refuses most changes of a pod.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,9 +28,10 @@ LOST_REASON = "SuperPodLost"
 
 
 def pod_side(pod: Mapping[str, Any], *, had_twin: bool = False, was_taken: bool = False) -> PodSide:
-    """Return what a tenant pod's life depends on.
+    """Return the facts of a tenant pod that its life cycle depends on.
 
-    `had_twin`: one was seen bound, and to go; `was_taken`: it was seen being deleted.
+    `had_twin` is True if a bound twin was seen, and its end. `was_taken` is True if the twin was
+    seen being deleted.
     """
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     phase = status.get("phase") or "Pending"
@@ -45,7 +48,7 @@ def pod_side(pod: Mapping[str, Any], *, had_twin: bool = False, was_taken: bool 
 
 
 def twin_side(twin: Mapping[str, Any]) -> TwinSide:
-    """Return what a super pod says about its life."""
+    """Return the facts of a super pod that its life cycle depends on."""
     metadata = twin["metadata"]
     return TwinSide(
         node=twin["spec"].get("nodeName") or "",
@@ -55,25 +58,25 @@ def twin_side(twin: Mapping[str, Any]) -> TwinSide:
 
 
 def grace_of(pod: Mapping[str, Any]) -> int | None:
-    """Return how long a pod on its way out may take, in seconds."""
+    """Return the grace period of a pod that is being deleted, in seconds."""
     seconds: int | None = pod["metadata"].get("deletionGracePeriodSeconds")
     return seconds
 
 
 def is_finished(pod: Mapping[str, Any]) -> bool:
-    """Tell whether all containers of a pod have ended for good."""
+    """Return whether all containers of a pod have ended for good."""
     return (pod.get("status") or {}).get("phase") in TERMINAL
 
 
 def is_held(pod: Mapping[str, Any]) -> bool:
-    """Tell whether scheduling gates hold a pod in the tenant."""
+    """Return whether scheduling gates hold a pod in the tenant."""
     return bool(pod["spec"].get("schedulingGates"))
 
 
 def was_forced(last: Mapping[str, Any]) -> bool:
-    """Tell, from a pod's last state, whether it went at once although a node ran it.
+    """Return whether a pod's last state shows a forced deletion while a node ran it.
 
-    A pod without a node always goes at once; that asks for nothing.
+    A pod without a node is always deleted at once, so its deletion does not count as forced.
     """
     spec = last.get("spec")
     is_bound = isinstance(spec, dict) and bool(spec.get("nodeName"))
@@ -81,9 +84,10 @@ def was_forced(last: Mapping[str, Any]) -> bool:
 
 
 def grace_down(pod: PodSide) -> int | None:
-    """Return the grace that the twin is deleted with: the tenant's, within the limit.
+    """Return the grace period for the deletion of the twin: the tenant's, up to the maximum.
 
-    None stands for the twin's own: a pod without a node goes at once whatever was asked.
+    None means the twin's own period. A pod without a node is deleted at once, whatever period was
+    requested.
     """
     if pod.grace_seconds is None or not pod.node:
         return None
@@ -91,7 +95,7 @@ def grace_down(pod: PodSide) -> int | None:
 
 
 def hidden_status(policy: TenantPolicySpec) -> frozenset[str]:
-    """Return the fields of a status that stay below."""
+    """Return the fields of a status that are not synced back."""
     return pod_status.NODE_ADDRESSES if policy.nodes.view == "Minimal" else frozenset()
 
 
@@ -103,10 +107,10 @@ def running_patch(
     passing: Metadata = BASELINE.metadata,
     adding: Collection[str] = (),
 ) -> Object | None:
-    """Return the strategic merge patch of what may change on a running pod, or None.
+    """Return the strategic merge patch of the fields that may change on a running pod, or None.
 
-    `adding` are the names of the ephemeral containers that are added right after. Raises
-    RejectedError for what no pod may have.
+    `adding` are the names of the ephemeral containers that are added immediately afterwards. Raises
+    RejectedError for a field that no pod may have.
     """
     super_namespace = twin["metadata"]["namespace"]
     containers = [*_template(pod, twin), *ephemeral_containers.recorded(pod, twin, adding)]
@@ -126,13 +130,14 @@ _RUNNING: Mapping[str, Verdict] = {
     **dict.fromkeys(_CONTAINERS, Each({"image": ALLOW, "name": ALLOW})),
     **{field: POD_SPEC[field] for field in ("activeDeadlineSeconds", "tolerations")},
 }
-"""What of a spec may change while a pod runs."""
+"""Fields of a spec that may change while a pod runs."""
 
 
 def _template(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[str]:
-    """Return the containers of the pod's template that the twin has to record.
+    """Return the containers of the pod's template that the twin must record.
 
-    No honest API lets one be added to a pod; a hostile one would name what was injected below.
+    No honest API server allows adding one to an existing pod. A hostile one could name a container
+    that was injected in the super cluster.
     """
     own = pod_build.container_names(pod["spec"])
     if wellknown.CONTAINERS not in (twin["metadata"].get("annotations") or {}):
@@ -168,19 +173,19 @@ def _spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
     known = {_spelled(item) for item in tolerations}
     added = [item for item in kept if _spelled(item) not in known]
     if added:
-        patch["tolerations"] = [*tolerations, *added]  # the API takes the whole list, only grown
+        patch["tolerations"] = [*tolerations, *added]  # accepted only as a whole, grown list
     return patch
 
 
 def _spelled(toleration: Mapping[str, Any]) -> bytes:
-    """Return what two equal tolerations have in common; a pod may have thousands of them."""
+    """Return a key that is the same for equal tolerations. A pod may have thousands of them."""
     return orjson.dumps(toleration, option=orjson.OPT_SORT_KEYS)
 
 
 def names_between(
     pod: Mapping[str, Any], twin: Mapping[str, Any], tenant: Tenant
 ) -> list[tuple[str, str]]:
-    """Return the replacements for texts about a pod on their way up."""
+    """Return the replacements for texts about a pod that are synced back to the tenant."""
     own, below = pod["metadata"], twin["metadata"]
     uids = (below["uid"], own["uid"])
     return object_meta.names_of(tenant, below["namespace"], own["namespace"], uids)

@@ -1,7 +1,8 @@
-"""The verdict on every leaf of a PodSpec: data, to be held against the API's schema.
+"""Verdicts on every leaf of a PodSpec, as data that is compared with the API's schema.
 
-A super pod is built from what this table lets through and never copied minus deletions. Must not
-rewrite anything: `Written` names the module that does. A field that is not here rejects the pod.
+A super pod is built from the leaves that this table allows, never copied and reduced. Must not
+rewrite anything: `Written` names the module that does. A field that is missing here rejects the
+pod.
 """
 
 from syncer.model import builtin_policy
@@ -240,5 +241,5 @@ POD_SPEC: Table = {
         }
     ),
     "volumes": Each(_VOLUME),
-    "workloadRef": _GROUP,  # of 1.35, which became schedulingGroup
+    "workloadRef": _GROUP,  # Kubernetes 1.35, later schedulingGroup
 }

@@ -1,8 +1,14 @@
-"""The status of a tenant pod, made from its twin's.
+"""Status of a tenant pod, built from the status of its twin.
 
-Pure. Owns what of a status goes up, and the readiness conditions that go down. Hazards: the API
-refuses a changed qosClass; containers that the tenant did not write (injected ones) would show; and
-messages of the kubelet name the super namespace.
+Pure. Owns the part of a status that is synced back, and the readiness conditions that are synced to
+the super cluster.
+
+Hazard: qosClass must be left out, because the API refuses a changed one.
+
+Hazard: containers that the tenant did not write (injected ones) must be removed. Otherwise the
+tenant sees them.
+
+Hazard: messages of the kubelet must be scrubbed. They name the super namespace.
 """
 
 import re
@@ -26,14 +32,15 @@ _NOT_UP = frozenset(
     }
 )
 NODE_ADDRESSES = frozenset({"hostIP", "hostIPs"})
-"""Fields that show where a node is; they stay below when the policy shows no addresses."""
+"""Fields with the node's address. They are not synced back if the policy hides addresses."""
 _CONTAINERS_OF = {
     "initContainerStatuses": "initContainers",
     "containerStatuses": "containers",
     "ephemeralContainerStatuses": "ephemeralContainers",
 }
 _DISRUPTION = "DisruptionTarget"
-"""Condition that an eviction sets on either side; a controller reads from it whose fault it was."""
+"""Condition that an eviction sets on either side. A controller reads the cause of the pod's end
+from it."""
 TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
@@ -44,7 +51,7 @@ def status(
     *,
     hidden: Collection[str] = (),
 ) -> Object:
-    """Return the whole status that the tenant pod should have, less what never goes up."""
+    """Return the whole status for the tenant pod, without the fields that are never synced."""
     below = super_pod.get("status") or {}
     shown = {k: v for k, v in below.items() if k not in _NOT_UP and k not in hidden}
     found: Object = object_meta.scrub_all(shown, names)
@@ -67,7 +74,7 @@ def status(
 def _conditions(
     tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any], below: Sequence[Mapping[str, Any]]
 ) -> list[Object]:
-    """Return the twin's conditions, and the tenant's own: gates', and that of an eviction."""
+    """Return the twin's conditions and the tenant's own, which are gates and an eviction."""
     gates = gates_of(tenant_pod)
     conditions: list[Object] = []
     for condition in below:
@@ -80,7 +87,7 @@ def _conditions(
         conditions.append(shown)
     kept = set(gates)
     if not any(condition.get("type") == _DISRUPTION for condition in conditions):
-        kept.add(_DISRUPTION)  # an eviction in the tenant has set it; it is not the twin's to say
+        kept.add(_DISRUPTION)  # set by an eviction in the tenant, not by the twin
     own = _own_conditions(tenant_pod)
     return conditions + [dict(condition) for condition in own if condition["type"] in kept]
 
@@ -92,10 +99,10 @@ def _own_conditions(tenant_pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def gates_of(tenant_pod: Mapping[str, Any]) -> frozenset[str]:
-    """Return the condition types that a pod's readiness gates name and that the tenant may say.
+    """Return the condition types of a pod's readiness gates that the tenant may set.
 
-    One without a domain is a kubelet's or a scheduler's, who would put their word back for ever; no
-    pod goes down with such a gate, but a hostile store may have it later.
+    A type without a domain belongs to a kubelet or a scheduler, which would restore its own value
+    forever. No pod with such a gate is synced, but a hostile tenant API may add the gate later.
     """
     gates = mappings(tenant_pod["spec"].get("readinessGates"))
     named = texts([gate.get("conditionType") for gate in gates])
@@ -105,10 +112,10 @@ def gates_of(tenant_pod: Mapping[str, Any]) -> frozenset[str]:
 def _generation(
     tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any], observed: Any
 ) -> int | None:
-    """Return an observed generation in the tenant's own count.
+    """Return an observed generation, converted to the tenant's generation.
 
-    One patch may have carried several of the tenant's changes down: until its kubelet has seen the
-    last of them, no more is observed than was said before.
+    A single patch may have synced several of the tenant's changes. Until the kubelet has observed
+    the last of them, the result does not exceed the generation that was reported before.
     """
     if not isinstance(observed, int):
         return None
@@ -128,7 +135,7 @@ def status_patch(
     *,
     hidden: Collection[str] = (),
 ) -> Object | None:
-    """Return the merge patch of the tenant's status, or None when it is as it should be."""
+    """Return the merge patch of the tenant's status. None if it is as it should be."""
     own = {k: v for k, v in (tenant_pod.get("status") or {}).items() if k not in _NOT_UP}
     wanted = status(tenant_pod, super_pod, names, hidden=hidden)
     if not own.get("conditions") and not wanted["conditions"]:
@@ -140,9 +147,9 @@ def status_patch(
 
 
 def is_scheduled_only(super_pod: Mapping[str, Any]) -> bool:
-    """Tell whether a twin says no more than that it has a node, as the binding itself does above.
+    """Return whether a twin's status has only the node, as the binding in the tenant does.
 
-    Its kubelet says the rest in a moment, and one write is enough for both.
+    Its kubelet reports the rest in a moment, so a single write is sufficient for both.
     """
     found = super_pod.get("status") or {}
     types = {condition.get("type") for condition in found.get("conditions") or ()}
@@ -152,17 +159,17 @@ def is_scheduled_only(super_pod: Mapping[str, Any]) -> bool:
 
 
 def without_containers(patch: Object) -> Object | None:
-    """Return a status patch less what it says of single containers, or None when nothing is left.
+    """Return a status patch without the statuses of containers. None if nothing is left.
 
-    Where a tenant has written that a container ended for good, its API server never takes that
-    back; phase and conditions it does.
+    If a tenant has written that a container ended for good, its API server never accepts a change
+    of that. It does accept changes of the phase and of conditions.
     """
     rest = {field: value for field, value in patch["status"].items() if field not in _CONTAINERS_OF}
     return {**patch, "status": rest} if rest else None
 
 
 def lost(tenant_pod: Mapping[str, Any]) -> Object:
-    """Return the merge patch for a pod whose twin vanished without notice."""
+    """Return the merge patch for a pod whose twin disappeared without notice."""
     return {
         "metadata": {"uid": tenant_pod["metadata"]["uid"]},
         "status": {
@@ -174,7 +181,7 @@ def lost(tenant_pod: Mapping[str, Any]) -> Object:
 
 
 def not_ready(tenant_pod: Mapping[str, Any], reason: str, message: str) -> Object | None:
-    """Return the merge patch for a pod that is not ready any more; None when it was not."""
+    """Return the merge patch for a pod that is no longer ready. None if it was not ready."""
     conditions = _own_conditions(tenant_pod)
     there = next((item for item in conditions if item["type"] == "Ready"), None)
     if there is None or there.get("status") != "True":
@@ -189,7 +196,7 @@ def not_ready(tenant_pod: Mapping[str, Any], reason: str, message: str) -> Objec
 
 
 def unschedulable(tenant_pod: Mapping[str, Any], message: str) -> Object | None:
-    """Return the merge patch for a pod that no node is left for; None when it says so already."""
+    """Return the merge patch for a pod without an eligible node. None if it is unchanged."""
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     conditions = _own_conditions(tenant_pod)
     there = next((item for item in conditions if item["type"] == said["type"]), {})
@@ -207,7 +214,7 @@ def unschedulable(tenant_pod: Mapping[str, Any], message: str) -> Object | None:
 
 
 class Rejection(NamedTuple):
-    """Why a kubelet would not have a pod that names its node, in the words of a status."""
+    """Reason why a kubelet would reject a pod that names its node, as texts of a status."""
 
     reason: str
     message: str
@@ -219,10 +226,10 @@ _FULL = "Too many pods"
 
 
 def rejection(super_pod: Mapping[str, Any]) -> Rejection | None:
-    """Return why a twin, which may go to one node only, is not for that node as this is now.
+    """Return the reason why a twin that is pinned to one node does not fit on it now.
 
-    None while the scheduler has not said so, makes room, or waits for what a kubelet would wait
-    for, too.
+    Returns None until the scheduler reports it, and while the scheduler preempts pods. Returns None
+    as well while it waits for a condition that a kubelet would also wait for.
     """
     found = mapping(super_pod.get("status"))
     said = next(
@@ -247,13 +254,13 @@ def rejection(super_pod: Mapping[str, Any]) -> Rejection | None:
 
 
 def rejected(tenant_pod: Mapping[str, Any], why: Rejection) -> Object:
-    """Return the merge patch for a pod that its node will not have."""
+    """Return the merge patch for a pod that its node rejects."""
     said = {"phase": "Failed", "reason": why.reason, "message": why.message}
     return {"metadata": {"uid": tenant_pod["metadata"]["uid"]}, "status": said}
 
 
 def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> Object | None:
-    """Return the strategic merge patch that carries readiness gates' conditions down, or None."""
+    """Return the strategic merge patch that syncs the gates' conditions to the twin, or None."""
     gates = gates_of(tenant_pod)
     if not gates:
         return None
@@ -265,7 +272,7 @@ def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> O
     for condition in _own_conditions(tenant_pod):
         kind = condition["type"]
         if kind not in gates or kind in seen:
-            continue  # the first of several counts, as it does for whoever reads them
+            continue  # the first of several applies, as it does for every reader
         seen.add(kind)
         wanted = _said(condition)
         there = below.get(kind) or {}
@@ -277,7 +284,7 @@ def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> O
 
 
 def _said(condition: Mapping[str, Any]) -> Object:
-    """Return a tenant's condition as the super API will have it, or each look would differ."""
+    """Return a tenant's condition as the super API stores it, or each comparison would differ."""
     found: Object = {
         key: condition[key][: builtin_policy.MAX_GATE_MESSAGE]
         for key in ("type", "status", "reason", "message")
@@ -288,7 +295,7 @@ def _said(condition: Mapping[str, Any]) -> Object:
 
 
 def _time(value: Any) -> str:
-    """Return a time as API servers write it, empty when it is none."""
+    """Return a time in the format of API servers. Empty if invalid."""
     try:
         found = datetime.fromisoformat(value)
         return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if found.tzinfo else ""

@@ -1,8 +1,10 @@
-"""Resources of a running pod: what a tenant changed by its `resize` subresource goes down.
+"""Resources of a running pod: changes by a tenant's `resize` subresource.
 
-Pure. Owns the difference between the resources of both sides. Must not know what a kubelet makes
-of it: that comes up with the status. Hazard: a super admission may have added a default for what
-the tenant left open; only what the tenant says is compared, so such a default is never fought.
+Pure. Owns the difference between the resources of both sides. Must not know the kubelet's response,
+which is synced back with the status.
+
+Hazard: only the resources that the tenant sets may be compared. The admission of the super cluster
+may have added a default for an unset one, and the syncer would fight that default.
 """
 
 from collections.abc import Mapping

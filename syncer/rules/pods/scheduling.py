@@ -1,9 +1,10 @@
-"""Where a super pod may run: selectors, affinity, spreading, tolerations and priority.
+"""Scheduling fields of a super pod: selectors, affinity, spreading, tolerations and priority.
 
-Pure. Owns the rewriting of every term that selects pods, so that none reaches beyond the tenant;
-`node_choice` has the terms that select nodes. Must not know containers. Hazard: an affinity term
-without our label would see the pods of other tenants, and one with a namespace selector would see
-their namespaces.
+Pure. Owns the rewriting of every term that selects pods, so that none selects pods of another
+tenant. `node_selection` rewrites the terms that select nodes. Must not know containers.
+
+Hazard: every affinity term must have the tenant's label and no namespace selector. Otherwise it
+selects pods or namespaces of other tenants.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,10 +22,10 @@ from tenancy.policies import NodeView
 
 Json = Any
 NODE_NAME = "node-name"
-"""Rule: a pod names a node that the tenant has not got; it may get it later."""
+"""Rule: a pod names a node that the tenant does not have. The tenant may get the node later."""
 _GROUPS = ("schedulingGroup", "workloadRef")
 _NOWHERE = "no-such-namespace"
-"""Stands for an empty selection; whatever runs there never has a tenant's label."""
+"""Namespace for an empty selection. Pods in such a namespace never have a tenant's label."""
 
 
 def _shows_nothing(_: str, __: str) -> bool:
@@ -32,7 +33,7 @@ def _shows_nothing(_: str, __: str) -> bool:
 
 
 class Placement(NamedTuple):
-    """What the rewriting needs to know of the tenant."""
+    """Facts of the tenant that the rewriting needs."""
 
     vc_uid: str
     namespace: str
@@ -43,22 +44,22 @@ class Placement(NamedTuple):
     """Virtual nodes of the tenant."""
     node_view: NodeView = "Standard"
     additions: Additions = NONE
-    """What the tenant added to its nodes."""
+    """Changes of the tenant to its nodes."""
     shows: Callable[[str, str], bool] = _shows_nothing
-    """Whether the policy shows a class, by kind and name."""
+    """Return whether the policy shows a class, by kind and name."""
 
     def hides(self, key: str) -> bool:
-        """Tell whether the tenant's nodes do not show a label."""
+        """Return whether the tenant's nodes hide a label."""
         return not builtin_policy.is_visible_node_label(key, self.node_view)
 
 
 class Scheduled(NamedTuple):
-    """What came of the rewriting."""
+    """Result of the rewriting."""
 
     refused: list[Problem]
     left_out: list[Problem]
     choice: Choice | None
-    """Which nodes the tenant's own say leaves; None: as the pod says itself."""
+    """Nodes that the tenant's own changes leave. None if the pod's own requirements apply."""
 
 
 def scheduling(
@@ -70,9 +71,9 @@ def scheduling(
     controller_kind: str,
     uid: str,
 ) -> Scheduled:
-    """Rewrite `spec` in place; tells what rejects the pod and what was merely left out.
+    """Rewrite `spec` in place. Return the refusals, the omissions and the choice of nodes.
 
-    `uid` is the tenant pod's.
+    `uid` is the UID of the tenant pod.
     """
     refused = _node_problems(spec, tenant_spec, placement)
     choice = None
@@ -112,16 +113,16 @@ def _write_choice(spec: dict[str, Any], choice: Choice) -> None:
 
 
 def _set(fields: dict[str, Any], field: str, value: Json) -> None:
-    """Write a field, or take it away when it says nothing."""
+    """Write a field, or remove it if the value is empty."""
     fields.pop(field, None)
     if value:
         fields[field] = value
 
 
 def spread_defaults(controller_kind: str, controller_uid: str) -> list[dict[str, Any]]:
-    """Return the scheduler's own soft constraints for pods of a controller it knows.
+    """Return the scheduler's own soft constraints for pods of a controller that it knows.
 
-    The super scheduler cannot find them itself, as the ReplicaSet is not there.
+    The super scheduler cannot derive them, because the ReplicaSet is not in the super cluster.
     """
     if controller_kind not in builtin_policy.SPREAD_OWNERS:
         return []
@@ -142,10 +143,11 @@ def passed_tolerations(
     *,
     own: Collection[str] = (),
 ) -> tuple[list[Json], list[Problem]]:
-    """Return the tolerations that go down, and a problem for each one left out.
+    """Return the tolerations that are synced, and a problem for each one left out.
 
-    Left out without a word: what a controller adds to all its pods, as nobody wrote it, and what is
-    about `own` taint keys, those of the tenant's taints, as those are heeded above.
+    Two sorts are left out without a problem. A controller adds tolerations to all its pods, so no
+    user wrote them. Tolerations of `own` taint keys, those of the tenant's taints, are applied on
+    the virtual nodes.
     """
     kept: list[Json] = []
     left_out: list[Problem] = []
@@ -162,9 +164,10 @@ def passed_tolerations(
 
 
 def _group_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
-    """Return a problem for each group that a pod belongs to; one minor's API has one word each.
+    """Return a problem for each group that a pod belongs to.
 
-    Such pods run without it: no other side knows the word, and a Job's controller may write it.
+    Each Kubernetes minor version has one field for it. Such pods run without the group. No other
+    component knows the field, and a Job's controller may write it.
     """
     text = "names a group, which is not offered; it is left out, and the pod is placed on its own"
     return [
@@ -177,7 +180,10 @@ def _group_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
 def _write_classes(
     spec: dict[str, Any], tenant_spec: Mapping[str, Any], placement: Placement
 ) -> list[Problem]:
-    """Name the classes that are shown; value and preemption are those of the class below."""
+    """Write the classes that the tenant is shown.
+
+    Priority value and preemption are those of the class in the super cluster.
+    """
     problems = []
     priority = tenant_spec.get("priorityClassName") or ""
     if str(priority).startswith("system-"):
@@ -185,7 +191,7 @@ def _write_classes(
         problems.append(Problem("priority-class", "spec.priorityClassName", text))
     elif isinstance(priority, str) and priority and placement.shows("PriorityClass", priority):
         spec["priorityClassName"] = priority
-    # Other priority classes mean nothing in the super cluster and are left out.
+    # Other priority classes have no meaning in the super cluster and are left out.
     runtime = tenant_spec.get("runtimeClassName") or ""
     if isinstance(runtime, str) and runtime and placement.shows("RuntimeClass", runtime):
         spec["runtimeClassName"] = runtime
@@ -225,14 +231,14 @@ def _node_problems(
 
 
 def _node_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the terms of a PodSpec's node affinity, required and preferred ones."""
+    """Return the terms of a PodSpec's node affinity, both required and preferred."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     terms = [*(affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms", [])]
     return terms + [item.get("preference") or {} for item in affinity.get(_PREFERRED) or ()]
 
 
 def unknown_nodes(tenant_spec: Mapping[str, Any], nodes: Collection[str]) -> list[str]:
-    """Return the nodes that a PodSpec names and the tenant has not got (yet)."""
+    """Return the nodes that a PodSpec names and that the tenant does not have (yet)."""
     named = [tenant_spec.get("nodeName")]
     for term in _node_terms(tenant_spec):
         for field in term.get("matchFields") or ():
@@ -268,15 +274,15 @@ def _rewrite_terms(affinity: Mapping[str, Any], path: str, placement: Placement)
 
 
 def _confine(term: dict[str, Any], placement: Placement) -> None:
-    """Make a term see pods of this tenant only, in the super namespaces that it means.
+    """Restrict a term to pods of this tenant, in the super namespaces that it selects.
 
-    The label keys to match were merged into the selector by the tenant's API server when the pod
-    was made; the super's would merge them again and refuse the duplicate.
+    The tenant's API server has merged the label keys into the selector at creation. The super API
+    server would merge them again and refuse the duplicate.
     """
     term.pop("matchLabelKeys", None)
     term.pop("mismatchLabelKeys", None)
     selector = term.get("labelSelector")
-    if selector is not None:  # no selector matches no pod, and must go on doing so
+    if selector is not None:  # no selector matches no pod, and must still do so
         selector.setdefault("matchLabels", {})[wellknown.VC_UID] = placement.vc_uid
     meant = set(term.pop("namespaces", None) or ())
     namespace_selector = term.pop("namespaceSelector", None)
@@ -288,14 +294,14 @@ def _confine(term: dict[str, Any], placement: Placement) -> None:
         }
     elif not meant:
         return  # the pod's own namespace, on either side
-    # An empty list would mean the own namespace, where the tenant's term means none at all.
+    # An empty list would select the pod's own namespace, but the tenant's term selects none.
     term["namespaces"] = sorted(placement.super_namespace(name) for name in meant) or [_NOWHERE]
 
 
 def _apply_label_keys(
     selector: dict[str, Any] | None, keys: Sequence[str], operator: str, labels: Mapping[str, str]
 ) -> None:
-    """Merge label keys into a selector where the tenant's API server has not done so."""
+    """Merge label keys into a selector, unless the tenant's API server has done so."""
     if selector is None:
         return
     expressions = selector.setdefault("matchExpressions", []) if keys else []
@@ -306,7 +312,7 @@ def _apply_label_keys(
 
 
 def _pin(spec: dict[str, Any], node: str) -> None:
-    """Demand one node through the scheduler, which a nodeName would bypass."""
+    """Require one node through the scheduler. A nodeName would bypass the scheduler."""
     affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     required = affinity.setdefault(_REQUIRED, {})

@@ -1,8 +1,11 @@
-"""The verdict table of a PodSpec as a TenantPolicy has it.
+"""Verdict table of a PodSpec under a TenantPolicy.
 
-Pure. Owns what each policy field lifts from the table of `pod_spec`, which is the level baseline.
-The level restricted has the same table: what it adds, the super cluster's own admission says.
-Hazard: a verdict is lifted by the name of its rule, so a new leaf under an old name is lifted, too.
+Pure. Owns the mapping from policy fields to lifted rules of the table in `pod_fields`, which is the
+level baseline. The level restricted has the same table, because the super cluster's own admission
+checks the additional rules.
+
+Hazard: a verdict is lifted by the name of its rule, so a new leaf must not reuse the name of a
+liftable rule by mistake. Otherwise the leaf is lifted as well.
 """
 
 from functools import lru_cache
@@ -24,14 +27,14 @@ PRIVILEGED = HOST_PORTS | {
     "selinux",
     "sysctls",
 }
-"""Rules that hold a pod back from its node; at the level privileged there are none of them."""
+"""Rules that protect the node from a pod. None of them applies at the level privileged."""
 
 _HOST_PATH = Fields({"path": ALLOW, "type": ALLOW})
 _IMAGE = Fields({"pullPolicy": ALLOW, "reference": ALLOW})
 
 
 def table(policy: TenantPolicySpec) -> Table:
-    """Return the verdicts on a tenant's pods; those on a container are in its `containers`."""
+    """Return the verdicts on a tenant's pods. The verdicts on a container are in `containers`."""
     return _table(
         policy.security.level,
         policy.network.host_ports == "Allow",

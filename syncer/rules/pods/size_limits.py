@@ -1,8 +1,10 @@
-"""How large a pod may be, as it is written and as it is rendered.
+"""Size limits of pods, as written and as rendered.
 
-Pure. Owns the limits and the sentences about them. Must not know how anything is rendered. Hazard:
-a pod of a few kilobytes can come to a hundred megabytes below, as each container gets the variables
-of each Service; without a limit, one pod of one tenant would keep all others waiting.
+Pure. Owns the limits and their messages. Must not know how anything is rendered.
+
+Hazard: every pod must be checked against the limits. A pod of a few kilobytes can grow to a hundred
+megabytes in the super cluster, because each container gets the variables of each Service. Without a
+limit, one pod of one tenant would delay all other tenants.
 """
 
 from collections.abc import Mapping
@@ -11,20 +13,21 @@ from typing import Any
 from syncer.model.rejections import Problem, RejectedError
 
 MAX_PARTS = 20_000
-"""Containers, variables, mounts, volumes, items, tolerations and terms of a pod together."""
+"""Maximum number of containers, variables, mounts, volumes, items, tolerations and terms of a pod
+together."""
 MAX_REFERENCES = 2000
-"""Objects that a pod names; each that is not there is looked for by itself."""
+"""Maximum number of objects that a pod names. Each missing object is fetched separately."""
 MAX_VARIABLES = 25_000
-"""Variables that its containers get of Services and `envFrom` sources together.
+"""Maximum number of variables that the containers get from Services and `envFrom` sources together.
 
-No API server takes an object with more: each is some sixty bytes of the 1.5 MB that etcd takes.
-"""
+No API server accepts an object with more. Each variable is some 60 bytes of the 1.5 MB that etcd
+accepts."""
 MAX_COMPARED = 100_000
-"""Terms of its affinity, times the namespaces of the tenant."""
+"""Maximum number of affinity terms, times the namespaces of the tenant."""
 
 
 def written(spec: Mapping[str, Any]) -> list[Problem]:
-    """Return a problem when a PodSpec, walked by its table, has more than is looked at."""
+    """Return a problem when a PodSpec, walked by its table, has too many parts."""
     count = _parts(spec)
     if count <= MAX_PARTS:
         return []
@@ -32,14 +35,14 @@ def written(spec: Mapping[str, Any]) -> list[Problem]:
 
 
 def _parts(value: Any) -> int:
-    """Return how many items all lists of a body have together."""
+    """Return the total number of items in all lists of a body."""
     if isinstance(value, dict):
         return sum(_parts(inner) for inner in value.values() if isinstance(inner, dict | list))
     return len(value) + sum(_parts(inner) for inner in value if isinstance(inner, dict | list))
 
 
 def references(count: int) -> list[Problem]:
-    """Return a problem when a pod names more objects than are looked for."""
+    """Return a problem when a pod names too many objects."""
     if count <= MAX_REFERENCES:
         return []
     text = f"names {count} objects, and {MAX_REFERENCES} are carried; name fewer"
@@ -47,7 +50,7 @@ def references(count: int) -> list[Problem]:
 
 
 def compared(terms: int, namespaces: int) -> list[Problem]:
-    """Return a problem when its affinity is more than is compared with the tenant's namespaces."""
+    """Return a problem when the affinity needs too many comparisons with namespaces."""
     if terms * namespaces <= MAX_COMPARED:
         return []
     text = f"has {terms} terms of affinity to compare with {namespaces} namespaces; use fewer"
@@ -55,13 +58,13 @@ def compared(terms: int, namespaces: int) -> list[Problem]:
 
 
 class Left:
-    """How many variables may still be written; raises RejectedError when they are used up."""
+    """Remaining number of variables. Raises RejectedError when it is used up."""
 
     def __init__(self) -> None:
         self._variables = MAX_VARIABLES
 
     def take(self, count: int) -> None:
-        """Take so many variables off, before they are written."""
+        """Subtract a number of variables before they are written."""
         self._variables -= count
         if self._variables < 0:
             raise RejectedError(

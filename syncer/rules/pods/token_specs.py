@@ -1,8 +1,10 @@
-"""Which tokens a pod needs, what their Secrets are called, and when they are renewed.
+"""Tokens of pods: the required tokens, the names of their Secrets and the times of renewal.
 
-Pure. A pod's token is one of the *tenant's* API. All pods of an account share one; a token for
-another audience belongs to one pod. The Secret's annotations say everything that a renewal needs,
-so nothing has to be remembered. Hazard: never log or compare the token itself.
+Pure. A pod's token is a token of the *tenant's* API. All pods of an account share one token. A
+token for another audience belongs to one pod. The Secret's annotations have all data for a renewal,
+so the syncer keeps no state.
+
+Hazard: never log or compare the token itself. Otherwise a credential leaks.
 """
 
 import base64
@@ -22,30 +24,31 @@ from tenancy.ownership import Tenant
 
 DATA_KEY = "token"
 MIN_RENEWAL_SECONDS = 60.0
-"""A tenant that gives shorter tokens than were asked for is asked no more often than this."""
+"""Minimum interval between requests for a token. It applies to a tenant that issues shorter tokens
+than requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSpec:
-    """One kind of token of one account."""
+    """Parameters of one token of an account."""
 
     namespace: str
     account: str
     account_uid: str
     audience: str = ""
-    """Empty: the tenant's own API."""
+    """Empty for the tenant's own API."""
     seconds: int = builtin_policy.TOKEN_SECONDS
     pod: str = ""
     pod_uid: str = ""
-    """The pod it is bound to; empty for the shared one."""
+    """UID of the pod that the token is bound to. Empty for the shared token."""
 
     @property
     def secret_name(self) -> str:
-        """Name of the super Secret that carries it."""
+        """Return the name of the super Secret that contains the token."""
         return names.token_secret(self.account_uid, self.audience, self.seconds, self.pod_uid)
 
     def request(self) -> Object:
-        """Return the TokenRequest that asks the tenant's API for it."""
+        """Return the TokenRequest for the tenant's API."""
         spec: Object = {"expirationSeconds": self.seconds}
         if self.audience:
             spec["audiences"] = [self.audience]
@@ -60,7 +63,7 @@ class TokenSpec:
 
 
 def specs_of(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], TokenSpec]:
-    """Return the tokens a tenant pod's volumes ask for, by audience and lifetime as written."""
+    """Return the tokens that a pod's volumes request, by the written audience and lifetime."""
     metadata, spec = pod["metadata"], pod["spec"]
     account = spec.get("serviceAccountName") or "default"
     found: dict[tuple[str, int], TokenSpec] = {}
@@ -87,12 +90,12 @@ def specs_of(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], 
 
 
 def wanted_of(source: Mapping[str, Any]) -> tuple[str, int]:
-    """Return audience and lifetime that a serviceAccountToken source asks for."""
+    """Return the audience and the lifetime that a serviceAccountToken source requests."""
     return str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600)
 
 
 def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what is wrong with the tokens that a PodSpec, walked by its table, asks for."""
+    """Yield the problems of the tokens that a PodSpec, walked by its table, requests."""
     for number, volume in enumerate(spec.get("volumes") or ()):
         for index, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
             audience = (source.get("serviceAccountToken") or {}).get("audience") or ""
@@ -112,8 +115,8 @@ def secret_of(
     expires: datetime,
     now: datetime,
 ) -> Object:
-    """Return the super Secret that carries a token."""
-    # Half of the life that was really given, which is the tenant's to choose.
+    """Return the super Secret that contains a token."""
+    # Half of the issued lifetime, which the tenant determines.
     life = min((expires - now).total_seconds(), float(token.seconds))
     renewal = now + timedelta(seconds=max(life / 2, MIN_RENEWAL_SECONDS))
     record = {
@@ -143,18 +146,18 @@ def secret_of(
 
 
 def is_as_written(secret: Mapping[str, Any]) -> bool:
-    """Tell whether a token Secret still carries what was put into it."""
+    """Return whether a token Secret still has the data that was written."""
     written = (secret["metadata"].get("annotations") or {}).get(wellknown.DIGEST)
     return bool(written == _digest(secret.get("data") or {}))
 
 
 def _digest(data: Mapping[str, str]) -> str:
-    """Return what tells of a change of a Secret's data and not of the data."""
+    """Return a digest that reveals a change of a Secret's data, but not the data."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def spec_of_secret(annotations: Mapping[str, str], registration: str = "") -> TokenSpec | None:
-    """Return what a token Secret says of itself, or None when it is none of ours."""
+    """Return the token that a Secret's annotations describe. None if the Secret is foreign."""
     seconds = annotations.get(wellknown.TOKEN_SECONDS, "")
     owner = ownership.owner_of({"annotations": annotations}, registration)
     if owner is None or not seconds.isdigit() or wellknown.ACCOUNT not in annotations:
@@ -172,7 +175,7 @@ def spec_of_secret(annotations: Mapping[str, str], registration: str = "") -> To
 
 
 def seconds_to_renewal(annotations: Mapping[str, str], now: datetime) -> float:
-    """Return how long until the next token is asked for; 0 or less: now."""
+    """Return the seconds until the next token is requested. 0 or less means now."""
     try:
         return (datetime.fromisoformat(annotations[wellknown.TOKEN_RENEW]) - now).total_seconds()
     except (KeyError, ValueError, TypeError):

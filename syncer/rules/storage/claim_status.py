@@ -1,7 +1,9 @@
-"""What a claim's twin says goes up: which volume it was given, and its status.
+"""Status of a claim, synced back to the tenant: its volume and the status of its twin.
 
-Pure. Owns the leaves of a claim's status that a tenant gets to see. Must not know how a claim is
-made. Hazard: a volume is named once and for all, so nothing goes up before the binding is complete.
+Pure. Owns the leaves of a claim's status that a tenant sees. Must not know how a claim is created.
+
+Hazard: nothing may be synced back before the binding is complete. The volume name of a claim can
+never be changed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +38,7 @@ CLAIM_STATUS: Mapping[str, Verdict] = {
 
 
 def volume_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
-    """Return the merge patch that shows the tenant which volume a claim was bound to, or None."""
+    """Return the merge patch with the volume that a claim was bound to, or None."""
     status, spec = live.get("status") or {}, live.get("spec") or {}
     own = (tenant_claim.get("spec") or {}).get("volumeName")
     if own or status.get("phase") != "Bound" or not spec.get("volumeName"):
@@ -53,7 +55,7 @@ def status_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) -> Objec
     there = Walk().fields(live.get("status") or {}, CLAIM_STATUS, "status")
     own = tenant_claim.get("status")
     own = own if isinstance(own, dict) else {}
-    # Read by the same table: a time that was never set is null on both sides.
+    # Both sides are read by the same table, because an unset time is null on both sides.
     before = {**own, **Walk().fields(own, CLAIM_STATUS, "status")}
     wanted = object_meta.scrub_all(there, _names_between(tenant_claim, live))
     changed = object_meta.merge_patch(before, wanted)
@@ -65,7 +67,7 @@ def status_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) -> Objec
 def _names_between(
     tenant_claim: Mapping[str, Any], live: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """Return the replacements for texts of a claim's conditions; volume names stay as shown."""
+    """Return the replacements for texts of a claim's conditions. Volume names stay as shown."""
     above, below = tenant_claim["metadata"], live["metadata"]
     annotations = below.get("annotations") or {}
     root = str(annotations.get(wellknown.CLUSTER) or "")
@@ -74,13 +76,13 @@ def _names_between(
 
 
 def volume_names(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the replacement for the name of a claim's volume, where the tenant has another."""
+    """Return the replacement for the name of a claim's volume, if the tenant's name differs."""
     own, vc_uid = annotations.get(wellknown.VOLUME), annotations.get(wellknown.VC_UID)
     return [(names.volume(vc_uid, own), own)] if own and vc_uid else []
 
 
 def is_lost(tenant_claim: Mapping[str, Any], problems: Iterable[Problem]) -> bool:
-    """Tell whether a claim that was bound has neither twin nor volume any more."""
+    """Return whether a claim that was bound has neither a twin nor a volume any longer."""
     status = tenant_claim.get("status")
     was_bound = isinstance(status, dict) and status.get("phase") == "Bound"
     return was_bound and any(problem.rule == "volume-name" for problem in problems)

@@ -1,9 +1,13 @@
-"""PersistentVolumeClaims on their way down.
+"""PersistentVolumeClaims that are synced to the super cluster.
 
-Pure. Owns which leaves of a claim go down, which may change later, and whose storage a claim may
-name. Must not know volumes beyond whose they are. Hazard: a volume or another claim that is named
-here is opened to the tenant, so each must be proved the tenant's own; and a claim that was bound
-must never be given other storage than it had. A class that is left out is a choice, too.
+Pure. Owns the leaves of a claim that are synced, the leaves that may change later, and the
+ownership of the storage that a claim names. Must not know volumes beyond their ownership.
+
+Hazard: a volume or claim that a claim names must be proved to be the tenant's own. Otherwise it is
+opened to the tenant.
+
+Hazard: a claim that was bound must never get other storage than it had. Otherwise the tenant's data
+is missing. An omitted class is a choice as well.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +32,7 @@ _CLASS = "StorageClass"
 BY_VOLUME = "volume"
 """Index of tenant claims by the volume that they name."""
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
-"""Annotation that names the class, too, and wins over the field."""
+"""Annotation that also names the class. It has precedence over the field."""
 
 _DATA_SOURCE = Written(
     "claims",
@@ -81,9 +85,9 @@ def claim(tenant_claim: Mapping[str, Any], view: TenantView) -> Object:
     elif volume:
         spec["volumeName"] = volume
     _write_attributes(spec, texts["volumeAttributesClassName"], view, problems)
-    if twin is None:  # what follows never changes once a claim is made
+    if twin is None:  # the next fields never change after creation
         if own:
-            spec["storageClassName"] = ""  # as its volume has it below: nothing else may match
+            spec["storageClassName"] = ""  # as in its volume's twin, so that nothing else matches
         else:
             _write_class(spec, _class_of(metadata, texts["storageClassName"]), view, problems)
         _write_source(spec, found, metadata, problems)
@@ -116,7 +120,7 @@ def _text(found: Mapping[str, Any], field: str, problems: list[Problem]) -> str 
 
 
 def live_twin(metadata: Mapping[str, Any], view: TenantView) -> Mapping[str, Any] | None:
-    """Return the super claim that is the twin of a tenant claim, if there is one."""
+    """Return the super claim that is the twin of a tenant claim. None if there is none."""
     store = view.below.get(CLAIM)
     namespace = view.super_namespace(metadata["namespace"])
     entry = store.get(namespace, metadata["name"]) if store is not None else None
@@ -130,7 +134,7 @@ def live_twin(metadata: Mapping[str, Any], view: TenantView) -> Mapping[str, Any
 
 
 def own_volume(metadata: Mapping[str, Any], name: str | None, view: TenantView) -> str:
-    """Return the volume of the tenant's own making that a claim is to have, or an empty text."""
+    """Return the volume of the tenant's own that a claim must be bound to. Empty if none."""
     store = view.stores.get("PersistentVolume")
     if store is None:
         return ""
@@ -153,7 +157,7 @@ def _volume_below(
     metadata: Mapping[str, Any],
     view: TenantView,
 ) -> str | None:
-    """Return the volume below, one of the tenant's own or the one given before; None: refused."""
+    """Return the super volume: the tenant's own, or the one assigned before. None if refused."""
     if own:
         return names.volume(view.tenant.uid, own)
     if not name or (twin is not None and (twin.get("spec") or {}).get("volumeName") == name):
@@ -162,7 +166,7 @@ def _volume_below(
     volume = store.get("", name) if store is not None else None
     place = (view.super_namespace(metadata["namespace"]), metadata["name"])
     is_kept = volume is not None and volumes.claim_named(volume) == place
-    return name if is_kept else None  # kept for this very claim
+    return name if is_kept else None  # reserved for this very claim
 
 
 def _write_attributes(
@@ -185,7 +189,7 @@ def _class_of(metadata: Mapping[str, Any], name: str | None) -> str | None:
 
 
 def class_of(tenant_claim: Mapping[str, Any]) -> str:
-    """Return the class that a claim names, empty when it names none."""
+    """Return the class that a claim names. Empty if it names none."""
     found = tenant_claim.get("spec")
     name = found.get("storageClassName") if isinstance(found, dict) else None
     return _class_of(tenant_claim["metadata"], name if isinstance(name, str) else None) or ""
@@ -209,7 +213,7 @@ def _write_class(
 
 
 def _write_default(spec: dict[str, Any], view: TenantView, problems: list[Problem]) -> None:
-    """Name the class that a claim without one would be given below, where that is not any."""
+    """Write the default class of the super cluster, if the policy limits the classes."""
     if EVERY in view.policy.sync.storage_classes.names:
         return  # the super cluster's own admission writes it
     store = view.below.get(_CLASS)
@@ -230,7 +234,10 @@ def _write_source(
     metadata: Mapping[str, Any],
     problems: list[Problem],
 ) -> None:
-    """Name the source below; both spellings say the same, and the API server fills in the other."""
+    """Write the source of the super claim.
+
+    Both spellings have the same meaning, and the API server fills in the other one.
+    """
     for field in ("dataSourceRef", "dataSource"):
         value = found.get(field)
         if value is None:
@@ -261,13 +268,13 @@ def _is_plain(value: Mapping[str, Any]) -> bool:
 
 
 def source_of(twin: Object) -> Ref | None:
-    """Return what a built claim is to be filled from."""
+    """Return the source that a built claim is filled from. None if there is none."""
     source = twin["spec"].get("dataSource")
     return Ref(source["kind"], source["name"]) if source is not None else None
 
 
 def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
-    """Return the merge patch of the leaves that may change, or None when none has to."""
+    """Return the merge patch of the leaves that may change, or None if none differs."""
     there, wanted = live.get("spec") or {}, twin["spec"]
     spec: Object = {}
     requests = (there.get("resources") or {}).get("requests") or {}
@@ -293,7 +300,10 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
 
 
 def _is_due(there: Json, asked: Json, capacity: Json) -> bool:
-    """Tell whether a request is to be written: what was grown below cannot shrink under that."""
+    """Return whether a request must be written.
+
+    A volume that was expanded in the super cluster cannot shrink below its capacity.
+    """
     if there == asked:
         return False
     now, wanted, given = quantity(there), quantity(asked), quantity(capacity)
@@ -309,7 +319,7 @@ def volumes_named(entry: Entry) -> Iterable[str]:
 
 
 def volume_named(entry: Entry) -> str:
-    """Return the volume that a cached claim names, empty when it names none."""
+    """Return the volume that a cached claim names. Empty if it names none."""
     spec = entry.decode().get("spec")
     name = spec.get("volumeName") if isinstance(spec, dict) else None
     return name if isinstance(name, str) else ""

@@ -1,9 +1,12 @@
-"""PersistentVolumes: what a tenant sees of those below, and the ones that it may write itself.
+"""PersistentVolumes: the tenant's view of super volumes, and volumes that a tenant writes itself.
 
-Pure. Owns the reduced volume, the verdicts on a tenant's own, and who a volume belongs to: its
-claim says that. Must not know claims beyond their names. Hazard: the source of a volume names
-servers, paths and Secrets of the super cluster; a tenant sees a driver and a handle that opens
-nothing. And what a tenant writes is mounted by nodes: only sources that the policy lists go down.
+Pure. Owns the reduced volume, the verdicts on a tenant's own volumes, and the ownership of a
+volume, which its claim determines. Must not know claims beyond their names.
+
+Hazard: the source of a super volume must not be shown, because it names servers, paths and Secrets
+of the super cluster. A tenant sees a driver and a handle that gives no access.
+
+Hazard: only sources that the policy lists may be synced. Nodes mount whatever a tenant writes.
 """
 
 from collections.abc import Mapping
@@ -29,7 +32,7 @@ from tenancy import names, ownership, wellknown
 from tenancy.policies import TenantVolumes
 
 DRIVER = f"volumes.{wellknown.DOMAIN}"
-"""Driver that stands for every source of the super cluster that has none."""
+"""Driver name that a tenant sees for every super volume without a CSI driver."""
 
 _MOUNT_OPTIONS = frozenset(
     {
@@ -121,10 +124,10 @@ def volume_spec(offered: TenantVolumes) -> Mapping[str, Verdict]:
 
 
 VOLUME_SPEC: Mapping[str, Verdict] = volume_spec(TenantVolumes())
-"""The verdicts where the policy lists no source."""
+"""Verdicts if the policy lists no source."""
 
 
-# --- whose ----------------------------------------------------------------------------------------
+# --- ownership ------------------------------------------------------------------------------------
 
 
 def claim_named(entry: Entry) -> tuple[str, str] | None:
@@ -140,9 +143,10 @@ def claim_named(entry: Entry) -> tuple[str, str] | None:
 
 
 def claim_below(super_x: Entry, view: TenantView) -> Entry | None:
-    """Return the tenant's super claim that is bound to a super volume, both sides agreeing.
+    """Return the tenant's super claim that is bound to a super volume. Both sides must agree.
 
-    The twin of a volume that a tenant wrote is none to be shown: the tenant has it already.
+    The twin of a volume that a tenant wrote is not shown, because the tenant has that volume
+    already.
     """
     if ownership.owner_of({"annotations": super_x.annotations}) is not None:
         return None
@@ -159,7 +163,7 @@ def claim_below(super_x: Entry, view: TenantView) -> Entry | None:
 
 
 def is_offered(tenant_x: Entry, view: TenantView) -> bool:
-    """Tell whether a volume of a tenant is its own and may go down."""
+    """Return whether a volume of a tenant is its own and may be synced."""
     if mirrored_kinds.is_ours(tenant_x):
         return False
     try:
@@ -170,23 +174,23 @@ def is_offered(tenant_x: Entry, view: TenantView) -> bool:
 
 
 def name_above(claim_annotations: Mapping[str, str], name: str) -> str:
-    """Return what the tenant calls the volume that a super claim is bound to."""
+    """Return the tenant's name of the volume that a super claim is bound to."""
     own = claim_annotations.get(wellknown.VOLUME, "")
     vc_uid = claim_annotations.get(wellknown.VC_UID, "")
     return own if own and names.volume(vc_uid, own) == name else name
 
 
 def named_by(super_claim: Entry) -> str:
-    """Return the tenant's name of the volume of a super claim, empty when it has none."""
+    """Return the tenant's name of the volume of a super claim. Empty if it has none."""
     name = (super_claim.decode().get("spec") or {}).get("volumeName")
     return name_above(super_claim.annotations, name) if name else ""
 
 
-# --- up -------------------------------------------------------------------------------------------
+# --- synced back to the tenant --------------------------------------------------------------------
 
 
 def shown(super_x: Mapping[str, Any], claim: Entry) -> Object:
-    """Return a super volume as the tenant sees it; `claim` is the super claim it is bound to."""
+    """Return a super volume as the tenant sees it. `claim` is the super claim it is bound to."""
     spec = super_x["spec"]
     owner = ownership.owner_of({"annotations": claim.annotations})
     csi = spec.get("csi") if isinstance(spec.get("csi"), dict) else {}
@@ -219,23 +223,23 @@ def shown(super_x: Mapping[str, Any], claim: Entry) -> Object:
 
 
 def phase_of(found: Mapping[str, Any]) -> str:
-    """Return the phase of a volume, empty when it has none."""
+    """Return the phase of a volume. Empty if it has none."""
     status = found.get("status")
     phase = status.get("phase") if isinstance(status, dict) else None
     return phase if isinstance(phase, str) else ""
 
 
 def phase_patch(tenant_x: Mapping[str, Any], phase: str) -> Object | None:
-    """Return the merge patch of the status that says a phase, or None when it does.
+    """Return the merge patch of the status to a phase. None if it is unchanged.
 
-    Pending says no more than that the super cluster has not looked yet.
+    Pending only means that the super cluster has not processed the volume yet.
     """
     if phase in ("", "Pending") or phase_of(tenant_x) == phase:
         return None
     return {"metadata": {"uid": tenant_x["metadata"]["uid"]}, "status": {"phase": phase}}
 
 
-# --- down -----------------------------------------------------------------------------------------
+# --- synced to the super cluster ------------------------------------------------------------------
 
 
 def _walked(tenant_x: Mapping[str, Any], view: TenantView) -> dict[str, Any]:
@@ -263,8 +267,9 @@ def volume(
 ) -> Object:
     """Return the twin of a volume that a tenant wrote. Raises RejectedError.
 
-    The claim is the tenant's; without one there is nothing to pin the twin to, and the body only
-    says whether it would be let down. The super namespace owns the twin, so that it goes with it.
+    `claim` is the tenant's claim. Without a claim the twin is not pinned, and the body only shows
+    whether the volume would be accepted. The super namespace owns the twin, so that the twin is
+    deleted with it.
     """
     metadata = tenant_x["metadata"]
     spec = _walked(tenant_x, view)
@@ -301,7 +306,7 @@ def volume(
 
 
 def patch(live: Mapping[str, Any], twin: Object, tenant_x: Mapping[str, Any]) -> Object | None:
-    """Return the merge patch of the leaves that may change, or None when none has to."""
+    """Return the merge patch of the leaves that may change, or None if none differs."""
     there, wanted = live["spec"], twin["spec"]
     spec: Object = {
         field: wanted[field]
@@ -310,7 +315,7 @@ def patch(live: Mapping[str, Any], twin: Object, tenant_x: Mapping[str, Any]) ->
     }
     reference, pinned = there.get("claimRef") or {}, wanted["claimRef"]
     is_other = any(reference.get(key) != pinned[key] for key in ("namespace", "name"))
-    # A volume that was let go is free again once its owner took the old claim's UID off, as ever.
+    # A released volume is free again after its owner removed the old claim's UID, as usual.
     is_freed = phase_of(live) == "Released" and not _claim_uid(tenant_x)
     if is_other or is_freed:
         spec["claimRef"] = {**pinned, "uid": None, "resourceVersion": None}
@@ -339,7 +344,7 @@ def _claim_uid(tenant_x: Mapping[str, Any]) -> str:
 def claim_up(
     tenant_x: Mapping[str, Any], live: Mapping[str, Any], claim: Entry | None
 ) -> Object | None:
-    """Return the merge patch by which a bound volume names its tenant claim, or None."""
+    """Return the merge patch that writes the tenant claim into a bound volume, or None."""
     if claim is None or phase_of(live) != "Bound":
         return None
     wanted = {
