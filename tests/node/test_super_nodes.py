@@ -294,7 +294,9 @@ def test_a_node_that_is_gone_takes_its_pods_along_and_controllers_replace_theirs
         made = [
             json.dumps(entry["objectRef"])
             for entry in super_cluster.audit(since)
-            if entry["verb"] == "create" and entry["objectRef"].get("name") == "bare"
+            if entry["verb"] == "create"
+            and entry["objectRef"].get("name") == "bare"
+            and entry["objectRef"].get("namespace") == where
         ]
         assert made == [], "a pod that had run was made again below"
     finally:
