@@ -102,10 +102,12 @@ def prepare(name: str, progress: Progress) -> None:
         binaries.build(binaries.programs(target.groups), progress)
         return
     preflight.check(progress)
-    # debootstrap and pip wait for the network and the disk while Go has the processors.
-    with ThreadPoolExecutor(1) as pool:
+    programs = binaries.programs(target.groups)
+    # debootstrap, pip and downloads wait for the network and the disk while Go has the processors.
+    with ThreadPoolExecutor(2) as pool:
         below = pool.submit(_below_everything, progress)
-        binaries.build(binaries.programs(target.groups), progress)
+        pool.submit(binaries.fetch, programs)
+        binaries.build(programs, progress)
         below.result()
     for step in target.images:
         step(progress)
