@@ -192,8 +192,7 @@ class Link:
 
     @property
     def holds_deletes(self) -> bool:
-        """Whether deletes in the super cluster wait for a confirmation by a platform administrator.
-        """
+        """Whether deletes in the super cluster wait for a platform administrator."""
         return self.brake.is_held
 
     def _twin_at(self, pod: Entry) -> str:
@@ -310,8 +309,7 @@ class Link:
                 return
 
     async def _watch(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Open the watches when a place in `turns` is free. Returns when all caches are complete.
-        """
+        """Open the watches once `turns` has a free place. Returns when all caches are complete."""
         async with self._turns:
             tasks = [
                 group.create_task(reflector.run(), name=f"{self.tenant.root}-{reflector.resource}")

@@ -40,6 +40,5 @@ class GraceTimers:
         return left
 
     def needed(self, key: Key) -> None:
-        """Forget the period of an object that is needed. It starts again when the object is unused.
-        """
+        """Forget the period of a needed object. It starts again when the object is unused."""
         self._unused.pop(key, None)

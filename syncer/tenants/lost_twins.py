@@ -16,7 +16,7 @@ MAX_OUT_OF_SIGHT = 16_384
 
 
 class _End(Enum):
-    """What is known of a twin that no longer exists."""
+    """Knowledge about a twin that no longer exists."""
 
     ABSENT = auto()
     DELETED = auto()

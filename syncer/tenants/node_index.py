@@ -34,8 +34,7 @@ class NodeIndex:
         return name in self._nodes
 
     def look(self, name: str) -> bool:
-        """Update the index from both sides of a node. Returns True if the tenant's changes differ.
-        """
+        """Update the index from both sides of a node. Returns True if the index changed."""
         before, found = self._nodes.get(name), self._added(name)
         if found == before:
             return False

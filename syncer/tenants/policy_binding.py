@@ -16,7 +16,7 @@ from tenancy.specs import SpecProblemError, VirtualClusterSpec
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """Why a tenant has no policy now, as the condition Synced says it."""
+    """Reason why a tenant has no policy now, as the condition Synced reports it."""
 
     reason: str
     message: str

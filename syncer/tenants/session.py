@@ -185,8 +185,7 @@ class Session:
 
     @property
     def holds_deletes(self) -> bool:
-        """Whether deletes in the super cluster wait for a confirmation by a platform administrator.
-        """
+        """Whether deletes in the super cluster wait for a platform administrator."""
         return self.brake.is_held
 
     @property

@@ -53,8 +53,7 @@ class Reminders:
         self.nodes.pop(key, None)
 
     def left_to_renew(self, seconds: float) -> float:
-        """Return the seconds until the next renewal of the node's lease. `seconds` is the interval.
-        """
+        """Return the seconds until the next lease renewal. `seconds` is the interval."""
         return self._renewed_at + seconds - self._clock()
 
     def renewed(self) -> None:
@@ -77,8 +76,7 @@ class Reminders:
         return True
 
     def event_may_wait(self, key: Key, seconds: float) -> float:
-        """Return the seconds that an Event may still wait, `seconds` in total from the first call.
-        """
+        """Return the seconds that an Event may still wait, of `seconds` since the first call."""
         now = self._clock()
         return self._events_due.setdefault(key, now + seconds) - now
 
