@@ -45,7 +45,7 @@ of all other tenants.
 """
 
 _SYNCED = f"{wellknown.CONTROLLED}=true,{wellknown.NAMESPACE}"
-"""Objects of tenant namespaces. Those of root namespaces, with their keys, stay out of memory."""
+"""Objects of tenant namespaces. Objects of root namespaces, with their private keys, stay out of memory."""
 
 OWNED: tuple[Resource, ...] = (*(kind.resource for kind in KINDS), SERVICE_ACCOUNTS)
 """Kinds of which the syncer creates objects in the home cluster."""
@@ -139,9 +139,7 @@ class SuperCluster:
         )
 
     def _follow(self, resource: Resource, store: Store, **options: Any) -> Reflector:
-        """Return the reflector of a cache. All of them together share one portion of an
-        iteration.
-        """
+        """Return the reflector of a cache. All reflectors share one portion of an iteration."""
         return Reflector(
             self.client,
             resource,

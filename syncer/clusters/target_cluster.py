@@ -46,7 +46,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plan:
-    """What a target's client is made of; the target is followed anew when its plan changes."""
+    """Configuration of a target's client. The target is reconnected when its plan changes."""
 
     name: str
     registration: str
@@ -176,7 +176,7 @@ class Target:
             if muster is not None:
                 await target_conditions.take(self._home.client, entry, muster)
             await target_conditions.say(self._home.client, entry, problem=problem, muster=muster)
-        except errors.KubeError as refused:  # a problem of the home cluster, retried at the next check
+        except errors.KubeError as refused:  # the next check retries it
             _log.warning("target.not_told", target=self.name, problem=str(refused))
 
     def away_seconds(self) -> float:
@@ -199,7 +199,7 @@ class Target:
             self.client.breaker.answered()
             breaks = sum(reflector.restarts for reflector in self.cluster.reflectors)
             if self.problem or breaks != self._breaks:
-                await self.anchor.verify(time.monotonic())  # a different cluster may have replaced it
+                await self.anchor.verify(time.monotonic())  # it may be replaced
             self._breaks = breaks
             self.answered_at = asked_at
         except (errors.KubeError, Wait) as found:
@@ -208,7 +208,7 @@ class Target:
         is_news, self.problem = bool(problem) != bool(self.problem), problem
         if is_news:
             _log.warning("target.away" if problem else "target.back", target=self.name)
-            # Not since this look: it may have died as long before as looks are apart.
+            # The target may have failed up to one check interval before this check.
             self._silent_since = self.answered_at or asked_at
             self._changed()
 

@@ -180,9 +180,9 @@ class Seats:
     def reserved(
         self, pod: Entry, name: str, inventory: Inventory | None, requests: Amounts
     ) -> Iterator[None]:
-        """Count a pod where it is to go while that is written down; it has no seat there yet.
+        """Count a pod in its chosen cluster while the record is written. It is not assigned yet.
 
-        Those of one moment would all choose the same super cluster else.
+        Otherwise all pods of one moment would choose the same super cluster.
         """
         taken = _Taken(name, controller_of(pod))
         self._peers[taken] += 1

@@ -62,7 +62,7 @@ class Inventory:
         for part in self._parts.values():
             _add(total, part.allocatable)
         for name, used in self._used.items():
-            if not name or self._gives(name):  # a cordoned node offers nothing, and its usage is not subtracted
+            if not name or self._gives(name):  # a cordoned node is left out
                 _add(total, used, -1)
         for promised in self._promised.values():
             _add(total, promised, -1)

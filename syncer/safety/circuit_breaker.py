@@ -48,17 +48,17 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the API is taken to be silent."""
+        """Return True if the API counts as silent."""
         return self._failures >= FAILURES
 
     def check(self) -> None:
-        """Raise Wait while the breaker delays requests. Otherwise the next request is a probe."""
+        """Raise Wait while the breaker delays requests. Otherwise allow the next one as a probe."""
         if not self.is_open:
             return
         left = self._open_until - self._clock()
         if left > 0:
             raise Wait(f"{self._whose} API does not answer", left)
-        self._open_until = self._clock() + DEADLINE_SECONDS  # one probe, all other keys wait for its result
+        self._open_until = self._clock() + DEADLINE_SECONDS  # one probe at a time
 
     def failed(self) -> None:
         """Count a request without answer."""

@@ -24,7 +24,7 @@ many some are no echoes.
 
 
 class Side(IntEnum):
-    """One of the two clusters. An integer, because integers hash fast."""
+    """Side of a sync. An integer, because integers hash fast."""
 
     TENANT = auto()
     SUPER = auto()

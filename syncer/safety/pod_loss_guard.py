@@ -107,7 +107,7 @@ class Muster:
 
     @property
     def is_held(self) -> bool:
-        """Whether of anybody nothing is concluded from what is missing."""
+        """Whether conclusions are held for any tenant."""
         return bool(self._holds)
 
     def holds(self, tenant: str) -> bool:

@@ -43,7 +43,7 @@ LOOK_AGAIN_SECONDS = 30.0
 """Check interval in seconds of a store while its deletes are held."""
 
 _TRIES = 3  # the root namespace has other writers
-_MAX_DIGITS = 15  # of a recorded epoch: longer numbers were never counted
+_MAX_DIGITS = 15  # in a recorded epoch. A longer number was never counted.
 MAX_LEAP = 10**9
 """Maximum lead of an epoch over the record. The syncer increases it every few seconds at most, so a
 larger lead is a foreign write. Accepting it would let the epoch grow beyond the range of a number.
@@ -66,7 +66,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What the store shows now."""
+    """Marks that the store has now."""
 
     uid: str
     """Empty: there is no kube-system."""
