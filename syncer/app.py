@@ -54,7 +54,7 @@ class Options:
     version: str
     resync_seconds: float = PERIOD_SECONDS
     cluster_domain: str = DOMAIN
-    """Of the super cluster."""
+    """DNS domain of the super cluster."""
 
 
 class Syncer:

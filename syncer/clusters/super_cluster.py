@@ -45,7 +45,7 @@ of all other tenants.
 """
 
 _SYNCED = f"{wellknown.CONTROLLED}=true,{wellknown.NAMESPACE}"
-"""Objects of tenant namespaces. Objects of root namespaces, with their private keys, stay out of memory."""
+"""Objects of tenant namespaces. Root namespaces, with their keys, stay out of memory."""
 
 OWNED: tuple[Resource, ...] = (*(kind.resource for kind in KINDS), SERVICE_ACCOUNTS)
 """Kinds of which the syncer creates objects in the home cluster."""

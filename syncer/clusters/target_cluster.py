@@ -68,9 +68,7 @@ class Target:
     """One target."""
 
     def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
-        """Create the client without a request. `changed` is called when a public attribute
-        changes.
-        """
+        """Send no request yet. `changed` is called when a public attribute changes."""
         self._changed = changed
         self._home = home
         self.spec = plan.spec

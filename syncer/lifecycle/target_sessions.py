@@ -79,7 +79,7 @@ class Outposts:
                 self.changed.clear()
                 try:
                     is_done = await self._look()
-                except STUMBLES as problem:  # otherwise the tenant would lose its sessions without a log line
+                except STUMBLES as problem:  # else no session would follow
                     _log.error("tenant.targets_stumbled", exc_info=problem)
                     is_done = False
                 await self._told_until_changed(None if is_done else RETRY_SECONDS)
@@ -144,7 +144,7 @@ class Outposts:
         if wanted != named:
             is_said = await self._say(wanted)
             if not is_said:
-                wanted &= named  # no object may be created in a target that the status does not name
+                wanted &= named  # create nothing in a target that the status lacks
             late = {name for name in named - wanted if not self._is_over(name, granted, declared)}
             if late:  # an object appeared in the target meanwhile
                 wanted |= late
@@ -280,7 +280,7 @@ class Outposts:
     def _sentence(self, name: str) -> dict[str, Any]:
         """Return the status entry of one target."""
         target, seats = self._targets.ready(name), self._link.seats
-        is_away = target is None or target.away_seconds() >= AWAY_SECONDS  # like the condition of its node
+        is_away = target is None or target.away_seconds() >= AWAY_SECONDS  # as its node
         phase = "Draining" if name not in seats.granted else "Away" if is_away else "Granted"
         return _listed(name, phase, seats.pods_at(name))
 

@@ -291,9 +291,7 @@ class Seats:
         return self._pods[name]
 
     def _seen(self, pod: Entry) -> str:
-        """Return the assignment of a pod from before this process began. A bound pod never
-        moves.
-        """
+        """Return a pod's assignment from before this process began. A bound pod never moves."""
         node = node_of(pod)
         if node:
             target = target_node.target_of(node)

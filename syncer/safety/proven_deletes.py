@@ -46,9 +46,7 @@ class Target(NamedTuple):
     has_tenant_twin: bool = True
     """Whether a tenant object has the key's name. A token Secret has none."""
     is_hidden: Callable[[Mapping[str, Any]], bool] = never
-    """Whether a tenant object with this metadata counts as absent, because its watch leaves it
-    out.
-    """
+    """Whether a tenant object with this metadata counts as absent. Its watch leaves it out."""
 
 
 def _version(answer: Mapping[str, Any]) -> str:
