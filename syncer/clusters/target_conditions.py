@@ -103,10 +103,10 @@ def _now() -> str:
 
 
 def _is_stale(word: str, entry: Entry) -> bool:
-    """Return True if a confirmation names a cluster that is not the known and reachable one.
+    """Return True if a confirmation names a different cluster although the known one answers.
 
-    While the known cluster is unreachable, vc-manager has yet to read the confirmation. Afterwards
-    the known cluster is a different one.
+    While the known one does not answer, vc-manager has yet to read the confirmation. Afterwards the
+    known cluster is a different one.
     """
     status = entry.decode().get("status") or {}
     return word != status.get("identity") and conditions.is_true(

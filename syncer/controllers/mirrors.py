@@ -1,5 +1,4 @@
-"""Reconciler of mirrors: classes and drivers of the super cluster, shown as far as the policy
-allows.
+"""Reconciler of mirrors: classes and drivers of the super cluster, as far as the policy allows.
 
 Owns the writes for every row of `syncer.model.mirrored_kinds`. Owns `show` and `remove`, also for
 other shown kinds. Must not know single kinds. Hazard: only objects with the syncer's mark may be
@@ -54,8 +53,9 @@ async def show(
     tenant_x: Entry | None,
     session: Session,
 ) -> Verdict:
-    """Create or update a tenant object. An object that cannot be updated is deleted and
-    recreated.
+    """Create or update a tenant object.
+
+    An object that cannot be updated is deleted and recreated.
     """
     resource = shape.resource
     if tenant_x is None:
@@ -97,9 +97,7 @@ async def _put(
 
 
 def is_left(key: Key, wanted: Object, tenant_x: Entry, session: Session) -> bool:
-    """Return True if an object of the syncer stays as the tenant has it, because its write is
-    parked.
-    """
+    """Return True if a shown object stays as it is because its write is parked."""
     own = tenant_x.decode()
     body = mirrored_kinds.replacement(own, wanted)
     return parked_writes.is_parked(Part(key, parked_writes.TENANT), body, own, session)

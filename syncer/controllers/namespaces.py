@@ -42,8 +42,9 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
 
 
 async def _take_over(key: Key, wanted: dict[str, object], session: Session) -> Verdict:
-    """Remove all rights from the account. The namespace is the syncer's, so its accounts are,
-    too.
+    """Remove all rights from the account.
+
+    The namespace is the syncer's, so its accounts are, too.
     """
     powerless = {**wanted, "secrets": None, "imagePullSecrets": None}
     await session.super_client.patch(

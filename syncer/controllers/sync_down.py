@@ -226,8 +226,9 @@ def noted(
 
 
 async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
-    """Read the object with a taken name. It is an earlier create, an earlier object's twin, or
-    foreign.
+    """Read the object with a taken name.
+
+    It is an earlier create, an earlier object's twin, or foreign.
 
     Raises NotFound if the name is not taken.
     """

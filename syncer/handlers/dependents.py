@@ -19,9 +19,8 @@ from syncer.rules.pods import token_specs
 from syncer.tenants.session import Session
 
 GATHER_SECONDS = 5.0
-"""Time in seconds over which changes of a target's nodes are merged. Otherwise each tenant would
-get one write per node. While a hundred nodes are upgraded, those writes would delay the changes of
-users.
+"""Time in seconds over which changes of a target's nodes are merged. Otherwise an upgrade of 100
+nodes causes 100 writes in each tenant. They would be slowed down, and users' changes with them.
 """
 
 
@@ -51,9 +50,7 @@ def _counted(pod: Entry) -> tuple[object, ...]:
 def super_budget_changed(
     session: Session, namespace: str, old: Entry | None, new: Entry | None
 ) -> None:
-    """Queue the budgets of a namespace when the selector of another budget there changes or
-    ends.
-    """
+    """Queue the budgets of a namespace when another budget's selector changes or ends."""
     before, after = (_selected(entry) for entry in (old, new))
     if session.view.policy.sync.blocking_disruption_budgets != "Allow" and before != after:
         _add_all(session, session.stores[BUDGET].list(namespace))
@@ -85,8 +82,9 @@ def node_changed(session: Session, name: str, *, low: bool) -> None:
 def super_node_changed(
     sessions: Iterable[Session], old: Entry | None, new: Entry | None, *, low: bool
 ) -> None:
-    """Check a node again in each tenant. A label that the super cluster has now is not the
-    tenant's.
+    """Check a node again in each tenant.
+
+    A label that the super cluster has now is not the tenant's.
     """
     entry = new or old
     if entry is None:

@@ -75,8 +75,9 @@ class Engine:
         self._sessions = sessions
 
     def session(self, key: Key) -> Session | None:
-        """Return the session of a key. None if its tenant is not connected to that super
-        cluster.
+        """Return the session of a key.
+
+        None if its tenant is not connected to that super cluster.
         """
         return self._sessions.get(key.super_cluster, _NO_SESSIONS).get(key.tenant)
 

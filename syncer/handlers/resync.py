@@ -73,8 +73,9 @@ class Patrol:
 
 
 def _may_differ(key: Key, session: Session) -> bool:
-    """Return True if a key has work. An unreadable object counts, because its reconcile reports the
-    problem.
+    """Return True if a key has work.
+
+    An unreadable object counts, because its reconcile reports the problem.
     """
     try:
         return differs(key, session)

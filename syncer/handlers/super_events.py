@@ -61,7 +61,7 @@ class SuperWiring:
             elif old is not None:
                 _left(session, key, old, kind=kind, live=live)
                 if news is News.FOREIGN and kind in registry.BY_NAME and not old.deleting:
-                    session.lost_twins.lost_sight_of(key, old.key)  # perhaps it only lost its labels
+                    session.lost_twins.lost_sight_of(key, old.key)  # or lost its labels
             if kind == "Pod":
                 dependents.super_pod_changed(session, key.namespace, old, new)
                 _twin_moved(session, key, old, new, low=not live)
@@ -109,7 +109,7 @@ class SuperWiring:
 def _twin_moved(
     session: Session, key: Key, old: Entry | None, new: Entry | None, *, low: bool
 ) -> None:
-    """Queue what a twin's end or creation affects, in a target that may be no longer granted."""
+    """Keep a pod's needs in a target that is no longer granted, as long as its twin exists."""
     if session.target is None or (old is not None and new is not None):
         return
     if new is None:

@@ -30,8 +30,9 @@ from tenancy import wellknown
 
 
 def wire_tenant(session: Session) -> Callable[[], None]:
-    """Subscribe a session to its tenant's caches. Returns the function that unsubscribes it, for
-    targets.
+    """Subscribe a session to its tenant's caches.
+
+    Returns the function that unsubscribes it, for targets.
     """
     wired: list[tuple[Store, Handler]] = [
         (session.stores[kind], partial(_tenant_changed, session, kind))
@@ -280,9 +281,7 @@ def _is_shown_from(session: Session, kind: str, entry: Entry) -> bool:
 
 
 def _own_volume_changed(session: Session, old: Entry | None, new: Entry | None, live: bool) -> None:
-    """Queue the claim of a volume of the tenant's own, which decides about that claim's
-    volumeName.
-    """
+    """Queue the claim of a tenant's own volume, which decides what the claim may name."""
     for entry in (old, new):
         place = volumes.claim_named(entry) if entry is not None else None
         if place is not None:

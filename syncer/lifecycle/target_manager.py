@@ -156,8 +156,9 @@ class Targets:
         self._keepers.pop(name, None)
 
     async def _say(self, name: str, problem: str) -> None:
-        """Report on a SuperCluster why it is not connected. The next attempt retries a failed
-        write.
+        """Report on a SuperCluster why it is not connected.
+
+        The next attempt retries a failed write.
         """
         entry = self._declared.get("", name)
         if entry is None or entry.deleting:
@@ -203,8 +204,9 @@ class Targets:
         return {key: _decoded(value) for key, value in (secret.get("data") or {}).items()}
 
     async def _follow(self, plan: Plan | None, changed: asyncio.Event, backoff: Backoff) -> str:
-        """Sync a target until its plan changes. Returns the reason of a failure, or an empty
-        string.
+        """Sync a target until its plan changes.
+
+        Returns the reason of a failure, or an empty string.
         """
         if plan is None:
             return ""

@@ -120,8 +120,9 @@ class Outposts:
                             self._count("")
 
     async def _look(self) -> bool:
-        """Start and stop target sessions to match the grants. Returns False if a step failed and
-        must be retried.
+        """Start and stop target sessions to match the grants.
+
+        Returns False if a step failed and must be retried.
         """
         cluster = self._cluster()
         if cluster is None:
@@ -213,8 +214,7 @@ class Outposts:
         """Return True if the status need not name a target any longer."""
         if name in declared:
             return name not in granted and self._is_empty(name)
-        # The target cannot be reached. Pods assigned to it are not created elsewhere, as long as
-        # they are.
+        # The target cannot be reached. Pods that stay assigned to it are created nowhere else.
         seats = self._link.seats
         return self._link.is_ready and not (
             seats.is_any_at(name)
@@ -225,8 +225,9 @@ class Outposts:
         )
 
     def _is_empty(self, name: str) -> bool:
-        """Return True if no object of the tenant is left in a target. A target that is away may
-        have all.
+        """Return True if no object of the tenant is left in a target.
+
+        A target that is away may have all.
         """
         if name in self._link.seats.untouched:
             return not self._link.seats.is_any_at(name)
@@ -242,8 +243,9 @@ class Outposts:
         return not is_left and not self._link.seats.is_any_at(name)
 
     async def _say(self, names: Collection[str]) -> bool:
-        """Write the targets and their pod counts to the status. Returns False if the write
-        failed.
+        """Write the targets and their pod counts to the status.
+
+        Returns False if the write failed.
         """
         tenant = self._link.tenant
         entry = _entry(self._link.home, tenant.namespace, tenant.name)

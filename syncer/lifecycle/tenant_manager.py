@@ -99,8 +99,9 @@ class Tenants:
         self._group: asyncio.TaskGroup | None = None
 
     def weight(self, group: str) -> int:
-        """Return the weight of a group of keys. A tenant has the same weight in each super
-        cluster.
+        """Return the weight of a group of keys.
+
+        A tenant has the same weight in each super cluster.
         """
         return self._weights.get(tenant_of(group), BASELINE.weight)
 
@@ -218,8 +219,9 @@ class Tenants:
         )
 
     async def _engage(self, uid: str, plan: Plan) -> str:
-        """Run a connection until its plan changes. Returns the reason of a failure, or an empty
-        string.
+        """Run a connection until its plan changes.
+
+        Returns the reason of a failure, or an empty string.
         """
         await self._home.turns.fresh()  # at start all tenants do this, for milliseconds each
         try:
@@ -306,8 +308,9 @@ class Tenants:
             await self._say(entry, reason=conditions.UNREACHABLE, message=problem)
 
     async def _say_not_followed(self, entry: Entry) -> bool:
-        """Report a missing policy, or correct an older condition. Returns False if the write
-        failed.
+        """Report a missing policy, or correct an older condition.
+
+        Returns False if the write failed.
         """
         cluster = None if entry.deleting else _parse(entry)
         if cluster is not None:

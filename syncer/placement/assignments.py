@@ -71,8 +71,9 @@ class Seats:
         has_twin: Callable[[Entry], str],
         follows: Callable[[], Collection[str]],
     ) -> None:
-        """`is_split`: pods may run in other clusters than the home cluster. Otherwise no assignment
-        is kept.
+        """`is_split`: pods may run in other clusters than the home cluster.
+
+        Otherwise no assignment is kept.
 
         `has_twin` returns the super cluster that has a pod's twin in its cache, or an empty string.
         `follows` returns the super clusters whose caches it reads.
@@ -119,8 +120,9 @@ class Seats:
         return found
 
     def offers(self, name: str) -> bool:
-        """Return True if pods may be created in a super cluster. The home cluster takes part if it
-        is granted by name or nothing is granted.
+        """Return True if pods may be created in a super cluster.
+
+        The home cluster takes part if it is granted by name or nothing is granted.
         """
         return name in self.granted if self.granted else name == HOME
 
@@ -147,15 +149,17 @@ class Seats:
         return self.unseen() if self.is_split and pod.uid not in self._new else ""
 
     def saw_made(self, uid: str) -> None:
-        """Record that a pod was created a moment ago, so an earlier process cannot have created a
-        twin of it.
+        """Record a pod created a moment ago.
+
+        An earlier process cannot have created a twin of it.
         """
         if self.is_split:
             self._new.add(uid)
 
     def is_recorded(self, pod: Entry, name: str) -> bool:
-        """Return True if a pod's record names this assigned cluster. Then the write of the record
-        was answered.
+        """Return True if a pod's record names this assigned cluster.
+
+        Then the write of the record was answered.
         """
         return self.record_of(pod).partition("/")[0] == name
 
@@ -221,8 +225,9 @@ class Seats:
         self._new.discard(uid)
 
     def doubt(self, pod: Entry) -> None:
-        """Reject a record that does not apply, so that no create begins there. It may be from an
-        attempt whose answer was lost.
+        """Reject a record that does not apply, so that no create begins there.
+
+        It may be from an attempt whose answer was lost.
         """
         name = self.record_of(pod).partition("/")[0]
         if pod.uid not in self._new and (name == HOME or name in (self.known or ())):
@@ -240,8 +245,9 @@ class Seats:
         return self._leaving.get(pod.uid, "")
 
     def emptied(self, uid: str) -> None:
-        """Record that the cluster that a pod is leaving has nothing left of it. It stays
-        unassigned.
+        """Record that the cluster that a pod is leaving has nothing left of it.
+
+        It stays unassigned.
         """
         self._leaving[uid] = NOWHERE
 
@@ -299,9 +305,7 @@ class Seats:
         return self.twin_at(pod) or self._recorded(pod)
 
     def _recorded(self, pod: Entry) -> str:
-        """Return the cluster in a record, if a twin may be created there and exists in no other
-        cluster.
-        """
+        """Return the cluster in a record, if a twin may be created in it and in no other."""
         name, slash, _ = self.record_of(pod).partition("/")
         return name if slash and self.offers(name) and not self.unproved(pod) else NOWHERE
 

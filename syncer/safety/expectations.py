@@ -68,17 +68,16 @@ class Expectations:
         *,
         answered: Callable[[Side, Key, int], None] = lambda *_: None,
     ) -> None:
-        """`answered` is called with each write and its revision, or with 0 if the answer has no
-        revision.
-        """
+        """`answered` is called with each write and its revision, or 0 if the answer has none."""
         self._clock = clock
         self._answered = answered
         self._awaited: dict[tuple[Side, Key], _Echo] = {}
         self._early: dict[Key, list[tuple[Side, int]]] = {}
 
     def wrote(self, side: Side, key: Key, resource_version: str, *, taken: bool = False) -> None:
-        """Remember the version that a write produced. `taken`: the answer contains all that was
-        sent.
+        """Remember the version that a write produced.
+
+        `taken`: the answer contains all that was sent.
         """
         revision = revision_of(resource_version)
         self._remember(side, key, revision, taken=taken)

@@ -144,9 +144,7 @@ class Fuse:
         return bool(found.until)
 
     def forget(self, key: Key) -> None:
-        """Forget the parts of a key after a change by the tenant, so that parked writes are
-        retried.
-        """
+        """Forget the parts of a key after a tenant's change, so that parked writes are retried."""
         for part in self._parts.pop(key, ()):
             del self._repeats[part]
 

@@ -230,8 +230,9 @@ class Muster:
                 self._drop(each)
 
     def _prune(self, now: float) -> None:
-        """Drop entries older than `COUNTS_SECONDS`, except those of held tenants. Runs at most
-        every `_PRUNE_SECONDS`, because all entries may be held.
+        """Drop entries older than `COUNTS_SECONDS`, except those of held tenants.
+
+        Runs at most every `_PRUNE_SECONDS`, because all entries may be held.
         """
         if now - self._pruned_at < _PRUNE_SECONDS:
             return

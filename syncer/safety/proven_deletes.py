@@ -50,9 +50,7 @@ class Target(NamedTuple):
 
 
 def _version(answer: Mapping[str, Any]) -> str:
-    """Return the resourceVersion of a deleted object, or an empty string if it had already
-    vanished.
-    """
+    """Return the resourceVersion of a deleted object, or an empty string if it has none."""
     return str(answer["metadata"].get("resourceVersion") or "")
 
 
@@ -144,8 +142,9 @@ class Deletions:
         return seen is None or owner is None or seen.uid != owner.uid
 
     async def _prove(self, target: Target) -> str:
-        """Read both sides live. Returns the super object's version, or an empty string if it is
-        absent.
+        """Read both sides live.
+
+        Returns the super object's version, or an empty string if it is absent.
         """
         owner = ownership.owner_of({"annotations": target.entry.annotations}, self._registration)
         if target.grounds in _RESTS_ON_ABSENCE and target.has_tenant_twin:

@@ -241,8 +241,9 @@ class Brake:
             await self.count_up()
 
     async def verify(self, since: float) -> None:
-        """Return when the store was verified later than `since`. Raises Wait while deletes are
-        held.
+        """Return when the store was verified later than `since`.
+
+        Raises Wait while deletes are held.
         """
         async with self._lock:
             if self._verified_at < since or self.is_held:
@@ -329,8 +330,9 @@ class Brake:
         self._is_mirrored = True
 
     async def _mirror(self) -> None:
-        """Write the record on the root namespace. Raises Conflict if other writers keep
-        interfering.
+        """Write the record on the root namespace.
+
+        Raises Conflict if other writers keep interfering.
         """
         annotations = {
             wellknown.STORE_UID: self._record.uid,

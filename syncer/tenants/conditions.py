@@ -63,8 +63,9 @@ def deletes_held(*, message: str, generation: int) -> Condition:
 
 
 def targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
-    """Return the condition TargetsGranted. `missing` are the targets that `spec.targets` names and
-    that no SuperCluster declares.
+    """Return the condition TargetsGranted.
+
+    `missing` are the targets that `spec.targets` names and that no SuperCluster declares.
     """
     return conditions.condition(
         wellknown.TARGETS_GRANTED,

@@ -196,8 +196,9 @@ class Link:
         return self.brake.is_held
 
     def _twin_at(self, pod: Entry) -> str:
-        """Return the name of the super cluster that has a pod's twin in its cache. Returns an empty
-        string if none has it.
+        """Return the name of the super cluster that has a pod's twin in its cache.
+
+        Returns an empty string if none has it.
         """
         return next((each.name for each in self.sessions if each.has_twin(pod)), "")
 
@@ -218,15 +219,17 @@ class Link:
         self.look_at_store()
 
     def mark_store_soon(self) -> None:
-        """Queue an increase of the store's epoch after `SETTLE_SECONDS`, because an object was
-        synced to the super cluster.
+        """Queue a delayed increase of the store's epoch.
+
+        The reason is an object that was synced to the super cluster `SETTLE_SECONDS` before it.
         """
         if self.brake.is_count_due:
             self.queue.add_after(self._store_key, SETTLE_SECONDS, low=True)
 
     def _store_judged(self) -> None:
-        """Restart or relist after a new verdict on the store. The caches may hold objects of a
-        different store.
+        """Restart or relist after a new verdict on the store.
+
+        The caches may hold objects of a different store.
         """
         if not self.brake.is_held:
             self.restart()  # the old store is back
@@ -235,8 +238,9 @@ class Link:
         self.look_at_store()
 
     def _list_anew(self) -> None:
-        """Relist all caches. The revisions at which watches continue may be those of a different
-        store.
+        """Relist all caches.
+
+        The revisions at which watches continue may be those of a different store.
         """
         for reflector in self._reflectors:
             reflector.list_anew()
@@ -287,8 +291,9 @@ class Link:
                 task.cancel()
 
     async def _first_answer(self) -> None:
-        """Wait for the API of a control plane that is still starting. Raises the API error after
-        `FIRST_ANSWER_SECONDS`.
+        """Wait for the API of a control plane that is still starting.
+
+        Raises the API error after `FIRST_ANSWER_SECONDS`.
 
         Otherwise eight watches would back off separately and become complete long after the API is
         ready.
@@ -322,8 +327,9 @@ class Link:
         return tasks
 
     async def _first_lists(self) -> None:
-        """Wait until all caches are complete. Raises Unavailable with the problem of a watch,
-        checked every `UNREACHABLE_SECONDS`.
+        """Wait until all caches are complete.
+
+        Raises Unavailable with the problem of a watch, checked every `UNREACHABLE_SECONDS`.
         """
         for reflector in self._reflectors:
             while not reflector.synced:
@@ -386,8 +392,9 @@ class Link:
                     self.client.breaker.answered()
 
     def _try_what_failed(self, silent: set[str], *, is_silent: bool) -> set[str]:
-        """Retry the keys of sessions whose tenant or target answers again. Returns the sessions
-        with a side that does not answer.
+        """Retry the keys of sessions whose tenant or target answers again.
+
+        Returns the sessions with a side that does not answer.
 
         Without this, delays that have grown to minutes would apply. `is_silent`: the tenant does
         not answer.
@@ -399,8 +406,9 @@ class Link:
         return still
 
     def _notice_refusals(self) -> None:
-        """Report the writes that the tenant keeps refusing, and retry a few keys. Retry all keys
-        when the refusals end.
+        """Report the writes that the tenant keeps refusing, and retry a few keys.
+
+        Retry all keys when the refusals end.
         """
         refusing = self.client.refused_writes.problem()
         for session in self.sessions:

@@ -24,8 +24,7 @@ class GraceTimers:
         self._unused: OrderedDict[Key, float] = OrderedDict()
 
     def left_to_linger(self, key: Key, seconds: float | None = None) -> float:
-        """Return the remaining grace period of an unused object in seconds. 0 or less: it may be
-        deleted.
+        """Return the remaining grace period of an unused object in seconds. 0 or less: delete it.
 
         The last pod of a rollout or a CronJob often ends a moment before the next one begins.
         `seconds` replaces the usual grace period.

@@ -53,8 +53,9 @@ class LostTwins:
         return self._lost_twins.get(uid) is _End.SEEN
 
     def lost_sight_of(self, key: Key, place: Place) -> None:
-        """Record a twin that vanished without a write of the syncer. It was deleted, or lost its
-        labels.
+        """Record a twin that vanished without a write of the syncer.
+
+        It was deleted, or lost its labels.
         """
         self._out_of_sight[key] = place
         if len(self._out_of_sight) > MAX_OUT_OF_SIGHT:

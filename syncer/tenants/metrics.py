@@ -59,14 +59,16 @@ class Figures:
         self._suspected: dict[tuple[Side, Key], int] = {}
 
     def suspect(self, side: Side, key: Key, revision: int) -> None:
-        """Record that an object differs from the syncer's last write. It may yet be the write's own
-        echo.
+        """Record that an object differs from the syncer's last write.
+
+        It may yet be the write's own echo.
         """
         self._suspected.setdefault((side, key), revision)
 
     def answered(self, side: Side, key: Key, revision: int) -> None:
-        """Record the answer to a write. The revision is 0 for a write that repairs nothing, such as
-        a delete.
+        """Record the answer to a write.
+
+        The revision is 0 for a write that repairs nothing, such as a delete.
         """
         age = self._age(key)
         if age is not None:

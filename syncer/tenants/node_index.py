@@ -46,8 +46,9 @@ class NodeIndex:
         return True
 
     def _added(self, name: str) -> Added | None:
-        """Return the tenant's changes to a node, or None. A node that the syncer did not create has
-        none.
+        """Return the tenant's changes to a node, or None.
+
+        A node that the syncer did not create has none.
         """
         shown, below = self._shown.get("", name), self._below.get("", name)
         if shown is None or below is None or shown.annotations.get(wellknown.UID) != below.uid:

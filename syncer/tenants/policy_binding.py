@@ -23,8 +23,9 @@ class Unbound:
 
 
 def bound(spec: VirtualClusterSpec, policies: Store) -> TenantPolicySpec | Unbound:
-    """Return the policy of a tenant. The metadata prefixes that the VirtualCluster keeps in the
-    tenant are added to it.
+    """Return the policy of a tenant.
+
+    The metadata prefixes that the VirtualCluster keeps in the tenant are added to it.
     """
     found = _named(spec, policies)
     if isinstance(found, Unbound) or not spec.opaque_meta_prefixes:

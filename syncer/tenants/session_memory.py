@@ -46,8 +46,9 @@ class Reminders:
         self._left_out: dict[str, float] = {}
 
     def gone(self, key: Key) -> None:
-        """Forget what is remembered of a pod by its name. No pod or a different pod has the name
-        now.
+        """Forget what is remembered of a pod by its name.
+
+        No pod or a different pod has the name now.
         """
         self.compared.pop(key, None)
         self.nodes.pop(key, None)

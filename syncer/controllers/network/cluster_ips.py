@@ -1,5 +1,4 @@
-"""Reconciler of the addresses in a tenant's service range, reserved while foreign Services use
-them.
+"""Reservation of addresses in a tenant's service range that foreign Services use.
 
 Owns the writes. Hazard: a tenant's address must never be taken back. Its allocator may have been
 first, and then the tenant's own Service gets the refusal.

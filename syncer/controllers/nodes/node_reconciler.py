@@ -47,9 +47,7 @@ async def present(name: str, key: Key, session: Session) -> None:
 
 
 def _is_there(key: Key, session: Session) -> bool:
-    """Return True if a node has the syncer's status, in the cache or by the answers to its
-    writes.
-    """
+    """Return True if a node has the syncer's status, in the cache or by the last answers."""
     shown = session.stores[NODE].get("", key.name)
     if key.name in session.reminders.made_nodes:
         if session.expectations.is_behind(Side.TENANT, key, shown):
@@ -134,8 +132,9 @@ def _runs_on(node: str, namespace: str, name: str, session: Session) -> bool:
 
 
 async def _show(key: Key, super_node: Object, shown: Entry | None, session: Session) -> None:
-    """Write the differences. For a known node the status is first, because its metadata record
-    completion.
+    """Write the differences.
+
+    For a known node the status is first, because its metadata record completion.
     """
     virtual = shown.decode() if shown is not None else None
     view, made = session.view.policy.nodes.view, session.reminders.made_nodes

@@ -3,7 +3,7 @@
 Owns the time of the writes. The Lease is in the tenant's namespace `kube-node-lease`, like those of
 kubelets. No controller of the tenant acts on it, because tenants have no node controller. The
 node's own key sets it not ready. The Lease is for clients that need the time of the last check, and
-it stays correct while the syncer is down. Hazard: the time in the Lease must be that of the
+it also shows when the syncer is down. Hazard: the time in the Lease must be that of the
 target's answer. A Lease renewed by the clock has no meaning.
 """
 
@@ -31,7 +31,7 @@ def demand(session: Session) -> None:
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Renew the Lease with the time of the target's last answer, also if that was long ago."""
+    """Renew the Lease with the time of the target's last answer, without a request to it."""
     target = session.target
     assert target is not None  # noqa: S101 - such keys are of targets
     shown = session.stores[NODE].get("", key.name)

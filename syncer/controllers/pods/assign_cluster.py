@@ -189,8 +189,9 @@ def _is_bound(pair: Pair) -> bool:
 
 
 def check(tenant_x: Entry, session: Session) -> None:
-    """Raise Wait unless a twin may be created here. The cluster must be granted, the only one, and
-    recorded.
+    """Raise Wait unless a twin may be created here.
+
+    The cluster must be granted, the only one, and recorded.
     """
     seats = session.link.seats
     if not seats.is_split:

@@ -95,9 +95,7 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
 
 
 def _refuse_homely(pod: Object, session: Session) -> None:
-    """Raise RejectedError for pods that no target may run, regardless of the assignment's
-    writer.
-    """
+    """Raise RejectedError for a pod that no target may run, by any writer's assignment."""
     why = cluster_scheduler.ask_of(pod, {}).homely if session.target is not None else ""
     if why:
         text = f"runs in {session.name}, which {why}; let it run elsewhere"
@@ -122,8 +120,9 @@ def _wait_for_class(key: Key, pod: Object, session: Session) -> None:
 
 
 async def _ready_namespace(pair: Pair, session: Session) -> Entry:
-    """Return the super namespace. A pod that waits for the end of an earlier namespace gets an
-    Event.
+    """Return the super namespace.
+
+    A pod that waits for the end of an earlier namespace gets an Event.
 
     An Event about the namespace itself would be in namespace `default`, where few users check.
     """

@@ -1,5 +1,4 @@
-"""Nodes that a tenant leaves for a pod: held without any, and its twin recreated for different
-ones.
+"""Nodes that a tenant leaves for a pod: held without any, its twin recreated for new ones.
 
 Owns the writes. Must not know how nodes are chosen. The super cluster's scheduler uses the node
 names written into the twin at its creation. So a twin that waits for a node is replaced when the
@@ -62,7 +61,7 @@ def _otherwise(pod: Object, twin: Object, session: Session) -> str | None:
         uid = pod["metadata"]["uid"]
         choice = node_selection.choose(pod["spec"], session.nodes.additions, view, uid)
     except (RejectedError, *STUMBLES):
-        return None  # what was accepted stays as it was
+        return None  # an accepted twin stays as it is
     wanted = choice.digest if choice is not None else ""
     return wanted if wanted != recorded else None
 

@@ -144,7 +144,7 @@ def _recorded(pair: Pair, session: Session) -> str:
 
 async def _nothing(both: Both) -> Verdict:
     await adoption.look(both.kind, both.key, both.session)
-    return await drain.look(both.tenant_x, both.side, both.session)  # it is still assigned to this cluster
+    return await drain.look(both.tenant_x, both.side, both.session)  # still assigned
 
 
 async def _create(both: Both) -> Verdict:
@@ -260,9 +260,7 @@ async def _delete_twin(both: Both) -> Verdict:
 
 
 async def _evict(both: Both) -> Verdict:
-    """Delete a tenant pod with the grace period of its super pod, which the super cluster
-    deletes.
-    """
+    """Report a deletion by the super cluster, and delete the tenant pod with the same grace."""
     assert both.twin is not None  # noqa: S101 - the step says so
     await _carry_up(both, both.twin, both.session)
     await _follow_out(both, pod_facts.twin_side(both.twin).grace_seconds)

@@ -79,7 +79,7 @@ async def _renew(
 ) -> Verdict:
     if not secret.get("immutable"):
         return await _write(key, token, entry, session)
-    session.reminders.tokens[key] = token  # made immutable in the super cluster: its end recreates it
+    session.reminders.tokens[key] = token  # immutable, so its end recreates it
     await _remove(key, entry, session)
     return Done()
 

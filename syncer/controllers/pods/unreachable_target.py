@@ -1,5 +1,4 @@
-"""Reconciler of pods in a target that does not answer: they are set not ready, and no more than
-that.
+"""Reconciler of pods in a target that does not answer: they are only set not ready.
 
 Owns these texts. Meanwhile no pod is deleted in the target, moved from it, or concluded lost. Must
 not know when the target is away. Hazard: these pods must be set not ready here, because the tenant

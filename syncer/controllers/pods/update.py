@@ -35,8 +35,9 @@ Outcome = tuple[Object, errors.ApiError | Wait | None]
 async def carry_down(
     kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
 ) -> Outcome:
-    """Write the differences. The caller must raise the returned problem and continue with that
-    twin.
+    """Write the differences.
+
+    The caller must raise the returned problem and continue with that twin.
 
     With an older generation, the status would claim that the kubelet has observed an unsent change.
     """

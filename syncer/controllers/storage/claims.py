@@ -36,14 +36,15 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
 
 
 async def _prepare(kind: Kind, pair: Pair, tenant_x: Entry, session: Session) -> Verdict | None:
-    """Check that a claim can be created. Returns the verdict to use if it cannot, otherwise
-    None.
+    """Check that a claim can be created.
+
+    Returns the verdict to use if it cannot, otherwise None.
     """
     claim = tenant_x.decode()
     try:
         twin = claims.claim(claim, session.view)
     except RejectedError as rejected:
-        await adoption.look(kind, pair.key, session)  # a bound claim whose twin is not cached is refused
+        await adoption.look(kind, pair.key, session)  # a bound claim is refused if unseen
         _wait_for_what_it_names(pair.key, tenant_x, claim, session)
         if claim_status.is_lost(claim, rejected.problems):
             body = {"metadata": {"uid": tenant_x.uid}, "status": {"phase": "Lost"}}

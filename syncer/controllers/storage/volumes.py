@@ -1,5 +1,4 @@
-"""Reconciler of PersistentVolumes: a super cluster's shown in the tenant, or the tenant's own
-synced.
+"""Reconciler of PersistentVolumes: shown from the super cluster, or the tenant's own synced.
 
 Owns the writes of both, because they share a name in the tenant. Must not know the shown or allowed
 fields. Hazards: a bound volume must be released before its deletion, because the tenant's own
