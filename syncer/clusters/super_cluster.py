@@ -153,7 +153,7 @@ class SuperCluster:
 
     @property
     def read_by_builders(self) -> Mapping[str, Store]:
-        """Return the caches that builders may look into."""
+        """Return the caches that builders may read."""
         read = (NAMESPACES.kind, PODS.kind, POD_DISRUPTION_BUDGETS.kind)
         return {**{kind: self.stores[kind] for kind in read}, NODES.kind: self.nodes}
 

@@ -1,6 +1,6 @@
 """Client, caches and health of one target.
 
-Owns the rule when it counts as away, and its conditions on the SuperCluster. Must not know the
+Owns the rule by which it counts as away, and its conditions on the SuperCluster. Must not know the
 objects of tenants in it, nor when it is connected. Hazard: a different cluster may answer. So no
 list may start before the identity is verified, and no conclusion may be drawn before the identity
 and the pod loss guard agree. Otherwise tenants' pods would be reported lost by mistake.

@@ -1,9 +1,9 @@
 """Restoration of twins that lost the syncer's labels, by which the caches select.
 
 Owns the live read of twins that vanished from the caches, and the write of their labels. Must not
-decide about the twin: its key does after the twin is cached again. Hazard: labels must be restored
-while the session runs. A twin that loses labels and tenant object meanwhile stays until its
-namespace ends.
+decide about the twin: its key does after the twin is cached again. Hazard: a session must run when
+a twin loses its labels. Otherwise no code finds the twin if its tenant object is deleted as well,
+and it stays until its namespace is deleted.
 """
 
 from collections.abc import Mapping

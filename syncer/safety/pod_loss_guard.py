@@ -288,7 +288,7 @@ def _is_loss(missing: int, there: int) -> bool:
 def missing_uids(
     tenant_pods: Iterable[Entry], *, shown_node: str, has_twin: Callable[[Entry], bool]
 ) -> list[str]:
-    """Return the UIDs of the tenant pods that should run in a target and are not there.
+    """Return the UIDs of the tenant pods that should run in a target and are missing in it.
 
     `shown_node` is the name of the target's node in the tenant, and `has_twin` reports whether the
     cache of the target has the twin of a pod.

@@ -3,8 +3,8 @@
 Owns the time of the writes. The Lease is in the tenant's namespace `kube-node-lease`, like those of
 kubelets. No controller of the tenant acts on it, because tenants have no node controller. The
 node's own key sets it not ready. The Lease is for clients that need the time of the last check, and
-it also shows when the syncer is down. Hazard: the time in the Lease must be that of the
-target's answer. A Lease renewed by the clock has no meaning.
+it also shows when the syncer is down. Hazard: the time in the Lease must be that of the target's
+answer. A Lease renewed by the clock has no meaning.
 """
 
 import time
