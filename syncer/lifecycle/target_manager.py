@@ -4,7 +4,7 @@ Owns one keeper task per SuperCluster. Three conditions must hold for a connecti
 exists, vc-manager has found its identity, and its Secret describes how to reach it. A change of the
 Secret or the address creates a new client and disturbs no other target. Must not know the objects
 of tenants. Hazard: the identity must be verified before any list, because a different cluster may
-answer. Otherwise its objects would be synced.
+answer. Otherwise the caches would contain its objects.
 """
 
 import asyncio

@@ -73,7 +73,7 @@ class Seats:
     ) -> None:
         """`is_split`: pods may run in other clusters than the home cluster.
 
-        Otherwise no assignment is kept.
+        If it is False, no assignment is kept.
 
         `has_twin` returns the super cluster that has a pod's twin in its cache, or an empty string.
         `follows` returns the super clusters whose caches it reads.

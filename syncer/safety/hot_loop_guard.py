@@ -1,9 +1,9 @@
 """Protection against write loops: hot keys are delayed, and a recurring difference is parked.
 
-Owns one count per key and one per difference. Must not know what is written. Otherwise a controller
-of the super cluster and the syncer that undo each other's writes would load both API servers at
-full speed. Hazard: a tenant may really change an object often, so a key is delayed and never
-stopped. Only the futile write is parked, never its key. All of it runs for each write of each
+Owns one count per key and one per difference. Must not know what is written. Without this module, a
+controller of the super cluster and the syncer that undo each other's writes would load both API
+servers at full speed. Hazard: a tenant may really change an object often, so a key is delayed and
+never stopped. Only the futile write is parked, never its key. All of it runs for each write of each
 tenant, so no function here may iterate over a whole memory.
 """
 

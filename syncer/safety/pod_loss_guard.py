@@ -8,7 +8,7 @@ older state keeps the identity. A hold ends when the pods are there again, or by
 
 Hazards: a missing pod must count for a while after a conclusion. Tenants are synced one after the
 other, and each alone may have too few pods for a loss. The pods of one tenant must not hold other
-tenants. A tenant can claim of any pod that it ran in the target.
+tenants, because a tenant can claim of any pod that it ran in the target.
 """
 
 import hashlib
