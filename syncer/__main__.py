@@ -1,4 +1,4 @@
-"""`python -m syncer`: reads flags and environment, and runs the syncer."""
+"""Command line of the syncer, `python -m syncer`: flags and environment variables."""
 
 import argparse
 import importlib.metadata
@@ -18,7 +18,7 @@ from telemetry import logs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until told to stop; 0 after an orderly end."""
+    """Run until SIGTERM or SIGINT. Returns 0 after an orderly end."""
     options = _options(arguments)
     logs.configure(options.log_level)
     try:

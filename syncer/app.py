@@ -1,8 +1,8 @@
-"""Builds the syncer from its parts, runs it while the Lease is held, and stops it in order.
+"""The syncer process: construction of its parts, work while the Lease is held, and orderly stop.
 
-Owns the process's life. Must not know what a key means. Hazard: after a stop nothing new may begin
-while what is in hand ends: the queue is closed first, then the workers end, then the watches, then
-the Lease.
+Owns the life of the process. Must not know the meaning of a key. Hazard: the stop must close the
+queue first, then end the workers, then the watches, then the Lease. Otherwise new work would begin
+while the keys in work end.
 """
 
 import asyncio
@@ -34,14 +34,16 @@ USER_AGENT = "virtual-cluster-syncer"
 DRAIN_SECONDS = 8.0
 WORKERS = 32
 IN_FLIGHT = 8
-"""Keys of one tenant in hand at once, so that a slow or greedy one leaves the rest to others."""
+"""Maximum number of keys of one tenant in work, so that a slow or greedy tenant leaves workers to
+other tenants.
+"""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line says."""
+    """Settings from the command line."""
 
     namespace: str
     port: int
@@ -52,11 +54,11 @@ class Options:
     version: str
     resync_seconds: float = PERIOD_SECONDS
     cluster_domain: str = DOMAIN
-    """Of the super cluster."""
+    """DNS domain of the super cluster."""
 
 
 class Syncer:
-    """Everything that runs while the Lease is held."""
+    """All parts that run while the Lease is held."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class Syncer:
         self.targets = self.tenants.targets
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until told to stop, then finish what is in hand."""
+        """Work until `stop` is set, then finish the keys in work."""
         engine = Engine(self.tenants.sessions)
         worker = Worker(
             self.queue, engine.reconcile, name=wellknown.SYNCER, count=WORKERS, fields=log_fields
@@ -116,19 +118,19 @@ class Syncer:
         _log.info("syncer.stopped")
 
     def missing(self) -> str:
-        """Return what keeps the syncer from being ready, empty when nothing does."""
+        """Return what keeps the syncer from being ready, or an empty string."""
         return self.home.missing()
 
 
 async def serve(options: Options, endpoint: Endpoint) -> int:
-    """Compete for the Lease and work while it is held; 0 after an orderly end."""
+    """Compete for the Lease and work while it is held. Returns 0 after an orderly end."""
     gc_tuning.relax()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stop.set)
     agent = f"{USER_AGENT}/{options.identity}"
-    # Renewals neither queue behind a burst of writes nor are they fenced.
+    # Renewals neither wait behind a burst of writes nor are fenced.
     async with contextlib.AsyncExitStack() as stack:
         lease = Lease(
             await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
@@ -141,7 +143,8 @@ async def serve(options: Options, endpoint: Endpoint) -> int:
             await stack.enter_async_context(super_client), options, started=gc_tuning.settle
         )
         probes = Probes()
-        # A standby is ready: it could take over at once. Only the holder's caches can be missing.
+        # A standby is ready, because it could start at once. Only the holder's caches can be
+        # missing.
         probes.ready("caches", lambda: syncer.missing() if lease.is_held else "")
         async with probes.served(options.port):
             return await _while_held(syncer, lease, stop)
@@ -153,7 +156,7 @@ async def _while_held(syncer: Syncer, lease: Lease, stop: asyncio.Event) -> int:
     await asyncio.wait((run, stopped), return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
     if not run.done() and not lease.is_held:
-        run.cancel()  # it only waits for its turn
+        run.cancel()  # it only waits for the Lease
     try:
         await run
     except asyncio.CancelledError:

@@ -1,9 +1,9 @@
-"""What the syncer may do, in the super clusters and in each tenant, and why.
+"""RBAC of the syncer in super clusters and in tenants, with a reason per row.
 
-Owns the tables; the chart's RBAC and the tenants' ClusterRole are generated from them. What
-follows from the table of kinds is derived from it, so that a new row brings its verbs along.
-Hazard: a verb used in the code and missing here is a 403 on somebody's cluster; one never used is a
-hole.
+Owns the tables. The chart's RBAC and the tenants' ClusterRole are generated from them. Rows that
+follow from the table of kinds are derived from it, so a new kind brings its verbs. Hazard: the
+tables must contain exactly the verbs that the code uses. A missing verb is a 403 in a user's
+cluster, and an unused verb is a security hole.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def _tenant_rows() -> Iterator[Access]:
 
 def _tenant_verbs(kind: Kind) -> tuple[str, ...]:
     if kind.resource.plural == "pods":
-        return ("delete",)  # a pod that is gone below is let go above
+        return ("delete",)  # a pod that ended in the super cluster is deleted in the tenant
     return ("patch",) if kind.up_spec is not None else ()
 
 
@@ -156,14 +156,16 @@ _AT_TARGETS = frozenset(
         "servicecidrs",
     }
 )
-"""What a pod needs where it runs; Services, claims and classes stay in the home cluster."""
+"""Resources that a pod needs where it runs. Services, claims and classes stay in the home
+cluster.
+"""
 
 TARGET_ACCESS: tuple[Access, ...] = tuple(
     row
     for row in SUPER_ACCESS
     if not row.namespaced and {each.partition("/")[0] for each in row.resources} <= _AT_TARGETS
 )
-"""What another super cluster must grant, to vc-manager as well, which probes it with the same."""
+"""Rights that a target must grant, also to vc-manager, which probes the target with them."""
 
 TENANT_ACCESS: tuple[Access, ...] = (
     *_tenant_rows(),

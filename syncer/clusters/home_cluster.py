@@ -1,7 +1,8 @@
-"""The home cluster: the super cluster that runs the tenants' control planes.
+"""Client and caches of the home cluster, the super cluster that runs the tenants' control planes.
 
-Owns what there is in no other: who the tenants are, the credentials for them, their policies, and
-what is offered them as a whole (addresses, classes, volumes, hosts). Must not know sessions.
+Owns the resources that no other super cluster has: tenants, their credentials and their policies.
+Owns also the resources offered to tenants as a whole: addresses, classes, volumes, hosts. Must not
+know sessions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -55,7 +56,7 @@ class Home(SuperCluster):
         domain: str = DOMAIN,
         turns: Turns | None = None,
     ) -> None:
-        """`namespace` is where the product's own components run, `domain` the cluster's own."""
+        """`namespace` is that of the product's components. `domain` is the cluster's DNS domain."""
         super().__init__(client, name=HOME, owned=OWNED, domain=domain, turns=turns)
         self.namespace = namespace
         self.other_ingresses = Store({ingress_hosts.BY_HOST: ingress_hosts.hosts_named})
@@ -107,7 +108,7 @@ class Home(SuperCluster):
 
     @property
     def read_by_builders(self) -> Mapping[str, Store]:
-        """Return the caches that builders may look into."""
+        """Return the caches that builders may read."""
         read = (INGRESSES.kind, PERSISTENT_VOLUME_CLAIMS.kind)
         return {
             **super().read_by_builders,
@@ -118,5 +119,5 @@ class Home(SuperCluster):
         }
 
     def written_for(self, tenant: str) -> Iterable[Entry]:
-        """Yield every cached super object that was made for a tenant."""
+        """Yield every cached super object of a tenant."""
         return chain(super().written_for(tenant), self.volumes.index(BY_TENANT, tenant))

@@ -1,9 +1,9 @@
-"""A super cluster as the syncer sees it: one client and the caches that all tenants share.
+"""Client and shared caches of one super cluster.
 
-Owns what is watched in each of them, and whose an object there is; what there is in the home
-cluster alone, `syncer.clusters.home_cluster` adds. Must not know sessions: whoever is interested
-subscribes. Hazard: only objects with our label are cached, so a foreign object under one of our
-names is seen by nobody until a create runs into it.
+Owns the watched resources of each super cluster, and the owner of each object. Resources that only
+the home cluster has are in `syncer.clusters.home_cluster`. Must not know sessions. Handlers
+subscribe. Hazard: only objects with the syncer's label are cached. A foreign object with the name
+of a twin stays unseen until a create conflicts with it.
 """
 
 import asyncio
@@ -36,29 +36,32 @@ from tenancy.resources import (
 )
 
 BY_TENANT = "tenant"
-"""Index of super objects by the UID of the VirtualCluster that their label names."""
+"""Index of super objects by the UID of the VirtualCluster in their label."""
 
 PORTION_SECONDS = 0.002
-"""What the watches that all tenants share have of each turn of the loop: more than what runs have
-that begin in it, as an event that is left there waits behind those of all other tenants."""
+"""Time in seconds per event-loop iteration for the watches that all tenants share. It is longer
+than the time for reconciles that begin in the iteration. An event that is left waits behind those
+of all other tenants.
+"""
 
 _SYNCED = f"{wellknown.CONTROLLED}=true,{wellknown.NAMESPACE}"
-"""Objects of tenant namespaces; those of root namespaces, with their keys, stay out of memory."""
+"""Objects of tenant namespaces. Root namespaces, with their keys, stay out of memory."""
 
 OWNED: tuple[Resource, ...] = (*(kind.resource for kind in KINDS), SERVICE_ACCOUNTS)
-"""Kinds of which the syncer makes objects in the home cluster."""
+"""Kinds of which the syncer creates objects in the home cluster."""
 AT_TARGETS: tuple[Resource, ...] = (
     *(kind.resource for kind in KINDS if kind.at_targets),
     SERVICE_ACCOUNTS,
 )
-"""And in every other super cluster."""
+"""The same for every target."""
 
 
 MOST_LIST_BYTES = transport_protocol.MAX_ANSWER_BYTES
-"""What may be kept of one list of a target, which may be anybody's: as much as one answer of any
-server may have. More than that is not followed, and its SuperCluster says so."""
+"""Maximum size in bytes of one list of a target, which may be hostile. It is the size that one
+answer of any server may have. A larger list is not synced, and the SuperCluster reports it.
+"""
 MOST_SIDES = 32
-"""Targets that metrics tell apart by name; those that come later are one."""
+"""Maximum number of targets with a metric label of their own. Later ones share one label."""
 
 _INDEXES = {INGRESSES.kind: {ingress_hosts.BY_HOST: ingress_hosts.hosts_named}}
 
@@ -67,7 +70,7 @@ _sides: set[str] = set()
 
 
 def side_of(name: str, registration: str) -> str:
-    """Return what metrics call a super cluster: `super`, or `target-NAME` in a bounded number."""
+    """Return the metric label of a super cluster: `super`, or `target-NAME` in a bounded number."""
     if not registration:
         return "super"
     if name not in _sides and len(_sides) >= MOST_SIDES:
@@ -77,7 +80,7 @@ def side_of(name: str, registration: str) -> str:
 
 
 def tenant_of(entry: Entry) -> Iterable[str]:
-    """Index a super object by its tenant."""
+    """Return the index values of a super object: the UID of its VirtualCluster."""
     uid = entry.labels.get(wellknown.VC_UID)
     return (uid,) if uid else ()
 
@@ -97,7 +100,7 @@ class SuperCluster:
     ) -> None:
         """`registration` is the UID of its SuperCluster, empty for the home cluster.
 
-        `owned` are the kinds of which twins are made there, `domain` the cluster's own.
+        `owned` are the kinds whose twins are created there. `domain` is the cluster's DNS domain.
         """
         self.client = client
         self.turns = turns or Turns()
@@ -113,11 +116,11 @@ class SuperCluster:
         self.nodes = Store()
         self.service_cidrs = Store()
         self.ranges = SuperRanges(self.nodes, self.service_cidrs)
-        self.events = Store(keeps=False)  # each is told as it comes, and never looked up
+        self.events = Store(keeps=False)  # each is handled on arrival and never looked up
         self._inventory: Inventory | None = None
         self._side = side_of(name, registration)
         self._most = MOST_LIST_BYTES if registration else None
-        # Other clusters wait for their turn as tenants do: one that floods us is to keep nobody.
+        # Targets share the time like tenants, so that a flood from one delays no other.
         is_home = not registration
         self._is_over = self.turns.portion(PORTION_SECONDS) if is_home else self.turns.is_over
         self.reflectors: tuple[Reflector | OptionalReflector, ...] = (
@@ -136,7 +139,7 @@ class SuperCluster:
         )
 
     def _follow(self, resource: Resource, store: Store, **options: Any) -> Reflector:
-        """Return what keeps a cache up to date; all of them together have one portion of a turn."""
+        """Return the reflector of a cache. All reflectors share one portion of an iteration."""
         return Reflector(
             self.client,
             resource,
@@ -150,30 +153,30 @@ class SuperCluster:
 
     @property
     def read_by_builders(self) -> Mapping[str, Store]:
-        """Return the caches that builders may look into."""
+        """Return the caches that builders may read."""
         read = (NAMESPACES.kind, PODS.kind, POD_DISRUPTION_BUDGETS.kind)
         return {**{kind: self.stores[kind] for kind in read}, NODES.kind: self.nodes}
 
     @property
     def inventory(self) -> Inventory:
-        """What its nodes have left; counted from the first time on that anybody asks."""
+        """Free capacity of its nodes, counted from the first use on."""
         if self._inventory is None:
             self._inventory = Inventory(self.nodes, self.stores[PODS.kind])
         return self._inventory
 
     async def run(self) -> None:
-        """Follow all collections until cancelled."""
+        """Watch all resources until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"super-{reflector.resource.plural}")
 
     async def wait_synced(self) -> None:
-        """Wait until every cache has held a complete list."""
+        """Wait until every cache has had a complete list."""
         for reflector in self.reflectors:
             await reflector.wait_synced()
 
     def missing(self) -> str:
-        """Return which caches are not complete yet, for the probes; empty when all are."""
+        """Return the incomplete caches for the probes. Empty if all are complete."""
         found = sorted({r.resource.plural for r in self.reflectors if not r.synced})
         return f"waits for {', '.join(found)}" if found else ""
 
@@ -196,11 +199,11 @@ class SuperCluster:
                 yield kind, entry
 
     def written_for(self, tenant: str) -> Iterable[Entry]:
-        """Yield every cached super object that was made for a tenant."""
+        """Yield every cached super object of a tenant."""
         return (entry for _, entry in self.owned_by(tenant))
 
     def is_twin(self, entry: Entry | None, *, vc_uid: str, uid: str) -> bool:
-        """Tell whether a super object is ours and belongs to this tenant object."""
+        """Return True if a super object is the twin of this tenant object."""
         if entry is None:
             return False
         owner = ownership.owner_of({"annotations": entry.annotations}, self.registration)

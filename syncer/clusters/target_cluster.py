@@ -1,8 +1,9 @@
-"""One other super cluster as the syncer follows it: its client, its caches, and how it is.
+"""Client, caches and health of one target.
 
-Owns when it counts as away, and what is said of it on its SuperCluster. Must not know what tenants
-have there, nor when it is followed. Hazard: what answers may be another cluster than the one meant,
-so nothing is listed before the anchor has held, nor concluded before it and the muster do.
+Owns the rule by which it counts as away, and its conditions on the SuperCluster. Must not know the
+objects of tenants in it, nor when it is connected. Hazard: a different cluster may answer. So no
+list may start before the identity is verified, and no conclusion may be drawn before the identity
+and the pod loss guard agree. Otherwise tenants' pods would be reported lost by mistake.
 """
 
 import asyncio
@@ -26,24 +27,26 @@ from tenancy.resources import PODS, Resource
 from tenancy.super_clusters import SuperClusterSpec
 
 CONNECTIONS = 16
-"""For the requests of all tenants to one target."""
+"""Number of connections for the requests of all tenants to one target."""
 FIRST_LISTS_SECONDS = 30.0
-"""How long the first lists of a target may take before it is said that they do."""
+"""Time in seconds that the first lists of a target may last before that is reported."""
 SETTLE_SECONDS = 30.0
-"""How long tenants' sessions may take to begin: before, nobody knows what is missing, and neither
-is a hold of before said to be over nor is a person's word about it used up."""
+"""Time in seconds in which the sessions of tenants begin. Until then the set of missing pods is
+incomplete: keep an earlier `LossesHeld` condition and do not consume a `confirm-losses` annotation.
+"""
 LOOK_SECONDS = 10.0
-"""How often a target is asked whether it is well."""
+"""Health check interval in seconds of a target."""
 AWAY_SECONDS = 40.0
-"""How long after its last good answer that is said of a target's node and its pods; looks that fail
-take `DEADLINE_SECONDS` each, so that some fail before."""
+"""Time in seconds from the last good answer until the target's node and its pods report the outage.
+Failed checks last `DEADLINE_SECONDS` each, so some fail before.
+"""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plan:
-    """What a target's client is made of; the target is followed anew when its plan changes."""
+    """Configuration of a target's client. The target is reconnected when its plan changes."""
 
     name: str
     registration: str
@@ -54,18 +57,18 @@ class Plan:
     spec: SuperClusterSpec
     version: str
     refusal: str
-    """Why nothing new is to be placed there, as vc-manager found; half a sentence."""
+    """Reason of vc-manager against new pods in the target, as half a sentence."""
 
     def digest(self) -> str:
-        """Return what tells two plans apart, without any secret in it."""
+        """Return a digest for comparing two plans, without any secret in it."""
         return f"{self.registration}/{self.identity}/{digest_of(self.endpoint)}"
 
 
 class Target:
-    """One other super cluster."""
+    """One target."""
 
     def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
-        """Make nothing happen yet; `changed` is called when anything below is another."""
+        """Send no request yet. `changed` is called when a public attribute changes."""
         self._changed = changed
         self._home = home
         self.spec = plan.spec
@@ -94,22 +97,23 @@ class Target:
         self.is_ready = False
         """Whether its caches are complete."""
         self.problem = ""
-        """Why it is away; empty while it answers."""
+        """Reason why it is away. Empty while it answers."""
         self.behind = ""
-        """Why a cache is not kept up, though it is complete and the target answers; empty if all
-        are."""
+        """Reason why a cache is out of date, although it is complete and the target answers. Empty
+        if all are up to date.
+        """
         self.answered_at = 0.0
-        """When it last answered well, by the monotonic clock."""
+        """Time of its last good answer, by the monotonic clock."""
         self._ready_at: float | None = None
         self._silent_since = 0.0
         self._breaks = 0
         self._failed: frozenset[Resource] = frozenset()
-        """Whose watches failed at the last look."""
+        """Resources whose watches failed at the last check."""
         self._news = asyncio.Event()
-        """Set when something is to be said, or a person may have said something."""
+        """Set when a condition must be written or a confirmation may have been added."""
 
     async def run(self) -> None:
-        """Follow it until cancelled; raises KubeError or Wait when that cannot begin."""
+        """Sync the target until cancelled. Raises KubeError or Wait if that cannot begin."""
         async with self.client, asyncio.TaskGroup() as group:
             await self.anchor.verify(0.0)
             group.create_task(self.cluster.run(), name=f"target-{self.name}")
@@ -132,7 +136,7 @@ class Target:
                 looked_at = time.monotonic()
 
     async def _listed(self) -> None:
-        """Wait until all caches are complete, and say what is missing when that takes long."""
+        """Wait until all caches are complete. Report missing caches after `FIRST_LISTS_SECONDS`."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FIRST_LISTS_SECONDS):
@@ -142,10 +146,10 @@ class Target:
             await self._say(f"{self.cluster.missing()}{said and f'; {said}'}")
 
     async def prove(self, since: float, tenant: str) -> None:
-        """Return when what a tenant was found to miss later than `since` is proved to be gone.
+        """Return when the absence of a tenant's pod, read later than `since`, is proved.
 
-        `tenant` is the UID of its VirtualCluster. Raises Wait while many of its are missing at once
-        or another cluster answers, and KubeError when none does.
+        `tenant` is the UID of its VirtualCluster. Raises Wait while many of its pods are missing at
+        once or a different cluster answers. Raises KubeError if none answers.
         """
         self.muster.check(tenant)
         await self.anchor.verify(since)
@@ -156,9 +160,9 @@ class Target:
         self._changed()
 
     async def _say(self, problem: str = "") -> None:
-        """Hear whether a person said something of what is missing, and say how that is.
+        """Apply a confirmation, and write the conditions.
 
-        `problem` is why the target is not followed yet.
+        `problem` is the reason why the target is not connected yet.
         """
         entry = self._home.super_clusters.get("", self.name)
         if entry is None or entry.uid != self.registration:
@@ -170,15 +174,15 @@ class Target:
             if muster is not None:
                 await target_conditions.take(self._home.client, entry, muster)
             await target_conditions.say(self._home.client, entry, problem=problem, muster=muster)
-        except errors.KubeError as refused:  # the home cluster's trouble; said with the next look
+        except errors.KubeError as refused:  # the next check retries it
             _log.warning("target.not_told", target=self.name, problem=str(refused))
 
     def away_seconds(self) -> float:
-        """Return how long ago it answered well for the last time; 0 while it answers."""
+        """Return the seconds since its last good answer. 0 while it answers."""
         return time.monotonic() - self._silent_since if self.problem else 0.0
 
     def says(self, plan: Plan) -> None:
-        """Take in what is said of it now, where that takes no new client."""
+        """Apply changes of the plan that need no new client."""
         self._news.set()
         said = (plan.spec, plan.version, plan.refusal)
         if (self.spec, self.version, self.refusal) != said:
@@ -186,14 +190,14 @@ class Target:
             self._changed()
 
     async def _look(self) -> None:
-        """Find out whether it is away."""
+        """Check whether the target is away."""
         problem, asked_at = "", time.monotonic()
         try:
             await self.client.raw("GET", "/readyz", deadline=DEADLINE_SECONDS)
             self.client.breaker.answered()
             breaks = sum(reflector.restarts for reflector in self.cluster.reflectors)
             if self.problem or breaks != self._breaks:
-                await self.anchor.verify(time.monotonic())  # another may have come in its place
+                await self.anchor.verify(time.monotonic())  # it may be replaced
             self._breaks = breaks
             self.answered_at = asked_at
         except (errors.KubeError, Wait) as found:
@@ -202,14 +206,14 @@ class Target:
         is_news, self.problem = bool(problem) != bool(self.problem), problem
         if is_news:
             _log.warning("target.away" if problem else "target.back", target=self.name)
-            # Not since this look: it may have died as long before as looks are apart.
+            # The target may have failed up to one check interval before this check.
             self._silent_since = self.answered_at or asked_at
             self._changed()
 
     def _look_at_watches(self, problem: str) -> None:
-        """Find out which watches fail, look after look: each is broken now and then.
+        """Find the watches that failed at two checks in a row. A single failure is normal.
 
-        With a `problem` the target is away, and so are all of them.
+        With a `problem` the target is away, and so are all watches.
         """
         watches = self.cluster.reflectors if not problem else ()
         failing = [each for each in watches if each.problem]

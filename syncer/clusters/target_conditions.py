@@ -1,10 +1,10 @@
-"""What is said of a target on its SuperCluster, and the word that ends a hold there.
+"""Conditions of a target on its SuperCluster, and the confirmation of a loss.
 
-Owns the conditions Followed and LossesHeld, `status.losses`, which a confirmation reads, and how a
-person's confirmation is taken off. Must not judge: `syncer.safety.pod_loss_guard` does. Hazards:
-all of it is applied together. An apply that leaves a part out deletes that part. And a confirmation
-is used up by being read, or it would end the next hold as well; but one that names another cluster
-is for vc-manager first, which has to take that for the one that is meant.
+Owns the conditions Followed and LossesHeld, `status.losses`, which a confirmation reads, and the
+removal of a confirmation. Must not judge: `syncer.safety.pod_loss_guard` does. Hazards: every apply
+must contain all of these fields. A field that an apply leaves out is deleted. A confirmation must
+be removed once it was read. Otherwise it would end the next hold as well. An exception is a
+confirmation that names a different cluster, because vc-manager must accept that cluster first.
 """
 
 import contextlib
@@ -33,10 +33,10 @@ _NOT_HELD = "What tenants have there is there, or was seen to go."
 
 
 async def say(client: Client, entry: Entry, *, problem: str, muster: Muster | None) -> None:
-    """Write the conditions if they say something new.
+    """Write the conditions if they changed.
 
-    `problem` is why the target is not followed, empty while it is; without `muster` nothing is
-    known of losses now, and what was said of them stays.
+    `problem` is the reason why the target is not connected, empty while it is. Without `muster` the
+    losses are unknown now, and the earlier condition stays.
     """
     status = entry.decode().get("status") or {}
     live = status.get("conditions") or []
@@ -103,9 +103,10 @@ def _now() -> str:
 
 
 def _is_stale(word: str, entry: Entry) -> bool:
-    """Tell whether a word is for another cluster than the one that answers, and is the known one.
+    """Return True if a confirmation names a different cluster although the known one answers.
 
-    While it is not, vc-manager has yet to read the word; once it has, the known one is another.
+    While the known one does not answer, vc-manager has yet to read the confirmation. Afterwards the
+    known cluster is a different one.
     """
     status = entry.decode().get("status") or {}
     return word != status.get("identity") and conditions.is_true(
@@ -114,7 +115,7 @@ def _is_stale(word: str, entry: Entry) -> bool:
 
 
 async def take(client: Client, entry: Entry, muster: Muster) -> None:
-    """Take a person's word, and take it off, unless it is about another cluster."""
+    """Apply a confirmation and remove it, unless it is for a different cluster."""
     word = entry.annotations.get(wellknown.CONFIRM_LOSSES, "")
     if not word:
         return

@@ -1,8 +1,9 @@
-"""Twins without our labels: the caches select by them, so that such a twin is seen by nobody.
+"""Restoration of twins that lost the syncer's labels, by which the caches select.
 
-Owns the look at what the caches lost sight of, and how its labels are put back. Must not decide
-what becomes of it: once it is seen again its key does. Hazard: what loses its labels while nobody
-follows, and its tenant object as well, is found by nobody; it goes with its namespace.
+Owns the live read of twins that vanished from the caches, and the write of their labels. Must not
+decide about the twin: its key does after the twin is cached again. Hazard: a session must run when
+a twin loses its labels. Otherwise no code finds the twin if its tenant object is deleted as well,
+and it stays until its namespace is deleted.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def look(kind: Kind, key: Key, session: Session) -> None:
-    """Read live what vanished from the cache without our doing; raises Wait when it is there."""
+    """Read a vanished twin live and restore its labels. Raises Wait if it exists."""
     place = session.lost_twins.lost_from_sight(key)
     if place is None:
         return
@@ -43,9 +44,9 @@ async def look(kind: Kind, key: Key, session: Session) -> None:
 
 
 async def put_labels_back(kind: Kind, live: Mapping[str, Any], session: Session) -> None:
-    """Label an object of ours again by which the caches select.
+    """Restore the labels by which the caches select.
 
-    `live` is the metadata of an object that proves by its annotations to be of this tenant.
+    `live` is the metadata of an object whose annotations prove that it belongs to this tenant.
     """
     namespace = (live.get("annotations") or {}).get(wellknown.NAMESPACE, "")
     wanted = ownership.labels(session.tenant, namespace)

@@ -1,8 +1,9 @@
-"""One disruption budget: as any plain kind, but patient before it lets more pods go.
+"""Reconciler of PodDisruptionBudgets: like any plain kind, but a number is lowered with a delay.
 
-Owns how long. Must not know how the number is worked out. Hazard: a pod that is being replaced is
-missing for a moment; lowered at once, the budget would let the next one go too early. One that
-starts is not healthy for longer, and one that never will be must not hold up a drain.
+Owns the delay. Must not know how the number is computed. Hazard: the number may be lowered only
+after the delay. A pod that is being replaced is missing for a moment, so an immediate change would
+allow the next eviction too early. A starting pod is unhealthy for longer. A pod that never becomes
+healthy must not block a drain.
 """
 
 from kubeio.controller.worker import Again, Verdict
@@ -15,11 +16,11 @@ from syncer.rules.registry import Kind
 from syncer.tenants.session import Session
 
 UNHEALTHY_SECONDS = 300.0
-"""How long pods may be unhealthy before their budget lets another one go."""
+"""Time in seconds that pods may be unhealthy before their budget allows another eviction."""
 
 
 async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
-    """Bring one budget in step."""
+    """Reconcile one budget."""
     pair = sync_down.look(kind, key, session)
     patience = _patience(pair, session)
     if patience is not None:
@@ -30,7 +31,7 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
 
 
 def _patience(pair: Pair, session: Session) -> float | None:
-    """Return how long a number is kept that would be lowered; None: it would not."""
+    """Return the delay in seconds of a number that would be lowered, otherwise None."""
     tenant_x, super_x = pair.tenant_x, pair.super_x
     if tenant_x is None or super_x is None or not pair.wanted or super_x.deleting:
         return None
@@ -40,7 +41,7 @@ def _patience(pair: Pair, session: Session) -> float | None:
     try:
         twin = disruption_budgets.disruption_budget(budget, session.view)
     except RejectedError:
-        return None  # the row's own way tells it
+        return None  # the kind's own reconcile reports it
     if not disruption_budgets.is_being_lowered(budget, super_x.decode(), twin):
         return None
     is_short = disruption_budgets.is_short_of_healthy(twin, pair.key.namespace, session.view)

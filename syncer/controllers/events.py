@@ -1,10 +1,10 @@
-"""One super Event on its way up: told in the tenant, and told again as it grows.
+"""Reconciler of super Events: posted in the tenant, and updated as their count grows.
 
-Owns the effects; best effort by design: an Event that cannot be told is dropped, and those of the
-time when nobody listened are not repeated. Both event APIs keep their objects in one place, so one
-watch sees both. One that comes before the news of its object waits for that, and reads it only when
-it has not come in time. Hazard: it must never delay anything else, so it runs in the low lane and
-on a budget.
+Best effort by design. An Event that cannot be posted is dropped, and Events from before the watch
+are not repeated. Both event APIs store their objects in one place, so one watch sees both. An Event
+that arrives before its object waits for the object. After `PATIENCE_SECONDS` the object is read
+live. Hazard: Events must run at low priority and with a budget. Otherwise they would delay other
+work.
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ from tenancy import wellknown
 from tenancy.resources import EVENTS, PODS
 
 PATIENCE_SECONDS = 10.0
-"""How long an Event waits for the news of its object, before that is read live."""
+"""Time in seconds that an Event waits for its object in the cache, before a live read."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Tell one Event, or have it wait for the news of what it is about."""
+    """Post one Event, or let it wait for its object."""
     reminders = session.reminders
     event = reminders.events.get(key)
     if event is None:
@@ -47,7 +47,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         told = await _live(event, session) or told
     if told is not None:
         await _bring_up(key, told, session)
-    # What failed on the way was raised, and is tried again; what came meanwhile has its turn.
+    # A failure was raised and is retried. An Event that arrived meanwhile has its own turn.
     if reminders.events.get(key) is event:
         reminders.event_done(key)
     return Done()
@@ -68,14 +68,14 @@ async def _bring_up(key: Key, told: Object, session: Session) -> None:
 
 
 async def _tell(told: Object, growth: Object, session: Session, *, is_known: bool) -> None:
-    """Make the Event, or bring it up to date; an hour after its last change a tenant drops it."""
+    """Create or update the Event. A tenant deletes it an hour after its last change."""
     client = session.tenant_client
     metadata = told["metadata"]
     if not is_known:
         try:
             await client.create(EVENTS, told, field_manager=wellknown.SYNCER)
         except errors.AlreadyExists:
-            pass  # told before a restart
+            pass  # posted before a restart
         else:
             return
     try:
@@ -91,9 +91,9 @@ async def _tell(told: Object, growth: Object, session: Session, *, is_known: boo
 
 
 def _cached(event: Mapping[str, Any], session: Session) -> tuple[Object | None, bool]:
-    """Return the Event for the tenant as the caches have it, and whether they are behind.
+    """Return the Event for the tenant from the caches, and whether they are behind.
 
-    The Events of the first moments, of a binding above all, may be here before their object is.
+    The first Events of an object, especially of a binding, may arrive before the object.
     """
     kind, namespace, name, _ = events.regards(event)
     cached = session.super_store(kind).get(namespace, name)
@@ -107,7 +107,7 @@ def _cached(event: Mapping[str, Any], session: Session) -> tuple[Object | None, 
 
 
 async def _live(event: Mapping[str, Any], session: Session) -> Object | None:
-    """Return the Event for the tenant as the super cluster has its object at this moment."""
+    """Return the Event for the tenant from a live read of its object."""
     kind, namespace, name, _ = events.regards(event)
     try:
         live = await session.super_client.get(BY_NAME[kind].resource, name, namespace=namespace)
@@ -128,5 +128,5 @@ def _told_of(twin: Object, event: Mapping[str, Any], session: Session) -> Object
 
 
 def _node(super_pod: Mapping[str, Any]) -> str:
-    """Return the node that a super pod runs on: its tenant sees it, or will in a moment."""
+    """Return the node of a super pod. The tenant sees that node, or will in a moment."""
     return str((super_pod.get("spec") or {}).get("nodeName") or "")

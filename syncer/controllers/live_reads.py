@@ -1,8 +1,8 @@
-"""The values that the caches leave out, read where they are when they have to go down.
+"""Live reads of values that the caches leave out, for the sync to the super cluster.
 
-Owns the one way from an outline to the whole object. Must not know kinds. Hazard: what is read may
-be another object by now, or a later state; the UID has to be the cached one's, and a state that is
-on its way out is left to its event.
+Owns the one way from an outline to the whole object. Must not know kinds. Hazard: the UID and the
+deletion state must equal those in the cache. Otherwise the values would be those of a different
+object or of a later state.
 """
 
 import orjson
@@ -21,7 +21,7 @@ BEHIND_SECONDS = 2.0
 async def both(
     resource: Resource, tenant_x: Entry | None, super_x: Entry | None, session: Session
 ) -> tuple[Entry | None, Entry | None]:
-    """Return both sides of a key with their values; raises Wait when a cache is behind."""
+    """Return both sides of a key with their values. Raises Wait if a cache is behind."""
     if tenant_x is not None:
         tenant_x = await _whole(resource, tenant_x, session.tenant_client)
     if super_x is not None:

@@ -1,8 +1,8 @@
-"""One class or driver of the super cluster, shown in the tenant as far as the policy says.
+"""Reconciler of mirrors: classes and drivers of the super cluster, as far as the policy allows.
 
-Owns the effects for every row of `syncer.model.mirrored_kinds`, and `show` and `remove` for whoever
-shows other things the same way. Must not know single kinds. Hazard: a tenant may have an object of
-the name; it is the tenant's and never touched, so only what carries our mark is changed or removed.
+Owns the writes for every row of `syncer.model.mirrored_kinds`. Owns `show` and `remove`, also for
+other shown kinds. Must not know single kinds. Hazard: only objects with the syncer's mark may be
+changed or deleted. A tenant may have its own object of the name, which would be lost otherwise.
 """
 
 import structlog
@@ -25,11 +25,11 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Show one object, or take it away."""
+    """Show one object, or delete it."""
     mirror = mirrored_kinds.BY_KIND[key.kind]
     store = session.stores[key.kind]
     if not store.synced and mirror.optional:
-        return Done()  # the tenant does not serve the kind; when it does, its keys are queued
+        return Done()  # the tenant does not serve the kind yet
     tenant_x = store.get("", key.name)
     if session.is_behind(key, tenant_x, None):
         return Again(BEHIND_SECONDS)
@@ -53,7 +53,10 @@ async def show(
     tenant_x: Entry | None,
     session: Session,
 ) -> Verdict:
-    """Make a tenant object what it should be; what cannot be changed is removed and made anew."""
+    """Create or update a tenant object.
+
+    An object that cannot be updated is deleted and recreated.
+    """
     resource = shape.resource
     if tenant_x is None:
         return await _create(resource, key, wanted, session)
@@ -77,7 +80,7 @@ async def _put(
         )
     except errors.Invalid:
         if tenant_x.deleting:
-            return Done()  # its end wakes this key, and then it is made anew
+            return Done()  # its end wakes this key, which recreates it
         return await remove(resource, key, tenant_x, session)
     _noted(key, written, session)
     _log.info("mirror.changed", name=key.name)
@@ -94,7 +97,7 @@ async def _put(
 
 
 def is_left(key: Key, wanted: Object, tenant_x: Entry, session: Session) -> bool:
-    """Tell whether an object of ours stays as the tenant has it: writing it leads nowhere."""
+    """Return True if a shown object stays as it is because its write is parked."""
     own = tenant_x.decode()
     body = mirrored_kinds.replacement(own, wanted)
     return parked_writes.is_parked(Part(key, parked_writes.TENANT), body, own, session)
@@ -127,7 +130,7 @@ def _noted(key: Key, written: Object, session: Session) -> None:
 
 
 async def prove_gone(resource: Resource, key: Key, session: Session) -> None:
-    """Raise Wait when the super object lives: absence in a cache is news from the past."""
+    """Raise Wait if the super object exists. Absence from a cache may be out of date."""
     try:
         await session.super_client.get(resource, key.name, metadata_only=True)
     except errors.NotFound:
@@ -136,9 +139,9 @@ async def prove_gone(resource: Resource, key: Key, session: Session) -> None:
 
 
 async def remove(resource: Resource, key: Key, tenant_x: Entry, session: Session) -> Verdict:
-    """Delete an object of ours from the tenant."""
+    """Delete an object of the syncer from the tenant."""
     if tenant_x.deleting:
-        return Done()  # whatever holds it is the tenant's
+        return Done()  # its finalizers are the tenant's
     try:
         answer = await session.tenant_client.delete(resource, key.name, uid=tenant_x.uid)
     except errors.NotFound:

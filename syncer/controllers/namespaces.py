@@ -1,7 +1,7 @@
-"""One namespace: as any plain kind, and then the account that its pods run as.
+"""Reconciler of namespaces: like any plain kind, then the account that its pods run as.
 
-Owns the order: pods wait until the account is there. Hazard: an account that somebody gave secrets
-or a mounted token is put back, as it would reach every pod of the namespace.
+Owns the order: pods wait until the account exists. Hazard: an account with secrets or a mounted
+token must be reset. Otherwise every pod of the namespace would get them.
 """
 
 from kubeio import errors
@@ -16,14 +16,14 @@ from tenancy.resources import SERVICE_ACCOUNTS
 
 
 async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
-    """Bring one namespace and its account in step."""
+    """Reconcile one namespace and its account."""
     verdict = await sync_down.reconcile(kind, key, session)
     pair = sync_down.look(kind, key, session)
     tenant_x, below = pair.tenant_x, session.view.super_namespace(key.name)
     if tenant_x is None or not isinstance(verdict, Done):
         return verdict
     if pair.super_x is None or pair.super_x.deleting:
-        return verdict  # its own creation wakes this key again
+        return verdict  # its own creation wakes this key
     if not session.is_twin(pair.super_x, tenant_x.uid):
         return verdict
     wanted = namespaces.workload_account(session.view, tenant_x.decode())
@@ -42,7 +42,10 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
 
 
 async def _take_over(key: Key, wanted: dict[str, object], session: Session) -> Verdict:
-    """Put the account back to powerless; the namespace is ours, so its accounts are, too."""
+    """Remove all rights from the account.
+
+    The namespace is the syncer's, so its accounts are, too.
+    """
     powerless = {**wanted, "secrets": None, "imagePullSecrets": None}
     await session.super_client.patch(
         SERVICE_ACCOUNTS,

@@ -1,9 +1,9 @@
-"""A write that leads nowhere is tried five times, told once, and then left alone for a while.
+"""Parked writes: a futile write is tried five times, reported once, and then held back for a while.
 
-Owns the way from a repeated difference to the Event, the metric and the condition. Must not know
-kinds. Two things lead there: a server of another version that drops a field which the other side
-has, and somebody who puts our value back each time. Hazard: what is parked must be told with its
-path, or an object would silently stay different.
+Owns the Event, the metric and the condition of a repeated difference. Must not know kinds. There
+are two causes. A server of a different version drops a field that the other side has, or another
+writer reverts the value each time. Hazard: a parked write must be reported with its path. Otherwise
+an object would silently stay different.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ from telemetry import metrics
 from tenancy.resources import Resource
 
 REASON = "SyncParked"
-"""Reason of the Event; the Synced condition repeats the paths."""
+"""Reason of the Event. The condition Synced repeats the paths."""
 SUPER, TENANT = "super", "tenant"
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 def is_parked(part: Part, body: Object, before: Mapping[str, Any], session: Session) -> bool:
-    """Tell whether a write is to be left out."""
+    """Return True if a write must be left out."""
     fuse = session.fuse
     return fuse.knows(part) and fuse.is_parked(part, diff.digest(body, before))
 
@@ -44,7 +44,7 @@ async def tried(
     tenant_x: Entry | None,
     session: Session,
 ) -> None:
-    """Count a write of a difference, and tell the tenant when it is parked."""
+    """Count a write of a difference, and post an Event when it becomes parked."""
 
     def outcome() -> Outcome:
         untaken = diff.lacking(body, answer)
@@ -69,13 +69,13 @@ async def tried(
 
 
 def settled(key: Key, side: str, session: Session, subresource: str = "") -> None:
-    """Take note that nothing differs any more."""
+    """Record that a part no longer differs."""
     if session.fuse.settled(Part(key, side, subresource)):
         session.link.look_at_store()
 
 
 def sentence(link: Link) -> str:
-    """Return what the condition says of parked differences; empty when there are none."""
+    """Return the sentence about parked writes for the condition. Empty if there are none."""
     parked = link.parked()
     if not parked:
         return ""

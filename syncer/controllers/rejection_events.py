@@ -1,8 +1,8 @@
-"""Why an object is not below as its tenant wants it: the sentences that its tenant reads.
+"""Events about rejected, refused and incomplete objects, for the tenant.
 
-Owns what is told of rejected, refused and incomplete objects. Must not decide or write anything but
-Events. Hazard: what a super cluster's admission says may name its own things; only texts that went
-through here may reach a tenant.
+Owns their texts. Must not decide, and must not write anything but Events. Hazard: all texts for a
+tenant must pass through this module. A message from the super cluster's admission may contain names
+of the super cluster.
 """
 
 import structlog
@@ -17,9 +17,9 @@ from tenancy import names
 
 SYNC_FAILED = "SyncFailed"
 ADJUSTED = "SyncAdjusted"
-"""Reason of the Event that tells what was changed or left out."""
+"""Reason of the Event that reports changed or omitted fields."""
 REFUSALS = (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge)
-"""What an API server says of a body that it does not take."""
+"""Errors of an API server that refuses a body."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 async def tell_rejected(
     kind: Kind, tenant_x: Entry, problems: tuple[Problem, ...], session: Session
 ) -> None:
-    """Tell the tenant why an object does not go down; it is looked at again when it changes."""
+    """Report why an object is not synced. It is checked again when it changes."""
     message = "; ".join(str(problem) for problem in problems)
     _log.info("tenant.rejected", rules=sorted({problem.rule for problem in problems}))
     await session.notices.tell(kind.resource, tenant_x, reason=REASON, message=message)
@@ -36,7 +36,7 @@ async def tell_rejected(
 async def tell_dropped(
     kind: Kind, tenant_x: Entry, twin: Object, written: Object, session: Session
 ) -> None:
-    """Tell the tenant which fields the super cluster does not know, being of another version."""
+    """Report the fields that the super cluster does not know, because its version differs."""
     sent = {field: value for field, value in twin.items() if field not in diff.HEAD}
     dropped = diff.missing(sent, written)
     if dropped:
@@ -50,7 +50,7 @@ async def tell_dropped(
 async def tell_refusal(
     kind: Kind, tenant_x: Entry | None, refusal: errors.ApiError | None, session: Session
 ) -> None:
-    """Tell of a refused change and raise it, once what the twin says has gone up all the same."""
+    """Report a refused change and raise it. The status must have been synced back before."""
     if refusal is None:
         return
     if tenant_x is not None and not kind.is_expected(refusal):
@@ -59,7 +59,7 @@ async def tell_refusal(
 
 
 def _without_names(problem: errors.ApiError) -> str:
-    """Return what may be told of a refusal; which quota or webhook refused is not the tenant's."""
+    """Return the public part of a refusal. The name of a quota or webhook is not for the tenant."""
     said = problem.said
     if not isinstance(problem, errors.Forbidden):
         return said
@@ -74,7 +74,7 @@ def _without_names(problem: errors.ApiError) -> str:
 async def tell_failed(
     kind: Kind, tenant_x: Entry, problem: errors.ApiError, session: Session
 ) -> None:
-    """Tell the tenant what the super cluster's admission said, without its names."""
+    """Report the admission message of the super cluster, without its names."""
     said = _without_names(problem)
     namespace = tenant_x.namespace or tenant_x.name
     below = session.view.super_namespace(namespace)

@@ -1,9 +1,9 @@
-"""One key of a plain kind: from the tenant into the super cluster, by its row.
+"""Reconciler of plain kinds: from the tenant to the super cluster, by their row in the table.
 
-Owns the order of effects for every row. Must not know single kinds. It starts from the caches, asks
-`decide`, and writes narrowly: POST to create, the row's method to change,
-`syncer.safety.proven_deletes` to delete. Hazard: a refused create may mean that our own earlier one
-got through, so the live object is read and its owner compared before anything is said.
+Owns the order of writes for every row. Must not know single kinds. It reads the caches, calls
+`decide`, and writes narrowly: POST to create, the row's method to update,
+`syncer.safety.proven_deletes` to delete. Hazard: after a refused create, the live object must be
+read and its owner compared before any report. An earlier create of the syncer may have succeeded.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,7 +36,7 @@ from syncer.tenants.session import Session
 from tenancy import wellknown
 
 LOOK_AGAIN_SECONDS = 60.0
-"""A foreign object has no watch; this is how often its name is tried again."""
+"""Retry interval in seconds for a name that a foreign object has, because no watch shows it."""
 DONE = Done()
 NAME_TAKEN = "NameTaken"
 WAITING = "WaitingForDeletion"
@@ -45,7 +45,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Pair(NamedTuple):
-    """Both sides of a key as the caches show them."""
+    """Both sides of a key from the caches."""
 
     key: Key
     tenant_x: Entry | None
@@ -56,8 +56,8 @@ class Pair(NamedTuple):
 def look(kind: Kind, key: Key, session: Session) -> Pair:
     """Return both sides of a key.
 
-    What has a reserved name below is ours and no tenant object's twin; taken for one, it would be
-    deleted as that of an earlier object of the name.
+    An object with a reserved name in the super cluster is the syncer's, without tenant object.
+    Otherwise it would be deleted as the twin of an earlier object.
     """
     name = kind.resource.kind
     tenant_x = session.stores[name].get(key.namespace, key.name)
@@ -78,9 +78,10 @@ def look(kind: Kind, key: Key, session: Session) -> Pair:
 
 
 def wake(kind: Kind, key: Key, session: Session) -> None:
-    """Queue a key whose state is news, once the caches show what we wrote of it last.
+    """Queue a key with a relevant event, once the caches show the syncer's last write.
 
-    Until then it would be worked on for nothing: the echo wakes it, or its absence after a while.
+    Before that its reconcile would be useless. The echo wakes it, or a timer if the echo is
+    missing.
     """
     pair = look(kind, key, session)
     if not session.is_ready:
@@ -92,7 +93,7 @@ def wake(kind: Kind, key: Key, session: Session) -> None:
 
 
 async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
-    """Bring one key in step."""
+    """Reconcile one key."""
     pair = look(kind, key, session)
     if session.is_behind(key, pair.tenant_x, pair.super_x):
         return Again(BEHIND_SECONDS)
@@ -112,7 +113,7 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
 
 
 async def create(kind: Kind, pair: Pair, session: Session) -> Verdict:
-    """Build and post the twin."""
+    """Build and create the twin."""
     if kind.resource.namespaced:
         session.ready_namespace(pair.key)
     pair = await _with_values(kind, pair, session)
@@ -123,9 +124,9 @@ async def create(kind: Kind, pair: Pair, session: Session) -> Verdict:
 
 
 async def build(kind: Kind, pair: Pair, session: Session) -> Object | None:
-    """Return the twin, or None after telling the tenant why there is none.
+    """Return the twin, or None after reporting the rejection to the tenant.
 
-    Raises Wait when there is one after all, out of the cache's sight.
+    Raises Wait if a vanished twin still exists.
     """
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
     assert kind.build is not None  # noqa: S101 - rows without are run by their own flow
@@ -143,14 +144,14 @@ def _built(kind: Kind, tenant_x: Entry, session: Session) -> Object:
     assert kind.build is not None  # noqa: S101 - the caller looked
     try:
         return kind.build(tenant_x.decode(), session.view)
-    except STUMBLES as stumble:  # a store may hold what no honest API server takes
+    except STUMBLES as stumble:  # etcd may hold objects that no API server accepts
         raise malformed(stumble) from stumble
 
 
 async def _take_away(kind: Kind, pair: Pair, session: Session) -> None:
-    """Delete the twin of an object that may have none; the tenant sees that nothing is behind it.
+    """Delete the twin of a refused object, and sync an empty status back to the tenant.
 
-    What is below must not depend on what the object was before it was refused.
+    The state of the super cluster must not depend on what the object was before the refusal.
     """
     assert pair.tenant_x is not None  # noqa: S101 - it was refused
     if session.is_twin(pair.super_x, pair.tenant_x.uid) and not _is_deleting(pair.super_x):
@@ -163,7 +164,7 @@ def _is_deleting(entry: Entry | None) -> bool:
 
 
 def target(kind: Kind, pair: Pair, grounds: Grounds) -> Target:
-    """Return the twin of a key as something to delete."""
+    """Return the twin of a key as a deletion target."""
     assert pair.super_x is not None  # noqa: S101 - asked only then
     return Target(
         key=pair.key,
@@ -175,7 +176,7 @@ def target(kind: Kind, pair: Pair, grounds: Grounds) -> Target:
 
 
 async def post(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
-    """Create the twin; a name that is taken is looked at live."""
+    """Create the twin. If the name is taken, its object is read live."""
     tenant_x = pair.tenant_x
     assert tenant_x is not None  # noqa: S101 - decided on it
     stamp(twin, tenant_x)
@@ -191,7 +192,7 @@ async def post(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdic
         broken = rejections.pod_security(problem.said)
         if broken is not None:
             await rejection_events.tell_rejected(kind, tenant_x, (broken,), session)
-            return Again(LOOK_AGAIN_SECONDS)  # a level that was just changed may not count yet
+            return Again(LOOK_AGAIN_SECONDS)  # a level that just changed may not be in effect yet
         if not kind.is_expected(problem):
             await rejection_events.tell_failed(kind, tenant_x, problem, session)
         raise
@@ -204,7 +205,7 @@ async def post(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdic
 
 
 def stamp(twin: Object, tenant_x: Entry) -> None:
-    """Record the tenant revision that a write is made from, for the brake."""
+    """Record the tenant revision of a write, for the delete protection."""
     twin["metadata"].setdefault("annotations", {})[wellknown.STORE_REVISION] = (
         tenant_x.resource_version
     )
@@ -213,9 +214,9 @@ def stamp(twin: Object, tenant_x: Entry) -> None:
 def noted(
     key: Key, written: Object, tenant_x: Entry, session: Session, *, taken: bool = False
 ) -> None:
-    """Remember a write until its echo; and the store has to be marked once more.
+    """Remember a write until its echo, and schedule an increase of the store's epoch.
 
-    `taken`: nothing is to be looked at once more when the echo comes.
+    `taken`: the echo needs no work.
     """
     version = written["metadata"]["resourceVersion"]
     session.expectations.wrote(Side.SUPER, key, version, taken=taken)
@@ -225,9 +226,11 @@ def noted(
 
 
 async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
-    """The name is taken: by our own earlier create, by an earlier object's twin, or by others.
+    """Read the object with a taken name.
 
-    Raises NotFound when it is not taken.
+    It is an earlier create, an earlier object's twin, or foreign.
+
+    Raises NotFound if the name is not taken.
     """
     metadata = twin["metadata"]
     live = await session.super_client.get(
@@ -243,7 +246,7 @@ async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> V
 
 
 async def name_taken(kind: Kind, pair: Pair, session: Session) -> Verdict:
-    """Tell the tenant that a name cannot be had; nothing of others is ever touched."""
+    """Report to the tenant that a name is taken. Foreign objects are never changed."""
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
     message = (
         f"metadata.name {pair.tenant_x.name} is taken by an object that belongs to somebody else;"
@@ -270,7 +273,7 @@ async def delete(
     *,
     grace_seconds: int | None = None,
 ) -> Verdict:
-    """Delete a twin when that is proved, and as far as nobody below still uses it."""
+    """Delete a twin if that is proved and no super pod still uses it."""
     assert pair.super_x is not None  # noqa: S101 - decided on it
     if grounds is Grounds.UNWANTED and kind.lingers:
         return await _delete_unneeded(kind, pair, session)
@@ -300,7 +303,7 @@ async def _delete_unneeded(kind: Kind, pair: Pair, session: Session) -> Verdict:
 
 
 def is_used_below(ref: Ref, super_namespace: str, session: Session) -> bool:
-    """Tell whether a super pod still names an object that no tenant pod needs any more."""
+    """Return True if a super pod still names an object that no tenant pod needs any longer."""
     spelled = f'"{ref.name}"'.encode()
     return any(
         spelled in pod.body and ref in refs_of(pod.decode().get("spec") or {})
@@ -313,7 +316,7 @@ async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
     session.grace_timers.needed(pair.key)
     twin = await build(kind, pair, session)
     if twin is None:
-        return Done()  # frozen: what was let through before stays as it is
+        return Done()  # rejected: what was accepted before stays
     live = pair.super_x.decode()
     if kind.change is not None and cache_transforms.is_any(live, twin) and kind.change(live, twin):
         pair = await _with_values(kind, pair, session)
@@ -331,13 +334,13 @@ async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
     if not is_changed:
         await carry_up(kind, pair, live, session)
     await rejection_events.tell_refusal(kind, pair.tenant_x, refusal, session)
-    return Done()  # after a change its echo wakes the key; what was live before is stale now
+    return Done()  # a change wakes the key, and `live` is out of date
 
 
 async def _make_anew(
     kind: Kind, pair: Pair, live: Object, twin: Object, session: Session
 ) -> Verdict:
-    """Delete a twin that can't be changed any more; its end wakes the key."""
+    """Delete a twin that cannot be changed. Its end wakes the key."""
     part = Part(pair.key, parked_writes.SUPER)
     if parked_writes.is_parked(part, twin, live, session):
         return Done()
@@ -355,7 +358,7 @@ async def _make_anew(
 
 
 async def _with_values(kind: Kind, pair: Pair, session: Session) -> Pair:
-    """Return both sides of a key with what the caches leave out."""
+    """Return both sides of a key with the values that the caches leave out."""
     if kind.reduce is None:
         return pair
     tenant_x, super_x = await live_reads.both(kind.resource, pair.tenant_x, pair.super_x, session)
@@ -363,13 +366,13 @@ async def _with_values(kind: Kind, pair: Pair, session: Session) -> Pair:
 
 
 async def carry_up(kind: Kind, pair: Pair, live: Object, session: Session) -> None:
-    """Write into the tenant what the live twin says."""
+    """Sync the live twin back to the tenant."""
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
     await sync_up.carry(kind, pair.key, pair.tenant_x, live, session)
 
 
 async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Session) -> bool:
-    """Write what differs from the twin; tells whether anything did."""
+    """Write the differences to the twin. Returns True if there were any."""
     assert kind.change is not None  # noqa: S101 - rows without are run by their own flow
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
     body, part = kind.change(live, twin), Part(pair.key, parked_writes.SUPER)

@@ -1,8 +1,8 @@
-"""From the super object back to the tenant, by the row: status, and the few spec fields that rise.
+"""Sync of a super object back to the tenant, by its row: the status, and a few spec fields.
 
-Owns the order of the writes. Must not know single kinds. Hazard: what it writes is what the super
-cluster says, so a status that a tenant forged is overwritten, and nothing of the tenant's own spec
-may be in a row's upward part.
+Owns the order of the writes. Must not know single kinds. Hazard: the values must come from the
+super cluster, so that a forged status is overwritten. The upward part of a row must contain no spec
+field that belongs to the tenant.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from tenancy import wellknown
 
 
 class Seen(NamedTuple):
-    """A tenant object as it was looked at when a write was made up."""
+    """A tenant object as it was when a write was computed."""
 
     entry: Entry
     body: Object
@@ -32,7 +32,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def carry(kind: Kind, key: Key, tenant_x: Entry, live: Object, session: Session) -> None:
-    """Write what differs in the tenant, if anything does."""
+    """Write the differences to the tenant."""
     if kind.flow is not Flow.DOWN_UP:
         return
     own, live = tenant_x.decode(), session.scrubber.status(live)
@@ -54,9 +54,9 @@ async def write(
     subresource: str = "",
     seen: Seen | None = None,
 ) -> None:
-    """Merge a body into the tenant object; the UID in it proves that it is the one meant.
+    """Patch a tenant object. The UID in the body proves that it is the right one.
 
-    A write that only repeats itself is parked, when the caller says from what it was made.
+    A repeated write is parked, if the caller passes `seen`.
     """
     part = Part(key, parked_writes.TENANT, subresource)
     if seen is not None and parked_writes.is_parked(part, body, seen.body, session):
@@ -73,7 +73,7 @@ async def write(
         Side.TENANT,
         key,
         written["metadata"]["resourceVersion"],
-        # Whoever does not say what was seen has a next step for when this has arrived.
+        # A caller without `seen` has a next step after the echo.
         taken=seen is not None and diff.is_all(seen.body, body, written),
     )
     session.fuse.wrote(key)

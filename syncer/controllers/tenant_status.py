@@ -1,8 +1,8 @@
-"""A tenant's store, and what is said about the tenant: one key for each link.
+"""Reconciler of a tenant's store and status: one key per connection.
 
-Owns when the brake looks, when a person's word is taken, when the epoch is counted up, and the
-conditions on the VirtualCluster. Must not judge: `syncer.safety.store_guard` does. Hazard: a
-confirmation is used up by being taken, or it would release the next loss, too.
+Owns the times of store checks, confirmations and epoch increases, and the conditions on the
+VirtualCluster. Must not judge: `syncer.safety.store_guard` does. Hazard: a confirmation must be
+removed once it was read. Otherwise it would release the next loss, too.
 """
 
 from kubeio.controller.worker import Again, Done, Verdict
@@ -19,15 +19,15 @@ from tenancy.resources import VIRTUAL_CLUSTERS
 
 
 async def reconcile(_: Key, session: Session) -> Verdict:
-    """Judge the store if there is a doubt, and say how things are."""
+    """Judge the store if necessary, and write the conditions."""
     link = session.link
     if link.problem:
         await _say(link)
         return Done()  # the tenant's return wakes this key
     try:
         goes_on = await _judge(link)
-    except Exception:  # not a cancellation: what is said then would wait, or be an error instead
-        await _say(link)  # whatever the tenant's API refuses: how things are is known
+    except Exception:  # not a cancellation, which must not wait for a write
+        await _say(link)  # also if the tenant's API refuses
         raise
     await _say(link)
     if not goes_on:
@@ -37,7 +37,7 @@ async def reconcile(_: Key, session: Session) -> Verdict:
 
 
 async def _judge(link: Link) -> bool:
-    """Judge the store and mark it; tells whether the link's caches are still of that store."""
+    """Judge and mark the store. Returns False if the caches belong to a different store."""
     brake, tenant = link.brake, link.tenant
     if link.store_in_doubt or brake.is_held:
         await _look(link)
@@ -62,7 +62,7 @@ async def _judge(link: Link) -> bool:
 
 
 async def _look(link: Link) -> None:
-    """Look at the store; the doubt stays until that worked."""
+    """Check the store. The doubt stays until a check succeeded."""
     link.store_in_doubt, is_judged = False, False
     try:
         await link.brake.look()
@@ -97,7 +97,7 @@ async def _say(link: Link) -> None:
 
 
 def _granted(link: Link, generation: int) -> list[Condition]:
-    """Return what is said of the super clusters that a tenant is granted, if any are named."""
+    """Return the condition about the tenant's granted targets, if any are named."""
     declared = {entry.name for entry in link.home.super_clusters.list()} | {HOME}
     missing = sorted(set(link.seats.granted) - declared)
     if not link.seats.granted:

@@ -1,8 +1,8 @@
-"""What a change of one object means for others of the same tenant.
+"""Rules for objects that depend on a changed object of the same tenant.
 
-Owns these few rules; `syncer.handlers.tenant_events` and `syncer.handlers.super_events` call them.
-Must not decide or write: it queues keys. Hazard: a rule that is missing leaves a policy that names
-yesterday's namespaces.
+Owns these few rules. `syncer.handlers.tenant_events` and `syncer.handlers.super_events` call them.
+Must not decide or write: it queues keys. Hazard: a rule must exist for every dependency. Without
+it, a network policy, for example, keeps names of old namespaces.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,14 +19,15 @@ from syncer.rules.pods import token_specs
 from syncer.tenants.session import Session
 
 GATHER_SECONDS = 5.0
-"""For how long changes of a target's nodes are gathered: one write in each tenant for each of a
-hundred nodes that are upgraded would be slowed down, and with it what a person changes."""
+"""Time in seconds over which changes of a target's nodes are merged. Otherwise an upgrade of 100
+nodes causes 100 writes in each tenant. They would be slowed down, and users' changes with them.
+"""
 
 
 def tenant_changed(
     session: Session, kind: str, old: Entry | None, new: Entry | None, *, low: bool
 ) -> None:
-    """Queue what an object of the tenant is rendered into."""
+    """Queue the objects that depend on a changed object of the tenant."""
     if kind == "Namespace":
         _namespace_changed(session, old, new, low=low)
     elif kind == "Ingress":
@@ -36,7 +37,7 @@ def tenant_changed(
 def super_pod_changed(
     session: Session, namespace: str, old: Entry | None, new: Entry | None
 ) -> None:
-    """Queue the budgets of a namespace that count their healthy pods below."""
+    """Queue the budgets of a namespace whose healthy pods in the super cluster have changed."""
     budgets = session.stores[BUDGET].list(namespace)
     if budgets and (old is None or new is None or _counted(old) != _counted(new)):
         _add_all(session, budgets)
@@ -49,7 +50,7 @@ def _counted(pod: Entry) -> tuple[object, ...]:
 def super_budget_changed(
     session: Session, namespace: str, old: Entry | None, new: Entry | None
 ) -> None:
-    """Queue the budgets of a namespace when another one there selects pods, or does no more."""
+    """Queue the budgets of a namespace when another budget's selector changes or ends."""
     before, after = (_selected(entry) for entry in (old, new))
     if session.view.policy.sync.blocking_disruption_budgets != "Allow" and before != after:
         _add_all(session, session.stores[BUDGET].list(namespace))
@@ -67,9 +68,9 @@ def _add_all(session: Session, budgets: Iterable[Entry]) -> None:
 
 
 def node_changed(session: Session, name: str, *, low: bool) -> None:
-    """Queue the pods that wait for a node when its tenant has changed what it added to one.
+    """Queue the pods that wait for a node when the tenant's changes to a node differ.
 
-    Those that run stay where they are, as on any cluster.
+    Running pods stay where they are, as in any cluster.
     """
     if not session.nodes.look(name) or not session.is_ready:
         return
@@ -81,7 +82,10 @@ def node_changed(session: Session, name: str, *, low: bool) -> None:
 def super_node_changed(
     sessions: Iterable[Session], old: Entry | None, new: Entry | None, *, low: bool
 ) -> None:
-    """Look at a node once more in each tenant: a label that is ours now is its own no more."""
+    """Check a node again in each tenant.
+
+    A label that the super cluster has now is not the tenant's.
+    """
     entry = new or old
     if entry is None:
         return
@@ -91,7 +95,7 @@ def super_node_changed(
 
 
 def target_nodes_changed(sessions: Iterable[Session]) -> None:
-    """Queue the node that stands for a target, once for all that its nodes do meanwhile."""
+    """Queue the virtual node of a target once, for all changes within `GATHER_SECONDS`."""
     for session in sessions:
         if session.is_ready:
             key = session.key(NODE, "", target_node.name_of(session.name))
@@ -99,7 +103,7 @@ def target_nodes_changed(sessions: Iterable[Session]) -> None:
 
 
 def space_needed(session: Session, namespace: str, *, low: bool) -> None:
-    """Queue what a target has of a namespace while a pod of it is seated there."""
+    """Queue the objects of a namespace that a target needs while a pod is assigned to it."""
     session.add(session.key("Namespace", "", namespace), low=low)
     for kind in ("NetworkPolicy", BUDGET):
         for entry in session.stores[kind].list(namespace):
@@ -107,7 +111,7 @@ def space_needed(session: Session, namespace: str, *, low: bool) -> None:
 
 
 def token_gone(session: Session, namespace: str, super_secret: Entry) -> None:
-    """Queue the pods that mount a token which is no longer there."""
+    """Queue the pods that mount a deleted token."""
     token = token_specs.spec_of_secret(super_secret.annotations, session.tenant.registration)
     if token is None:
         return
@@ -117,7 +121,7 @@ def token_gone(session: Session, namespace: str, super_secret: Entry) -> None:
 
 
 def class_changed(session: Session, kind: str, name: str, *, low: bool) -> None:
-    """Queue what names a class of the super cluster that came, changed or went."""
+    """Queue the objects that name a created, changed or deleted class of the super cluster."""
     if kind != ingresses.INGRESS_CLASS:
         return
     for entry in session.stores["Ingress"].list():
@@ -126,7 +130,7 @@ def class_changed(session: Session, kind: str, name: str, *, low: bool) -> None:
 
 
 def hosts_changed(sessions: Iterable[Session], old: Entry | None, new: Entry | None) -> None:
-    """Queue the Ingresses that want a host which one below has from now on, or no more."""
+    """Queue the Ingresses with a host that a super Ingress has acquired or released."""
     before, now = (ingress_hosts.hosts_named(each) if each else frozenset() for each in (old, new))
     hosts = before ^ now
     for session in sessions if hosts else ():
@@ -135,7 +139,7 @@ def hosts_changed(sessions: Iterable[Session], old: Entry | None, new: Entry | N
 
 
 def ranges_changed(session: Session) -> None:
-    """Queue what must leave out the addresses of the super cluster."""
+    """Queue the objects that must leave out the addresses of the super cluster."""
     for kind in ("EndpointSlice", "NetworkPolicy"):
         is_there = kind in session.super_cluster.stores
         for entry in session.stores[kind].list() if is_there else ():
@@ -150,7 +154,7 @@ def _namespace_changed(
     space = new or old
     for key in session.unseated():
         if space is not None and key.namespace == space.name:
-            session.add(key, low=low)  # a target may be for namespaces with such labels
+            session.add(key, low=low)  # a target may select namespaces by label
     for entry in session.stores["NetworkPolicy"].list():
         if network_policies.follows_namespaces(entry.body):
             session.add(session.key("NetworkPolicy", entry.namespace, entry.name), low=low)

@@ -1,7 +1,7 @@
-"""From a key to the flow that runs it.
+"""Dispatch of a key to its reconciler.
 
-Owns the dispatch and nothing else. A key of a tenant that is not engaged, or not ready yet, is
-dropped: engaging queues every key anew.
+Owns the dispatch only. A key of a tenant that is not connected, or not ready yet, is dropped,
+because the start of a session queues every key.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -69,17 +69,20 @@ _NO_SESSIONS: Mapping[str, Session] = {}
 
 
 class Engine:
-    """Runs keys of whatever sessions there are."""
+    """Runs the keys of all present sessions."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     def session(self, key: Key) -> Session | None:
-        """Return the session of a key; None when its tenant is not engaged there."""
+        """Return the session of a key.
+
+        None if its tenant is not connected to that super cluster.
+        """
         return self._sessions.get(key.super_cluster, _NO_SESSIONS).get(key.tenant)
 
     async def reconcile(self, key: Key) -> Verdict:
-        """Bring one key in step."""
+        """Reconcile one key."""
         session = self.session(key)
         if session is None or not session.is_ready:
             return Done()
@@ -106,7 +109,7 @@ class Engine:
 
 
 def log_fields(key: Key) -> dict[str, str]:
-    """Return how a key is named in logs."""
+    """Return the log fields of a key."""
     return {
         "tenant": key.tenant,
         **({} if key.super_cluster == HOME else {"super_cluster": key.super_cluster}),

@@ -1,7 +1,7 @@
-"""Which event of the home cluster wakes which key, beside those that every super cluster has.
+"""Handlers for watch events that only the home cluster has: which event queues which key.
 
-Owns the subscriptions to what there is at home alone. Must not decide or write: a handler only
-queues keys.
+Owns the subscriptions to resources of the home cluster only. Must not decide or write: a handler
+only queues keys.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from tenancy import ownership, wellknown
 
 
 class HomeWiring(SuperWiring):
-    """Routes what happens in the home cluster to whatever sessions there are at that moment."""
+    """Routes events of the home cluster to all present sessions."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class HomeWiring(SuperWiring):
     ) -> None:
         """`sessions` are those of the home cluster, by the UID of the VirtualCluster.
 
-        `everywhere` has those of all super clusters by name, as targets have their agents here.
+        `everywhere` has those of all super clusters by name, because the agents of targets run
+        here.
         """
         super().__init__(home, sessions)
         self._home = home
@@ -112,7 +113,7 @@ class HomeWiring(SuperWiring):
             dependents.class_changed(session, kind, entry.name, low=not live)
 
     def _volume_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
-        """A volume concerns the tenant that wrote it, and the one whose claim it is for."""
+        """Queue a volume in the tenant that wrote it and in the tenant whose claim it is for."""
         for entry in (old, new):
             if entry is None:
                 continue
@@ -137,7 +138,7 @@ class HomeWiring(SuperWiring):
             session.add(session.key(claims.CLAIM, above, place[1]), low=not live)
 
     def _super_claim_changed(self, old: Entry | None, new: Entry | None, live: bool) -> None:
-        """A claim that is bound shows its volume, and takes it along when it goes."""
+        """Queue the volume of a claim. The volume is shown while the claim is bound."""
         for entry in (old, new):
             session = self.sessions.get(entry.labels.get(wellknown.VC_UID, "")) if entry else None
             name = volumes.named_by(entry) if entry is not None else ""

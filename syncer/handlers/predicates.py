@@ -1,8 +1,8 @@
-"""Which events of a pod have work behind them, as most of them have not.
+"""Filters for pod events, because most events need no work.
 
-Owns what an event is told apart by: our own echo, also one that is here before its answer, and the
-last moments of a pod. Must not write. Hazard: what is left out here is looked at by nobody until
-the patrol comes round; so each rule names the event that comes after.
+Owns the recognition of echoes, also of those that arrive before their answer, and of a pod's last
+events. Must not write. Hazard: each filter must name the event that comes later. Otherwise a
+skipped change is not reconciled until the resync.
 """
 
 from kubeio.cache.store import Entry
@@ -15,10 +15,10 @@ from syncer.tenants.session import Session
 
 
 def wake(session: Session, side: Side, key: Key, news: News, new: Entry | None) -> None:
-    """Queue a pod whose state is news.
+    """Queue a pod with a relevant event.
 
-    An event of a pod in work may be the echo of the very write that is under way; it waits for the
-    end of the work, which the key would have to wait for as well.
+    An event of a pod in work may be the echo of the write in flight. It waits for the end of the
+    reconcile, as the key would have to.
     """
     if news is News.FOREIGN and new is not None and session.queue.has_in_hand(key):
         session.expectations.keep(side, key, new)
@@ -27,31 +27,32 @@ def wake(session: Session, side: Side, key: Key, news: News, new: Entry | None) 
 
 
 def is_over(session: Session, key: Key, news: News, new: Entry | None) -> bool:
-    """Tell whether an event of a tenant pod has no work behind it, as half of them have not."""
+    """Return True if an event of a tenant pod needs no work. Half of the events need none."""
     if news is News.QUIET and new is not None:
         return True
     twin = sync_down.look(registry.BY_NAME[key.kind], key, session).super_x
     if twin is not None or new is None:
         return twin is None
     if session.queue.has_in_hand(key) or session.expectations.is_behind(Side.SUPER, key, None):
-        return False  # its twin may be in the making, and nothing else would have it removed
-    # With no time left and nothing below, only a finalizer keeps it.
+        return False  # its twin may be in creation, and no later event would delete it
+    # With grace period 0 and without a twin, only a finalizer keeps it.
     return new.deleting and pod_facts.grace_of(new.decode()) == 0
 
 
 def is_as_written(session: Session, key: Key, twin: Entry | None) -> bool:
-    """Tell whether a twin that we wrote still has its tenant pod.
+    """Return True if a twin of the syncer still has its tenant pod.
 
-    It may have gone while the twin was made, when there was nothing below to look at.
+    The tenant pod may have been deleted during the create, when there was no twin to delete yet.
     """
     tenant_x = session.stores["Pod"].get(key.namespace, key.name)
     return tenant_x is not None and session.is_twin(twin, tenant_x.uid)
 
 
 def is_only_later(session: Session, key: Key, old: Entry | None, new: Entry | None) -> bool:
-    """Tell whether a twin that goes with its pod says no more than that it has less time left.
+    """Return True if an event of a twin that ends with its pod only shortens the grace period.
 
-    The last word of a kubelet lets it go; its end comes right behind, and is what counts.
+    The last update of a kubelet releases the twin. The delete event follows at once and is the one
+    that matters.
     """
     tenant_x = session.stores["Pod"].get(key.namespace, key.name)
     if tenant_x is None or not tenant_x.deleting or old is None or new is None:

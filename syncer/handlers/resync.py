@@ -1,7 +1,7 @@
-"""A slow look at everything: finds what events missed, and only queues it.
+"""Periodic comparison of all sessions, for changes that events missed.
 
-Owns the pace. Must not write: whatever differs goes through the queue like any change. Hazard: it
-runs beside live work on one thread, so it looks at a few keys and then lets go.
+Owns the pace. Must not write: keys that differ go through the queue like any change. Hazard: the
+resync must yield after a few keys. Otherwise it would delay live work in the same thread.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ from syncer.rules.registry import Kind, Life
 from syncer.tenants.session import Session, Sessions
 
 PERIOD_SECONDS = 300.0
-_SLICE = 20  # keys looked at before others get a turn
+_SLICE = 20  # keys per step, then other tasks run
 _PAUSE_SECONDS = 0.02
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Patrol:
-    """Goes round all sessions."""
+    """Compares all sessions periodically."""
 
     def __init__(self, sessions: Sessions, *, period_seconds: float = PERIOD_SECONDS) -> None:
         self._sessions = sessions
         self._period = period_seconds
 
     async def run(self) -> None:
-        """Go round until cancelled."""
+        """Compare periodically until cancelled."""
         while True:
             await asyncio.sleep(self._period)
             await self.go_round()
 
     async def go_round(self) -> None:
-        """Look at everybody once, and say how long that took."""
+        """Compare all sessions once, and log the duration."""
         began, found = time.monotonic(), 0
         everyone = [each for own in self._sessions.values() for each in own.values()]
         for session in everyone:
@@ -57,7 +57,7 @@ class Patrol:
         _log.info("patrol.round", sessions=len(everyone), keys=found, seconds=seconds)
 
     async def look(self, session: Session) -> int:
-        """Queue every key of a session that differs; returns how many did."""
+        """Queue every key of a session that differs. Returns their number."""
         found = 0
         for number, key in enumerate(session.all_keys()):
             if not session.is_ready:
@@ -73,7 +73,10 @@ class Patrol:
 
 
 def _may_differ(key: Key, session: Session) -> bool:
-    """Tell whether a key has work; one that cannot be read has: a worker says what is wrong."""
+    """Return True if a key has work.
+
+    An unreadable object counts, because its reconcile reports the problem.
+    """
     try:
         return differs(key, session)
     except STUMBLES as problem:
@@ -84,9 +87,9 @@ def _may_differ(key: Key, session: Session) -> bool:
 
 
 def differs(key: Key, session: Session) -> bool:
-    """Tell whether a key has work; keys with timers and the few shown kinds always look."""
+    """Return True if a key has work. Keys with timers and the few mirrored kinds always count."""
     if key.kind in (TOKEN, NODE, ADDRESS, VOLUME, PLACEMENT) or key.kind in BY_KIND:
-        return True  # they read caches only and write when something differs
+        return True  # they read caches only and write on a difference
     kind = registry.BY_NAME.get(key.kind)
     if kind is None:
         return False
@@ -106,7 +109,7 @@ def differs(key: Key, session: Session) -> bool:
 
 
 def _is_elsewhere(pair: Pair, session: Session) -> bool:
-    """Tell whether a pod is seated in another super cluster, and nothing of it is here."""
+    """Return True if a pod is assigned to a different super cluster and has no twin in this one."""
     if pair.key.kind != "Pod" or pair.tenant_x is None or pair.super_x is not None:
         return False
     return session.link.seats.of(pair.tenant_x) not in (session.name, NOWHERE)
@@ -123,7 +126,7 @@ def _bodies_differ(kind: Kind, pair: Pair, session: Session) -> bool:
     try:
         twin = kind.build(tenant_x, session.view)
     except RefusedError:
-        return True  # nothing of it may be below
+        return True  # the super cluster may have no twin of it
     except RejectedError:
         return False
     ups, clean = (kind.up_spec, kind.up_status), session.scrubber.status(super_x)
@@ -156,4 +159,4 @@ def _is_changed_below(pod: Object, twin: Object, session: Session) -> bool:
             return True
         return resize.patch(pod, twin) is not None or bool(ephemeral_containers.added(pod, twin))
     except RejectedError:
-        return False  # its tenant was told when it came
+        return False  # the tenant has had an Event when it changed

@@ -26,7 +26,7 @@ from tenancy import ownership
 
 
 class SuperWiring:
-    """Routes what happens in a super cluster to whatever sessions there are at that moment."""
+    """Routes events of a super cluster to all present sessions."""
 
     def __init__(self, super_cluster: SuperCluster, sessions: Mapping[str, Session]) -> None:
         """`sessions` are those of this super cluster, by the UID of the VirtualCluster."""
@@ -61,7 +61,7 @@ class SuperWiring:
             elif old is not None:
                 _left(session, key, old, kind=kind, live=live)
                 if news is News.FOREIGN and kind in registry.BY_NAME and not old.deleting:
-                    session.lost_twins.lost_sight_of(key, old.key)  # perhaps only of its labels
+                    session.lost_twins.lost_sight_of(key, old.key)  # or lost its labels
             if kind == "Pod":
                 dependents.super_pod_changed(session, key.namespace, old, new)
                 _twin_moved(session, key, old, new, low=not live)
@@ -83,7 +83,7 @@ class SuperWiring:
             dependents.ranges_changed(session)
 
     def _event_changed(self, _: Entry | None, new: Entry | None, live: bool) -> None:
-        """Take an Event up: only from the running watch, as a list repeats what was told."""
+        """Queue an Event of the running watch. A list repeats old Events."""
         if new is None or not live:
             return
         namespace = self.super_cluster.stores["Namespace"].get("", new.namespace)
@@ -109,7 +109,7 @@ class SuperWiring:
 def _twin_moved(
     session: Session, key: Key, old: Entry | None, new: Entry | None, *, low: bool
 ) -> None:
-    """What a pod needs is in a target that is granted no more while its twin is there."""
+    """Keep a pod's needs in a target that is no longer granted, as long as its twin exists."""
     if session.target is None or (old is not None and new is not None):
         return
     if new is None:
@@ -120,7 +120,7 @@ def _twin_moved(
 
 
 def _left(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> None:
-    """A super object is not in the cache any more: what hangs on it is forgotten, or let go."""
+    """Forget, or queue, what depends on a super object that left the cache."""
     session.deletions.forget(key)
     session.queue.forget(key)
     if key.kind == TOKEN:
@@ -132,7 +132,7 @@ def _left(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> N
 
 
 def _is_there(session: Session, super_pod: Entry) -> None:
-    """Nobody misses a twin that is there in a target."""
+    """Record that a twin is present in a target."""
     annotations = {"annotations": super_pod.annotations}
     owner = ownership.owner_of(annotations, session.tenant.registration)
     if owner is not None and session.target is not None:
@@ -140,7 +140,7 @@ def _is_there(session: Session, super_pod: Entry) -> None:
 
 
 def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:
-    """Remember that a bound twin is gone: its tenant pod is lost, whatever it has heard of it."""
+    """Record that a bound twin no longer exists, so its tenant pod is lost."""
     annotations = {"annotations": super_pod.annotations}
     owner = ownership.owner_of(annotations, session.tenant.registration)
     if owner is not None and (last.get("spec") or {}).get("nodeName"):
@@ -150,13 +150,13 @@ def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) 
         session.lost_twins.saw_bound_twin_end(
             owner.uid,
             was_deleting=super_pod.deleting,
-            # Without the last word of its kubelet it may only have lost the labels we watch.
+            # Without the kubelet's last update, the twin may only have lost its labels.
             is_certain=live and pod_facts.was_forced(last),
         )
 
 
 def _free_refs(session: Session, namespace: str, last: Object) -> None:
-    """A super pod is gone: what only it still used may go, too."""
+    """Queue the objects that only a deleted super pod still used."""
     for ref in refs_of(last.get("spec") or {}):
         if is_reserved_name(ref.kind, ref.name) and ref.kind == "Secret":
             session.add(session.key(TOKEN, namespace, ref.name))

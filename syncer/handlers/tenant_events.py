@@ -30,7 +30,10 @@ from tenancy import wellknown
 
 
 def wire_tenant(session: Session) -> Callable[[], None]:
-    """Subscribe a session to its tenant's caches; returns what ends that in a target."""
+    """Subscribe a session to its tenant's caches.
+
+    Returns the function that unsubscribes it, for targets.
+    """
     wired: list[tuple[Store, Handler]] = [
         (session.stores[kind], partial(_tenant_changed, session, kind))
         for kind in registry.BY_NAME
@@ -53,20 +56,20 @@ def _unwire(wired: list[tuple[Store, Handler]], unsubscribe: Callable[[], None])
 
 
 def _seat_changed(session: Session, pod: Entry) -> None:
-    """Take in, or drop, a pod whose seat is another: its own events may all have come before."""
+    """Update a pod with a new assignment. All of its own events may have come before."""
     entry = session.stores["Pod"].get(*pod.key)
     if entry is not None and entry.uid == pod.uid:
         pod_moved_between(session, entry, entry, low=False)
 
 
 def take_in(session: Session) -> None:
-    """Take in the pods that are seated in a target already, when the session there begins."""
+    """Add the pods that are already assigned to a target when the session begins."""
     for entry in session.stores["Pod"].list():
         _pod_moved(session, None, entry, low=True)
 
 
 def _wire_home(session: Session) -> None:
-    """Subscribe to what is shown of the home cluster."""
+    """Subscribe to the resources that the home cluster shows in the tenant."""
     for kind in (NODE, ADDRESS, VOLUME, *mirrored_kinds.BY_KIND):
         session.stores[kind].subscribe(partial(_shown_changed, session, kind))
     session.stores[VOLUME].subscribe(partial(_own_volume_changed, session))
@@ -92,7 +95,7 @@ def _tenant_changed(
         _pod_moved(session, old, new, low=not live)
     dependents.tenant_changed(session, kind, old, new, low=not live)
     if is_rewritten(old, new):
-        session.queue.forget(key)  # what was refused may be taken now, and is tried from the start
+        session.queue.forget(key)  # a refused object may be accepted now, so the delay is reset
         session.fuse.forget(key)
     elif news is News.FOREIGN and new is not None:
         session.figures.suspect(Side.TENANT, key, revision_of(new.resource_version))
@@ -105,17 +108,17 @@ def _tenant_changed(
 
 
 def _is_elsewhere(session: Session, key: Key, new: Entry | None) -> bool:
-    """Tell whether a pod has nothing here, nor is to have anything."""
+    """Return True if a pod has no twin in this super cluster and needs none."""
     if new is None or session.link.seats.of(new) in (session.name, NOWHERE):
         return False
     return sync_down.look(registry.BY_NAME[key.kind], key, session).super_x is None
 
 
 def is_rewritten(old: Entry | None, new: Entry | None) -> bool:
-    """Tell whether an object is not what it was; its status alone does not count."""
+    """Return True if an object was changed. A change of the status alone does not count."""
     if old is None or new is None or old.uid != new.uid:
         return True
-    if not new.generation:  # a kind that does not count
+    if not new.generation:  # a kind without generation
         return _said(old) != _said(new)
     return (old.generation, old.labels, old.annotations) != (
         new.generation,
@@ -125,7 +128,7 @@ def is_rewritten(old: Entry | None, new: Entry | None) -> bool:
 
 
 def _said(entry: Entry) -> dict[str, Any]:
-    """Return what an object says beside its status, in which our own writes come back."""
+    """Return an object without its status, which contains the syncer's own writes."""
     metadata = {"labels": entry.labels, "annotations": entry.annotations}
     return {**entry.decode(), "metadata": metadata, "status": None}
 
@@ -140,11 +143,11 @@ def _tenant_gone(session: Session, key: Key, old: Entry | None, *, live: bool) -
     if live:
         kind = registry.BY_NAME[key.kind]
         if not session.is_twin(sync_down.look(kind, key, session).super_x, old.uid):
-            return  # nothing below to forget the note by; live reads prove what comes late
+            return  # without a twin the record would stay, and live reads prove late ends
         forced = key.kind == "Pod" and pod_facts.was_forced(old.decode())
         session.deletions.saw_gone(key, old.uid, forced=forced)
     else:
-        session.link.doubt_store()  # absence from a list: perhaps it is another store
+        session.link.doubt_store()  # absent from a list: perhaps a different store
 
 
 def _pod_moved(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
@@ -155,7 +158,7 @@ def _pod_moved(session: Session, old: Entry | None, new: Entry | None, *, low: b
 
 
 def pod_moved_between(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
-    """As `_pod_taken_in`, for a pod that may be seated elsewhere."""
+    """Update the indexes as `_pod_taken_in`, for a pod that may be assigned elsewhere."""
     entry, seats = new or old, session.link.seats
     if entry is None:
         return
@@ -181,28 +184,28 @@ def pod_moved_between(session: Session, old: Entry | None, new: Entry | None, *,
 
 
 def _is_needed(session: Session, pod: Entry) -> bool:
-    """Tell whether what a pod needs goes where it is seated: not where it is never made."""
+    """Return True if a pod's needs are synced to its assigned cluster, where it may be created."""
     return (
         session.target is None or session.link.seats.offers(session.name) or session.has_twin(pod)
     )
 
 
 def _is_misrecorded(old: Entry | None, new: Entry, seat: str, session: Session) -> bool:
-    """Tell whether a pod is to be placed, or somebody else has written its record."""
-    if seat == NOWHERE or old is new:  # the same one: our own record is on its way
+    """Return True if a pod must be placed, or another writer changed its record."""
+    if seat == NOWHERE or old is new:  # the same entry: the syncer's record is on its way
         return seat == NOWHERE
     return not node_of(new) and not session.link.seats.is_recorded(new, seat)
 
 
 def look_again(link: Link) -> None:
-    """Have every seat looked at: where pods may be made, or what is seen of it, has changed."""
+    """Check every assignment after a change of the grants or of the visible targets."""
     sessions = [each for each in link.sessions if isinstance(each, Session)]
     for entry in link.stores["Pod"].list():
         link.seats.look_again(entry)
         is_bound = bool(node_of(entry))
         for session in sessions:
             if is_bound and not (session.target is not None and session.pods.has(*entry.key)):
-                continue  # those that are bound stay, but for a target that is granted no more
+                continue  # bound pods stay, except in a target no longer granted
             session.add(session.key("Pod", *entry.key), low=True)
             if session.target is None:
                 session.add(session.key(PLACEMENT, *entry.key), low=True)
@@ -216,19 +219,21 @@ def _pod_taken_in(session: Session, old: Entry | None, new: Entry | None, *, low
     entry = new or old
     namespace = entry.namespace if entry is not None else ""
     for ref in changes.refs:
-        # Whether it is needed changes with the first pod and the last one; claims are always.
+        # Only the first and the last pod change whether a reference is needed. Claims are always
+        # needed.
         if ref.kind == claims.CLAIM or not session.pods.references.is_shared(namespace, ref):
             for key in keys_of_ref(session, namespace, ref):
                 session.add(key, low=low)
     for node in changes.nodes:
-        # Between the first pod and the last one nothing of a node that is shown hangs on its pods;
-        # but one that was made anew below is shown as the old one until a pod runs there.
+        # Between the first and the last pod, no part of a shown node depends on its pods. A node
+        # that was recreated in the super cluster is an exception. Its old state is shown until a
+        # pod runs on it.
         if not session.view.has_node(node) or len(session.pods.on_node(node)) <= 1:
             session.add(session.key(NODE, "", node), low=low)
 
 
 def keys_of_ref(session: Session, namespace: str, ref: Ref) -> list[Key]:
-    """Return the keys that a need of a pod concerns."""
+    """Return the keys of the objects that a pod's reference needs."""
     if ref.kind not in (ACCOUNT_TOKEN, POD_TOKEN):
         return [session.key(ref.kind, namespace, ref.name)]
     below = session.super_store("Secret").list(session.view.super_namespace(namespace))
@@ -262,21 +267,21 @@ def _shown_changed(
 
 
 def _place_who_waits(link: Link) -> None:
-    """Have the pods that go nowhere looked at: a target may take others than before."""
+    """Queue the unplaced pods, because a target may accept different pods now."""
     for session in [each for each in link.sessions if isinstance(each, Session)]:
         for key in session.unseated():
             session.add(key, low=True)
 
 
 def _is_shown_from(session: Session, kind: str, entry: Entry) -> bool:
-    """Tell whether it is this super cluster of which something is shown."""
+    """Return True if an object is shown from this super cluster."""
     if session.target is not None:
         return entry.name == target_node.name_of(session.name)
     return kind != NODE or wellknown.SUPER_CLUSTER not in entry.annotations
 
 
 def _own_volume_changed(session: Session, old: Entry | None, new: Entry | None, live: bool) -> None:
-    """A volume of the tenant's own decides what its claim may name."""
+    """Queue the claim of a tenant's own volume, which decides what the claim may name."""
     for entry in (old, new):
         place = volumes.claim_named(entry) if entry is not None else None
         if place is not None:
@@ -284,7 +289,7 @@ def _own_volume_changed(session: Session, old: Entry | None, new: Entry | None, 
 
 
 def _claim_changed(session: Session, old: Entry | None, new: Entry | None, live: bool) -> None:
-    """A claim that names a volume is who that volume is for, and a pod may wait for its own."""
+    """Queue the volume that a claim names, and wake the pods that wait for the claim."""
     entry = new or old
     if entry is not None:
         session.wake(session.key(claims.CLAIM, entry.namespace, entry.name))
@@ -295,7 +300,7 @@ def _claim_changed(session: Session, old: Entry | None, new: Entry | None, live:
 
 
 def suspect(session: Session, side: Side, key: Key, old: Entry | None, new: Entry | None) -> None:
-    """Somebody else changed or removed what was there, and may have had no business to."""
+    """Record a possible drift: another writer changed or deleted an object."""
     if old is not None and (new is not None or not old.deleting):
         revision = revision_of(new.resource_version) if new is not None else 0
         session.figures.suspect(side, key, revision)

@@ -1,1 +1,1 @@
-"""Lifecycle of tenants and targets: who is connected, and since when."""
+"""Lifecycle of tenants and targets: start, restart and end of their connections."""

@@ -1,9 +1,10 @@
-"""Which other super clusters are followed: a client and caches for each, started and ended.
+"""Lifecycle of targets: a client and caches per SuperCluster, started and ended.
 
-Owns one keeper per SuperCluster. A target is followed while its SuperCluster lives, vc-manager has
-found out who it is, and its Secret describes how to reach it; another Secret or address means a new
-client, and disturbs nobody else. Must not know what tenants have there. Hazard: what answers may be
-another cluster than the one meant, so nothing is listed before the anchor has held.
+Owns one keeper task per SuperCluster. Three conditions must hold for a connection: the SuperCluster
+exists, vc-manager has found its identity, and its Secret describes how to reach it. A change of the
+Secret or the address creates a new client and disturbs no other target. Must not know the objects
+of tenants. Hazard: the identity must be verified before any list, because a different cluster may
+answer. Otherwise the caches would contain its objects.
 """
 
 import asyncio
@@ -39,20 +40,22 @@ from tenancy.super_clusters import (
 )
 
 AGAIN_SECONDS = 10.0
-"""When a plan is looked at again that could not be read."""
+"""Retry interval in seconds for a plan that could not be read."""
 STEADY_SECONDS = 60.0
-"""A target that was followed for so long was no failure; shorter times follow ever slower."""
+"""Time in seconds after which a connection counts as stable. Shorter connections increase the retry
+delay.
+"""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Targets:
-    """All of them."""
+    """All targets."""
 
     def __init__(self, home: Home, *, wire: Callable[[SuperCluster], None]) -> None:
         """`wire` is called with the caches of each target before they are filled."""
         self.followed: dict[str, Target] = {}
-        """By name, from the first try to follow them on."""
+        """By name, from the first connection attempt on."""
         self._home = home
         self._wire = wire
         self._heard: list[Callable[[], None]] = []
@@ -65,18 +68,18 @@ class Targets:
         self._watching: asyncio.Task[None] | None = None
 
     def _count(self) -> int:
-        """Count the targets that somebody still wants."""
+        """Count the SuperClusters that are not being deleted, without the home cluster's."""
         return sum(e.name != HOME and not e.deleting for e in self._declared.list())
 
     def ready(self, name: str) -> Target | None:
-        """Return a target whose caches are complete."""
+        """Return a target if its caches are complete, otherwise None."""
         found = self.followed.get(name)
         return found if found is not None and found.is_ready else None
 
     def subscribe(self, heard: Callable[[], None]) -> Callable[[], None]:
-        """Call `heard` whenever a target is ready, is left, is away or back, or says otherwise.
+        """Call `heard` on every change of a target: ready, disconnected, away, back, or a new plan.
 
-        Returns what ends that.
+        Returns the function that unsubscribes.
         """
         self._heard.append(heard)
         return partial(self._heard.remove, heard)
@@ -86,7 +89,7 @@ class Targets:
             heard()
 
     async def run(self) -> None:
-        """Keep targets until cancelled; the home cluster's caches are complete."""
+        """Keep targets connected until cancelled. The home cluster's caches must be complete."""
         self._secrets.subscribe(self._secret_changed)
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -103,7 +106,7 @@ class Targets:
                 self._tell()
 
     def _watch_secrets(self) -> None:
-        """Begin to watch the Secrets of the components' namespace, with the first target."""
+        """Start to watch the Secrets of the components' namespace, with the first target."""
         assert self._group is not None  # noqa: S101 - handlers are subscribed by run
         if self._watching is None:
             reflector = Reflector(
@@ -127,7 +130,7 @@ class Targets:
                 self._touch(declared.name)
 
     def _touch(self, name: str) -> None:
-        """Have a target's keeper look again, and see that it has one."""
+        """Wake a target's keeper, or start it."""
         assert self._group is not None  # noqa: S101 - handlers are subscribed by run
         self._changed.setdefault(name, asyncio.Event()).set()
         keeper = self._keepers.get(name)
@@ -135,7 +138,7 @@ class Targets:
             self._keepers[name] = self._group.create_task(self._keep(name), name=f"target-{name}")
 
     async def _keep(self, name: str) -> None:
-        """Keep one target followed for as long as its SuperCluster is there."""
+        """Keep one target connected for as long as its SuperCluster exists."""
         backoff = Backoff(base=1.0, ceiling=30.0)
         changed = self._changed[name]
         while self._declared.get("", name) is not None:
@@ -153,7 +156,10 @@ class Targets:
         self._keepers.pop(name, None)
 
     async def _say(self, name: str, problem: str) -> None:
-        """Say on a SuperCluster why it is not followed; the next try says it again."""
+        """Report on a SuperCluster why it is not connected.
+
+        The next attempt retries a failed write.
+        """
         entry = self._declared.get("", name)
         if entry is None or entry.deleting:
             return
@@ -163,9 +169,9 @@ class Targets:
             _log.warning("target.not_told", target=name, problem=str(refused))
 
     async def _plan(self, name: str) -> Plan | None:
-        """Return what a target's client is made of, or None while there can be none.
+        """Return the configuration of a target's client, or None while there can be no client.
 
-        Raises CredentialsProblem, SpecProblemError, or KubeError when the Secret cannot be read.
+        Raises CredentialsProblem, SpecProblemError, or KubeError if the Secret cannot be read.
         """
         entry = self._declared.get("", name)
         if entry is None or entry.deleting:
@@ -198,7 +204,10 @@ class Targets:
         return {key: _decoded(value) for key, value in (secret.get("data") or {}).items()}
 
     async def _follow(self, plan: Plan | None, changed: asyncio.Event, backoff: Backoff) -> str:
-        """Follow a target until its plan changes; returns why it failed, empty when it did not."""
+        """Sync a target until its plan changes.
+
+        Returns the reason of a failure, or an empty string.
+        """
         if plan is None:
             return ""
         began = asyncio.get_running_loop().time()
@@ -220,18 +229,18 @@ class Targets:
         return _why(running)
 
     async def _until_changed(self, target: Target, plan: Plan, changed: asyncio.Event) -> None:
-        """Return when the target's plan is another one, or there is none any more.
+        """Return when the target's plan differs or no longer exists.
 
-        A credential that was taken away, or made useless, is not used any longer.
+        A credential that was deleted or made invalid is no longer used.
         """
         while True:
             seconds: float | None = None
             try:
                 found = await self._plan(plan.name)
             except (errors.Unavailable, errors.TooManyRequests):
-                seconds = AGAIN_SECONDS  # that is the home cluster's trouble and not the target's
+                seconds = AGAIN_SECONDS  # a problem of the home cluster, not the target's
             except (errors.KubeError, SpecProblemError, *STUMBLES):
-                break  # the keeper says what is wrong
+                break  # the keeper reports the problem
             else:
                 if found is None or found.digest() != plan.digest():
                     break
@@ -242,9 +251,9 @@ class Targets:
 
 
 def _said(entry: Entry) -> tuple[Any, ...]:
-    """Return what others say of a SuperCluster: what we say ourselves is no reason to look again.
+    """Return what other writers have in a SuperCluster. The syncer's own conditions are left out.
 
-    Or each failure, said in other words than the last, would be followed by the next at once.
+    Otherwise each failure with a new text would cause the next attempt at once.
     """
     body = entry.decode()
     status = body.get("status") or {}
@@ -255,7 +264,7 @@ def _said(entry: Entry) -> tuple[Any, ...]:
 
 
 def _refusal(status: SuperClusterStatus) -> str:
-    """Return why a cluster is not one that pods are placed in; it has to be said to be ready."""
+    """Return the reason against placing pods in a cluster. It must be reported ready."""
     ready = conditions.find(status.conditions, super_clusters.READY) or {}
     if ready.get("status") == "True":
         return ""
@@ -263,7 +272,7 @@ def _refusal(status: SuperClusterStatus) -> str:
 
 
 def _decoded(value: Any) -> bytes:
-    """Return a Secret's value; what is no base64 the API server would not have taken."""
+    """Return a Secret's value. The API server would refuse invalid base64."""
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError, TypeError):
@@ -271,7 +280,7 @@ def _decoded(value: Any) -> bytes:
 
 
 def _why(running: "asyncio.Future[None]") -> str:
-    """Return why a target was followed no longer, empty when that was ended."""
+    """Return why a connection ended, or an empty string if it was cancelled."""
     if running.cancelled():
         return ""
     problem: BaseException | None = running.exception()
@@ -285,7 +294,7 @@ def _why(running: "asyncio.Future[None]") -> str:
 
 
 async def _first(changed: asyncio.Event, seconds: float | None) -> None:
-    """Wait for a change or for some time, whichever comes first."""
+    """Wait for a change or a timeout, whichever comes first."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await changed.wait()

@@ -1,9 +1,9 @@
-"""A tenant's sessions in other super clusters than the home cluster: begun, kept and ended.
+"""Lifecycle of a tenant's sessions with targets.
 
-Owns, for one link, which targets it has sessions in: those that it is granted and those that its
-status names, as long as they are followed. Must not know what a session does. Hazard: the status
-names a target before anything of the tenant is made there, or nobody would know later where to look
-for it; and it goes on naming it until nothing is left.
+Owns, for one connection, the targets with a session. These are the granted targets and those in the
+tenant's status, as long as they are connected. Must not know the work of a session. Hazard: the
+status must name a target before any object is created in it, and until no object is left. Otherwise
+the objects would never be found again.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ from tenancy.super_clusters import HOME
 
 RETRY_SECONDS = 10.0
 TELL_SECONDS = 5.0
-"""How often it is written how many pods a tenant has in its targets, at most."""
+"""Minimum interval in seconds between two writes of the pod counts."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Outposts:
-    """Those of one link."""
+    """The target sessions of one tenant."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Outposts:
         sessions: MutableMapping[str, dict[str, Session]],
         made: Callable[[Target], Session],
     ) -> None:
-        """`sessions` are those of all tenants; `made` returns a new one of this tenant."""
+        """`sessions` are those of all tenants. `made` returns a new session of this tenant."""
         self._link = link
         self._targets = targets
         self._sessions = sessions
@@ -59,19 +59,19 @@ class Outposts:
         self._held: frozenset[str] = frozenset()
         self._begun: set[str] = set()
         self._offered: frozenset[str] = frozenset()
-        """What is granted and declared, but home."""
+        """Granted and declared targets, without the home cluster."""
         self._judged: object = None
         self.changed = asyncio.Event()
         self._recount = asyncio.Event()
-        """Set a while after a pod came or went."""
+        """Set some time after a pod was created or deleted."""
         self._counting: asyncio.TimerHandle | None = None
         self._waking: dict[str, asyncio.TimerHandle] = {}
         self._named: frozenset[str] = frozenset()
         self._told: list[dict[str, Any]] | None = None
-        """What was written last; None: nothing yet."""
+        """The list that was written last. None: no list yet."""
 
     async def run(self) -> None:
-        """Keep them until cancelled, and end them then."""
+        """Keep the sessions until cancelled, then end them."""
         unsubscribe = self._targets.subscribe(self.changed.set)
         self._link.seats.counted = self._count
         try:
@@ -79,7 +79,7 @@ class Outposts:
                 self.changed.clear()
                 try:
                     is_done = await self._look()
-                except STUMBLES as problem:  # or the tenant would have no more of them, unheard
+                except STUMBLES as problem:  # else no session would follow
                     _log.error("tenant.targets_stumbled", exc_info=problem)
                     is_done = False
                 await self._told_until_changed(None if is_done else RETRY_SECONDS)
@@ -93,12 +93,12 @@ class Outposts:
                 self._forget(name)
 
     def _count(self, name: str) -> None:
-        """A pod came or went: say so before long, and once for all that come meanwhile."""
+        """Schedule one write of the pod counts for all changes within `TELL_SECONDS`."""
         if name != HOME and self._counting is None:
             self._counting = asyncio.get_running_loop().call_later(TELL_SECONDS, self._counted)
 
     def _wake_in(self, seconds: float, name: str) -> None:
-        """Have a target looked at again when its silence is to be told of, if it lasts."""
+        """Schedule a check of a target for the moment when its outage must be reported."""
         before = self._waking.pop(name, None)
         if before is not None:
             before.cancel()
@@ -109,7 +109,7 @@ class Outposts:
         self._recount.set()
 
     async def _told_until_changed(self, seconds: float | None) -> None:
-        """Wait for a change or for some time, and say meanwhile how many pods are where."""
+        """Wait for a change or a timeout, and write changed pod counts meanwhile."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not self.changed.is_set():
@@ -120,13 +120,16 @@ class Outposts:
                             self._count("")
 
     async def _look(self) -> bool:
-        """Begin and end what is to be; tells whether all of it was done."""
+        """Start and stop target sessions to match the grants.
+
+        Returns False if a step failed and must be retried.
+        """
         cluster = self._cluster()
         if cluster is None:
             return True
         seats = self._link.seats
         granted = {grant.name: grant for grant in cluster.spec.targets}
-        seats.granted = granted  # before anything is judged: what comes meanwhile is seated by it
+        seats.granted = granted  # before any judgement, so that new pods are placed by these grants
         named = {target.name for target in cluster.status.targets}
         declared = {entry.name for entry in self._link.home.super_clusters.list()}
         offered = frozenset(set(granted) & declared) - {HOME}
@@ -142,12 +145,12 @@ class Outposts:
         if wanted != named:
             is_said = await self._say(wanted)
             if not is_said:
-                wanted &= named  # nothing is made where nobody would look for it
+                wanted &= named  # create nothing in a target that the status lacks
             late = {name for name in named - wanted if not self._is_over(name, granted, declared)}
-            if late:  # something came to light there meanwhile
+            if late:  # an object appeared in the target meanwhile
                 wanted |= late
                 is_said = is_said and await self._say(wanted)
-        self._link.look_at_store()  # which says what of them is not declared
+        self._link.look_at_store()  # this writes the condition about undeclared targets
         for name, session in list(self._own.items()):
             if name not in wanted or self._targets.ready(name) is not session.target:
                 await self._end(name)
@@ -162,16 +165,16 @@ class Outposts:
         if is_said and not self._is_told(wanted, counts=False):
             is_said = await self._tell(wanted)
         elif is_said and not self._is_told(wanted):
-            self._count("")  # our own words come back as a change: at once would have no end
-        is_left = wanted - set(granted)  # nobody tells when the last of it goes
+            self._count("")  # later: the write comes back as a change, and would never end
+        is_left = wanted - set(granted)  # no event reports the end of the last object
         return is_said and not is_left and wanted >= offered
 
     def _opens(self, name: str) -> None:
-        """Have pods wait a moment for a target whose session is about to begin."""
+        """Let pods wait a moment for a target whose session will begin soon."""
         self._link.seats.opens(name, asyncio.get_running_loop().time())
 
     def _look_again(self) -> None:
-        """Have all seats looked at when something else is granted, or another target is seen."""
+        """Check all assignments when the grants or the visible targets have changed."""
         seats = self._link.seats
         judged = (seats.granted, seats.unseen(), frozenset(self._own))
         if judged != self._judged:
@@ -179,7 +182,7 @@ class Outposts:
             tenant_events.look_again(self._link)
 
     def _hear(self, session: Session) -> None:
-        """Queue what is to be said of a target now; when it is back, everything once."""
+        """Queue the keys that report the target's present state. If it is back, queue all keys."""
         assert session.target is not None  # noqa: S101 - they are all of targets
         name, is_away = session.name, bool(session.target.problem)
         is_held = session.target.muster.holds(session.tenant.uid)
@@ -208,10 +211,10 @@ class Outposts:
             return None
 
     def _is_over(self, name: str, granted: Collection[str], declared: Collection[str]) -> bool:
-        """Tell whether a target need not be named any more."""
+        """Return True if the status need not name a target any longer."""
         if name in declared:
             return name not in granted and self._is_empty(name)
-        # Nobody knows how to reach it; as long as pods are seated there they are made nowhere else.
+        # The target cannot be reached. Pods that stay assigned to it are created nowhere else.
         seats = self._link.seats
         return self._link.is_ready and not (
             seats.is_any_at(name)
@@ -222,22 +225,28 @@ class Outposts:
         )
 
     def _is_empty(self, name: str) -> bool:
-        """Tell whether nothing of the tenant is left in a target; one that is away may have all."""
+        """Return True if no object of the tenant is left in a target.
+
+        A target that is away may have all.
+        """
         if name in self._link.seats.untouched:
             return not self._link.seats.is_any_at(name)
         session = self._own.get(name)
         if session is None or session.target is None or session.target.problem:
             return False
         if session.target.muster.holds(session.tenant.uid):
-            return False  # what is not there may come back
+            return False  # missing pods may come back
         shown = session.stores[NODE].get("", target_node.name_of(name))
         if shown is not None and wellknown.SUPER_CLUSTER in shown.annotations:
-            return False  # its key takes it away, which ends with the session
+            return False  # its key deletes the node, and the key ends with the session
         is_left = any(True for _ in session.super_cluster.owned_by(self._link.tenant.uid))
         return not is_left and not self._link.seats.is_any_at(name)
 
     async def _say(self, names: Collection[str]) -> bool:
-        """Write where something of the tenant may be, and how much; tells whether that worked."""
+        """Write the targets and their pod counts to the status.
+
+        Returns False if the write failed.
+        """
         tenant = self._link.tenant
         entry = _entry(self._link.home, tenant.namespace, tenant.name)
         if entry is None:
@@ -247,19 +256,19 @@ class Outposts:
             await conditions.say_targets(self._link.home.client, entry, listed)
         except errors.KubeError as problem:
             _log.warning("tenant.targets_not_told", tenant=tenant.root, problem=str(problem))
-            self._told = None  # it may have been written all the same
+            self._told = None  # the write may have succeeded nevertheless
             return False
         self._told = listed
         return True
 
     async def _tell(self, names: Collection[str]) -> bool:
-        """As `_say`, unless that is said already, or nothing is to be said any more."""
+        """Call `_say`, unless the status is up to date or the tenant is being deleted."""
         return self._cluster() is None or self._is_told(names) or await self._say(names)
 
     def _is_told(self, names: Collection[str], *, counts: bool = True) -> bool:
-        """Tell whether that is said already, or all but `counts` of it.
+        """Return True if the status is up to date, apart from pod counts if `counts` is False.
 
-        What the cache shows may be older than what was written last.
+        The cache may be older than the last write.
         """
         told = self._told
         cluster = self._cluster() if told is None else None
@@ -271,9 +280,9 @@ class Outposts:
         return _uncounted(wanted) == _uncounted(told or [])
 
     def _sentence(self, name: str) -> dict[str, Any]:
-        """Return what is said of one target."""
+        """Return the status entry of one target."""
         target, seats = self._targets.ready(name), self._link.seats
-        is_away = target is None or target.away_seconds() >= AWAY_SECONDS  # as its node says
+        is_away = target is None or target.away_seconds() >= AWAY_SECONDS  # as its node
         phase = "Draining" if name not in seats.granted else "Away" if is_away else "Granted"
         return _listed(name, phase, seats.pods_at(name))
 
@@ -293,7 +302,7 @@ class Outposts:
 
     async def _end(self, name: str) -> None:
         session = self._own[name]
-        self._opens(name)  # its client is another one, as a rule
+        self._opens(name)  # its client is usually a new one
         self._forget(name)
         await session.drained()
         _log.info("tenant.target_ended", tenant=session.tenant.root, target=name)
@@ -313,7 +322,7 @@ def _entry(home: Home, namespace: str, name: str) -> Entry | None:
 
 
 def _nobody(_: str) -> None:
-    """Nobody counts any more."""
+    """Ignore the change, because the sessions have ended."""
 
 
 def _listed(name: str, phase: str, pods: int) -> dict[str, Any]:
@@ -325,7 +334,7 @@ def _uncounted(listed: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 async def _any_of(*events: asyncio.Event) -> None:
-    """Wait until one of several is set."""
+    """Wait until one of several events is set."""
     waiting = [asyncio.ensure_future(each.wait()) for each in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

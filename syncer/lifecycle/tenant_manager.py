@@ -1,10 +1,10 @@
-"""Which tenants are engaged: a link for each, with its sessions, started, restarted and ended.
+"""Lifecycle of tenants: a connection per VirtualCluster with its sessions, started and ended.
 
-Owns one keeper per VirtualCluster. A tenant is engaged while its VirtualCluster lives, its
-TenantPolicy can be read and its root namespace has a kubeconfig for the syncer; another kubeconfig,
-slice or policy means a new link.
-Must not know what a session does. Hazard: a tenant whose VirtualCluster is being deleted is told
-`Disengaged` only when nothing of it is in hand any more, because vc-manager deletes after that.
+Owns one keeper task per VirtualCluster. Three conditions must hold for a connection: the
+VirtualCluster exists, its TenantPolicy can be read, and its root namespace has a kubeconfig for the
+syncer. A change of kubeconfig, service range or policy restarts the connection. Must not know the
+work of a session. Hazard: `Disengaged` may be reported only when no key of the tenant is in work.
+vc-manager deletes the super namespaces after that.
 """
 
 import asyncio
@@ -42,17 +42,19 @@ from tenancy.policies import BASELINE, TenantPolicySpec
 from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
 
 KUBECONFIG = "syncer-kubeconfig"
-"""Name of the Secret, and of its key, with the syncer's own credential for a tenant."""
+"""Name of the Secret, and of its key, with the syncer's credential for a tenant."""
 
 STEADY_SECONDS = 60.0
-"""A link that lasted this long is no failure; shorter ones follow each other ever slower."""
+"""Time in seconds after which a connection counts as stable. Shorter connections increase the retry
+delay.
+"""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plan:
-    """What a link and its sessions are made of; they end when the plan changes."""
+    """Configuration of a connection and its sessions. They end when the plan changes."""
 
     cluster: VirtualCluster
     kubeconfig: bytes
@@ -60,10 +62,10 @@ class Plan:
     policy: TenantPolicySpec = BASELINE
 
     def digest(self) -> str:
-        """Return what tells two plans apart, without any secret in it."""
+        """Return a digest for comparing two plans, without any secret in it."""
         spec = self.cluster.spec
         parts = (self.kubeconfig, self.slice.encode(), spec.cluster_domain.encode())
-        # Another weight counts in the queue, and needs no other link.
+        # A changed weight takes effect in the queue and needs no new connection.
         said = msgspec.structs.replace(self.policy, weight=BASELINE.weight)
         policy = msgspec.json.encode(said, order="deterministic")
         provided = (spec.dns.encode(), spec.metrics.encode())
@@ -73,7 +75,7 @@ class Plan:
 
     @property
     def is_split(self) -> bool:
-        """Whether pods may be elsewhere than at home."""
+        """Whether pods may run in other clusters than the home cluster."""
         return bool(self.cluster.spec.targets or self.cluster.status.targets)
 
 
@@ -83,9 +85,9 @@ class Tenants:
     def __init__(self, home: Home, queue: FairQueue[Key]) -> None:
         self.targets = Targets(home, wire=self._wire)
         self.links: dict[str, Link] = {}
-        """Engaged tenants by the UID of their VirtualCluster."""
+        """Connections by UID of the VirtualCluster."""
         self.sessions: dict[str, dict[str, Session]] = {HOME: {}}
-        """What they have in each super cluster, as `Sessions`."""
+        """Sessions by super cluster and tenant, as `Sessions`."""
         self._home = home
         self._queue = queue
         self._turns = asyncio.Semaphore(FIRST_LISTS_AT_ONCE)
@@ -97,15 +99,18 @@ class Tenants:
         self._group: asyncio.TaskGroup | None = None
 
     def weight(self, group: str) -> int:
-        """Return the weight of a group of keys, which is its tenant's in each super cluster."""
+        """Return the weight of a group of keys.
+
+        A tenant has the same weight in each super cluster.
+        """
         return self._weights.get(tenant_of(group), BASELINE.weight)
 
     def _wire(self, target: SuperCluster) -> None:
-        """Have what happens in a target reach the sessions that there are in it."""
+        """Subscribe the sessions with a target to its events."""
         super_events.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
 
     async def run(self) -> None:
-        """Keep tenants until cancelled; the super cluster's caches are complete."""
+        """Keep tenants connected until cancelled. The super cluster's caches must be complete."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             self._home.virtual_clusters.subscribe(self._cluster_changed, replay=True)
@@ -133,10 +138,10 @@ class Tenants:
 
     def _policy_changed(self, *_: object) -> None:
         for entry in self._home.virtual_clusters.list():
-            self._touch(entry.uid)  # a plan that comes out the same changes nothing
+            self._touch(entry.uid)  # an equal plan changes nothing
 
     def _touch(self, uid: str) -> None:
-        """Have a tenant's keeper look again, and see that it has one."""
+        """Wake a tenant's keeper, or start it."""
         assert self._group is not None  # noqa: S101 - handlers are subscribed by run
         self._changed.setdefault(uid, asyncio.Event()).set()
         keeper = self._keepers.get(uid)
@@ -144,7 +149,7 @@ class Tenants:
             self._keepers[uid] = self._group.create_task(self._keep(uid), name=f"keeper-{uid}")
 
     def _count(self) -> int:
-        """Count the VirtualClusters that somebody still wants."""
+        """Count the VirtualClusters that are not being deleted."""
         return sum(not entry.deleting for entry in self._home.virtual_clusters.list())
 
     def _entry(self, uid: str) -> Entry | None:
@@ -152,14 +157,14 @@ class Tenants:
         return next((entry for entry in entries if entry.uid == uid), None)
 
     async def _keep(self, uid: str) -> None:
-        """Keep one tenant engaged for as long as its VirtualCluster is there."""
+        """Keep one tenant connected for as long as its VirtualCluster exists."""
         backoff = Backoff(base=1.0, ceiling=10.0)
         changed = self._changed[uid]
         while (entry := self._entry(uid)) is not None:
             changed.clear()
             try:
                 await self._keep_once(entry, changed, backoff)
-            except STUMBLES as problem:  # or one VirtualCluster would end the work for all
+            except STUMBLES as problem:  # otherwise one VirtualCluster would end the work for all
                 _log.error("tenant.stumbled", uid=uid, exc_info=problem)
                 await _first(changed, backoff.next())
         self._changed.pop(uid, None)
@@ -169,7 +174,7 @@ class Tenants:
             target.muster.forget(uid)
 
     async def _keep_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
-        """Say how things are and have one link, or wait until there can be one."""
+        """Write the condition and run one connection, or wait until there can be one."""
         uid = entry.uid
         if entry.deleting and not await self._say_disengaged(entry):
             await _first(changed, backoff.next())
@@ -186,13 +191,14 @@ class Tenants:
         if problem:
             _log.warning("tenant.not_engaged", tenant=plan.cluster.tenant.root, problem=problem)
             await self._say_unreachable(uid, problem)
-        # Our own words are a change of the VirtualCluster, too; only another plan ends the pause.
+        # The condition is a change of the VirtualCluster, too. So only a different plan ends the
+        # pause.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(backoff.next()):
                 await self._until_changed(uid, plan.digest())
 
     def _plan(self, entry: Entry) -> Plan | None:
-        """Return what a tenant's link is made of, or None while it cannot have one."""
+        """Return the configuration of a tenant's connection, or None while it cannot have one."""
         cluster = _parse(entry)
         if cluster is None or cluster.deleting or not cluster.status.service_cidr:
             return None
@@ -213,8 +219,11 @@ class Tenants:
         )
 
     async def _engage(self, uid: str, plan: Plan) -> str:
-        """Run a link until its plan changes; returns why it failed, empty when it did not."""
-        await self._home.turns.fresh()  # a start makes all of them: milliseconds each
+        """Run a connection until its plan changes.
+
+        Returns the reason of a failure, or an empty string.
+        """
+        await self._home.turns.fresh()  # at start all tenants do this, for milliseconds each
         try:
             link = Link(
                 plan.cluster,
@@ -255,7 +264,7 @@ class Tenants:
         return _why(running)
 
     async def _run_outposts(self, uid: str, link: Link, plan: Plan) -> None:
-        """Keep a tenant's sessions in other super clusters."""
+        """Keep a tenant's sessions with targets."""
         outposts = Outposts(
             link,
             self.targets,
@@ -275,9 +284,9 @@ class Tenants:
             self._outposts.pop(uid, None)
 
     async def _until_changed(self, uid: str, digest: str) -> None:
-        """Return when the tenant's plan is another one, or there is none any more.
+        """Return when the tenant's plan differs or no longer exists.
 
-        What of it counts without another link is taken over meanwhile.
+        Changes that need no new connection are applied meanwhile.
         """
         changed = self._changed[uid]
         while True:
@@ -299,7 +308,10 @@ class Tenants:
             await self._say(entry, reason=conditions.UNREACHABLE, message=problem)
 
     async def _say_not_followed(self, entry: Entry) -> bool:
-        """Say that there is no policy, or correct older words; tells whether that is said."""
+        """Report a missing policy, or correct an older condition.
+
+        Returns False if the write failed.
+        """
         cluster = None if entry.deleting else _parse(entry)
         if cluster is not None:
             policy = policy_binding.bound(cluster.spec, self._home.policies)
@@ -314,7 +326,7 @@ class Tenants:
         return await self._say(entry, reason=conditions.UNREACHABLE, message=message)
 
     async def _say(self, entry: Entry, *, reason: str, message: str) -> bool:
-        """Write the condition Synced; tells whether that worked."""
+        """Write the condition Synced. Returns False if the write failed."""
         wanted = [
             conditions.synced(reason=reason, message=message, generation=entry.generation),
             *conditions.held_before(entry),
@@ -330,7 +342,7 @@ class Tenants:
 
 
 def _decoded(text: str) -> bytes:
-    """Return a Secret's value; one that is no base64 will be no kubeconfig either."""
+    """Return a Secret's value. Invalid base64 is no kubeconfig either."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
@@ -346,7 +358,7 @@ def _parse(entry: Entry) -> VirtualCluster | None:
 
 
 def _why(running: "asyncio.Future[None]") -> str:
-    """Return why a link ended by itself, empty when it was ended."""
+    """Return why a connection failed, or an empty string if it was cancelled."""
     if running.cancelled():
         return ""
     problem = running.exception()
@@ -360,7 +372,7 @@ def _why(running: "asyncio.Future[None]") -> str:
 
 
 async def _first(changed: asyncio.Event, seconds: float) -> None:
-    """Wait for a change or for some time, whichever comes first."""
+    """Wait for a change or a timeout, whichever comes first."""
     try:
         async with asyncio.timeout(seconds):
             await changed.wait()

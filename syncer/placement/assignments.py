@@ -1,10 +1,10 @@
-"""In which super cluster each pod of a tenant is seated, and what else is needed there.
+"""Assigned clusters of one tenant's pods, and related memory.
 
-Owns the seats of one tenant, in memory: what is there is the fact, and the record on a pod only
-the intent. Must not choose or write. Hazards: a tenant may write any record, so that one counts
-only where pods may be made now, and once every super cluster that may have the twin was looked
-into; and a seat in two places would be two pods, so one that is taken is moved by `leave` and
-`take` alone, whatever a record says meanwhile.
+Owns the assignments of one tenant, in memory. The twin is the fact, and the record on a pod only
+the intent. Must not choose or write. Hazards: a tenant may write any record. So a record may apply
+only where pods may be created now, and after every super cluster that may have the twin was
+checked. A pod must have one assigned cluster only, because two would mean two pods. So only `leave`
+and `take` move an assignment, whatever a record contains meanwhile.
 """
 
 from collections import Counter
@@ -25,19 +25,19 @@ from tenancy import wellknown
 from tenancy.specs import TargetGrant
 
 OPENING_SECONDS = 10.0
-"""How long pods wait for a target that was granted, or followed anew, just now."""
+"""Time in seconds that pods wait for a target that was granted or reconnected a moment ago."""
 NOWHERE = ""
-"""The seat of a pod that has not been placed yet."""
+"""The assigned cluster of a pod that has not been placed yet."""
 
 
 class Served(NamedTuple):
-    """A Service as far as it matters where its pods are."""
+    """Facts of a Service that decide where its pods may run."""
 
     version: str
     selector: Object
-    """A label selector; empty for a Service that selects nothing."""
+    """A label selector. Empty for a Service that selects nothing."""
     seat: str
-    """Where all of its pods were when they were looked at; NOWHERE: they were not yet."""
+    """The cluster of all of its pods at the last check. NOWHERE: not checked yet."""
 
 
 class _Taken(NamedTuple):
@@ -47,22 +47,22 @@ class _Taken(NamedTuple):
 
 @dataclass(slots=True)
 class Trial:
-    """What is remembered of the tries of one pod; times by the loop's clock."""
+    """Memory of the attempts to place one pod. Times are of the event loop's clock."""
 
     tried: set[str] = field(default_factory=set)
-    """Where no node was found for it."""
+    """Clusters in which no node was found for it."""
     is_refused: bool = False
-    """Whether it may not even be made where it is seated: a quota is used up."""
+    """Whether its assigned cluster refuses to create it, because a quota is used up."""
     unsure_at: float | None = None
-    """When a create was sent whose answer never came."""
+    """Time when a create was sent that was never answered."""
     scaling_at: float | None = None
-    """When an autoscaler said that it makes room."""
+    """Time when an autoscaler reported a scale-up."""
     rests_until: float = 0.0
-    """Until when it is left where it is, as all were tried."""
+    """Time until which it stays where it is, because all clusters were tried."""
 
 
 class Seats:
-    """The seats of one tenant's pods."""
+    """The assigned clusters of one tenant's pods."""
 
     def __init__(
         self,
@@ -71,26 +71,29 @@ class Seats:
         has_twin: Callable[[Entry], str],
         follows: Callable[[], Collection[str]],
     ) -> None:
-        """`is_split`: pods may be elsewhere than at home; without, nobody asks.
+        """`is_split`: pods may run in other clusters than the home cluster.
 
-        `has_twin` returns the super cluster whose cache shows a pod's twin, or an empty text;
-        `follows` those whose caches it looks in.
+        If it is False, no assignment is kept.
+
+        `has_twin` returns the super cluster that has a pod's twin in its cache, or an empty string.
+        `follows` returns the super clusters whose caches it reads.
         """
         self.is_split = is_split
         self.granted: Mapping[str, TargetGrant] = {}
-        """What the tenant is granted, by name; empty: home alone."""
+        """Grants of the tenant by name. Empty: the home cluster only."""
         self.known: Collection[str] | None = None
-        """Targets in which there may be something of the tenant, as its status says; None: nobody
-        has looked yet, and nothing is seated anywhere."""
+        """Targets that may have objects of the tenant, according to its status. None: the status
+        has not been read, and no pod has an assigned cluster yet.
+        """
         self.untouched: Collection[str] = ()
-        """Those of them in which there was nothing before we began, and is nothing yet."""
+        """Known targets without objects of the tenant, before this process began and until now."""
         self.twin_at = has_twin
         self.spread: set[str] = set()
-        """UIDs of the Services of which it was told that they have pods in several."""
+        """UIDs of the Services that were reported to have pods in several clusters."""
         self.services: dict[str, Served] = {}
-        """What is known of the other Services whose pods were looked at, by UID."""
+        """Facts of the other Services whose pods were checked, by UID."""
         self.counted: Callable[[str], None] = lambda _: None
-        """Called with a super cluster that has a pod more or less."""
+        """Called with a super cluster when its number of pods changes."""
         self._opening: dict[str, float] = {}
         self._follows = follows
         self._new: set[str] = set()
@@ -103,7 +106,7 @@ class Seats:
         self._heard: list[Callable[[Entry], None]] = []
 
     def of(self, pod: Entry) -> str:
-        """Return where a pod is seated; NOWHERE: it is to be placed."""
+        """Return the assigned cluster of a pod. NOWHERE: it must be placed."""
         if not self.is_split:
             return HOME
         taken = self._taken.get(pod.uid)
@@ -117,46 +120,55 @@ class Seats:
         return found
 
     def offers(self, name: str) -> bool:
-        """Tell whether pods may be made in a super cluster; home takes part alone or by name."""
+        """Return True if pods may be created in a super cluster.
+
+        The home cluster takes part if it is granted by name or nothing is granted.
+        """
         return name in self.granted if self.granted else name == HOME
 
     def opens(self, name: str, now: float) -> None:
-        """A target is about to be reached, for the first time or again; `now` is the loop's."""
+        """Record that a target will connect soon, for the first time or again."""
         self._opening[name] = now + OPENING_SECONDS
 
     def awaits(self, late: Iterable[str], now: float) -> bool:
-        """Tell whether a pod had better wait for one of those that are not reached yet.
+        """Return True while a newly granted or reconnecting target is within `OPENING_SECONDS`.
 
-        Else all pods of a moment would go elsewhere, and stay there, because a credential was
-        renewed in it.
+        Without this wait, pods created during a credential rotation are placed elsewhere
+        permanently.
         """
         return any(now < self._opening.get(name, now) for name in late)
 
     def unseen(self) -> str:
-        """Name a target that may have twins and was never looked into; empty: there is none."""
+        """Return a target that may have twins and was never checked, or an empty string."""
         if self.known is None:
             return "another cluster"
         return min({*self.known} - {*self.untouched} - {*self._follows()}, default="")
 
     def unproved(self, pod: Entry) -> str:
-        """Name a target where a pod may have a twin that nobody can see; empty: there is none."""
+        """Return a target that may have an unseen twin of a pod, or an empty string."""
         return self.unseen() if self.is_split and pod.uid not in self._new else ""
 
     def saw_made(self, uid: str) -> None:
-        """A pod was made just now: whoever was at work before us cannot have made a twin of it."""
+        """Record a pod created a moment ago.
+
+        An earlier process cannot have created a twin of it.
+        """
         if self.is_split:
             self._new.add(uid)
 
     def is_recorded(self, pod: Entry, name: str) -> bool:
-        """Tell whether a pod says itself that it is seated there; the answer to that is in, too."""
+        """Return True if a pod's record names this assigned cluster.
+
+        Then the write of the record was answered.
+        """
         return self.record_of(pod).partition("/")[0] == name
 
     def record_of(self, pod: Entry) -> str:
-        """Return the record of a pod, whoever wrote it."""
+        """Return the record of a pod, by any writer."""
         return pod.annotations.get(wellknown.ASSIGNED_CLUSTER, "")
 
     def take(self, pod: Entry, name: str) -> None:
-        """Give a pod a seat."""
+        """Assign a pod to a super cluster."""
         self.forget(pod.uid)
         taken = self._taken[pod.uid] = _Taken(name, controller_of(pod))
         self._peers[taken] += 1
@@ -164,7 +176,7 @@ class Seats:
         self.counted(name)
 
     def promise(self, uid: str, inventory: Inventory, requests: Amounts) -> None:
-        """Count what a pod asks as taken where it was just seated."""
+        """Count a pod's requests as used in the cluster to which it was just assigned."""
         inventory.promise(uid, requests)
         self._promised[uid] = inventory
 
@@ -172,9 +184,9 @@ class Seats:
     def reserved(
         self, pod: Entry, name: str, inventory: Inventory | None, requests: Amounts
     ) -> Iterator[None]:
-        """Count a pod where it is to go while that is written down; it has no seat there yet.
+        """Count a pod in its chosen cluster while the record is written. It is not assigned yet.
 
-        Those of one moment would all choose the same super cluster else.
+        Otherwise all pods of one moment would choose the same super cluster.
         """
         taken = _Taken(name, controller_of(pod))
         self._peers[taken] += 1
@@ -188,53 +200,59 @@ class Seats:
                 inventory.release(pod.uid)
 
     def move(self, pod: Entry, name: str) -> None:
-        """Give a pod the seat that was chosen for it, and have its sessions hear of that."""
+        """Move a pod to the chosen cluster and notify its sessions."""
         self.take(pod, name)
         self.look_again(pod)
 
     def look_again(self, pod: Entry) -> None:
-        """Have all sessions look at where a pod is seated."""
+        """Notify all sessions that a pod's assignment must be checked."""
         for heard in list(self._heard):
             heard(pod)
 
     def subscribe(self, heard: Callable[[Entry], None]) -> Callable[[], None]:
-        """Call `heard` with each pod that is moved; returns what ends that."""
+        """Call `heard` with each pod that is moved. Returns the function that unsubscribes."""
         self._heard.append(heard)
         return partial(self._heard.remove, heard)
 
     def trial(self, uid: str) -> Trial:
-        """Return what is remembered of the tries of a pod."""
+        """Return the memory of the attempts to place a pod."""
         return self._trials.setdefault(uid, Trial())
 
     def gone(self, uid: str) -> None:
-        """A pod is gone, and all that is remembered of it."""
+        """Forget a deleted pod."""
         self.forget(uid)
         self._trials.pop(uid, None)
         self._new.discard(uid)
 
     def doubt(self, pod: Entry) -> None:
-        """Close the seat of a record that does not count: it may be of a try without an answer."""
+        """Reject a record that does not apply, so that no create begins there.
+
+        It may be from an attempt whose answer was lost.
+        """
         name = self.record_of(pod).partition("/")[0]
         if pod.uid not in self._new and (name == HOME or name in (self.known or ())):
             self._leaving.setdefault(pod.uid, name)
 
     def leave(self, pod: Entry) -> None:
-        """Close a seat: no create begins, until another one is taken."""
+        """End an assignment. No create begins until the pod is assigned again."""
         taken = self._taken.get(pod.uid)
         if taken is not None:
             self.forget(pod.uid)
             self._leaving[pod.uid] = taken.name
 
     def left(self, pod: Entry) -> str:
-        """Return the seat that a pod is on its way out of; empty: none that may have its twin."""
+        """Return the cluster that a pod is leaving. Empty: no cluster may have its twin."""
         return self._leaving.get(pod.uid, "")
 
     def emptied(self, uid: str) -> None:
-        """Nothing is left in the seat that a pod is on its way out of; it stays closed."""
+        """Record that the cluster that a pod is leaving has nothing left of it.
+
+        It stays unassigned.
+        """
         self._leaving[uid] = NOWHERE
 
     def forget(self, uid: str) -> None:
-        """A pod is gone, or gets another seat."""
+        """Forget the assignment of a pod that was deleted or is assigned again."""
         self._leaving.pop(uid, None)
         promised = self._promised.pop(uid, None)
         if promised is not None:
@@ -251,35 +269,35 @@ class Seats:
             del self._peers[taken]
 
     def release(self) -> None:
-        """The link ends: what was promised is nobody's any more."""
+        """Release all promised capacity at the end of the connection."""
         for uid, inventory in self._promised.items():
             inventory.release(uid)
         self._promised.clear()
 
     def peers(self, pod: Entry, name: str) -> int:
-        """Count the pods of the same controller that are seated in a super cluster."""
+        """Count the pods of the same controller that are assigned to a super cluster."""
         owner = controller_of(pod)
         return self._peers[_Taken(name, owner)] if owner else 0
 
     def is_any_at(self, name: str) -> bool:
-        """Tell whether any pod is seated in a super cluster, or on its way out of it."""
+        """Return True if any pod is assigned to a super cluster or is leaving it."""
         return name in self._leaving.values() or self.pods_at(name) > 0
 
     def is_any_besides(self, name: str) -> bool:
-        """Tell whether any pod is seated in another super cluster than this."""
+        """Return True if any pod is assigned to a different super cluster than this."""
         return any(pods for seat, pods in self._pods.items() if seat != name)
 
     def service_gone(self, uid: str) -> None:
-        """A Service is gone, and all that is remembered of it."""
+        """Forget a deleted Service."""
         self.spread.discard(uid)
         self.services.pop(uid, None)
 
     def pods_at(self, name: str) -> int:
-        """Count the pods that are seated in a super cluster."""
+        """Count the pods that are assigned to a super cluster."""
         return self._pods[name]
 
     def _seen(self, pod: Entry) -> str:
-        """Return where a pod was seated before we began; a bound pod never moves."""
+        """Return a pod's assignment from before this process began. A bound pod never moves."""
         node = node_of(pod)
         if node:
             target = target_node.target_of(node)
@@ -287,7 +305,7 @@ class Seats:
         return self.twin_at(pod) or self._recorded(pod)
 
     def _recorded(self, pod: Entry) -> str:
-        """Return what a record says, if a twin may be made there and is nowhere else."""
+        """Return the cluster in a record, if a twin may be created in it and in no other."""
         name, slash, _ = self.record_of(pod).partition("/")
         return name if slash and self.offers(name) and not self.unproved(pod) else NOWHERE
 

@@ -1,8 +1,8 @@
-"""What the nodes of one super cluster have left, as far as our own pods tell.
+"""Free capacity of one super cluster's nodes, by the syncer's own pods.
 
-Owns the sums, kept up to date by what the caches tell. Must not know tenants or grants. Hazards:
-pods of others are not seen, so what is left here may be taken; and what was just promised counts
-as taken, or ten pods of one moment would all see the same free room.
+Owns the sums, kept up to date by cache events. Must not know tenants or grants. Hazards: pods
+without the syncer's label are not seen, so free capacity may be used. Capacity that was just
+promised must count as used. Otherwise ten pods of one moment would all see the same free room.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,28 +23,28 @@ _NOTHING = dict.fromkeys(target_node.NAMES, Decimal(0))
 
 
 class Inventory:
-    """The room of one super cluster."""
+    """The capacity of one super cluster."""
 
     def __init__(self, nodes_below: Store, pods_below: Store) -> None:
-        """Take in what the caches hold, and follow them from now on."""
+        """Add the objects in the caches, and subscribe to their changes."""
         self._nodes = nodes_below
         self._used: dict[str, dict[str, Decimal]] = {}
-        """What our pods take of each node; those that wait for one stand under an empty name."""
+        """Requests of the synced pods by node. Pods without a node have an empty name."""
         self._pods: dict[tuple[str, str], tuple[str, Amounts]] = {}
         self._promised: dict[str, Amounts] = {}
-        """By the UID of the tenant pod, until its twin is seen."""
+        """By UID of the tenant pod, until its twin is seen."""
         self._rooms: dict[NodeView, list[Room]] = {}
         self._parts: dict[str, Part] = {}
-        """What there is of each node."""
+        """The facts of each node."""
         self._whole: Whole | None = None
         self._heard: list[Callable[[], None]] = []
         nodes_below.subscribe(self._node_changed, replay=True)
         pods_below.subscribe(self._pod_changed, replay=True)
 
     def rooms(self, view: NodeView, name: str = "") -> Sequence[Room]:
-        """Return the nodes that take pods, with the labels that a tenant may ask for.
+        """Return the nodes that accept pods, with the labels that a tenant may select.
 
-        `name` is what the tenant calls each of them; empty: as they are called.
+        `name` is the tenant's name of each of them. Empty: their own names.
         """
         known = self._rooms.get(view)
         if known is None:
@@ -57,38 +57,38 @@ class Inventory:
         return [room._replace(name=name) for room in free] if name else free
 
     def free(self) -> Amounts:
-        """Return what is left in all of them together, less what is promised."""
+        """Return the free capacity of all of them together, less the promised capacity."""
         total = dict(_NOTHING)
         for part in self._parts.values():
             _add(total, part.allocatable)
         for name, used in self._used.items():
-            if not name or self._gives(name):  # one that is shut gives nothing, nor is it owed
+            if not name or self._gives(name):  # a cordoned node is left out
                 _add(total, used, -1)
         for promised in self._promised.values():
             _add(total, promised, -1)
         return total
 
     def promise(self, uid: str, requests: Amounts) -> None:
-        """Count what a pod asks as taken, before anything of it is there."""
+        """Count a pod's requests as used before its twin exists."""
         self._promised[uid] = requests
 
     def release(self, uid: str) -> None:
-        """Forget a promise: the pod is not coming."""
+        """Forget a promise, because the pod will not be created."""
         self._promised.pop(uid, None)
 
     @property
     def whole(self) -> Whole:
-        """All nodes together; summed once for all tenants, after each change of a node's part."""
+        """All nodes together, summed once for all tenants after each change of a node's part."""
         if self._whole is None:
             self._whole = target_node.whole_of(self._parts.values())
         return self._whole
 
     def subscribe(self, heard: Callable[[], None]) -> None:
-        """Call `heard` whenever the nodes together may be something else than before."""
+        """Call `heard` whenever the sum of the nodes may have changed."""
         self._heard.append(heard)
 
     def _gives(self, name: str) -> Amounts:
-        """Return what a node has to give; nothing when it takes no pods."""
+        """Return the allocatable amounts of a node. Empty if it accepts no pods."""
         part = self._parts.get(name)
         return part.allocatable if part is not None else {}
 

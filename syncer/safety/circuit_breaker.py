@@ -1,9 +1,9 @@
-"""An API that does not answer costs those who need others nothing.
+"""Circuit breakers and refused writes, one memory per tenant and per target.
 
-Owns one breaker per tenant and per target: after some failures in a row its keys are put off
-without a request, and single probes find out when it is back. Owns, too, what a tenant that answers
-keeps refusing. Must not know what is asked. Hazard: only silence opens it; an answer, whatever it
-says, proves that somebody is there.
+An API that does not answer must cost the other tenants nothing. After `FAILURES` failures in a row
+its keys are delayed without a request, and single probes detect its return. Owns also the writes
+that a tenant keeps refusing. Must not know the requests. Hazard: only silence may open a breaker.
+Any answer, even an error, proves that a server is present.
 """
 
 import time
@@ -18,24 +18,28 @@ from kubeio.controller.worker import Wait
 from kubeio.http.transport_protocol import Fence
 
 DEADLINE_SECONDS = 5.0
-"""Longest answer of such an API that is waited for."""
+"""Request timeout in seconds for such an API."""
 FAILURES = 5
-"""Silences in a row that open the breaker."""
+"""Number of failures in a row that open the breaker."""
 REFUSED = 3
-"""Refusals of one kind of write, and none taken in between, that are more than one bad object."""
+"""Number of refusals of one kind of write, without a success between them, that are reported. Fewer
+may be one bad object.
+"""
 REFUSING_SECONDS = 10.0
-"""How long that has to last before it is said."""
+"""Time in seconds that the refusals must last before they are reported."""
 FORGOTTEN_SECONDS = 400.0
-"""Longer than any key waits for its next try."""
+"""Time in seconds after which refusals are forgotten. It is longer than any key waits for its
+retry.
+"""
 
 
 class Breaker:
-    """Closed while an API answers; open, it lets one probe through at a time."""
+    """A circuit breaker. Closed while an API answers. Open, it allows one probe at a time."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, *, whose: str = "the tenant's"
     ) -> None:
-        """`whose` API it is, for logs."""
+        """`whose` is the owner of the API in logs, such as "the tenant's"."""
         self._clock = clock
         self._whose = whose
         self._backoff = Backoff(base=1.0, ceiling=30.0)
@@ -44,26 +48,26 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the API is taken to be silent."""
+        """Return True if the API counts as silent."""
         return self._failures >= FAILURES
 
     def check(self) -> None:
-        """Raise Wait while the API is left alone; lets the next one through as a probe."""
+        """Raise Wait while the breaker delays requests. Otherwise allow the next one as a probe."""
         if not self.is_open:
             return
         left = self._open_until - self._clock()
         if left > 0:
             raise Wait(f"{self._whose} API does not answer", left)
-        self._open_until = self._clock() + DEADLINE_SECONDS  # one probe, the others wait for it
+        self._open_until = self._clock() + DEADLINE_SECONDS  # one probe at a time
 
     def failed(self) -> None:
-        """Count a silence."""
+        """Count a request without answer."""
         self._failures += 1
         if self.is_open:
             self._open_until = self._clock() + self._backoff.next()
 
     def answered(self) -> None:
-        """Close: somebody is there."""
+        """Close the breaker after an answer."""
         self._failures = 0
         self._backoff.reset()
 
@@ -76,9 +80,9 @@ class _Refused(NamedTuple):
 
 
 class Refusals:
-    """Which kinds of writes a tenant keeps refusing: a webhook that denies all, lost rights.
+    """Kinds of writes that a tenant keeps refusing, because of a webhook or missing rights.
 
-    One object that is refused says nothing; it is when nothing of a kind is taken any more.
+    One refused object is no problem. It is one when no write of a kind succeeds any longer.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -93,17 +97,17 @@ class Refusals:
         self._since[what] = _Refused(since, now, count + 1, said)
 
     def __bool__(self) -> bool:
-        """Tell whether anything was refused lately."""
+        """Return True if a write was refused lately."""
         return bool(self._since)
 
     def accepted(self, what: str) -> None:
-        """Take note of a write that was taken."""
+        """Forget the refusals of a kind of write after a success."""
         self._since.pop(what, None)
 
     def problem(self) -> str:
-        """Return what is refused, as half a sentence; empty while nothing is for long."""
+        """Return the lasting refusals as half a sentence, or an empty string."""
         now = self._clock()
-        # What was refused may be gone, and then nobody tries it any more.
+        # A refused object may have been deleted, and then the write is never retried.
         self._since = {k: v for k, v in self._since.items() if now - v.last < FORGOTTEN_SECONDS}
         lasting = sorted(
             what
@@ -116,9 +120,9 @@ class Refusals:
 
 
 def _written(method: str, path: str) -> str:
-    """Return what a request writes, `pods/status`, or empty when it only reads.
+    """Return the subject of a write, such as `pods/status`, or an empty string for reads.
 
-    A request for a token or a review creates nothing that could be refused for good.
+    Requests for a token or a review create no object that could be refused for good.
     """
     if method == "GET":
         return ""
@@ -132,14 +136,14 @@ def _written(method: str, path: str) -> str:
 def _is_refusal(problem: errors.ApiError) -> bool:
     if problem.has_cause("NamespaceTerminating"):
         return False
-    # A webhook that cannot be called answers as a broken server does.
+    # A webhook that cannot be called answers like a broken server.
     return isinstance(
         problem, errors.Forbidden | errors.BadRequest | errors.Invalid | errors.ServerProblem
     )
 
 
 class GuardedClient(Client):
-    """An API behind its breaker, with the deadline for what may be anybody's."""
+    """A client with a circuit breaker, and a deadline because the server may be hostile."""
 
     def __init__(
         self,
@@ -164,7 +168,7 @@ class GuardedClient(Client):
         return await self._broken(method, path, **options)
 
     async def _broken(self, method: str, path: str, **options: Any) -> Object:
-        """Ask, and let the breaker know how that went."""
+        """Send a request and record its result in the breaker."""
         try:
             answer = await super()._object(method, path, **options)
         except errors.Unavailable as problem:
@@ -181,7 +185,7 @@ class GuardedClient(Client):
 
 
 class TenantClient(GuardedClient):
-    """A tenant's API behind its breaker."""
+    """Client of a tenant's API with a circuit breaker and a memory of refused writes."""
 
     def __init__(self, endpoint: Endpoint, *, user_agent: str, fence: Fence | None = None) -> None:
         super().__init__(

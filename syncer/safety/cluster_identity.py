@@ -1,9 +1,10 @@
-"""Is this still the cluster that we know? If not, nothing is concluded from what it lacks.
+"""Identity check of a target by the UID of its `kube-system`.
 
-Owns the identity of a target, the UID of its `kube-system`. The brake guards what is deleted below
-because a tenant lacks it; the anchor guards what is concluded above because a target lacks it. Must
-not know kinds. Hazard: the order of proof. A live 404 is worth something only if the cluster is
-found to be the one that we know *after* it was read; `verify` therefore takes the time of the read.
+While a different cluster answers, nothing is concluded from what it lacks. The delete protection
+guards deletes in the super cluster, when a tenant lacks an object. This check guards conclusions in
+the tenant, when a target lacks an object. Must not know kinds. Hazard: the identity must be
+verified *after* a live 404 was read, so `verify` expects the time of the read. Otherwise the 404
+may be that of a different cluster.
 """
 
 import asyncio
@@ -17,11 +18,11 @@ from syncer.safety.store_guard import SYSTEM_NAMESPACE
 from tenancy.resources import NAMESPACES
 
 LOOK_AGAIN_SECONDS = 30.0
-"""How long what rests on a cluster that is another one is left alone."""
+"""Retry interval in seconds while a different cluster answers at the target's address."""
 
 
 class Anchor:
-    """Knows one target again."""
+    """Verifies the identity of one target."""
 
     def __init__(
         self,
@@ -31,7 +32,7 @@ class Anchor:
         identity: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`identity` is the UID of kube-system that was found when the target was judged."""
+        """`identity` is the UID of kube-system that vc-manager found in the target."""
         self._client = client
         self._name = name
         self._identity = identity
@@ -40,9 +41,9 @@ class Anchor:
         self._verified_at = float("-inf")
 
     async def verify(self, since: float) -> None:
-        """Return when the cluster was found to be the one that we know later than `since`.
+        """Return when the cluster's identity was verified later than `since`.
 
-        Raises Wait when another one answers, and KubeError when none does.
+        Raises Wait if a different cluster answers, and KubeError if none does.
         """
         async with self._lock:
             if self._verified_at >= since:

@@ -1,7 +1,7 @@
-"""A person's word in an annotation, which is taken off once it was used.
+"""Confirmations in annotations, which are removed once they took effect.
 
-Must not know what the word ends. Hazard: one that stays ends the next hold as well, and one that
-was changed meanwhile is another word.
+Must not know the meaning of a confirmation. Hazard: a confirmation must be removed, and only with
+the value that was read. Otherwise it would end the next hold as well, or a newer one would be lost.
 """
 
 import structlog
@@ -18,7 +18,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 async def take_off(
     client: Client, resource: Resource, entry: Entry, *, annotation: str, word: str
 ) -> None:
-    """Take a word off an object, unless it says something else by now or is another one."""
+    """Remove a confirmation, unless its value has changed or the object is a different one."""
     path = f"/metadata/annotations/{annotation.replace('/', '~1')}"
     operations = [
         {"op": "test", "path": "/metadata/uid", "value": entry.uid},

@@ -1,8 +1,8 @@
-"""What we wrote and the caches have not shown yet.
+"""Writes of the syncer that the caches do not show yet.
 
-Owns one small memory per tenant. Must not know what was written. Without it a key that is woken
-between a write and its echo would write again from an old picture. Hazard: it only ever delays; an
-echo that never comes is given up after `PATIENCE_SECONDS`, and the next write finds out.
+Owns one small memory per session. Must not know what was written. Without it, a key that is woken
+between a write and its echo would write again from an old state. Hazard: an expectation may only
+delay. An echo that never comes expires after `PATIENCE_SECONDS`, and the next write finds out.
 """
 
 import time
@@ -16,27 +16,31 @@ from syncer.model.keys import Key
 
 PATIENCE_SECONDS = 5.0
 BEHIND_SECONDS = 2.0
-"""How long a key stands by whose cache is behind, if nothing wakes it before."""
+"""Time in seconds that a key waits while its cache is behind, if no event wakes it before."""
 MOST_KEPT = 32
-"""Events kept of a key in work: no run writes that often, so with so many some are no echoes."""
+"""Maximum number of events kept for a key in work. No reconcile writes that often, so with this
+many some are no echoes.
+"""
 
 
 class Side(IntEnum):
-    """Which of the two clusters; a number, as those are hashed in no time."""
+    """Side of a sync. An integer, because integers hash fast."""
 
     TENANT = auto()
     SUPER = auto()
 
 
 class News(IntEnum):
-    """What an event says to somebody who knows our writes."""
+    """Origin of an event, compared with the syncer's writes."""
 
     FOREIGN = 0
-    """Somebody else's change."""
+    """A change by another writer."""
     OURS = auto()
-    """Our own, or one that came before it; there may be more behind it."""
+    """Echo of a write of the syncer, or an earlier event. More may follow."""
     QUIET = auto()
-    """Exactly our own, taken as it was sent, with nobody else's in between: nothing follows."""
+    """Exact echo of a write that was stored as sent, without a change by another writer between. No
+    event follows.
+    """
 
 
 @dataclass(slots=True)
@@ -44,13 +48,15 @@ class _Echo:
     revision: int
     until: float
     may_vanish: bool
-    """The write was a delete: absence answers it."""
+    """The write was a delete, so absence is its echo."""
     is_exact: bool
-    """Whether the answer told the version; if not, anything newer may be the echo."""
+    """Whether the answer had a resourceVersion. Otherwise any newer version may be the echo."""
     owed: int = 1
-    """Own events that are still to come, this one with them."""
+    """Number of own events that are still to come, including this one."""
     wakes: bool = False
-    """Whether the echo is waited for, or has more to say than that the write was taken."""
+    """Whether the echo wakes the key. A reconcile waits for it, or it has more news than the
+    success of the write.
+    """
 
 
 class Expectations:
@@ -62,14 +68,17 @@ class Expectations:
         *,
         answered: Callable[[Side, Key, int], None] = lambda *_: None,
     ) -> None:
-        """`answered` hears of each write: its revision, or 0 when it tells none of its own."""
+        """`answered` is called with each write and its revision, or 0 if the answer has none."""
         self._clock = clock
         self._answered = answered
         self._awaited: dict[tuple[Side, Key], _Echo] = {}
         self._early: dict[Key, list[tuple[Side, int]]] = {}
 
     def wrote(self, side: Side, key: Key, resource_version: str, *, taken: bool = False) -> None:
-        """Remember the version that a write produced; `taken`: the answer has all that was sent."""
+        """Remember the version that a write produced.
+
+        `taken`: the answer contains all that was sent.
+        """
         revision = revision_of(resource_version)
         self._remember(side, key, revision, taken=taken)
         self._answered(side, key, revision)
@@ -83,9 +92,9 @@ class Expectations:
         *,
         taken: bool = False,
     ) -> None:
-        """Remember a delete, with the version of an object that lives on for a while.
+        """Remember a delete, with the resourceVersion of an object that still has finalizers.
 
-        `taken`: there is nothing to do until its end.
+        `taken`: no work is left until its end.
         """
         revision = revision_of(resource_version)
         self._remember(
@@ -99,7 +108,7 @@ class Expectations:
         self._answered(side, key, 0)
 
     def changed(self, side: Side, key: Key, before: Entry, *, taken: bool = False) -> None:
-        """Remember a write whose answer did not tell the version: anything newer will do."""
+        """Remember a write whose answer had no version. Any newer version is its echo."""
         revision = revision_of(before.resource_version) + 1
         self._remember(side, key, revision, taken=taken, is_exact=False)
         self._answered(side, key, 0)
@@ -127,22 +136,22 @@ class Expectations:
             echo.wakes = True
         self._awaited[side, key] = echo
 
-    # Echoes that are here before the answer.
+    # Echoes that arrive before the answer.
 
     def keep(self, side: Side, key: Key, entry: Entry) -> None:
-        """Keep an event of somebody else's for as long as a key is in work.
+        """Keep a foreign event while a key is in work.
 
-        The answer to a write that is under way may say that it is the echo of it.
+        The answer to a write in flight may show that the event was its echo.
         """
         kept = self._early.setdefault(key, [])
         if len(kept) < MOST_KEPT:
             kept.append((side, revision_of(entry.resource_version)))
 
     def _came(self, side: Side, key: Key, revision: int, *, is_exact: bool) -> bool:
-        """Tell whether an event that was kept is the echo of this write, and keep it no more.
+        """Return True if a kept event is the echo of this write, and remove the event.
 
-        Where the answer tells no version, one of somebody else's may be taken for the echo, which
-        then comes behind it and is owed by nobody.
+        If the answer has no version, a foreign event may be taken for the echo. The real echo then
+        comes later and is not expected.
         """
         for found in self._early.get(key, ()):
             is_newer = found[1] > revision and not is_exact
@@ -152,14 +161,14 @@ class Expectations:
         return False
 
     def worked_on(self, key: Key) -> bool:
-        """Forget the events kept of a key; tells whether one was no echo."""
+        """Forget the kept events of a key. Returns True if one was no echo."""
         return bool(self._early.pop(key, None))
 
     def seen(self, side: Side, key: Key, entry: Entry | None) -> News:
-        """Take in an event of a cache; a deletion answers everything.
+        """Compare an event of a cache with the expected writes. A deletion fulfils all of them.
 
-        Somebody else's change between two of our writes is taken for the first of them, and then
-        one more comes than were owed: that one is not quiet.
+        A foreign change between two own writes is taken for the first of them. Then one more event
+        comes than was expected, and that event is not quiet.
         """
         awaited = self._awaited.get((side, key))
         if entry is None and key in self._early:
@@ -181,9 +190,10 @@ class Expectations:
         return News.OURS if awaited.wakes or awaited.owed else News.QUIET
 
     def is_behind(self, side: Side, key: Key, entry: Entry | None) -> bool:
-        """Tell whether the cache, which shows `entry`, has yet to show our last write.
+        """Return True if the cache, which shows `entry`, does not show the last write yet.
 
-        The entry is asked as well as the events: an echo may arrive before the answer.
+        The entry is checked in addition to the events, because an echo may arrive before the
+        answer.
         """
         awaited = self._awaited.get((side, key))
         if awaited is None:
@@ -191,11 +201,11 @@ class Expectations:
         if _is_shown(awaited, entry) or self._clock() >= awaited.until:
             del self._awaited[side, key]
             return False
-        awaited.wakes = True  # whoever asks comes back when it is there
+        awaited.wakes = True  # the caller waits for the echo
         return True
 
     def forget(self) -> None:
-        """Expect nothing any more."""
+        """Forget all expectations."""
         self._awaited.clear()
         self._early.clear()
 

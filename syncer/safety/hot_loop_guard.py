@@ -1,10 +1,10 @@
-"""A key that is written again and again is slowed down; a difference that comes back is parked.
+"""Protection against write loops: hot keys are delayed, and a recurring difference is parked.
 
-Owns one count per key, and one per difference. Must not know what is written. Two that put the same
-object back and forth, a controller of the super cluster and us, would otherwise load both API
-servers as fast as they answer. Hazard: a tenant may really change an object that often, so a key is
-slowed and never stopped; and what is parked is the one write that leads nowhere, never its key. And
-all of it runs for each write of each tenant, so nothing here goes through everything.
+Owns one count per key and one per difference. Must not know what is written. Without this module, a
+controller of the super cluster and the syncer that undo each other's writes would load both API
+servers at full speed. Hazard: a tenant may really change an object often, so a key is delayed and
+never stopped. Only the futile write is parked, never its key. All of it runs for each write of each
+tenant, so no function here may iterate over a whole memory.
 """
 
 import time
@@ -18,18 +18,18 @@ import structlog
 from syncer.model.keys import Key
 
 WRITES = 30
-"""Writes, on either side, that one key may make in a window."""
+"""Maximum number of writes of one key on both sides per window."""
 WINDOW_SECONDS = 60.0
 PAUSE_SECONDS = 10.0
-"""How long a key waits after each further write."""
+"""Delay in seconds after each further write."""
 REPEATS = 5
-"""Times that the same difference is written before it is parked."""
+"""Number of times that the same difference is written before it is parked."""
 NEAR_SECONDS = 60.0
-"""A write that was taken and is needed again later than this is another occasion."""
+"""Time in seconds after which a successful write that is needed again counts as a new occasion."""
 PARK_SECONDS = 600.0
-"""How long a parked difference is left before it is tried once more."""
-_MANY = 4096  # entries of a memory beyond which those that do not count any more go
-_MOST = 32_768  # entries beyond which the oldest go, whatever they say
+"""Time in seconds until a parked difference is tried again."""
+_MANY = 4096  # size above which expired entries are dropped
+_MOST = 32_768  # size above which the oldest entries are dropped, expired or not
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -38,7 +38,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Part(NamedTuple):
-    """What of an object one write is about: `super` or `tenant`, and the subresource."""
+    """Subject of one write: side (`super` or `tenant`) and subresource of an object."""
 
     key: Key
     side: str
@@ -46,14 +46,14 @@ class Part(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a write."""
+    """Result of a write."""
 
     paths: str
-    """What differs still, or what the write was about."""
+    """Paths that still differ, or that the write contained."""
     taken: bool
-    """Whether the server's answer has what was sent.
+    """Whether the server's answer contains what was sent.
 
-    If it has not, nothing but another version or another rule of the server will ever change that.
+    If not, only a different server version or rule can change that.
     """
 
 
@@ -66,7 +66,7 @@ class _Repeat(msgspec.Struct, gc=False):
 
 
 class Fuse:
-    """Counts the writes of one tenant's keys."""
+    """Counts the writes of one session's keys."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -76,7 +76,7 @@ class Fuse:
         self._parts: dict[Key, tuple[Part, ...]] = {}
 
     def wrote(self, key: Key) -> None:
-        """Count a write."""
+        """Count a write of a key."""
         now = self._clock()
         began, count = self._windows.get(key, (now, 0))
         if now - began >= WINDOW_SECONDS:
@@ -92,7 +92,7 @@ class Fuse:
         _end(self._paused, lambda until: until <= now)
 
     def pause(self, key: Key) -> float:
-        """Return how long a key has to wait; 0: it may go on."""
+        """Return the delay of a key in seconds. 0: no delay."""
         until = self._paused.get(key)
         if until is None:
             return 0.0
@@ -102,21 +102,21 @@ class Fuse:
             return 0.0
         return left
 
-    # The same difference again and again.
+    # Repeated writes of the same difference.
 
     def knows(self, part: Part) -> bool:
-        """Tell whether anything is remembered of a part; most are written once."""
+        """Return True if a part is remembered. Most parts are written once."""
         return part in self._repeats
 
     def is_parked(self, part: Part, digest: bytes) -> bool:
-        """Tell whether this very write is left alone for now."""
+        """Return True if this write is parked now."""
         found = self._repeats.get(part)
         return found is not None and found.digest == digest and self._clock() < found.until
 
     def tried(self, part: Part, digest: bytes, outcome: Callable[[], Outcome]) -> bool:
-        """Count a write of a difference; tells whether it is parked from now on.
+        """Count a write of a difference. Returns True if it is parked from now on.
 
-        What came of it is asked only of one that was written before.
+        `outcome` is called only for a difference that was written before.
         """
         now = self._clock()
         found = self._repeats.get(part)
@@ -135,21 +135,21 @@ class Fuse:
         return True
 
     def settled(self, part: Part) -> bool:
-        """Take note that a part is in step; tells whether that ended its being parked."""
+        """Record that a part is in sync. Returns True if that ends its being parked."""
         found = self._repeats.get(part)
         if found is None or self._clock() - found.at < NEAR_SECONDS:
-            return False  # whoever fights us agrees for a moment after each of our writes
+            return False  # a rival writer agrees for a moment after each write of the syncer
         del self._repeats[part]
         self._unlist(part)
         return bool(found.until)
 
     def forget(self, key: Key) -> None:
-        """Its tenant has changed the object: whatever was parked is tried anew."""
+        """Forget the parts of a key after a tenant's change, so that parked writes are retried."""
         for part in self._parts.pop(key, ()):
             del self._repeats[part]
 
     def parked(self) -> Mapping[Part, str]:
-        """Return what is parked, each with the paths that differ."""
+        """Return the parked writes, each with the paths that differ."""
         now = self._clock()
         return {part: found.paths for part, found in self._repeats.items() if found.until > now}
 
@@ -169,7 +169,7 @@ class Fuse:
 
 
 def _end(memory: OrderedDict[_K, _V], is_over: Callable[[_V], bool]) -> list[_K]:
-    """Take away, and return, what a memory is to forget; the oldest stand in front."""
+    """Remove and return the entries that a memory must forget, from the oldest on."""
     gone = []
     while len(memory) > _MANY:
         key, value = next(iter(memory.items()))

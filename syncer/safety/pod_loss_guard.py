@@ -1,13 +1,14 @@
-"""Are the pods of a target there that were there? Where many are missing at once, nobody concludes.
+"""Protection against wrong conclusions when many pods of a target are missing at once.
 
-Owns, for one target, which pods of all tenants were found missing by a list and not by an event,
-and the hold: the brake upward. The anchor asks whether a target is the cluster that we know; this
-asks whether it still has what we know it to have, as one that was set back to an old state is the
-same cluster. A hold ends when they are there again, or by a person's word
-(`kubectl vc target confirm`), which is about the very pods that were named. Must not know what is
-concluded. Hazards: what was found missing counts for a while after somebody has concluded from it,
-as tenants are engaged one after the other, and each alone may have too few pods to be a loss. And a
-tenant may say of any pod that it ran there, so what one alone misses holds nobody else up.
+Owns, per target, the pods of all tenants that were missing in a list, without a delete event. Owns
+also the hold on conclusions in the tenants. `cluster_identity` checks that a target is the same
+cluster. This module checks that the target still has the known pods, because etcd restored to an
+older state keeps the identity. A hold ends when the pods are there again, or by a confirmation
+(`kubectl vc target confirm`) that applies to the named pods only. Must not know the conclusions.
+
+Hazards: a missing pod must count for a while after a conclusion. Tenants are synced one after the
+other, and each alone may have too few pods for a loss. The pods of one tenant must not hold other
+tenants, because a tenant can claim of any pod that it ran in the target.
 """
 
 import hashlib
@@ -26,20 +27,22 @@ from syncer.rules.pods import lifecycle, pod_facts
 from syncer.rules.pods.lifecycle import Step
 
 LEAST = 5
-"""Fewer pods that are missing are what happens every day."""
+"""Minimum number of missing pods. Fewer are normal."""
 PART = 5
-"""One pod in so many may be missing."""
+"""One pod in this many may be missing."""
 COUNTS_SECONDS = 300.0
-"""How long a pod counts that was found missing, while nothing is held."""
+"""Time in seconds for which a missing pod counts while nothing is held."""
 FORGIVES_SECONDS = 120.0
-"""How long a word for another cluster holds: its tenants' sessions begin one after the other."""
+"""Time in seconds for which the confirmation of a recreated cluster applies. The sessions of its
+tenants begin one after the other.
+"""
 LOOK_AGAIN_SECONDS = 30.0
 EVERYBODY = ""
-"""Who is held when not only the tenant that misses most misses many."""
+"""Key of a hold for all tenants. It applies when more than one tenant misses many pods."""
 _PRUNE_SECONDS = 30.0
 _STATE_DIGITS = 16
 _STATES = 8
-"""How many of the states that were named last a person's word may be about."""
+"""Number of most recent states that a confirmation may name."""
 _TENANTS_NAMED = 3
 _CONCLUSIONS = (Step.LOST, Step.TAKEN, Step.FINISH)
 
@@ -47,14 +50,14 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Loss(NamedTuple):
-    """What is held, as the SuperCluster reports it."""
+    """The held loss, as the SuperCluster reports it."""
 
     state: str
     """Digest of the missing pods: `_STATE_DIGITS` hexadecimal digits. A confirmation names it."""
     missing: int
     total: int
     message: str
-    """Of the condition LossesHeld, for people."""
+    """Message of the condition LossesHeld."""
 
 
 class Missing(NamedTuple):
@@ -63,11 +66,11 @@ class Missing(NamedTuple):
     tenant: str
     """UID of its VirtualCluster."""
     uid: str
-    """Of the tenant's pod."""
+    """UID of the tenant's pod."""
 
 
 class Muster:
-    """What is missing in one target."""
+    """The missing pods of one target."""
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class Muster:
         changed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`there` counts the pods that are there; `changed` is called when a hold begins or ends.
+        """`there` counts the pods in the target. `changed` is called when a hold begins or ends.
 
         `identity` is the UID of the target's kube-system.
         """
@@ -89,36 +92,37 @@ class Muster:
         self._clock = clock
         self._missing: OrderedDict[Missing, float] = OrderedDict()
         self._by: Counter[str] = Counter()
-        """How many each tenant misses."""
+        """Number of missing pods by tenant."""
         self._confirmed: set[Missing] = set()
         self._named: OrderedDict[str, frozenset[Missing]] = OrderedDict()
         self._forgives_until = float("-inf")
         self._pruned_at = float("-inf")
         self._of = 0
         self._holds: dict[str, int] = {}
-        """Who is held, each with how many pods were there when that began: those that are made
-        afterwards bring nothing back."""
+        """Held tenants, each with the number of pods in the target when its hold began. Pods that
+        are created later replace no missing pod.
+        """
         self.was_held = False
-        """Whether anybody ever was."""
+        """Whether there was ever a hold."""
 
     @property
     def is_held(self) -> bool:
-        """Whether of anybody nothing is concluded from what is missing."""
+        """Whether conclusions are held for any tenant."""
         return bool(self._holds)
 
     def holds(self, tenant: str) -> bool:
-        """Tell whether nothing is concluded from what a tenant misses."""
+        """Return True if no conclusions are drawn from a tenant's missing pods."""
         return EVERYBODY in self._holds or tenant in self._holds
 
     @property
     def state(self) -> str:
-        """What tells this loss from others: a word of a person is about one of them."""
+        """Digest of this loss. A confirmation applies to one state."""
         named = self._concerned()
         said = [self._identity, *sorted(f"{each.tenant}/{each.uid}" for each in named)]
         return hashlib.sha256("\n".join(said).encode()).hexdigest()[:_STATE_DIGITS]
 
     def tell(self) -> Loss:
-        """Return what is held, and record its state as one that a confirmation may name."""
+        """Return the held loss, and record its state as one that a confirmation may name."""
         missing, state = self._concerned(), self.state
         total = max(len(missing), self._of)
         self._named[state] = missing
@@ -138,19 +142,20 @@ class Muster:
         return Loss(state, len(missing), total, message)
 
     def check(self, tenant: str) -> None:
-        """Raise Wait while nothing is to be concluded from what a tenant misses."""
+        """Raise Wait while no conclusions may be drawn from a tenant's missing pods."""
         if self.holds(tenant):
             raise Wait(f"many pods are missing in {self._name} at once", LOOK_AGAIN_SECONDS)
 
     def absent(self, tenant: str, uid: str) -> None:
-        """A list does not have a pod's twin, which ran there; nobody saw it go."""
+        """Record a pod that ran in the target and is absent from a list, without a delete event."""
         self._miss(tenant, (uid,))
         self._look()
 
     def called(self, tenant: str, uids: Collection[str]) -> None:
-        """All that a tenant misses is known: just these.
+        """Record the complete set of a tenant's missing pods.
 
-        Where nothing is held, others may be missing no more as that was concluded: they count.
+        Without a hold, earlier entries stay and count. Their pods may be absent from the set
+        because their loss was concluded.
         """
         found = {Missing(tenant, uid) for uid in uids}
         if self.holds(tenant):
@@ -159,7 +164,7 @@ class Muster:
         self._look()
 
     def present(self, tenant: str, uid: str) -> None:
-        """A pod's twin is there."""
+        """Record that a pod's twin exists."""
         found = Missing(tenant, uid)
         self._confirmed.discard(found)
         if found in self._missing:
@@ -167,21 +172,22 @@ class Muster:
             self._look()
 
     def gone(self, tenant: str, uid: str) -> None:
-        """A tenant pod is gone; nobody misses it, unless that is what was concluded."""
+        """Record that a tenant pod was deleted. During a hold it is no longer missed."""
         if self.holds(tenant):
             self.present(tenant, uid)
 
     def forget(self, tenant: str) -> None:
-        """A tenant is no more, and nothing is missed for it."""
+        """Forget a deleted tenant."""
         self._confirmed = {each for each in self._confirmed if each.tenant != tenant}
         self._drop_of(tenant)
         self._look()
 
     def confirm(self, state: str) -> bool:
-        """Take a person's word that what it names is gone; what came to light since is not in it.
+        """Apply a confirmation that the named pods are lost. Returns True if it applied.
 
-        Or a tenant that misses others every moment would have no word ever be right. The word may
-        also be the identity, from whoever knows that the cluster was made anew.
+        Pods found missing later are not included. A confirmation of the current set only would
+        never match while a tenant misses new pods all the time. The value may also be the target's
+        identity, from an administrator who knows that the cluster was recreated.
         """
         is_made_anew = bool(state) and state == self._identity
         if is_made_anew:
@@ -199,7 +205,7 @@ class Muster:
         return True
 
     def _concerned(self) -> frozenset[Missing]:
-        """Return what is missing to those that are held."""
+        """Return the missing pods of the held tenants."""
         return frozenset(each for each in self._missing if self.holds(each.tenant))
 
     def _miss(self, tenant: str, uids: Collection[str]) -> None:
@@ -224,7 +230,10 @@ class Muster:
                 self._drop(each)
 
     def _prune(self, now: float) -> None:
-        """Forget what went long ago, but for who is held; not each time, as all may be held."""
+        """Drop entries older than `COUNTS_SECONDS`, except those of held tenants.
+
+        Runs at most every `_PRUNE_SECONDS`, because all entries may be held.
+        """
         if now - self._pruned_at < _PRUNE_SECONDS:
             return
         self._pruned_at = now
@@ -233,10 +242,10 @@ class Muster:
                 self._drop(each)
 
     def _look(self) -> None:
-        """Begin and end what the numbers say."""
+        """Begin and end holds according to the counts."""
         holds = self._to_hold()
         if holds:
-            there = min(self._there(), *holds.values())  # fewer, as the list goes on
+            there = min(self._there(), *holds.values())  # fewer while the list is read
             self._of = max(self._of, len(self._missing) + there)
         is_news, self._holds = holds.keys() != self._holds.keys(), holds
         if not is_news:
@@ -250,7 +259,7 @@ class Muster:
         self._changed()
 
     def _to_hold(self) -> dict[str, int]:
-        """Return who is to be held, each with the pods that were there when that began."""
+        """Return the tenants to hold, each with the number of pods when its hold began."""
         total, there = len(self._missing), self._holds.get(EVERYBODY, self._there())
         most = max(self._by, key=lambda tenant: self._by[tenant], default=EVERYBODY)
         if _is_loss(total - self._by[most], there):
@@ -268,7 +277,7 @@ class Muster:
 
 
 def is_state(word: str) -> bool:
-    """Return whether a confirmation has the form of a state, and not of a cluster's identity."""
+    """Return True if a confirmation has the form of a state, not of a cluster's identity."""
     return len(word) == _STATE_DIGITS and not word.strip("0123456789abcdef")
 
 
@@ -279,7 +288,7 @@ def _is_loss(missing: int, there: int) -> bool:
 def missing_uids(
     tenant_pods: Iterable[Entry], *, shown_node: str, has_twin: Callable[[Entry], bool]
 ) -> list[str]:
-    """Return the UIDs of the tenant pods that should run in a target and are not there.
+    """Return the UIDs of the tenant pods that should run in a target and are missing in it.
 
     `shown_node` is the name of the target's node in the tenant, and `has_twin` reports whether the
     cache of the target has the twin of a pod.
@@ -291,7 +300,7 @@ def missing_uids(
         try:
             step = lifecycle.step(pod_facts.pod_side(entry.decode()), None)
         except STUMBLES:
-            continue  # no API server lets such a pod in; its own key says what is wrong
+            continue  # no API server accepts such a pod, and its own key reports the problem
         if step in _CONCLUSIONS:
             missing.append(entry.uid)
     return missing

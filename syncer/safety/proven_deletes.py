@@ -1,9 +1,10 @@
-"""Deleting a super object: what a delete rests on decides how it is proved.
+"""Deletion of super objects, with a proof that depends on its grounds.
 
-Owns the one place where the syncer deletes downward. Must not know why. An object that was seen to
-go, or that carries a deletionTimestamp, is deleted with its UID as precondition. Absence from a
-cache is no more than a suspicion: both sides are read live, and the tenant's store must still be
-the one we know after that. Hazard: any other delete of a super object bypasses the brake.
+Owns the one place where the syncer deletes in super clusters. Must not know why. An object whose
+deletion was seen, or that has a deletionTimestamp, is deleted with its UID as precondition. Absence
+from a cache is only a suspicion. Then both sides are read live, and the tenant's store must be
+verified afterwards. Hazard: super objects may be deleted here only. Any other delete bypasses the
+delete protection.
 """
 
 import time
@@ -27,7 +28,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 def never(_: Mapping[str, Any]) -> bool:
-    """Tell of no object that a watch leaves it out."""
+    """Return False: the watch leaves out no object."""
     return False
 
 
@@ -35,21 +36,21 @@ _RESTS_ON_ABSENCE = frozenset({Grounds.ABSENT, Grounds.SUCCEEDED})
 
 
 class Target(NamedTuple):
-    """What is to be deleted, and the tenant object that is gone."""
+    """A super object to delete, whose tenant object no longer exists."""
 
     key: Key
     resource: Resource
     entry: Entry
-    """The super object as the cache has it."""
+    """The super object from the cache."""
     grounds: Grounds
     has_tenant_twin: bool = True
-    """Whether a tenant object of the key's name stands behind it; a token Secret has none."""
+    """Whether a tenant object has the key's name. A token Secret has none."""
     is_hidden: Callable[[Mapping[str, Any]], bool] = never
-    """Whether a tenant object with this metadata counts as absent, as its watch leaves it out."""
+    """Whether a tenant object with this metadata counts as absent. Its watch leaves it out."""
 
 
 def _version(answer: Mapping[str, Any]) -> str:
-    """Return the version of an object that was deleted; one that went meanwhile has none."""
+    """Return the resourceVersion of a deleted object, or an empty string if it has none."""
     return str(answer["metadata"].get("resourceVersion") or "")
 
 
@@ -79,18 +80,18 @@ class Deletions:
         self._gone: dict[Key, _End] = {}
 
     def saw_gone(self, key: Key, uid: str, *, forced: bool = False) -> None:
-        """Take note that a running watch showed the end of a tenant object.
+        """Record that a running watch showed the end of a tenant object.
 
-        `forced`: a pod went at once although a node ran it, as its tenant had asked.
+        `forced`: the tenant deleted a pod with grace period 0 although a node ran it.
         """
         self._gone[key] = _End(uid, forced)
 
     def was_forced(self, key: Key, uid: str) -> bool:
-        """Tell whether the tenant was seen to force the end of an object."""
+        """Return True if the tenant was seen to force the deletion of an object."""
         return self._gone.get(key) == _End(uid, forced=True)
 
     def forget(self, key: Key) -> None:
-        """Drop the note: the twin is gone, too."""
+        """Forget the recorded end, because the twin no longer exists either."""
         self._gone.pop(key, None)
 
     async def delete(
@@ -101,11 +102,11 @@ class Deletions:
         as_seen: bool = False,
         is_still: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Delete a super object when that is proved; raises Wait when it is not.
+        """Delete a super object if that is proved. Raises Wait if it is not.
 
-        `as_seen`: its tenant object is there, and it goes only in the version that the cache has;
-        raises Conflict when it is another one. `is_still` is asked last of all, as a proof takes
-        its time: whether there is still reason to.
+        `as_seen`: the tenant object exists, and only the version in the cache is deleted. Raises
+        Conflict if the version differs. `is_still` is called last, because a proof needs time. It
+        returns whether the reason to delete still applies.
         """
         self._brake.check()
         revision = ""
@@ -141,7 +142,10 @@ class Deletions:
         return seen is None or owner is None or seen.uid != owner.uid
 
     async def _prove(self, target: Target) -> str:
-        """Read both sides live; returns the super object's version, empty when it is gone."""
+        """Read both sides live.
+
+        Returns the super object's version, or an empty string if it is absent.
+        """
         owner = ownership.owner_of({"annotations": target.entry.annotations}, self._registration)
         if target.grounds in _RESTS_ON_ABSENCE and target.has_tenant_twin:
             tenant_uid = await self._tenant_uid(target)

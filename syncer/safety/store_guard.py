@@ -1,21 +1,21 @@
-"""Is this still the store that we carried things down from? If not, nothing is deleted.
+"""Delete protection: identity check of a tenant's etcd, and holding of deletes.
 
-Owns the identity of a tenant's store and the verdict on it. A store has three marks: the UID of its
-`kube-system`, its highest revision, and an epoch, a number in a ConfigMap of the tenant that we
-count up and mirror on the root namespace. If any of them goes back or is gone, downward deletes are
-held, creates and updates go on, and only a person (`kubectl vc confirm-deletes`) or the old store's
-return ends that. Must not know kinds.
+A store has three marks. They are the UID of its `kube-system`, its highest revision, and an epoch.
+The epoch is a number in a ConfigMap of the tenant. The syncer increases it and copies it to the
+root namespace. If any mark is missing or lower than before, deletes in the super cluster are held.
+Creates and updates go on. Only a confirmation (`kubectl vc confirm-deletes`) or the return of the
+old store ends the hold. Must not know kinds.
 
-When the epoch is counted up. Each engagement would write at each restart, and a backup taken
-between two engagements would still pass as intact once its revision was bumped. So the epoch is
-counted up a little after objects went down: every super object records the tenant revision it was
-written from, the ConfigMap has a revision of its own, and as long as it is the older one a count
-is due. A restored backup that lacks any object we carried down then lacks a later count, too; and a
-restart that finds nothing new writes nothing. The very first engagement makes the ConfigMap.
+Time of an increase. An increase per session start would write at each restart. A backup from
+between two starts would then pass as intact once its revision was raised. So the epoch is increased
+`SETTLE_SECONDS` after objects were synced to the super cluster. Every super object records the
+tenant revision that it was written from. An increase is due as long as the ConfigMap has an older
+revision. A restored backup without a synced object then lacks a later increase, too. A restart
+without new objects writes nothing. The first session creates the ConfigMap.
 
-Hazards: the order of proof. A live 404 is worth something only if the store is found intact *after*
-it was read; `verify` therefore takes the time of the read. And a count that arrives late must not
-put an older one in place of a newer: both sides are written in the version that was read.
+Hazards: the store must be verified *after* a live 404 was read, so `verify` expects the time of the
+read. Otherwise the 404 may be that of a different store. Both sides must be written in the version
+that was read. Otherwise a late increase would replace a newer one.
 """
 
 import asyncio
@@ -35,28 +35,29 @@ from tenancy.resources import CONFIG_MAPS, NAMESPACES
 
 SYSTEM_NAMESPACE = "kube-system"
 CONFIG_MAP = "virtual-cluster-store"
-"""ConfigMap in the tenant's kube-system that carries the epoch."""
+"""ConfigMap in the tenant's kube-system with the epoch."""
 EPOCH = "epoch"
 SETTLE_SECONDS = 15.0
-"""How long after the first object went down the epoch is counted up."""
+"""Delay in seconds from the first synced object to the increase of the epoch."""
 LOOK_AGAIN_SECONDS = 30.0
-"""How often a store is looked at while its deletes are held."""
+"""Check interval in seconds of a store while its deletes are held."""
 
 _TRIES = 3  # the root namespace has other writers
-_MAX_DIGITS = 15  # of an epoch on record; longer ones were never counted
+_MAX_DIGITS = 15  # in a recorded epoch. A longer number was never counted.
 MAX_LEAP = 10**9
-"""How far an epoch may be ahead of the record. It is counted every few seconds at most, so that one
-further ahead was written by somebody else; taken for ours it would grow beyond what is a number."""
+"""Maximum lead of an epoch over the record. The syncer increases it every few seconds at most, so a
+larger lead is a foreign write. Accepting it would let the epoch grow beyond the range of a number.
+"""
 
 MARK_GONE = "only"
-"""How a problem begins that is about our own mark and nothing else of the store."""
+"""Prefix of a problem that concerns the syncer's own mark only."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What the super cluster remembers of a tenant's store; zero and empty: never seen."""
+    """Marks of a tenant's store that the super cluster records. Zero and empty: never seen."""
 
     uid: str = ""
     revision: int = 0
@@ -65,19 +66,19 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What the store shows now."""
+    """Marks that the store has now."""
 
     uid: str
     """Empty: there is no kube-system."""
     revision: int
     epoch: int
-    """0: the ConfigMap is gone, or was never made."""
+    """0: the ConfigMap is missing."""
     epoch_revision: int
     """resourceVersion of the ConfigMap."""
 
 
 def judge(record: Record, sight: Sight) -> str:
-    """Return what is wrong with a store, as half a sentence; empty when it is intact."""
+    """Return the problem of a store as half a sentence. Empty if the store is intact."""
     if not record.uid:
         return ""
     if sight.uid != record.uid:
@@ -100,7 +101,7 @@ def _epoch_problem(record: Record, sight: Sight) -> str:
 
 
 def sentence(problem: str, sight_uid: str, name: str) -> str:
-    """Return the message of the condition DeletesHeld, for people. `sight_uid` may be empty."""
+    """Return the message of the condition DeletesHeld. `sight_uid` may be empty."""
     if problem.startswith(MARK_GONE):
         return (
             f"No deletes are carried down: in the tenant's store, kube-system {sight_uid},"
@@ -119,9 +120,9 @@ def sentence(problem: str, sight_uid: str, name: str) -> str:
 
 
 def record_of(root_namespace: Object, twin_uid: str) -> Record:
-    """Return the record; `twin_uid` is what the super namespace of kube-system records.
+    """Return the record. `twin_uid` is the UID that the super namespace of kube-system records.
 
-    Without annotations on the root namespace that namespace still remembers the store.
+    If the root namespace has no annotations, that super namespace still identifies the store.
     """
     annotations = (root_namespace.get("metadata") or {}).get("annotations") or {}
     epoch = annotations.get(wellknown.STORE_EPOCH, "")
@@ -133,13 +134,13 @@ def record_of(root_namespace: Object, twin_uid: str) -> Record:
 
 
 def _counted(record: Record, sight: Sight) -> int:
-    """Return where counting stands; an epoch that is none of ours does not count."""
+    """Return the current epoch. An epoch that the syncer did not write is ignored."""
     is_ours = sight.epoch <= record.epoch + MAX_LEAP
     return max(record.epoch, sight.epoch) if is_ours else record.epoch
 
 
 class Brake:
-    """Watches over one tenant's store."""
+    """Delete protection of one tenant."""
 
     def __init__(
         self,
@@ -151,9 +152,9 @@ class Brake:
         judged: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`revision` tells the highest revision that the session's watches have seen.
+        """`revision` returns the highest revision that the session's watches have seen.
 
-        `judged` is called when the judgement has changed.
+        `judged` is called when the verdict has changed.
         """
         self._tenant = tenant
         self._tenant_client = tenant_client
@@ -169,43 +170,44 @@ class Brake:
         self._sight: Sight | None = None
         self._newest = 0
         self._reached = 0
-        """Highest revision that is known to be of the store that was intact."""
+        """Highest revision that is known to belong to the intact store."""
         self._was_held = False
         self._is_mirrored = True
         self.problem = ""
-        """What is wrong with the store; empty: deletes may go down."""
+        """Problem of the store. Empty: deletes are allowed."""
 
     @property
     def is_held(self) -> bool:
-        """Tell whether downward deletes are held."""
+        """Return True if deletes in the super cluster are held."""
         return bool(self.problem)
 
     @property
     def is_replaced(self) -> bool:
-        """Tell whether the store is another one than at the beginning of the session.
+        """Return True if the store differs from the one at the start of the session.
 
-        Its watches may not notice: a new store's revision can be beyond where they stand.
+        Its watches may not notice, because a new store's revision can be beyond their position.
         """
         return self._sight is not None and self._sight.uid != self._first_uid
 
     @property
     def message(self) -> str:
-        """The condition's message while deletes are held."""
+        """Message of the condition while deletes are held."""
         return sentence(self.problem, self.store, self._tenant.name)
 
     @property
     def store(self) -> str:
-        """UID of the kube-system of the store that was seen last; empty when there is none."""
+        """UID of the kube-system of the store seen last. Empty if there is none."""
         return str(self._sight.uid) if self._sight else ""
 
     def wrote(self, tenant_revision: str) -> None:
-        """Take note that something of this tenant revision went down."""
+        """Record that an object of this tenant revision was synced to the super cluster."""
         self._newest = max(self._newest, revision_of(tenant_revision))
 
     def recall(self, stamps: Iterable[int]) -> None:
-        """Take note of what super objects record that were not known when this began.
+        """Add tenant revisions that super objects record and that were unknown to `engage`.
 
-        As then, those beyond the store's own revision are of an earlier one.
+        As in `engage`, revisions beyond the store's own are ignored. They belong to an earlier
+        store.
         """
         if self._sight is not None:
             known = max(self._sight.revision, self._seen_revision())
@@ -213,7 +215,7 @@ class Brake:
 
     @property
     def is_count_due(self) -> bool:
-        """Tell whether the store's epoch is older than what went down from it, or not mirrored."""
+        """Return True if the epoch is older than the synced objects, or is not copied yet."""
         sight = self._sight
         if sight is None or self.is_held:
             return False
@@ -221,10 +223,11 @@ class Brake:
         return is_older or self._record.epoch < sight.epoch or not self._is_mirrored
 
     async def engage(self, *, twin_uid: str, stamps: Iterable[int]) -> None:
-        """Read the record and look at the store for the first time.
+        """Read the record and judge the store for the first time.
 
-        `stamps` are the tenant revisions that super objects record. They only tell whether a count
-        is due. Those beyond the store's own are of an earlier one, whose loss was confirmed.
+        `stamps` are the tenant revisions that super objects record. They only decide whether an
+        increase is due. Revisions beyond the store's own belong to an earlier store, whose loss was
+        confirmed.
         """
         root = await self._super_client.get(NAMESPACES, self._tenant.root)
         self._root_uid = root["metadata"]["uid"]
@@ -238,7 +241,10 @@ class Brake:
             await self.count_up()
 
     async def verify(self, since: float) -> None:
-        """Return when the store was found intact later than `since`; raises Wait while held."""
+        """Return when the store was verified later than `since`.
+
+        Raises Wait while deletes are held.
+        """
         async with self._lock:
             if self._verified_at < since or self.is_held:
                 await self._look()
@@ -246,19 +252,19 @@ class Brake:
             raise Wait("deletes are held: the tenant's store is not the one we know")
 
     def check(self) -> None:
-        """Raise Wait while deletes are held, without asking anybody."""
+        """Raise Wait while deletes are held, without a request."""
         if self.is_held:
             raise Wait("deletes are held: the tenant's store is not the one we know")
 
     async def look(self) -> None:
-        """Look at the store and judge it."""
+        """Read the store and judge it."""
         async with self._lock:
             await self._look()
 
     async def confirm(self, uid: str) -> bool:
-        """Take the store as the tenant's own if it is the one a person named.
+        """Accept the store as the tenant's own if its UID is the confirmed one.
 
-        The session has to start anew then: its watches remember the old store's revisions.
+        The session must restart afterwards, because its watches remember the old store's revisions.
         """
         async with self._lock:
             sight = await self._look()
@@ -274,7 +280,7 @@ class Brake:
         return True
 
     async def count_up(self) -> None:
-        """Count the epoch up in the tenant and mirror it, if that is due."""
+        """Increase the epoch in the tenant and copy it to the root namespace, if that is due."""
         async with self._lock:
             sight = await self._look()
             if not self.is_held:
@@ -282,9 +288,10 @@ class Brake:
 
     async def _look(self) -> Sight:
         started = self._clock()
-        # Once deletes were held, what the watches have seen is of a store that may be bumped: taken
-        # for the old one's, it would keep the old one from ever being known again. When that is
-        # back, or the new one confirmed, the session begins anew.
+        # After a hold, the revisions that watches have seen may belong to a store with a raised
+        # revision. Accepting them for the old store would keep the old store from ever being
+        # recognized again. When the old store is back, or the new one is confirmed, the session
+        # restarts.
         seen = 0 if self._was_held else self._seen_revision()
         record = Record(
             uid=self._record.uid,
@@ -313,7 +320,7 @@ class Brake:
             epoch += 1
             written = await self._write_epoch(epoch, sight.epoch_revision)
         else:
-            written = sight.epoch_revision  # counted before, only the mirror was lost
+            written = sight.epoch_revision  # increased before, only the copy was lost
         self._record = Record(uid=sight.uid, revision=max(sight.revision, written), epoch=epoch)
         self._sight = Sight(
             uid=sight.uid, revision=self._record.revision, epoch=epoch, epoch_revision=written
@@ -323,7 +330,10 @@ class Brake:
         self._is_mirrored = True
 
     async def _mirror(self) -> None:
-        """Write the record on the root namespace; raises Conflict when others write there too."""
+        """Write the record on the root namespace.
+
+        Raises Conflict if other writers keep interfering.
+        """
         annotations = {
             wellknown.STORE_UID: self._record.uid,
             wellknown.STORE_REVISION: str(self._record.revision),
@@ -346,7 +356,7 @@ class Brake:
                 return
 
     async def _write_epoch(self, epoch: int, revision: int) -> int:
-        """Write an epoch in the tenant, where the ConfigMap is at `revision`; 0: there is none."""
+        """Write the epoch in the tenant. `revision` is that of the ConfigMap, or 0 to create it."""
         body: Object = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -369,7 +379,7 @@ class Brake:
 
 
 async def look(tenant_client: Client) -> Sight:
-    """Return what a store shows now, from two live reads."""
+    """Return the marks of a store, from two live reads."""
     try:
         system = await tenant_client.get(NAMESPACES, SYSTEM_NAMESPACE, metadata_only=True)
     except errors.NotFound:

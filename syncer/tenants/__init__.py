@@ -1,1 +1,1 @@
-"""One tenant's connection, its sessions, and what they remember."""
+"""Connection to one tenant, its sessions with super clusters, and their memory."""

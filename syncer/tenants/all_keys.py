@@ -1,8 +1,8 @@
-"""The roll of one tenant: every key that may have work.
+"""Keys of one tenant that may have work, from the caches of both sides.
 
-Owns the way from the caches of both sides to keys, as neither side alone knows all. Must not queue
-or decide. Hazard: a key that is missing here is not looked at again after a restart, nor by the
-patrol, and what was left of it below stays for good.
+Neither side alone has all keys. Must not queue or decide. Hazard: every key with work must be
+listed here. A missing key is not reconciled after a restart or by the resync, and its remains in
+the super cluster stay for good.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ from tenancy import wellknown
 
 
 class Roll:
-    """Counts through what a tenant has on either side."""
+    """Lists the keys of a tenant on both sides."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Roll:
         *,
         concerns: Callable[[str, Entry], bool],
     ) -> None:
-        """`concerns` tells whether an object of the tenant is needed in a target."""
+        """`concerns` returns whether a target needs an object of the tenant."""
         self._concerns = concerns
         self._view = view
         self._pods = pods
@@ -41,7 +41,7 @@ class Roll:
         self._home = home
 
     def keys(self) -> Iterator[Key]:
-        """Yield every key that may have work, many of them twice."""
+        """Yield every key that may have work. Many keys occur twice."""
         view, below = self._view, self._below
         is_home = below is self._home
         for kind in below.stores:
@@ -58,7 +58,7 @@ class Roll:
             yield self._key(NODE, "", target_node.name_of(below.name))
 
     def _of_home(self) -> Iterator[Key]:
-        """Yield what there is in the home cluster alone."""
+        """Yield the keys that exist in the home cluster only."""
         view, below = self._view, self._home
         is_exposed = view.policy.nodes.expose == "all"
         exposed = (entry.name for entry in below.nodes.list() if is_exposed)
@@ -87,7 +87,7 @@ class Roll:
                 yield self._key(kind, "", entry.name)
 
     def _volume_names(self) -> set[str]:
-        """Return what the tenant calls every volume that concerns it."""
+        """Return the tenant's names of all volumes that concern the tenant."""
         uid = self._view.tenant.uid
         found = {entry.name for entry in self._view.stores[VOLUME].list()}
         own = self._home.volumes.index(BY_TENANT, uid)

@@ -1,8 +1,8 @@
-"""What the syncer says about a VirtualCluster: Synced, DeletesHeld and TargetsGranted.
+"""Conditions Synced, DeletesHeld and TargetsGranted of a VirtualCluster.
 
-Owns their words and their writing, by server-side apply on the status with a field manager of our
-own, and `status.heldStore`, which a confirmation reads. Must not know how a session works. Hazard:
-all of it is applied together. An apply that leaves a part out deletes that part.
+Owns their texts and `status.heldStore`, which a confirmation reads. Writes them by server-side
+apply on the status with a field manager of their own. Must not know how a session works. Hazard:
+every apply must contain all of these fields. A field that an apply leaves out is deleted.
 """
 
 import contextlib
@@ -19,12 +19,14 @@ from tenancy.resources import VIRTUAL_CLUSTERS
 
 ENGAGED = "Engaged"
 DISENGAGED = "Disengaged"
-"""vc-manager waits for this word before it deletes super namespaces."""
+"""vc-manager waits for this reason before it deletes super namespaces."""
 UNREACHABLE = "TenantUnreachable"
 POLICY_MISSING = "PolicyMissing"
 POLICY_UNREADABLE = "PolicyUnreadable"
 REFUSING = "TenantRefusesWrites"
-"""The tenant's API answers and takes nothing: a webhook, or rights that were taken away."""
+"""The tenant's API answers and refuses all writes. Causes are a webhook, or rights that were
+removed.
+"""
 NO_SUCH_TARGET = "NoSuchTarget"
 GRANTED = "Granted"
 STORE_CHANGED = "StoreChanged"
@@ -37,7 +39,7 @@ _MAX_MESSAGE = 1024
 
 
 def synced(*, reason: str, message: str, generation: int) -> Condition:
-    """Return the condition Synced; it is true for one reason only."""
+    """Return the condition Synced. It is true with the reason `ENGAGED` only."""
     return conditions.condition(
         wellknown.SYNCED,
         "True" if reason == ENGAGED else "False",
@@ -49,7 +51,7 @@ def synced(*, reason: str, message: str, generation: int) -> Condition:
 
 
 def deletes_held(*, message: str, generation: int) -> Condition:
-    """Return the condition DeletesHeld; an empty message means that they are not."""
+    """Return the condition DeletesHeld. An empty message means that deletes are not held."""
     return conditions.condition(
         wellknown.DELETES_HELD,
         "True" if message else "False",
@@ -61,7 +63,10 @@ def deletes_held(*, message: str, generation: int) -> Condition:
 
 
 def targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
-    """Return the condition TargetsGranted; `missing` are named and not declared."""
+    """Return the condition TargetsGranted.
+
+    `missing` are the targets that `spec.targets` names and that no SuperCluster declares.
+    """
     return conditions.condition(
         wellknown.TARGETS_GRANTED,
         "False" if missing else "True",
@@ -78,22 +83,23 @@ def targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
 
 
 def held_store(uid: str) -> dict[str, str]:
-    """Return `status.heldStore` for a store whose kube-system has this UID.
+    """Return `status.heldStore` for a store in which kube-system has this UID.
 
-    Without the `uid` when there is no kube-system. The same applies to a UID that no API server
-    writes: it is the tenant's word, and the definition would refuse the whole status with it.
+    The `uid` is left out when there is no kube-system. It is also left out when no API server
+    writes such a UID. The tenant controls that text, and the CRD would refuse the whole status
+    because of it.
     """
     return {"uid": uid} if names.is_uid(uid) else {}
 
 
 def held_store_before(entry: Entry) -> dict[str, str] | None:
-    """Return `status.heldStore` as it stands, for a write that has nothing new to say about it."""
+    """Return the present `status.heldStore`, for a write that does not change it."""
     found = (entry.decode().get("status") or {}).get(HELD_STORE)
     return dict(found) if found is not None else None
 
 
 def held_before(entry: Entry) -> list[Condition]:
-    """Return the others as they stand, for a write that has nothing new to say about them."""
+    """Return the present other conditions, for a write that does not change them."""
     live = (entry.decode().get("status") or {}).get("conditions") or ()
     found = (
         conditions.find(live, kind) for kind in (wellknown.DELETES_HELD, wellknown.TARGETS_GRANTED)
@@ -106,13 +112,13 @@ def _now() -> str:
 
 
 def was_said(entry: Entry) -> bool:
-    """Tell whether a VirtualCluster carries the condition Synced."""
+    """Return True if a VirtualCluster has the condition Synced."""
     live = (entry.decode().get("status") or {}).get("conditions") or []
     return conditions.find(live, wellknown.SYNCED) is not None
 
 
 def is_said(live: Sequence[Mapping[str, Any]], wanted: Sequence[Condition]) -> bool:
-    """Tell whether conditions say this already, whenever they began to."""
+    """Return True if the conditions already match, apart from their transition times."""
     told = ("status", "reason", "message", "observedGeneration")
     for condition in wanted:
         found = conditions.find(live, condition["type"])
@@ -124,9 +130,10 @@ def is_said(live: Sequence[Mapping[str, Any]], wanted: Sequence[Condition]) -> b
 async def say_targets(
     super_client: Client, entry: Entry, listed: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Write in which other super clusters there may be something of a tenant, one list as a whole.
+    """Write `status.targets`, the targets that may still have objects of a tenant.
 
-    Under a name of its own, as the conditions are applied without it.
+    The list is written as a whole. It has a field manager of its own, because the conditions are
+    applied without it.
     """
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
@@ -146,7 +153,7 @@ async def say(
     *,
     store: Mapping[str, str] | None,
 ) -> None:
-    """Write the conditions of a VirtualCluster and `status.heldStore`, if they say something new.
+    """Write the conditions of a VirtualCluster and `status.heldStore`, if they changed.
 
     `store` is None while deletes are not held.
     """
@@ -165,7 +172,7 @@ async def say(
         "metadata": {"name": entry.name, "namespace": entry.namespace, "uid": entry.uid},
         "status": {**held, "conditions": conditions.carry_times(live, wanted)},
     }
-    with contextlib.suppress(errors.NotFound):  # gone meanwhile; nobody is left to tell
+    with contextlib.suppress(errors.NotFound):  # deleted meanwhile: there is no status to write
         await super_client.apply(
             VIRTUAL_CLUSTERS, body, field_manager=wellknown.SYNCER, subresource="status"
         )

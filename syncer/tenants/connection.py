@@ -1,9 +1,9 @@
-"""One tenant's connection: its client, its caches and watches, and what is true of its store.
+"""Connection to one tenant: its client, its watches and caches, and the state of its etcd.
 
-Owns the tenant's reflectors, the brake, and how the tenant is. Cancelling `run` removes every
-trace. Must not know what becomes of an object in a super cluster: its sessions do, one for each.
-Hazard: nothing is worked on before all caches of the tenant are complete and its store has been
-judged; `is_ready` says so.
+Owns the tenant's reflectors, the delete protection, and the health of the tenant. Cancelling `run`
+removes every trace. Must not know what becomes of an object in a super cluster. The sessions do,
+one per super cluster. Hazard: no key may be reconciled before `is_ready`. Until then the caches are
+incomplete and the tenant's store is not judged, so objects would be deleted by mistake.
 """
 
 import asyncio
@@ -44,19 +44,22 @@ from tenancy.resources import (
 from tenancy.specs import VirtualCluster
 
 FIRST_ANSWER_SECONDS = 60.0
-"""How long a new tenant's API is waited for before the condition says so."""
+"""Time in seconds that a new tenant's API may stay silent before the condition reports it."""
 FIRST_LISTS_AT_ONCE = 4
-"""Tenants whose watches are opened together: each takes some twenty TLS handshakes, which all want
-the processor, and the lease has to be renewed between them."""
+"""Number of tenants that open their watches at the same time. Each tenant needs some 20 TLS
+handshakes, which compete for the processor. The lease must be renewed between them.
+"""
 TURN_SECONDS = 5.0
-"""How long a tenant that answers slowly keeps others from having their turn."""
+"""Time in seconds after which a slow tenant no longer keeps other tenants from opening watches."""
 UNREACHABLE_SECONDS = 15.0
-"""How long a watch may be broken before the condition says so."""
+"""Time in seconds that a watch may be broken before the condition reports it."""
 _LOOK_SECONDS = 5.0
 _SOON_SECONDS = 1.0
-"""The same while watches are broken: the others are woken so soon after the first that stands."""
+"""The same interval while watches are broken. All other watches are retried this soon after the
+first one works again.
+"""
 _CANARIES = 2
-"""Keys that find out whether a tenant that refused writes takes them again."""
+"""Number of keys that probe whether a tenant that refused writes accepts them again."""
 
 WATCHED: tuple[tuple[Resource, str, str], ...] = (
     *((kind.resource, kind.tenant_labels, kind.tenant_fields) for kind in KINDS),
@@ -66,9 +69,9 @@ WATCHED: tuple[tuple[Resource, str, str], ...] = (
     (PERSISTENT_VOLUMES, "", ""),
     *((mirror.resource, "", "") for mirror in MIRRORS if not mirror.optional),
 )
-"""What is watched in each tenant: resource, label selector, field selector."""
+"""Resources that are watched in each tenant: resource, label selector, field selector."""
 OPTIONAL: tuple[Resource, ...] = tuple(mirror.resource for mirror in MIRRORS if mirror.optional)
-"""What is watched as well in tenants that serve it."""
+"""Resources that are watched in addition, in tenants that serve them."""
 _INDEXES: dict[str, dict[str, IndexFunction]] = {
     "Ingress": {ingress_hosts.BY_HOST: ingress_hosts.hosts_named},
     "PersistentVolumeClaim": {claims.BY_VOLUME: claims.volumes_named},
@@ -78,37 +81,37 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Follower(Protocol):
-    """What a link asks of each of its sessions."""
+    """Interface of a session, as the connection uses it."""
 
     name: str
-    """Of its super cluster."""
+    """Name of the super cluster."""
     fuse: Fuse
     group: str
-    """Name of its share of the queue."""
+    """Name of the session's group in the queue."""
     is_ready: bool
 
     @property
     def is_away(self) -> bool:
-        """Whether its super cluster, a target, does not answer."""
+        """Whether the super cluster, a target, does not answer."""
 
     def start(self) -> None:
-        """Work from now on, and on everything once."""
+        """Start to reconcile, beginning with every key."""
 
     async def drained(self) -> None:
-        """Stop taking work and wait until nothing is in hand."""
+        """Stop accepting work and wait until no key is in work."""
 
     def has_twin(self, pod: Entry) -> bool:
-        """Tell whether the twin of a tenant pod is there."""
+        """Return True if the twin of a tenant pod exists."""
 
     def is_served(self, kind: str) -> None:
-        """Take note that the tenant has begun to serve a mirrored kind."""
+        """Queue the keys of a mirrored kind that the tenant now serves."""
 
     def stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
 
 
 class Link:
-    """The connection of one engaged tenant."""
+    """The connection to one tenant."""
 
     def __init__(
         self,
@@ -120,9 +123,10 @@ class Link:
         turns: asyncio.Semaphore,
         is_split: bool = False,
     ) -> None:
-        """`is_split`: pods may be elsewhere than at home.
+        """`is_split`: pods may run in other clusters than the home cluster.
 
-        `turns` is shared by all tenants and has FIRST_LISTS_AT_ONCE places."""
+        `turns` is shared by all tenants and has FIRST_LISTS_AT_ONCE places.
+        """
         self.cluster = cluster
         self.tenant = cluster.tenant
         self.home = home
@@ -177,29 +181,32 @@ class Link:
         self._turns = turns
         self.is_ready = False
         self.problem = ""
-        """Why the tenant cannot be reached; empty while it can."""
+        """Reason why the tenant cannot be reached. Empty while it can."""
         self.refusing = ""
-        """Which writes the tenant keeps refusing; empty while it takes them."""
+        """Writes that the tenant keeps refusing. Empty while it accepts them."""
         self.store_in_doubt = False
-        """Whether something happened that another store would explain."""
+        """Whether something happened that a different store would explain."""
         self._parked = self.parked()
         self._store_key = Key(self.tenant.uid, HOME, STORE, "", "")
         self._restart = asyncio.Event()
 
     @property
     def holds_deletes(self) -> bool:
-        """Whether deletes downward wait for a word of the super admin."""
+        """Whether deletes in the super cluster wait for a platform administrator."""
         return self.brake.is_held
 
     def _twin_at(self, pod: Entry) -> str:
-        """Return the super cluster whose cache shows a pod's twin, empty when none does."""
+        """Return the name of the super cluster that has a pod's twin in its cache.
+
+        Returns an empty string if none has it.
+        """
         return next((each.name for each in self.sessions if each.has_twin(pod)), "")
 
     def parked(self) -> Mapping[Part, str]:
-        """Return what is parked, each with the paths that differ."""
+        """Return the parked writes, each with the paths that differ."""
         return dict(chain.from_iterable(each.fuse.parked().items() for each in self.sessions))
 
-    # The store.
+    # The tenant's store (etcd).
 
     def look_at_store(self) -> None:
         """Queue the key that writes the conditions."""
@@ -207,30 +214,39 @@ class Link:
             self.queue.add(self._store_key)
 
     def doubt_store(self) -> None:
-        """Something is absent from a list that was there: have the store judged."""
+        """Queue a check of the store, because an object vanished between two lists."""
         self.store_in_doubt = True
         self.look_at_store()
 
     def mark_store_soon(self) -> None:
-        """Something went down: have the store's epoch counted up before long."""
+        """Queue a delayed increase of the store's epoch.
+
+        The reason is an object that was synced to the super cluster `SETTLE_SECONDS` before it.
+        """
         if self.brake.is_count_due:
             self.queue.add_after(self._store_key, SETTLE_SECONDS, low=True)
 
     def _store_judged(self) -> None:
-        """The brake thinks otherwise of the store: what the caches hold may be another one's."""
+        """Restart or relist after a new verdict on the store.
+
+        The caches may hold objects of a different store.
+        """
         if not self.brake.is_held:
-            self.restart()  # the old one is back
+            self.restart()  # the old store is back
         elif self.is_ready:
             self._list_anew()
         self.look_at_store()
 
     def _list_anew(self) -> None:
-        """Fill all caches again: the revisions that watches go on from may be another store's."""
+        """Relist all caches.
+
+        The revisions at which watches continue may be those of a different store.
+        """
         for reflector in self._reflectors:
             reflector.list_anew()
 
     def _system_twin(self) -> str:
-        """Return the UID of kube-system that its super namespace records, if there is one."""
+        """Return the UID of kube-system that its super namespace records, or an empty string."""
         name = names.super_namespace(self.tenant.root, self.tenant.uid, SYSTEM_NAMESPACE)
         entry = self.home.stores["Namespace"].get("", name)
         owner = ownership.owner_of({"annotations": entry.annotations}) if entry else None
@@ -243,14 +259,14 @@ class Link:
     def _highest_revision(self) -> int:
         return max(reflector.revision for reflector in self._reflectors)
 
-    # Its life.
+    # Start and end.
 
     def restart(self) -> None:
-        """End this link and its sessions, so that new ones start with empty hands."""
+        """End this connection and its sessions, so that new ones start without memory."""
         self._restart.set()
 
     async def drained(self) -> None:
-        """Have all sessions stop taking work, and wait until nothing is in hand."""
+        """Stop all sessions from accepting work, and wait until no key is in work."""
         self.is_ready, ending = False, list(self.sessions)
         for session in ending:
             session.is_ready = False
@@ -258,7 +274,7 @@ class Link:
             await session.drained()
 
     async def run(self) -> None:
-        """Follow the tenant until cancelled; returns when a restart was asked for."""
+        """Sync the tenant until cancelled. Returns when a restart was requested."""
         async with self.client, asyncio.TaskGroup() as group:
             await self._first_answer()
             tasks = await self._watch(group)
@@ -275,15 +291,19 @@ class Link:
                 task.cancel()
 
     async def _first_answer(self) -> None:
-        """Wait for a control plane that is only starting; raises what is wrong after a while.
+        """Wait for the API of a control plane that is still starting.
 
-        Eight watches that each back off would come in step long after the API is ready.
+        Raises the API error after `FIRST_ANSWER_SECONDS`.
+
+        Otherwise eight watches would back off separately and become complete long after the API is
+        ready.
         """
         backoff = Backoff(base=0.2, ceiling=1.5)
         gives_up = _now() + FIRST_ANSWER_SECONDS
         while True:
             try:
-                # Also waits for our role in the tenant, and past the breaker on purpose.
+                # Also waits for the syncer's role in the tenant. Bypasses the circuit breaker on
+                # purpose.
                 path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}"
                 await self.client.raw("GET", path, deadline=DEADLINE_SECONDS)
             except errors.KubeError:
@@ -294,7 +314,7 @@ class Link:
                 return
 
     async def _watch(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Open the watches when it is this tenant's turn; returns once all caches are complete."""
+        """Open the watches once `turns` has a free place. Returns when all caches are complete."""
         async with self._turns:
             tasks = [
                 group.create_task(reflector.run(), name=f"{self.tenant.root}-{reflector.resource}")
@@ -307,7 +327,10 @@ class Link:
         return tasks
 
     async def _first_lists(self) -> None:
-        """Wait until all caches are complete; raises what is wrong when that takes long."""
+        """Wait until all caches are complete.
+
+        Raises Unavailable with the problem of a watch, checked every `UNREACHABLE_SECONDS`.
+        """
         for reflector in self._reflectors:
             while not reflector.synced:
                 try:
@@ -319,14 +342,14 @@ class Link:
                         raise errors.Unavailable(problem) from None
 
     def _served(self, kind: str) -> None:
-        """The tenant has begun to serve a mirrored kind."""
+        """Notify all sessions that the tenant has begun to serve a mirrored kind."""
         for session in self.sessions:
             session.is_served(kind)
 
-    # Its health.
+    # Health.
 
     async def _watch_health(self) -> None:
-        """Notice a tenant that cannot be followed any more, and its return."""
+        """Detect that the tenant has become unreachable, or reachable again."""
         silent_since: float | None = None
         silent: set[str] = set()
         breaks = 0
@@ -334,9 +357,9 @@ class Link:
             await asyncio.sleep(_LOOK_SECONDS)
             breaks, before = sum(r.restarts for r in self._reflectors), breaks
             if breaks > before:
-                self.doubt_store()  # behind the same address there may be another store now
+                self.doubt_store()  # the same address may have a different store now
                 if self.holds_deletes:
-                    self._list_anew()  # and then another one again
+                    self._list_anew()  # and then a different one again
             problem = self._silence()
             if not problem:
                 silent_since = None
@@ -350,9 +373,10 @@ class Link:
             self._notice_refusals()
 
     async def _watch_returns(self) -> None:
-        """Have broken watches tried when one of them stands again, and requests when all do.
+        """Retry all broken watches when one of them works again, and all requests when all do.
 
-        Each watch has a delay of its own, of half a minute after a while, and so has the breaker.
+        Otherwise each watch would wait for its own delay, which grows to 30 s. The same applies to
+        the circuit breaker.
         """
         broken, returned = 0, 0.0
         while True:
@@ -363,14 +387,17 @@ class Link:
             elif broken < before:
                 returned = returned or _now()
                 for each in self._reflectors:
-                    each.hurry(returned)  # also one that a kind of its own has, and does not count
+                    each.hurry(returned)  # also an optional watch that is not counted
                 if not broken:
                     self.client.breaker.answered()
 
     def _try_what_failed(self, silent: set[str], *, is_silent: bool) -> set[str]:
-        """Have keys tried whose tenant or target answers again; returns where one does not.
+        """Retry the keys of sessions whose tenant or target answers again.
 
-        Their own delays have grown to minutes meanwhile. `is_silent`: the tenant does not answer.
+        Returns the sessions with a side that does not answer.
+
+        Without this, delays that have grown to minutes would apply. `is_silent`: the tenant does
+        not answer.
         """
         still = {session.name for session in self.sessions if is_silent or session.is_away}
         for session in self.sessions:
@@ -379,7 +406,10 @@ class Link:
         return still
 
     def _notice_refusals(self) -> None:
-        """Say which writes the tenant keeps refusing, try a few again, and all when it ends."""
+        """Report the writes that the tenant keeps refusing, and retry a few keys.
+
+        Retry all keys when the refusals end.
+        """
         refusing = self.client.refused_writes.problem()
         for session in self.sessions:
             if refusing:
@@ -392,7 +422,7 @@ class Link:
             self.look_at_store()
 
     def _silence(self) -> str:
-        """Return why the tenant cannot be followed: one broken watch is enough."""
+        """Return the reason why the tenant cannot be synced. One broken watch is enough."""
         return next((r.problem for r in self._reflectors if r.problem), "")
 
 

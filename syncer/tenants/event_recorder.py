@@ -1,8 +1,8 @@
-"""What a tenant is told about its own objects: Events in the tenant, once each.
+"""Events in a tenant about its own objects, each posted once.
 
-Owns their names and their posting. Must not put any name of the super cluster into them; callers
-hand over texts that are free of such. Hazard: a notice is told again only when it says something
-new, or every restart would write one for each object that is held back.
+Owns their names and the posting. Must not add names of the super cluster: callers pass texts that
+have none. Hazard: an Event must be posted again only with a new text. Otherwise every restart would
+write one for each object that is held back.
 """
 
 import base64
@@ -20,7 +20,7 @@ from tenancy import wellknown
 from tenancy.resources import EVENTS, Resource
 
 _REMEMBERED = 4096
-_MAX_MESSAGE = 1024  # the API refuses longer ones
+_MAX_MESSAGE = 1024  # the API refuses longer messages
 _MAX_NAME = 230
 
 EventType = Literal["Normal", "Warning"]
@@ -29,7 +29,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Notices:
-    """Tells one tenant."""
+    """Posts Events in one tenant."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -46,7 +46,7 @@ class Notices:
     ) -> None:
         """Post an Event about a tenant object, unless the tenant has it already.
 
-        A tenant that refuses Events misses them; nothing else is held up by that.
+        If the tenant refuses the Event, it is lost. The sync goes on.
         """
         name = _name(entry, reason, message)
         if name in self._told:
@@ -68,8 +68,8 @@ class Notices:
             except errors.AlreadyExists:
                 pass
             except errors.ApiError as problem:
-                # A quota or a webhook of the tenant's: what the words are about goes on, and the
-                # patrol tells it again.
+                # A quota or a webhook of the tenant refuses it. The next resync posts the Event
+                # again.
                 _log.info("notice.refused", reason=reason, problem=str(problem))
                 return
         self._told[name] = None

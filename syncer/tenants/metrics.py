@@ -1,9 +1,9 @@
-"""How late a tenant's writes come, and which of them undo what somebody else did; for the metrics.
+"""Metrics of one tenant: the lag of its writes, and drift that the syncer undoes.
 
-Owns the suspicion that an object was changed behind our back: it becomes drift when a write of ours
-follows that is not itself what was seen. Must not decide anything: nothing of the sync depends on
-it. Hazard: what is noted for every event and write is on the hot path, and a suspicion that nobody
-settles stays.
+Owns the suspicion that another writer changed an object. It becomes drift when a write of the
+syncer follows, unless the event was the echo of that write. Must not decide: the sync does not
+depend on it. Hazard: this code runs for every event and write, so it must be cheap. Every suspicion
+must be settled, otherwise it stays in memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ _METRICS = SyncMetrics()
 
 
 class Engaged(Protocol):
-    """What of a link is told in numbers."""
+    """State of a connection that the metrics report."""
 
     is_ready: bool
     problem: str
@@ -27,19 +27,19 @@ class Engaged(Protocol):
 
     @property
     def holds_deletes(self) -> bool:
-        """Whether the brake is on."""
+        """Whether deletes are held."""
 
 
 class Held(Protocol):
-    """What of a muster is told in numbers."""
+    """State of a pod loss guard that the metrics report."""
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing is concluded from what is missing, of all tenants or of one."""
+        """Whether conclusions from missing pods are held, for all tenants or for one."""
 
 
 class Followed(Protocol):
-    """What of a target is told in numbers."""
+    """State of a target that the metrics report."""
 
     is_ready: bool
     problem: str
@@ -47,23 +47,29 @@ class Followed(Protocol):
 
     @property
     def muster(self) -> Held:
-        """What is missing there."""
+        """The pods that are missing in the target."""
 
 
 class Figures:
-    """Those of one tenant."""
+    """The metrics of one tenant."""
 
     def __init__(self, age: Callable[[Key], float | None]) -> None:
-        """`age` tells for how many seconds a key in work has been wanted."""
+        """`age` returns for how many seconds a key in work has been queued."""
         self._age = age
         self._suspected: dict[tuple[Side, Key], int] = {}
 
     def suspect(self, side: Side, key: Key, revision: int) -> None:
-        """Note that an object is not as we wrote it; the event may yet prove to be our own."""
+        """Record that an object differs from the syncer's last write.
+
+        It may yet be the write's own echo.
+        """
         self._suspected.setdefault((side, key), revision)
 
     def answered(self, side: Side, key: Key, revision: int) -> None:
-        """Note a write that was answered; 0 for one that puts nothing right, such as a delete."""
+        """Record the answer to a write.
+
+        The revision is 0 for a write that repairs nothing, such as a delete.
+        """
         age = self._age(key)
         if age is not None:
             _METRICS.lag(_DIRECTIONS[side], key.kind, age)
@@ -73,17 +79,17 @@ class Figures:
                 _METRICS.repaired(_SIDES[side], key.kind)
 
     def settled(self, key: Key) -> None:
-        """Note that a key was worked on: what else was changed behind our back is none of ours."""
+        """Forget the suspicions of a key after its reconcile. Other changes are not drift."""
         if self._suspected:
             self._suspected.pop((Side.SUPER, key), None)
             self._suspected.pop((Side.TENANT, key), None)
 
 
 class TenantCounts:
-    """How many tenants there are, and of how many something is true; counted at each scrape."""
+    """Number of tenants by state, counted at each scrape."""
 
     def __init__(self, links: Mapping[str, Engaged], declared: Callable[[], int]) -> None:
-        """`declared` counts the tenants that should be engaged or become so."""
+        """`declared` returns the number of tenants that should be synced."""
         self._links = links
         self._declared = declared
         watch_tenants(
@@ -101,11 +107,11 @@ class TenantCounts:
         return self._declared()
 
     def engaged(self) -> float:
-        """Count the tenants that are followed."""
+        """Count the tenants that are synced."""
         return sum(link.is_ready for link in self._links.values())
 
     def unreachable(self) -> float:
-        """Count the followed tenants whose API has been silent for a while."""
+        """Count the synced tenants whose API has been silent for a while."""
         return sum(bool(link.problem) for link in self._links.values())
 
     def refusing(self) -> float:
@@ -113,15 +119,15 @@ class TenantCounts:
         return sum(bool(link.refusing) for link in self._links.values())
 
     def deletes_held(self) -> float:
-        """Count the tenants whose deletes wait for a word of the super admin."""
+        """Count the tenants whose deletes wait for a confirmation by a platform administrator."""
         return sum(link.holds_deletes for link in self._links.values())
 
 
 class TargetCounts:
-    """How many other super clusters there are, and of how many something is true."""
+    """Number of targets by state."""
 
     def __init__(self, followed: Mapping[str, Followed], declared: Callable[[], int]) -> None:
-        """`declared` counts the SuperClusters that should be followed."""
+        """`declared` returns the number of SuperClusters that should be connected."""
         self._followed = followed
         self._declared = declared
         watch_targets(
@@ -134,18 +140,18 @@ class TargetCounts:
         )
 
     def declared(self) -> float:
-        """Count the SuperClusters but the home cluster's."""
+        """Count the SuperClusters, without the home cluster's."""
         return self._declared()
 
     def not_followed(self) -> float:
-        """Count those whose caches are not complete, or not kept up."""
+        """Count the targets whose caches are incomplete or out of date."""
         followed = self._followed.values()
         return self._declared() - sum(each.is_ready and not each.behind for each in followed)
 
     def away(self) -> float:
-        """Count those that do not answer."""
+        """Count the targets that do not answer."""
         return sum(bool(target.problem) for target in self._followed.values())
 
     def losses_held(self) -> float:
-        """Count those of which too much is missing to conclude anything."""
+        """Count the targets in which too many pods are missing to draw conclusions."""
         return sum(target.muster.is_held for target in self._followed.values())

@@ -1,7 +1,7 @@
-"""What a tenant added to its nodes, kept at hand: for most tenants that is nothing.
+"""Index of a tenant's own changes to its virtual nodes. Most tenants make none.
 
-Owns the index and when it is brought up to date. Must not wake anybody. Hazard: each pod that is
-made asks it, so it reads a node when that changes and never when it is asked.
+Owns the index and its updates. Must not queue keys. Hazard: a node must be read when it changes,
+never in a lookup. Each pod that is created makes a lookup.
 """
 
 from kubeio.cache.store import Store
@@ -12,7 +12,7 @@ from tenancy.policies import NodeView
 
 
 class NodeIndex:
-    """The additions to one tenant's nodes."""
+    """The tenant's changes to its nodes."""
 
     def __init__(self, shown: Store, below: Store, view: NodeView) -> None:
         """`shown` has the tenant's nodes, `below` the super cluster's."""
@@ -24,17 +24,17 @@ class NodeIndex:
 
     @property
     def additions(self) -> Additions:
-        """What the tenant added to its nodes."""
+        """The changes that the tenant made to its nodes."""
         if self._additions is None:
             self._additions = tenant_node_changes.together(self._nodes)
         return self._additions
 
     def has(self, name: str) -> bool:
-        """Tell whether the tenant added anything to a node."""
+        """Return True if the tenant changed a node."""
         return name in self._nodes
 
     def look(self, name: str) -> bool:
-        """Take in what a node is now on either side; tells whether its additions are others."""
+        """Update the index from both sides of a node. Returns True if the index changed."""
         before, found = self._nodes.get(name), self._added(name)
         if found == before:
             return False
@@ -46,7 +46,10 @@ class NodeIndex:
         return True
 
     def _added(self, name: str) -> Added | None:
-        """Return the additions to a node, if there are any; a node of another's making has none."""
+        """Return the tenant's changes to a node, or None.
+
+        A node that the syncer did not create has none.
+        """
         shown, below = self._shown.get("", name), self._below.get("", name)
         if shown is None or below is None or shown.annotations.get(wellknown.UID) != below.uid:
             return None

@@ -1,8 +1,7 @@
-"""Which TenantPolicy binds a tenant, or why none does; pure.
+"""TenantPolicy of a tenant, or the reason why it has none. Pure functions.
 
-Owns the rule of what a missing policy means. Must not know sessions. Hazard: default closed: a
-policy that somebody named and that is not there, or cannot be read, allows nothing, as its author
-may have meant it to be narrower than any default.
+Owns the rule for a missing policy. Must not know sessions. Hazard: a named policy that is missing
+or cannot be read must allow nothing. Its author may have meant it to be narrower than any default.
 """
 
 from dataclasses import dataclass
@@ -17,14 +16,17 @@ from tenancy.specs import SpecProblemError, VirtualClusterSpec
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """Why a tenant has no policy now, as the condition Synced says it."""
+    """Reason why a tenant has no policy now, as the condition Synced reports it."""
 
     reason: str
     message: str
 
 
 def bound(spec: VirtualClusterSpec, policies: Store) -> TenantPolicySpec | Unbound:
-    """Return the policy of a tenant, with what the VirtualCluster itself keeps above."""
+    """Return the policy of a tenant.
+
+    The metadata prefixes that the VirtualCluster keeps in the tenant are added to it.
+    """
     found = _named(spec, policies)
     if isinstance(found, Unbound) or not spec.opaque_meta_prefixes:
         return found

@@ -1,10 +1,9 @@
-"""Texts of the super cluster on their way to a tenant: names in them that are not the tenant's.
+"""Removal of foreign names from texts that are synced back to a tenant.
 
-Owns the search for super namespaces, the tenant's own and others', root namespaces, our agents, and
-nodes that the tenant is not shown; those of a target all are the one that stands for it. Only looks
-into caches. Must not know what a text is about.
-Hazard: names are found word by word and looked up, never by how they begin, so that a tenant's own
-word that resembles one stays as it is.
+Owns the search for super namespaces, root namespaces, node agents, and nodes that the tenant does
+not see. All nodes of a target are replaced by its virtual node. Reads caches only. Must not know
+the subject of a text. Hazard: a word must be found in a cache to be replaced, never only resemble
+one. Otherwise a tenant's own word that resembles a foreign name would be changed.
 """
 
 import re
@@ -24,38 +23,39 @@ from tenancy.ownership import Tenant
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _NODE = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 _ROOT = re.compile(r".+-[0-9a-f]{6}-.+")
-"""What the names of root namespaces, and of the namespaces below them, look like."""
-_ROOT_EXTRA = 8  # two hyphens and six digits between namespace and name
+"""Form of the names of root namespaces and of super namespaces."""
+_ROOT_EXTRA = 8  # 2 hyphens and 6 digits between namespace and name
 _OF_CONTAINERS = frozenset({"terminated"})
-"""What containers write themselves: looked up, it would tell them which names there are."""
+"""Fields that containers write themselves. A replacement would disclose to them which names exist.
+"""
 _MAX_TEXT = 32_768
-"""Characters that are looked through; what is longer is cut, as API servers do with Events."""
+"""Length in characters at which texts are cut, as API servers do with Events."""
 ANOTHER = "another-namespace"
 A_NODE = "another-node"
 AN_AGENT = "node-agent"
 
 
 class Scrubber:
-    """What one tenant may not read."""
+    """Replaces the names that one tenant must not read."""
 
     def __init__(
         self, tenant: Tenant, super_cluster: SuperCluster, home: Home, nodes: Store
     ) -> None:
-        """`nodes` are those that the tenant is shown; texts come from `super_cluster`."""
+        """`nodes` are the nodes that the tenant sees. Texts come from `super_cluster`."""
         self._tenant = tenant
         self._home = home
         self._super_cluster = super_cluster
         self._nodes = nodes
 
     def clean(self, text: str, *, node: str = "") -> str:
-        """Return a text without names that are not the tenant's; `node` is one that it may know."""
+        """Return a text without foreign names. `node` is a node that the tenant may know."""
         text = text[:_MAX_TEXT]
         agents = {entry.name for entry in self._home.agent_pods.list()}
         text = _LABEL.sub(lambda found: self._label(found.group(), agents), text)
         return _NODE.sub(lambda found: self._node(found.group(), node), text)
 
     def status(self, body: Mapping[str, Any], *, node: str = "") -> Object:
-        """Return a super object with every message in its status clean."""
+        """Return a super object with every message in its status sanitized."""
         found = body.get("status")
         if not found or b'"message":"' not in orjson.dumps(found):
             return dict(body)
@@ -98,7 +98,8 @@ class Scrubber:
         )
 
     def _node(self, word: str, known: str) -> str:
-        # A node may be called like any word of a sentence; what looks like none is looked up.
+        # A node may have any word as its name. Words without digit, hyphen or dot are not looked
+        # up.
         is_like_one = any(character in "-.0123456789" for character in word)
         if not is_like_one:
             return word
@@ -110,6 +111,6 @@ class Scrubber:
         if word == known:
             return word
         shown = self._nodes.get("", word)
-        # A tenant may call a node of its own like one of ours, as may another super cluster.
+        # A tenant, or a target, may have a node with the same name.
         is_shown = shown is not None and shown.annotations.get(wellknown.UID) == node.uid
         return word if is_shown else A_NODE

@@ -1,8 +1,8 @@
-"""One tenant in one super cluster: what is remembered between two keys of it.
+"""Session of one tenant with one super cluster: shared lookups, and memory between reconciles.
 
-Owns the lookups that flows share, and what its keys tell each other. Must not decide anything about
-single kinds. What is the tenant's as a whole, in whatever super cluster it has pods, is its link's;
-what flows use of that stands here as well. Hazard: nothing is worked on before the link is ready.
+Must not decide about single kinds. State of the tenant as a whole, in all super clusters, belongs
+to its connection. The parts that reconcilers use are available here as well. Hazard: no key may be
+reconciled before the connection is ready. Until then the caches are incomplete.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from tenancy.policies import BASELINE, TenantPolicySpec
 
 
 class Session:
-    """One engaged tenant in one super cluster."""
+    """One tenant in one super cluster."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Session:
         policy: TenantPolicySpec = BASELINE,
         target: Target | None = None,
     ) -> None:
-        """`target` is where the super cluster came from; None for the home cluster."""
+        """`target` is the target of the super cluster, or None for the home cluster."""
         self.link = link
         self.name = super_cluster.name
         self.target = target
@@ -70,9 +70,9 @@ class Session:
         self.super_cluster = super_cluster
         self.super_client = super_cluster.client
         self.group = group_of(self.key("", "", ""))
-        """Name of its share of the queue."""
+        """Name of the session's group in the queue."""
         self.pods = PodIndex(names_them=link.seats.is_split)
-        shown = self.stores["Node"] if target is None else Store()  # there they are not shown
+        shown = self.stores["Node"] if target is None else Store()  # a target's nodes are not shown
         self.nodes = NodeIndex(shown, super_cluster.nodes, policy.nodes.view)
         self.view = TenantView(
             tenant=self.tenant,
@@ -122,43 +122,43 @@ class Session:
         return self.super_cluster.stores[kind]
 
     def is_twin(self, entry: Entry | None, uid: str) -> bool:
-        """Tell whether a super object is the twin of the tenant object with this UID."""
+        """Return True if a super object is the twin of the tenant object with this UID."""
         return self.super_cluster.is_twin(entry, vc_uid=self.tenant.uid, uid=uid)
 
     def super_side(self, entry: Entry | None, namespace: str | None = None) -> SuperSide | None:
-        """Return what deciding needs of a super object, as `decide.super_side` does."""
+        """Return the facts of a super object for a decision, as `decide.super_side` does."""
         return decide.super_side(entry, namespace, registration=self.tenant.registration)
 
     def has_twin(self, pod: Entry) -> bool:
-        """Tell whether the twin of a tenant pod is there, as far as the cache tells."""
+        """Return True if the cache has the twin of a tenant pod."""
         below = self.view.super_namespace(pod.namespace)
         return self.is_twin(self.super_store("Pod").get(below, pod.name), pod.uid)
 
     def shown_node(self, node: str) -> str:
-        """Return what the tenant calls the node of a super pod."""
+        """Return the tenant's name for the node of a super pod."""
         return node if self.target is None else target_node.name_of(self.name)
 
     def concerns(self, kind: str, entry: Entry) -> bool:
-        """Tell whether an object of the tenant is needed in this super cluster."""
+        """Return True if this super cluster needs an object of the tenant."""
         return self.target is None or target_scope.needs(
             kind, entry, self.view, self.pods, self.super_store("Pod")
         )
 
     def concerns_here(self, kind: str, entry: Entry) -> bool:
-        """As `concerns`, of pods as well."""
+        """Return the same as `concerns`, for pods as well."""
         if kind == "Pod":
             return self.pods.has(*entry.key) or self.link.seats.of(entry) == self.name
         return self.concerns(kind, entry)
 
     def is_behind(self, key: Key, tenant_x: Entry | None, super_x: Entry | None) -> bool:
-        """Tell whether a cache has yet to show one of our writes for a key."""
+        """Return True if a cache does not show a write of the syncer for a key yet."""
         awaited = self.expectations
         return awaited.is_behind(Side.TENANT, key, tenant_x) or awaited.is_behind(
             Side.SUPER, key, super_x
         )
 
     def ready_namespace(self, key: Key) -> Entry:
-        """Return the super namespace of a key's namespace; raises Wait until it can be used."""
+        """Return the super namespace of a key's namespace. Raises Wait until it can be used."""
         tenant_x = self.stores["Namespace"].get("", key.namespace)
         name = self.view.super_namespace(key.namespace)
         super_x = self.super_store("Namespace").get("", name)
@@ -174,41 +174,41 @@ class Session:
         ):
             return super_x
         self.wait_for(space, key)
-        if self.target is not None:  # there only what is needed is there
+        if self.target is not None:  # a target has needed namespaces only
             self.queue.add(space, first=True)
         raise Wait("the super namespace is not there yet")
 
     @property
     def is_away(self) -> bool:
-        """Whether its super cluster, a target, does not answer."""
+        """Whether the super cluster, a target, does not answer."""
         return self.target is not None and bool(self.target.problem)
 
     @property
     def holds_deletes(self) -> bool:
-        """Whether deletes downward wait for a word of the super admin."""
+        """Whether deletes in the super cluster wait for a platform administrator."""
         return self.brake.is_held
 
     @property
     def exposes_all(self) -> bool:
-        """Whether the tenant sees every node, and not only those that its pods run on."""
+        """Whether the tenant sees every node, not only the nodes of its pods."""
         return self.view.policy.nodes.expose == "all"
 
     def now(self) -> float:
-        """Return the monotonic time."""
+        """Return the monotonic time in seconds."""
         return asyncio.get_running_loop().time()
 
-    # Waiting and waking.
+    # Waiting keys.
 
     def wait_for(self, dependency: Key, key: Key) -> None:
-        """Have a key worked on again when something happens to another one."""
+        """Queue a key again when another key changes."""
         self.waiters.wait_for(dependency, key)
 
     @contextmanager
     def leaving(self, key: Key, super_x: Entry) -> Iterator[None]:
-        """Take a twin away: who comes to need it meanwhile waits, and is woken after.
+        """Delete a twin. Keys that need it meanwhile wait, and are woken afterwards.
 
-        Unless a Wait says that it stays, it counts as gone until the cache shows what became of it,
-        or for a while: the answer to a delete may be lost.
+        The twin counts as deleted until the cache shows its new state, or until a timeout, because
+        the answer to a delete may be lost. If the block raises Wait, the twin stays.
         """
         self._leaving.add(key)
         is_sent = True
@@ -224,37 +224,37 @@ class Session:
             self.wake(key)
 
     def is_leaving(self, key: Key, super_x: Entry | None) -> bool:
-        """Tell whether a twin that the cache shows is being deleted, or was a moment ago."""
+        """Return True if a twin in the cache is being deleted or was deleted a moment ago."""
         return key in self._leaving or self.expectations.is_behind(Side.SUPER, key, super_x)
 
     def wake(self, dependency: Key) -> None:
-        """Have everybody look again who waits for a key."""
+        """Queue every key that waits for another key."""
         for key in self.waiters.waiting_for(dependency):
             self.queue.add(key, low=key.kind == EVENT)
 
     def add(self, key: Key, *, low: bool = False) -> None:
-        """Queue a key once the session is ready; before that everything is queued at the end."""
+        """Queue a key if the session is ready. `start` queues all keys later."""
         if self.is_ready:
             self.queue.add(key, low=low)
 
     def _away(self, endpoint: str) -> Away:
-        """Return what pods in a target have instead of the tenant's own addresses."""
+        """Return the addresses that replace the tenant's own for pods in a target."""
         assert self.target is not None  # noqa: S101 - asked only then
         return Away(endpoint=endpoint, resolvers=self.target.spec.network.resolvers)
 
-    # Working.
+    # Work.
 
     def start(self) -> None:
-        """Work from now on, and on everything once."""
-        self.report_missing_pods()  # before anything is concluded
+        """Start to reconcile, beginning with every key."""
+        self.report_missing_pods()  # before any conclusion
         self.is_ready = True
         for key in self.all_keys():
             self.queue.add(key, low=True)
 
     def report_missing_pods(self) -> None:
-        """Report to its target which pods should run there and do not; the caches are complete.
+        """Report the pods that should run in the target and do not. The caches must be complete.
 
-        What was there when somebody else looked last, nobody remembers.
+        Pods that an earlier process saw are not remembered.
         """
         if self.target is not None:
             missing = pod_loss_guard.missing_uids(
@@ -263,39 +263,39 @@ class Session:
             self.target.muster.called(self.tenant.uid, missing)
 
     def began(self) -> None:
-        """Count one key in hand, so that disengaging can wait for it; `ended` has to follow."""
+        """Count one more key in work, which `drained` waits for. `ended` must follow."""
         self._in_flight += 1
 
     def ended(self) -> None:
-        """Count one key less in hand."""
+        """Count one key less in work."""
         self._in_flight -= 1
         if self._idle is not None and not self._in_flight:
             self._idle.set()
 
     async def drained(self) -> None:
-        """Stop taking work and wait until nothing is in hand."""
+        """Stop accepting work and wait until no key is in work."""
         self.is_ready = False
         self.queue.drop_group(self.group)
         if self._in_flight:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
-    # Everything.
+    # All keys.
 
     def all_keys(self) -> Collection[Key]:
-        """Return every key that may have work, each once: most are known on both sides."""
+        """Return every key that may have work, each once. Most are known on both sides."""
         keys = chain(self._roll.keys(), self.lost_twins.out_of_sight(), self.unseated())
         return dict.fromkeys(keys)
 
     def unseated(self) -> Iterable[Key]:
-        """Yield the keys of the pods that are to be placed."""
+        """Yield the keys of the pods without an assigned cluster."""
         if self.target is None and self.link.seats.is_split:
             for entry in self.stores["Pod"].list():
                 if self.link.seats.of(entry) == assignments.NOWHERE:
                     yield self.key(PLACEMENT, *entry.key)
 
     def is_served(self, kind: str) -> None:
-        """Take note that the tenant has begun to serve a mirrored kind."""
+        """Queue the keys of a mirrored kind that the tenant now serves."""
         for key in self._roll.of_mirror(kind):
             self.add(key, low=True)
 
@@ -306,4 +306,4 @@ class Session:
 
 
 Sessions = Mapping[str, Mapping[str, Session]]
-"""By the name of the super cluster, and there by the UID of the VirtualCluster."""
+"""By name of the super cluster, then by UID of the VirtualCluster."""

@@ -1,7 +1,7 @@
 """Objects of a tenant that a target needs, apart from pods.
 
-Owns the rule for each kind. In the home cluster every object takes part. Must not choose where pods
-are. Hazard: the caches must be complete. Otherwise an object that pods need counts as not needed.
+Owns the rule for each kind. In the home cluster every object is synced. Must not choose where pods
+run. Hazard: the caches must be complete. Otherwise an object that pods need counts as not needed.
 """
 
 from kubeio.cache.store import Entry, Store

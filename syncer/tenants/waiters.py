@@ -1,8 +1,8 @@
 """Keys that wait for other keys of the same session.
 
-Owns which key waits for which. Must not queue. Hazard: whoever changes a dependency must wake the
-keys that wait for it. A dependency that never changes is checked again by the key's own growing
-delay. The memory must be bounded. Otherwise a tenant fills it.
+Owns which key waits for which. Must not queue. The key's own growing delay retries it if the
+dependency never changes. Hazard: every change of a dependency must wake its waiting keys, and the
+memory must be bounded. Otherwise keys wait long, or a tenant fills the memory.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from collections import OrderedDict
 from syncer.model.keys import Key
 
 MAX_WAITERS = 16_384
-"""Keys that wait for others. Whoever is forgotten is tried again by its own growing delay."""
+"""Maximum number of waiting keys. A key that is dropped is retried by its own growing delay."""
 
 
 class Waiters:
@@ -22,7 +22,7 @@ class Waiters:
         self._waiters = 0
 
     def wait_for(self, dependency: Key, key: Key) -> None:
-        """Have a key worked on again when something happens to another one."""
+        """Record that a key is queued again when another key changes."""
         waiters = self._waiting.setdefault(dependency, set())
         self._waiting.move_to_end(dependency)
         self._waiters += key not in waiters
@@ -34,7 +34,7 @@ class Waiters:
             self._waiters -= 1
 
     def waiting_for(self, dependency: Key) -> set[Key]:
-        """Return, and forget, the keys that wait for one."""
+        """Return and forget the keys that wait for a dependency."""
         waiters = self._waiting.pop(dependency, set())
         self._waiters -= len(waiters)
         return waiters

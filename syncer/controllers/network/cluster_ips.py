@@ -1,7 +1,7 @@
-"""One address of a tenant's slice: reserved in the tenant while somebody else has it below.
+"""Reservation of addresses in a tenant's service range that foreign Services use.
 
-Owns the effects. Hazard: the tenant's allocator may have given the address away first; then the
-tenant's own Service meets the refusal, and nothing is taken from it.
+Owns the writes. Hazard: a tenant's address must never be taken back. Its allocator may have been
+first, and then the tenant's own Service gets the refusal.
 """
 
 import structlog
@@ -31,7 +31,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
                 IP_ADDRESSES, cluster_ips.reservation(key.name), field_manager=wellknown.SYNCER
             )
         except errors.AlreadyExists:
-            return Done()  # a Service of the tenant has it; its own key tells
+            return Done()  # a Service of the tenant has it, and its key reports that
         session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
         session.fuse.wrote(key)
         _log.info("address.reserved", address=key.name)

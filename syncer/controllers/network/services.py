@@ -1,8 +1,8 @@
-"""One Service: as any plain kind, but the super cluster may refuse its IP or its node port.
+"""Reconciler of Services: like any plain kind, but their IP or node port may be refused.
 
-Owns what follows from a refusal. Must not know how a Service is built. Hazard: a Service whose IP
-cannot be had gets no twin at all, because one with another IP would be worse than none; and a twin
-is made anew only when the API has refused the change and both sides, read live, still want it.
+Owns the consequences of a refusal. Must not know how a Service is built. Hazard: a Service whose IP
+is taken must get no twin, because a twin with a different IP would be worse. A twin may be
+recreated only after the API refused the update and live reads of both sides confirm it.
 """
 
 import contextlib
@@ -22,14 +22,16 @@ from syncer.rules.registry import Kind
 from syncer.tenants.session import Session
 
 TELL_AFTER = 4
-"""Tries after which the tenant is told; an address that was just freed is had again sooner."""
+"""Number of attempts before the tenant is informed. An address freed lately is free again
+sooner.
+"""
 RETRY_SECONDS = 30.0
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
-    """Bring one Service in step."""
+    """Reconcile one Service."""
     asked = session.stores[kind.resource.kind].get(key.namespace, key.name)
     try:
         return await sync_down.reconcile(kind, key, session)
@@ -67,7 +69,7 @@ async def _refused(
 
 
 async def _find_own(kind: Kind, pair: Pair, session: Session) -> None:
-    """Raise Wait when it is our own twin that has the address, out of the cache's sight."""
+    """Raise Wait if a twin outside the cache's view has the address."""
     twin = await sync_down.build(kind, pair, session) if pair.super_x is None else None
     if twin is not None:
         with contextlib.suppress(errors.NotFound):
@@ -75,9 +77,9 @@ async def _find_own(kind: Kind, pair: Pair, session: Session) -> None:
 
 
 async def _is_remade(kind: Kind, pair: Pair, session: Session) -> bool:
-    """Delete a twin that the API cannot change into what the tenant has now; tells whether it did.
+    """Delete a twin that the API cannot update to the tenant's state. Returns True if it did.
 
-    Both sides are read live, as the caches may be behind each other.
+    Both sides are read live, because the caches may be behind each other.
     """
     assert pair.tenant_x is not None  # noqa: S101 - the caller looked
     if pair.super_x is None or not session.is_twin(pair.super_x, pair.tenant_x.uid):
@@ -105,9 +107,9 @@ async def _is_remade(kind: Kind, pair: Pair, session: Session) -> bool:
 async def _without_own_ports(
     kind: Kind, pair: Pair, problem: errors.Invalid, asked: Entry, session: Session
 ) -> Verdict:
-    """Node ports are taken below: have others given, and tell the tenant.
+    """Let the super cluster allocate node ports in place of taken ones, and inform the tenant.
 
-    The API names one at a time, so that each try leaves out one more.
+    The API names one port at a time, so each attempt leaves out one more.
     """
     twin = await sync_down.build(kind, pair, session)
     if twin is None or pair.tenant_x is None:
@@ -141,7 +143,7 @@ async def _with_given(
 async def _tell_replaced(
     kind: Kind, asked: Entry, refused: frozenset[int], session: Session
 ) -> None:
-    """Say which numbers cannot be had, in the same words each time: then it is one Event."""
+    """Report the taken ports, with the same text each time so that it is one Event."""
     numbers = services.asked_ports(asked.decode(), refused)
     if numbers:
         message = (

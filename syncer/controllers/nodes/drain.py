@@ -1,9 +1,9 @@
-"""A bound pod in a target that its tenant is granted no more: evicted in the tenant, as in a drain.
+"""Eviction of a bound pod in the tenant when its target is no longer granted, as in a drain.
 
-Owns the eviction and what is told of a pod that stays. The tenant's own API decides when one may
-go, so that its budgets hold; then it is deleted as any pod is, and whoever controls it makes
-another, which is placed where something is granted. Must not know who cordons the node. Hazard: a
-pod that nobody controls would be gone for good, so it is left to whoever made it until it is over.
+Owns the eviction and the Events about pods that stay. The tenant's own API decides when a pod may
+be evicted, so its budgets apply. The pod is then deleted as usual. Its controller creates another,
+which is placed in a granted cluster. Must not know which code cordons the node. Hazard: a pod
+without controller must not be evicted before it ends. It would be lost for good.
 """
 
 import structlog
@@ -17,11 +17,11 @@ from tenancy import wellknown
 from tenancy.resources import PODS
 
 AGAIN_SECONDS = 10.0
-"""How often a pod is asked for that a budget keeps."""
+"""Retry interval in seconds for a pod that a budget protects."""
 REFUSED_SECONDS = 60.0
-"""How often a pod is asked for that something else keeps."""
+"""Retry interval in seconds for a pod with another refusal."""
 INTERNAL = 500
-"""What an API answers for a pod that several budgets select, or whose webhook fails."""
+"""Status code of an API for a pod that several budgets select, or whose webhook fails."""
 STAYS = "TargetWithdrawn"
 BLOCKED = "EvictionBlocked"
 _STAYS = (
@@ -42,12 +42,12 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 def is_withdrawn(session: Session) -> bool:
-    """Tell whether what a tenant has in a target is to go."""
+    """Return True if a tenant's objects must leave a target."""
     return session.target is not None and not session.link.seats.offers(session.name)
 
 
 async def look(tenant_x: Entry, side: PodSide, session: Session) -> Verdict:
-    """Have a pod leave a target that is granted no more."""
+    """Evict a pod from a target that is no longer granted."""
     if not is_withdrawn(session) or side.deleting or not side.node:
         return Done()
     if not (side.has_controller or side.is_terminal):
@@ -69,11 +69,11 @@ async def look(tenant_x: Entry, side: PodSide, session: Session) -> Verdict:
         )
     except errors.TooManyRequests as problem:
         if problem.retry_after:
-            raise  # the tenant's API has too much to do; it is tried again when it says
+            raise  # the tenant's API is overloaded and names the retry time
         await session.notices.tell(PODS, tenant_x, reason=BLOCKED, message=_BLOCKED)
         return Again(AGAIN_SECONDS)
     except (errors.NotFound, errors.Conflict):
-        return Done()  # it went meanwhile, or another one has its name
+        return Done()  # deleted meanwhile, or a different pod has its name
     except (errors.Forbidden, errors.Invalid, errors.ServerProblem) as problem:
         if isinstance(problem, errors.ServerProblem) and problem.status != INTERNAL:
             raise  # that API does not answer

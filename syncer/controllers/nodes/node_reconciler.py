@@ -1,10 +1,12 @@
-"""One virtual node: there before the first binding, and kept while a pod names it, or always.
+"""Reconciler of virtual nodes: created before the first binding, kept while a pod names them.
 
-Owns the effects. Server-side apply, because tenants may label their nodes; what they added to one
-keeps it, too. Must not know which leaves are shown. Hazards: a node that goes while pods name it
-takes their objects along, finished ones included; so it goes only when none does, or when the super
-node itself is gone. And a tenant may write any node into its pods, so a pod shows it one only by
-running there.
+Owns the writes. With the policy `all` every node is kept. Server-side apply is used because tenants
+may label their nodes. A node with a tenant's changes is kept, too. Must not know which fields are
+shown.
+
+Hazards: a node may be deleted only if no pod names it, or if the super node no longer exists.
+Otherwise its pods, also finished ones, are deleted with it. A node may be shown for a pod only if
+the pod's twin runs on it, because a tenant may write any node name into its pods.
 """
 
 import asyncio
@@ -28,10 +30,10 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def present(name: str, key: Key, session: Session) -> None:
-    """Show the tenant a node that a pod is about to be bound to; raises Wait when that fails.
+    """Create the node to which a pod will be bound. Raises Wait if that fails.
 
-    The first pod that needs it makes it in its own turn, and others that come meanwhile stand by:
-    the node's own key would have its turn behind all of them.
+    The first pod that needs the node creates it in its own reconcile, and later pods wait. The
+    node's own key would run after all of them.
     """
     node_key = session.key(NODE, "", name)
     if not _is_there(node_key, session):
@@ -45,17 +47,17 @@ async def present(name: str, key: Key, session: Session) -> None:
 
 
 def _is_there(key: Key, session: Session) -> bool:
-    """Tell whether a node has our status: in the cache, or by the answer to all that it takes."""
+    """Return True if a node has the syncer's status, in the cache or by the last answers."""
     shown = session.stores[NODE].get("", key.name)
     if key.name in session.reminders.made_nodes:
         if session.expectations.is_behind(Side.TENANT, key, shown):
             return True
-        session.reminders.made_nodes.discard(key.name)  # the cache has caught up, and says more
+        session.reminders.made_nodes.discard(key.name)  # the cache is up to date
     return shown is not None and virtual_nodes.is_complete(shown.decode())
 
 
 async def _make(key: Key, session: Session) -> None:
-    """Make a node for a pod, or stand by while another one does; what fails is its key's matter."""
+    """Create a node for a pod, or wait while another pod does. The node's key handles failures."""
     making = session.reminders.making_nodes.get(key.name)
     if making is not None:
         await making.wait()
@@ -67,7 +69,7 @@ async def _make(key: Key, session: Session) -> None:
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Show a node as it is, or take it away; one at a time, as pods come here past the queue."""
+    """Show or delete a node. One reconcile at a time, because pods call it outside of the queue."""
     under_way = session.reminders.making_nodes
     while (making := under_way.get(key.name)) is not None:
         await making.wait()
@@ -83,14 +85,14 @@ async def _reconcile(key: Key, session: Session) -> Verdict:
     below = session.super_cluster.nodes.get("", key.name)
     shown = session.stores[NODE].get("", key.name)
     if below is None and shown is not None and wellknown.SUPER_CLUSTER in shown.annotations:
-        return Done()  # it stands for a target, whose own key looks after it
+        return Done()  # the virtual node of a target, which has its own key
     if session.is_behind(key, shown, None):
         return Again(BEHIND_SECONDS)
     if below is None:
         return await _gone_below(key, shown, session)
     if not _is_wanted(below, shown, session):
         if session.pods.is_on_node(key.name):
-            return Done()  # left as it is: pods name it, and it is not proved that they ran there
+            return Done()  # pods name it, without proof that they ran there
         return await _linger(key, shown, session)
     session.grace_timers.needed(key)
     super_node = below.decode()
@@ -104,9 +106,9 @@ def _is_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
     pods = session.pods.on_node(below.name)
     if shown is not None and shown.annotations.get(wellknown.UID) == below.uid:
         if pods:
-            return True  # a finished pod keeps its node although nothing of it is below any more
+            return True  # a finished pod keeps its node, without a twin
         if session.nodes.has(below.name):
-            return True  # a node that was cordoned and drained would come back open to all
+            return True  # otherwise a cordoned node would return schedulable
     return any(_runs_on(below.name, *pod, session) for pod in pods)
 
 
@@ -121,7 +123,7 @@ def _is_about_to_be_named(name: str, session: Session) -> bool:
 
 
 def _runs_on(node: str, namespace: str, name: str, session: Session) -> bool:
-    """Tell whether a pod's own twin is bound to a node."""
+    """Return True if a pod's own twin is bound to a node."""
     pod = session.stores["Pod"].get(namespace, name)
     twin = session.super_store("Pod").get(session.view.super_namespace(namespace), name)
     if pod is None or twin is None or not session.is_twin(twin, pod.uid):
@@ -130,7 +132,10 @@ def _runs_on(node: str, namespace: str, name: str, session: Session) -> bool:
 
 
 async def _show(key: Key, super_node: Object, shown: Entry | None, session: Session) -> None:
-    """Write what differs; the status of a known node first, whose metadata say that it is done."""
+    """Write the differences.
+
+    For a known node the status is first, because its metadata record completion.
+    """
     virtual = shown.decode() if shown is not None else None
     view, made = session.view.policy.nodes.view, session.reminders.made_nodes
     made.discard(key.name)
@@ -144,13 +149,13 @@ async def _show(key: Key, super_node: Object, shown: Entry | None, session: Sess
     if virtual is not None and not virtual_nodes.is_status_shown(virtual, status, digest):
         written = await apply(key, _status(key, status), shown, session, "status")
         if written is not None and written.get("spec") is not None:
-            virtual = written  # whatever its tenant did meanwhile is in it
+            virtual = written  # it contains the tenant's latest changes
             wanted = virtual_nodes.node(super_node, view, virtual)
     elif virtual is not None:
         parked_writes.settled(key, parked_writes.TENANT, session, "status")
     if virtual is None or not virtual_nodes.is_node_shown(virtual, wanted):
         if virtual is not None:
-            # Or a taint that the tenant adds in this moment would be written over.
+            # Otherwise a taint that the tenant adds at this moment would be overwritten.
             wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
         await apply(key, wanted, shown, session)
     else:
@@ -166,7 +171,7 @@ def _status(key: Key, status: Object) -> Object:
 async def apply(
     key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
 ) -> Object | None:
-    """Write a part of a node, unless that is parked; returns the answer when it was written."""
+    """Write a part of a node, unless that is parked. Returns the answer to a write, or None."""
     part, before = Part(key, parked_writes.TENANT, subresource), shown.decode() if shown else {}
     if parked_writes.is_parked(part, body, before, session):
         return None
@@ -175,7 +180,7 @@ async def apply(
     )
     session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
     session.fuse.wrote(key)
-    # An older API leaves out what it does not know: written again and again, it would never come.
+    # An older API drops unknown fields. Repeated writes would never succeed.
     status, taken = body.get("status") or {}, written.get("status") or {}
     session.reminders.saw_left_out(
         f for f in virtual_nodes.MIRRORED if f in status and f not in taken
@@ -216,8 +221,8 @@ async def _gone_below(key: Key, shown: Entry | None, session: Session) -> Verdic
 
 
 async def remove(key: Key, shown: Entry, session: Session) -> None:
-    """Take a node of ours away."""
-    session.reminders.made_nodes.discard(key.name)  # what it was counts for nothing any more
+    """Delete a node of the syncer."""
+    session.reminders.made_nodes.discard(key.name)  # its record no longer applies
     try:
         await session.tenant_client.delete(NODES, key.name, uid=shown.uid)
     except errors.NotFound:

@@ -1,10 +1,10 @@
-"""The lease of the node that stands for a target: renewed only after the target has answered.
+"""Reconciler of the Lease of a target's virtual node, renewed after answers of the target.
 
-Owns when it is written, in the tenant's namespace `kube-node-lease`, where kubelets keep theirs. No
-controller of the tenant acts on it, as none there watches over nodes: the node's own key says that
-it is not ready. It is for whoever wants to know since when nobody looks any more, and goes on to
-tell when the syncer itself is down. Hazard: a lease that is renewed by the clock says nothing, so
-the time in it is that of the answer.
+Owns the time of the writes. The Lease is in the tenant's namespace `kube-node-lease`, like those of
+kubelets. No controller of the tenant acts on it, because tenants have no node controller. The
+node's own key sets it not ready. The Lease is for clients that need the time of the last check, and
+it also shows when the syncer is down. Hazard: the time in the Lease must be that of the target's
+answer. A Lease renewed by the clock has no meaning.
 """
 
 import time
@@ -20,23 +20,23 @@ from tenancy import wellknown
 from tenancy.resources import LEASES
 
 RENEW_SECONDS = 10.0
-"""How often it is written, one write for each tenant and target."""
+"""Write interval in seconds, for each tenant and target."""
 NAMESPACE = "kube-node-lease"
 
 
 def demand(session: Session) -> None:
-    """Have the lease kept from now on, if it is not; the node is there."""
+    """Start to renew the Lease, if that is not running. The node must exist."""
     if session.reminders.left_to_renew(RENEW_SECONDS) <= 0:
         session.add(session.key(LEASE, NAMESPACE, target_node.name_of(session.name)), low=True)
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Renew the lease as of the target's last answer; one that is away is not asked for it."""
+    """Renew the Lease with the time of the target's last answer, without a request to it."""
     target = session.target
     assert target is not None  # noqa: S101 - such keys are of targets
     shown = session.stores[NODE].get("", key.name)
     if shown is None or wellknown.SUPER_CLUSTER not in shown.annotations or shown.deleting:
-        return Done()  # its node demands it again
+        return Done()  # its node requests it again
     left = session.reminders.left_to_renew(RENEW_SECONDS)
     if left > 0:
         return Again(left)
@@ -49,7 +49,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
 
 
 def _lease(name: str, node: Entry, answered: datetime) -> dict[str, object]:
-    """Return the lease; it goes with its node."""
+    """Return the Lease. It is deleted with its node."""
     owner = {"apiVersion": "v1", "kind": NODE, "name": node.name, "uid": node.uid}
     return {
         "apiVersion": LEASES.api_version,

@@ -1,7 +1,7 @@
-"""The one node that stands for a target in a tenant: there while the tenant is granted the target.
+"""Reconciler of a target's virtual node in a tenant, kept while the target is granted.
 
-Owns the effects. Must not know which leaves are shown. Hazard: a node that goes while pods name it
-takes their objects along, so it stays as long as any does.
+Owns the writes. Must not know which fields are shown. Hazard: the node must stay as long as a pod
+names it. Otherwise those pods are deleted with it.
 """
 
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from tenancy import wellknown
 
 
 async def present(key: Key, session: Session) -> None:
-    """See that the node is there before a pod is bound to it; raises Wait while it is not."""
+    """Wait for the node before a pod is bound to it. Raises Wait while it is incomplete."""
     node_key = session.key(NODE, "", target_node.name_of(session.name))
     shown = session.stores[NODE].get("", node_key.name)
     if shown is not None and virtual_nodes.is_complete(shown.decode()):
@@ -32,14 +32,14 @@ async def present(key: Key, session: Session) -> None:
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Show the node as it is, or take it away."""
+    """Show or delete the node."""
     if key.name != target_node.name_of(session.name):
         return Done()
     shown = session.stores[NODE].get("", key.name)
     if session.is_behind(key, shown, None):
         return Again(BEHIND_SECONDS)
     if shown is not None and not target_node.is_of_a_target(shown.decode()):
-        return Done()  # the tenant's own has the name; nothing of others is touched
+        return Done()  # the tenant's own node has the name and is not changed
     target = session.target
     assert target is not None  # noqa: S101 - such keys are of targets
     if session.name not in session.link.seats.granted and not session.link.seats.is_any_at(
@@ -82,7 +82,7 @@ async def _show(key: Key, shown: Entry | None, session: Session, *, is_away: boo
         wanted["spec"]["taints"] += kept
     if virtual is None or not target_node.is_shown(virtual, wanted):
         if virtual is not None:
-            # Or a taint that the tenant adds in this moment would be written over.
+            # Otherwise a taint that the tenant adds at this moment would be overwritten.
             wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
         await node_flow.apply(key, wanted, shown, session)
     else:

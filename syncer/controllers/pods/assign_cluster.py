@@ -1,9 +1,8 @@
-"""One tenant pod and the super cluster that it is to run in: chosen, recorded, and kept to.
+"""Reconciler of the assigned cluster of a pod: chosen, recorded, and kept.
 
-Owns the effects; it writes in the tenant only. Must not know how a seat is chosen. What is written
-below is the matter of each super cluster's own key, which asks here first. Hazard: the record is
-written, and the answer is in, before anything is made: a pod whose record is elsewhere may have a
-twin there that nobody has seen yet.
+Owns the writes, in the tenant only. Must not know how a cluster is chosen. Each super cluster's own
+key writes the twin, after a check in this module. Hazard: the record must be written, and the
+answer received, before any create. A pod with a different record may have an unseen twin elsewhere.
 """
 
 import secrets
@@ -31,19 +30,19 @@ from tenancy import wellknown
 from tenancy.resources import PODS
 
 LOOK_AGAIN_SECONDS = 30.0
-"""How often a pod that goes nowhere is looked at."""
+"""Retry interval in seconds for a pod without a suitable cluster."""
 OPENING_LOOK_SECONDS = 1.0
-"""How often one is that waits for a target which is about to be reached."""
-_DIGITS = 8  # bytes: sixteen hex digits
+"""Retry interval in seconds for a pod that waits for a connecting target."""
+_DIGITS = 8  # bytes: 16 hex digits
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-# --- the pod's own key, at home -------------------------------------------------------------------
+# --- the pod's key in the home cluster ------------------------------------------------------------
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Place one pod that has no seat, or whose seat is offered no more."""
+    """Place one pod without an assigned cluster, or whose cluster is no longer granted."""
     seats = session.link.seats
     tenant_x = session.stores[PODS.kind].get(key.namespace, key.name)
     if tenant_x is None or not seats.is_split:
@@ -62,7 +61,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
 async def _unseated(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Verdict:
     seats = session.link.seats
     if seats.unproved(tenant_x):
-        return Again(LOOK_AGAIN_SECONDS)  # and at once when that one is seen
+        return Again(LOOK_AGAIN_SECONDS)  # and at once when that target connects
     if not seats.left(tenant_x):
         seats.doubt(tenant_x)
     if seats.left(tenant_x):
@@ -76,7 +75,7 @@ async def _unseated(key: Key, tenant_x: Entry, pod: Object, session: Session) ->
 
 
 def _back(key: Key, tenant_x: Entry, session: Session) -> Verdict:
-    """Give a pod that is deleted the seat back that it was on its way out of, to end there."""
+    """Restore the assignment of a deleted pod that was leaving its cluster, to end there."""
     seat = session.link.seats.left(tenant_x)
     there = candidates.session_at(seat, session) if seat else None
     if seat:
@@ -88,7 +87,7 @@ def _back(key: Key, tenant_x: Entry, session: Session) -> Verdict:
 
 async def _seated(key: Key, tenant_x: Entry, pod: Object, seat: str, session: Session) -> Verdict:
     if not session.link.seats.is_recorded(tenant_x, seat):
-        await _record(tenant_x, seat, session)  # of before there was a choice, or somebody wrote it
+        await _record(tenant_x, seat, session)  # from before there was a choice, or foreign
         return Done()
     if mapping(pod.get("spec")).get("nodeName"):
         return Done()  # bound pods never move
@@ -103,7 +102,7 @@ async def _place(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Ve
         return Again(OPENING_LOOK_SECONDS)
     found = cluster_scheduler.choose(ask, offered, seats.trial(tenant_x.uid).tried)
     if isinstance(found, Nowhere) and seats.trial(tenant_x.uid).tried:
-        found = cluster_scheduler.choose(ask, offered)  # all were tried: the best has to do
+        found = cluster_scheduler.choose(ask, offered)  # all were tried: use the best
     if isinstance(found, Nowhere):
         kind = registry.BY_NAME[PODS.kind]
         pair = sync_down.look(kind, candidates.pod_key(key, session), session)
@@ -114,7 +113,7 @@ async def _place(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Ve
     with seats.reserved(tenant_x, found.name, inventory, ask.requests):
         await _record(tenant_x, found.name, session)
     if not candidates.is_there(tenant_x, session):
-        return Done()  # it went meanwhile, and nobody would take its seat from it any more
+        return Done()  # deleted meanwhile: its entry would stay forever
     seats.move(tenant_x, found.name)
     there = candidates.session_at(found.name, session)
     if there is not None:
@@ -125,7 +124,7 @@ async def _place(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Ve
 
 
 async def _record(tenant_x: Entry, name: str, session: Session) -> None:
-    """Write where a pod goes; a pod that has changed meanwhile is looked at once more."""
+    """Write the assigned cluster of a pod. Raises Wait if the pod has changed meanwhile."""
     body = {
         "metadata": {
             "uid": tenant_x.uid,
@@ -146,11 +145,11 @@ async def _record(tenant_x: Entry, name: str, session: Session) -> None:
         raise Wait("the pod has changed meanwhile", BEHIND_SECONDS) from problem
 
 
-# --- what each super cluster's key asks -----------------------------------------------------------
+# --- checks for the keys of each super cluster ----------------------------------------------------
 
 
 async def elsewhere(kind: Kind, pair: Pair, session: Session) -> Verdict | None:
-    """Do what is to be done for a pod that is not seated here; None: it is."""
+    """Handle a pod that is not assigned to this super cluster. Returns None if it is."""
     tenant_x, seats = pair.tenant_x, session.link.seats
     assert tenant_x is not None  # noqa: S101 - asked only then
     seat = seats.of(tenant_x)
@@ -162,7 +161,7 @@ async def elsewhere(kind: Kind, pair: Pair, session: Session) -> Verdict | None:
         if tenant_x.deleting and seats.unproved(tenant_x):
             return Again(LOOK_AGAIN_SECONDS)
         if tenant_x.deleting:
-            return None  # nothing of it is anywhere, and somebody has to let it go
+            return None  # it has no twin, and it must be deleted
         session.add(session.key(PLACEMENT, pair.key.namespace, pair.key.name))
     decision = decide.decide(
         decide.tenant_side(tenant_x),
@@ -174,9 +173,10 @@ async def elsewhere(kind: Kind, pair: Pair, session: Session) -> Verdict | None:
         return Done()
     is_leaving = seats.left(tenant_x) == session.name
     if is_leaving and _is_bound(pair):
-        return Done()  # the pod's own key finds that out, and it stays
+        return Done()  # the pod's own key detects that, and it stays
     _log.warning("super.stale", seat=seat or "none", leaving=is_leaving)
-    # One that leaves may be bound in this very moment: it goes as it was seen, or not at all.
+    # The twin of a leaving pod may be bound at this moment. It is deleted in the version seen, or
+    # not.
     await session.deletions.delete(
         sync_down.target(kind, pair, decision.grounds), as_seen=is_leaving
     )
@@ -189,7 +189,10 @@ def _is_bound(pair: Pair) -> bool:
 
 
 def check(tenant_x: Entry, session: Session) -> None:
-    """Raise Wait unless a twin may be made here: granted, the only one, and the record is in."""
+    """Raise Wait unless a twin may be created here.
+
+    The cluster must be granted, the only one, and recorded.
+    """
     seats = session.link.seats
     if not seats.is_split:
         return
@@ -207,7 +210,7 @@ def check(tenant_x: Entry, session: Session) -> None:
 
 
 def consumed(pod: Object, session: Session) -> Object:
-    """Return a tenant pod as the cluster that it is seated in is to see it."""
+    """Return a tenant pod as its assigned cluster must see it."""
     if session.target is None:
         return pod
     return target_node.consumed(

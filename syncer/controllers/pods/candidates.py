@@ -1,7 +1,8 @@
-"""The super clusters that one tenant is granted, as candidates for one of its pods.
+"""Granted super clusters of one tenant, as candidates for one of its pods.
 
-Owns the way from caches and grants to what `special.placement` chooses from. Must not write.
-Hazard: what a tenant added to the node that stands for a target counts, as with any scheduler.
+Owns the conversion from caches and grants to the input of `syncer.rules.placement`. Must not write.
+Hazard: the tenant's changes to a target's virtual node must be included. Otherwise its cordons and
+taints would not apply, as they do with any scheduler.
 """
 
 from collections.abc import Iterable
@@ -22,13 +23,13 @@ _LATE = "is not reached yet"
 
 
 def of(tenant_x: Entry, session: Session) -> list[Candidate]:
-    """Return what a pod can choose from."""
+    """Return the candidates for a pod."""
     granted = session.link.seats.granted or {HOME: _EVERYWHERE}
     return [_candidate(grant, tenant_x, session) for grant in granted.values()]
 
 
 def late(offered: Iterable[Candidate]) -> list[str]:
-    """Return the names of those that are not reached yet."""
+    """Return the names of the candidates that are not connected yet."""
     return [each.name for each in offered if each.refuses == _LATE]
 
 
@@ -76,7 +77,7 @@ def _refusal(there: Session, node: Object) -> str:
 
 
 def labels_there(session: Session) -> dict[str, str]:
-    """Return the labels of the node that stands for a target, its tenant's own among them."""
+    """Return the labels of a target's virtual node, including those of its tenant."""
     assert session.target is not None  # noqa: S101 - asked only then
     shown = session.stores["Node"].get("", target_node.name_of(session.name))
     own = target_node.own_labels(shown.labels, shown.annotations) if shown is not None else {}
@@ -85,13 +86,13 @@ def labels_there(session: Session) -> dict[str, str]:
 
 
 def ask_of(tenant_x: Entry, pod: Object, session: Session) -> Ask:
-    """Return what a pod asks."""
+    """Return the requirements of a pod."""
     space = session.stores["Namespace"].get("", tenant_x.namespace)
     return cluster_scheduler.ask_of(pod, space.labels if space is not None else {})
 
 
 def session_at(name: str, session: Session) -> Session | None:
-    """Return what the tenant of a session has in a super cluster."""
+    """Return the session of the same tenant with a super cluster."""
     found = (each for each in session.link.sessions if each.name == name)
     return next((each for each in found if isinstance(each, Session)), None)
 
@@ -102,13 +103,13 @@ def pod_key(key: Key, session: Session) -> Key:
 
 
 def is_there(tenant_x: Entry, session: Session) -> bool:
-    """Tell whether a pod is still there: what is remembered of it would stay for good else."""
+    """Return True if a pod still exists. Otherwise memory about it would stay for good."""
     found = session.stores[PODS.kind].get(*tenant_x.key)
     return found is not None and found.uid == tenant_x.uid
 
 
 def place_soon(tenant_x: Entry, session: Session) -> None:
-    """Have the seat of a pod looked at."""
+    """Queue the placement of a pod."""
     home = session_at(HOME, session)
     if home is not None:
         home.add(home.key(PLACEMENT, tenant_x.namespace, tenant_x.name))

@@ -1,10 +1,12 @@
-"""Making a super pod: everything that it needs comes first.
+"""Creation of super pods, after everything that they need.
 
-Owns the gathering of facts for the builder and the waiting for namespace, tokens and configuration,
-so that a kubelet never meets a pod whose mounts are still on their way. Objects that the tenant has
-not made are not waited for: the kubelet says so, as on any cluster. Hazards: whatever is waited for
-must wake the pod; and a name that the tenant has not got may be somebody else's below, whose data
-the pod would then be given.
+Owns the facts for the builder and the waiting for namespace, tokens and configuration. So a kubelet
+never meets a pod whose mounts are still missing. Objects that the tenant has not created are not
+waited for, because the kubelet reports them, as in any cluster.
+
+Hazards: every object that a pod waits for must wake the pod. Otherwise the pod waits for its retry
+delay. A name without a tenant object must be checked in the super cluster. It may be a foreign
+object's, whose data the pod would get.
 """
 
 from collections.abc import Iterator
@@ -55,11 +57,11 @@ from tenancy import names, wellknown
 from tenancy.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 
 STRANGER_SECONDS = 60.0
-"""How often a pod that refers to somebody else's object is looked at; nothing watches that one."""
+"""Retry interval in seconds for a pod that names a foreign object, because no watch shows that."""
 
 
 async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdict:
-    """Make the twin of a pod, or wait for what it needs."""
+    """Create the twin of a pod, or wait for its needs."""
     assert pair.tenant_x is not None  # noqa: S101 - the step says so
     if len(pair.tenant_x.body) > builtin_policy.MAX_OBJECT_BYTES:
         text = f"has {len(pair.tenant_x.body)} bytes; {builtin_policy.MAX_OBJECT_BYTES} are offered"
@@ -93,7 +95,7 @@ async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdi
 
 
 def _refuse_homely(pod: Object, session: Session) -> None:
-    """Raise RejectedError for what is not carried to a target, whoever seated the pod there."""
+    """Raise RejectedError for a pod that no target may run, by any writer's assignment."""
     why = cluster_scheduler.ask_of(pod, {}).homely if session.target is not None else ""
     if why:
         text = f"runs in {session.name}, which {why}; let it run elsewhere"
@@ -103,24 +105,26 @@ def _refuse_homely(pod: Object, session: Session) -> None:
 def _build(
     pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
 ) -> Built:
-    """Return the twin; raises RejectedError, also for what has no shape, and UnplacedError."""
+    """Return the twin. Raises UnplacedError, and RejectedError also for malformed pods."""
     try:
         return pod_build.build(pod, facts(pod, super_namespace, wanted_tokens, session))
-    except STUMBLES as stumble:  # a store may hold what no honest API server takes
+    except STUMBLES as stumble:  # etcd may hold objects that no API server accepts
         raise malformed(stumble) from stumble
 
 
 def _wait_for_class(key: Key, pod: Object, session: Session) -> None:
-    """Have a rejected pod looked at again when the class that it names is there."""
+    """Queue a rejected pod again when its RuntimeClass exists."""
     name = pod["spec"].get("runtimeClassName")
     if isinstance(name, str) and name:
         session.wait_for(session.key("RuntimeClass", "", name), key)
 
 
 async def _ready_namespace(pair: Pair, session: Session) -> Entry:
-    """Return the super namespace; a pod that waits for an earlier one to go is told so.
+    """Return the super namespace.
 
-    An Event about the namespace itself is in namespace `default`, where hardly anybody looks.
+    A pod that waits for the end of an earlier namespace gets an Event.
+
+    An Event about the namespace itself would be in namespace `default`, where few users check.
     """
     assert pair.tenant_x is not None  # noqa: S101 - the step says so
     try:
@@ -142,9 +146,9 @@ async def _ready_namespace(pair: Pair, session: Session) -> Entry:
 
 
 async def _tell_withheld(tenant_x: Entry, pod: Object, session: Session) -> None:
-    """Tell of Secrets that the pod names and that never go down: the kubelet finds none.
+    """Report named Secrets that are never synced, so that the kubelet finds none.
 
-    Most of them are not watched, so a name that is not in the cache is looked up once, now.
+    Most of them are not watched. A name that is not in the cache is read live once.
     """
     for ref in sorted(refs_of(pod["spec"])):
         if ref.kind != "Secret":
@@ -168,7 +172,7 @@ async def _tell_withheld(tenant_x: Entry, pod: Object, session: Session) -> None
 
 
 async def _tokens(pod: Object, session: Session) -> list[TokenSpec]:
-    """Return the tokens that a pod's volumes ask for; raises RejectedError, too."""
+    """Return the tokens that a pod's volumes request. Raises RejectedError, too."""
     namespace = pod["metadata"]["namespace"]
     account = pod["spec"].get("serviceAccountName") or "default"
     try:
@@ -192,7 +196,7 @@ async def _tokens(pod: Object, session: Session) -> list[TokenSpec]:
 
 
 async def demand_tokens(pod: Object, twin: Object, session: Session) -> None:
-    """Have tokens made again that a super pod mounts and somebody removed."""
+    """Queue deleted tokens that a super pod mounts, so that they are recreated."""
     namespace, below = twin["metadata"]["namespace"], session.super_store("Secret")
     missing = {
         ref.name
@@ -210,7 +214,7 @@ async def demand_tokens(pod: Object, twin: Object, session: Session) -> None:
 def facts(
     pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
 ) -> PodFacts:
-    """Return what the builder has to know of the world for a pod."""
+    """Return the facts that the builder needs for a pod."""
     view, namespace = session.view, pod["metadata"]["namespace"]
     spec = pod["spec"]
     links = spec.get("enableServiceLinks", True)
@@ -244,7 +248,7 @@ def facts(
 async def wait_for_needs(
     pair: Pair, spec: Object, wanted_tokens: list[TokenSpec], session: Session
 ) -> None:
-    """Raise Wait until everything that a PodSpec needs is below; have the pod woken by each."""
+    """Raise Wait until everything that a PodSpec needs is synced. Each of them wakes the pod."""
     key = pair.key
     missing = [
         *(tokens.demand(token, session) for token in wanted_tokens),
@@ -261,7 +265,7 @@ async def wait_for_needs(
 
 
 def _is_under_way(dependency: Key, session: Session) -> bool:
-    """Tell whether an object that a pod needs is being written, or was and is not shown yet."""
+    """Return True if a needed object is being written, or was written and is not cached yet."""
     if session.queue.has_in_hand(dependency):
         return True
     if dependency.kind == TOKEN:
@@ -273,7 +277,7 @@ def _is_under_way(dependency: Key, session: Session) -> bool:
 
 
 async def _wait_for_own_claims(pair: Pair, pod: Object, session: Session) -> None:
-    """Raise Wait until the claims of a pod's ephemeral volumes are there, and are the pod's."""
+    """Raise Wait until the claims of a pod's ephemeral volumes exist and are the pod's."""
     assert pair.tenant_x is not None  # noqa: S101 - the step says so
     for name in ephemeral_claims(pod).values():
         claim = session.stores[CLAIM].get(pair.key.namespace, name)
@@ -296,7 +300,7 @@ async def _wait_for_own_claims(pair: Pair, pod: Object, session: Session) -> Non
 def _missing_objects(key: Key, spec: Object, session: Session) -> Iterator[Key]:
     for ref in sorted(refs_of(spec)):
         if ref.kind == CLAIM:
-            continue  # the super cluster's scheduler waits for claims, as on any cluster
+            continue  # the super cluster's scheduler waits for claims
         kind = registry.BY_NAME[ref.kind]
         needed = session.key(ref.kind, key.namespace, ref.name)
         if not _is_below(kind, needed, session):
@@ -304,7 +308,7 @@ def _missing_objects(key: Key, spec: Object, session: Session) -> Iterator[Key]:
 
 
 async def _refuse_strangers(pair: Pair, spec: Object, session: Session) -> None:
-    """Raise Wait while a name without a twin, of whatever reason, is somebody else's below."""
+    """Raise Wait while a name without a twin belongs to a foreign object in the super cluster."""
     assert pair.tenant_x is not None  # noqa: S101 - the step says so
     ephemeral = ephemeral_claims({"metadata": {"name": pair.key.name}, "spec": spec})
     for ref in sorted(refs_of(spec) | {Ref(CLAIM, name) for name in ephemeral.values()}):
@@ -337,14 +341,14 @@ def _is_ours(entry: Entry | None, session: Session) -> bool:
 
 
 def _is_below(kind: Kind, key: Key, session: Session) -> bool:
-    """Tell whether an object is below in its newest state, or never will be."""
+    """Return True if an object is synced in its newest state, or never will be."""
     pair = sync_down.look(kind, key, session)
     if pair.tenant_x is None or pair.tenant_x.deleting or kind.build is None:
         return True
     try:
         twin = kind.build(pair.tenant_x.decode(), session.view)
     except RejectedError:
-        return True  # its own key tells the tenant
+        return True  # its own key reports that
     if pair.super_x is None or not session.is_twin(pair.super_x, pair.tenant_x.uid):
         return False
     if session.is_leaving(key, pair.super_x):

@@ -1,11 +1,10 @@
-"""A pod and the nodes that its tenant leaves it: held without any, made anew for others.
+"""Nodes that a tenant leaves for a pod: held without any, its twin recreated for new ones.
 
-Owns the effects. Must not know how nodes are chosen. The super cluster's scheduler judges a twin by
-the nodes' names that were written into it once, so a twin that waits for a node is replaced when
-its tenant's labels, taints or cordons would write others; and one whose tenant named the node has
-failed when that node cannot have it, as no scheduler would look for it again. Hazard: the super
-cluster's scheduler may bind a twin in the very moment; so it is deleted in the version that was
-looked at, or not at all.
+Owns the writes. Must not know how nodes are chosen. The super cluster's scheduler uses the node
+names written into the twin at its creation. So a twin that waits for a node is replaced when the
+tenant's labels, taints or cordons change those names. A pod whose tenant named the node fails when
+that node cannot run it, because no scheduler would retry. Hazard: the twin must be deleted in the
+version that was read, or not at all. The super cluster's scheduler may bind it at the same moment.
 """
 
 import structlog
@@ -31,9 +30,9 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def hold(kind: Kind, pair: Pair, pod: Object, problem: str, session: Session) -> None:
-    """Tell the tenant, as a scheduler would, that no node is left for a pod.
+    """Report to the tenant, as a scheduler would, that no node is left for a pod.
 
-    It is looked at again when what the tenant added to its nodes changes.
+    The pod is checked again when the tenant's changes to its nodes differ.
     """
     assert pair.tenant_x is not None  # noqa: S101 - the caller made up the twin from it
     body = pod_status.unschedulable(pod, problem)
@@ -45,14 +44,14 @@ async def hold(kind: Kind, pair: Pair, pod: Object, problem: str, session: Sessi
 
 
 def is_outdated(pod: Object, twin: Object, session: Session) -> bool:
-    """Tell whether a twin that waits for a node would be made otherwise now."""
+    """Return True if a twin that waits for a node would be built differently now."""
     return _otherwise(pod, twin, session) is not None
 
 
 def _otherwise(pod: Object, twin: Object, session: Session) -> str | None:
-    """Return what a twin made now would record, if that is not what this one does.
+    """Return the node choice of a new twin, if it differs from the recorded one.
 
-    For tenants that added nothing to their nodes that is no question.
+    A tenant without changes to its nodes needs no such check.
     """
     recorded = str((twin["metadata"].get("annotations") or {}).get(wellknown.NODE_CHOICE, ""))
     if not (recorded or session.nodes.additions.nodes):
@@ -62,7 +61,7 @@ def _otherwise(pod: Object, twin: Object, session: Session) -> str | None:
         uid = pod["metadata"]["uid"]
         choice = node_selection.choose(pod["spec"], session.nodes.additions, view, uid)
     except (RejectedError, *STUMBLES):
-        return None  # what was let through stays as it was
+        return None  # an accepted twin stays as it is
     wanted = choice.digest if choice is not None else ""
     return wanted if wanted != recorded else None
 
@@ -70,9 +69,10 @@ def _otherwise(pod: Object, twin: Object, session: Session) -> str | None:
 async def is_turned_away(
     kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
 ) -> bool:
-    """End a pod whose tenant named its node when that cannot have it, as its kubelet would.
+    """Fail a pod with a node named by its tenant, if that node cannot run it, as its kubelet would.
 
-    The twin goes first: what it says would put the end back. Tells whether it came to that.
+    The twin is deleted first, because its status would revert the failure. Returns True if the pod
+    was failed.
     """
     why = pod_status.rejection(twin) if pod["spec"].get("nodeName") else None
     if why is None or session.holds_deletes:
@@ -81,7 +81,8 @@ async def is_turned_away(
     if parked_writes.is_parked(part, told, {}, session):
         return False
     await _delete(pair, session)
-    # Before the end is written: a tenant may refuse that, and would have it made anew for ever.
+    # Count before the status write. A tenant may refuse that, and the twin would be recreated
+    # forever.
     await _tried(part, told, pair, session)
     body = pod_status.rejected(pod, why)
     await sync_up.write(kind, pair.key, body, session, subresource="status")
@@ -90,9 +91,9 @@ async def is_turned_away(
 
 
 async def is_made_anew(pair: Pair, pod: Object, twin: Object, session: Session) -> bool:
-    """Delete a twin that waits for a node and is outdated; its end wakes the key.
+    """Delete an outdated twin that waits for a node. Its end wakes the key.
 
-    Tells whether that was tried: not while deletes are held, nor again and again for nothing.
+    Returns True if that was tried. It is not tried while deletes are held or while it is parked.
     """
     part = Part(pair.key, parked_writes.SUPER, "placement")
     wanted = _otherwise(pod, twin, session)
@@ -108,7 +109,7 @@ async def is_made_anew(pair: Pair, pod: Object, twin: Object, session: Session) 
 
 
 async def _tried(part: Part, body: Object, pair: Pair, session: Session) -> None:
-    """Count that a twin was deleted for this."""
+    """Count a twin's deletion for this reason."""
     await parked_writes.tried(
         part,
         body,

@@ -1,8 +1,8 @@
-"""One pod: made below, bound and told of above, and gone from both in the right order.
+"""Reconciler of pods: created in the super cluster, bound and synced back, and deleted in order.
 
-Owns the effects of each step of `special.pod_life`, and what a pod waits for before it is made: its
-namespace, its configuration and its tokens. Must not know how any of these is written. Hazard: a
-twin missing from the cache is read live before the tenant pod is let go or called lost.
+Owns the writes of each step of `syncer.rules.pods.lifecycle`. Must not know how objects are built.
+Hazard: a twin that is missing in the cache must be read live before the tenant pod is deleted or
+marked lost. Otherwise a running pod would be reported lost.
 """
 
 import time
@@ -41,12 +41,12 @@ from tenancy import wellknown
 from tenancy.resources import PODS
 
 TAKEN_AWAY = "SuperPodDeleted"
-"""Reason of the Event about a pod that the super cluster takes away; the kubelet may not say it."""
+"""Reason of the Event about a pod that the super cluster deletes. The kubelet may not report it."""
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class Both(NamedTuple):
-    """A pod that exists, decoded, with its own twin if it has one."""
+    """An existing pod, decoded, with its own twin if it has one."""
 
     kind: Kind
     pair: Pair
@@ -59,12 +59,12 @@ class Both(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The key in hand."""
+        """The key in work."""
         return self.pair.key
 
 
 async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
-    """Bring one pod in step."""
+    """Reconcile one pod."""
     pair = sync_down.look(kind, key, session)
     tenant_x, super_x = pair.tenant_x, pair.super_x
     if session.is_behind(key, tenant_x, super_x):
@@ -98,13 +98,13 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
 
 
 def twin_side(twin: Object, session: Session) -> TwinSide:
-    """Return what a super pod says about its life, its node by the name that the tenant knows."""
+    """Return the lifecycle facts of a super pod, with the tenant's name of its node."""
     side = pod_facts.twin_side(twin)
     return side._replace(node=session.shown_node(side.node)) if side.node else side
 
 
 def _is_own_or_none(pair: Pair, session: Session) -> bool:
-    """Tell whether the pod's own life decides, and not who has its name below."""
+    """Return True if the pod's own lifecycle decides, not a foreign pod with its name."""
     assert pair.tenant_x is not None  # noqa: S101 - asked only then
     return (
         pair.super_x is None
@@ -114,7 +114,7 @@ def _is_own_or_none(pair: Pair, session: Session) -> bool:
 
 
 async def _apart(kind: Kind, pair: Pair, session: Session) -> Verdict:
-    """There is no tenant pod, or another one's twin, or a stranger, has its name below."""
+    """Handle a super pod without tenant pod, or one that is foreign or another pod's twin."""
     decision = decide.decide(
         decide.tenant_side(pair.tenant_x),
         session.super_side(pair.super_x, tenant_namespace(pair.key)),
@@ -144,7 +144,7 @@ def _recorded(pair: Pair, session: Session) -> str:
 
 async def _nothing(both: Both) -> Verdict:
     await adoption.look(both.kind, both.key, both.session)
-    return await drain.look(both.tenant_x, both.side, both.session)  # it is seated there still
+    return await drain.look(both.tenant_x, both.side, both.session)  # still assigned
 
 
 async def _create(both: Both) -> Verdict:
@@ -194,7 +194,7 @@ async def _follow(both: Both) -> Verdict:
 
 
 async def _bind(both: Both, node: str) -> None:
-    """Bind the tenant pod, after the node that it will name is there."""
+    """Bind the tenant pod, after its node exists."""
     if both.session.target is None:
         await node_reconciler.present(node, both.key, both.session)
     else:
@@ -217,13 +217,13 @@ async def _bind(both: Both, node: str) -> None:
 
 
 def _bound(pod: Object, node: str) -> Object:
-    """Return a tenant pod as it is after its binding, but for what that says in the status."""
+    """Return a tenant pod after its binding, without the effect on the status."""
     return {**pod, "spec": {**pod["spec"], "nodeName": node}}
 
 
 def status_patch(pod: Object, twin: Object, session: Session) -> Object | None:
-    """Return the merge patch of a tenant pod's status, or None when it says what the twin says."""
-    # Where the real nodes are not shown, none of their names is known to the tenant.
+    """Return the merge patch of a tenant pod's status, or None if it equals the twin's."""
+    # If the real nodes are not shown, the tenant knows none of their names.
     node = (twin["spec"].get("nodeName") or "") if session.target is None else ""
     return pod_status.status_patch(
         pod,
@@ -256,11 +256,11 @@ async def _delete_twin(both: Both) -> Verdict:
         Target(key=both.key, resource=PODS, entry=both.super_x, grounds=Grounds.MARKED),
         grace_seconds=pod_facts.grace_down(both.side),
     )
-    return Done()  # what the twin says until its end comes with its events
+    return Done()  # the twin's status until its end comes with its events
 
 
 async def _evict(both: Both) -> Verdict:
-    """The super cluster takes the pod away: say why, then delete it with the same grace."""
+    """Report a deletion by the super cluster, and delete the tenant pod with the same grace."""
     assert both.twin is not None  # noqa: S101 - the step says so
     await _carry_up(both, both.twin, both.session)
     await _follow_out(both, pod_facts.twin_side(both.twin).grace_seconds)
@@ -268,7 +268,7 @@ async def _evict(both: Both) -> Verdict:
 
 
 async def _taken(both: Both) -> Verdict:
-    """The same, seen too late for its grace."""
+    """Delete a tenant pod without grace period, because its super pod has already vanished."""
     await _prove_gone(both)
     await _follow_out(both, 0)
     return Done()
@@ -311,11 +311,11 @@ async def _misplaced(both: Both) -> Verdict:
 
 
 async def _prove_gone(both: Both) -> None:
-    """Read the twin live; raises Wait when it is there after all, or nothing is concluded now."""
+    """Read the twin live. Raises Wait if it exists, or while conclusions are held."""
     target, tenant = both.session.target, both.session.tenant.uid
     if target is not None:
         await unreachable_target.tell_of_doubt(both.tenant_x, both.session)
-        target.muster.check(tenant)  # or thousands would be read
+        target.muster.check(tenant)  # before thousands of live reads
     try:
         live = await both.session.super_client.get(
             PODS,
@@ -325,7 +325,7 @@ async def _prove_gone(both: Both) -> None:
         )
     except errors.NotFound:
         if target is not None:
-            await target.prove(time.monotonic(), tenant)  # after it was read
+            await target.prove(time.monotonic(), tenant)  # after the read
         return
     if decide.is_owned(live["metadata"], both.session.tenant, both.tenant_x.uid):
         await adoption.put_labels_back(both.kind, live["metadata"], both.session)
@@ -333,9 +333,9 @@ async def _prove_gone(both: Both) -> None:
 
 
 async def _delete_tenant_pod(both: Both, *, grace_seconds: int | None) -> None:
-    """Delete the tenant pod; raises Wait when it has another twin than when that was decided.
+    """Delete the tenant pod. Raises Wait if it has a new twin since the decision.
 
-    Others were asked meanwhile, and somebody may have put one there: that one is followed.
+    Requests were sent meanwhile, and another writer may have created a twin. That twin is synced.
     """
     twin = sync_down.look(both.kind, both.key, both.session).super_x
     is_known = twin is None or (both.super_x is not None and both.super_x.uid == twin.uid)

@@ -1,8 +1,9 @@
-"""Another try for a pod where no node is found: one seat closes for certain before the next opens.
+"""Rescheduling of a pod for which no node is found: one assignment ends before the next begins.
 
-Owns when a seat is given up, and the proof that nothing is left in it. Must not choose. Hazards: a
-scheduler may bind a twin in the very moment, and then the pod stays; and a create whose answer
-never came may yet take effect, so that the seat is kept until it cannot any more.
+Owns the time when an assignment ends, and the proof that its cluster has no twin left. Must not
+choose. Hazards: a bound twin must keep its assignment, because a scheduler may bind it at the same
+moment. After a create without answer, the assignment must be kept until the create can no longer
+take effect. Otherwise there would be two pods.
 """
 
 import time
@@ -29,19 +30,19 @@ from tenancy.resources import PODS
 SCALES_UP = "TriggeredScaleUp"
 """Reason of an autoscaler's Event."""
 AWAY_SECONDS = 30.0
-"""How often a cluster that is away is looked at again."""
+"""Retry interval in seconds for a cluster that is away."""
 _SOON_SECONDS = 1.0
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def look(key: Key, tenant_x: Entry, pod: Object, seat: str, session: Session) -> Verdict:
-    """Close a seat where no node is found for a pod, if there is another one for it."""
+    """End an assignment without a suitable node, if there is another candidate."""
     seats, there = session.link.seats, candidates.session_at(seat, session)
     if there is None or (there.target is not None and there.target.problem):
-        return Done()  # a trial that may have reached a cluster which is away stays
+        return Done()  # an attempt that may have reached that cluster stays
     if not seats.offers(seat):
-        return _leave(key, tenant_x, seat, there, session)  # whether there is another one or not
+        return _leave(key, tenant_x, seat, there, session)  # with or without another candidate
     return _look(key, tenant_x, pod, there, session)
 
 
@@ -78,7 +79,7 @@ def _leave(key: Key, tenant_x: Entry, seat: str, there: Session, session: Sessio
 
 
 def _seconds_left(key: Key, there: Session, trial: Trial, now: float) -> float | None:
-    """Return how long the twin is still waited for; None: nothing is wrong with it."""
+    """Return how long the twin is still waited for in seconds. None: it has no problem."""
     twin = sync_down.look(
         registry.BY_NAME[PODS.kind], candidates.pod_key(key, there), there
     ).super_x
@@ -89,7 +90,7 @@ def _seconds_left(key: Key, there: Session, trial: Trial, now: float) -> float |
 
 
 async def leave(key: Key, tenant_x: Entry, seat: str, session: Session) -> Verdict | None:
-    """Wait until nothing is left in a seat that was closed; None: that is proved."""
+    """Wait until a cluster that a pod is leaving has no twin. Returns None if that is proved."""
     seats, there = session.link.seats, candidates.session_at(seat, session)
     if there is None or (there.target is not None and there.target.problem):
         return Again(AWAY_SECONDS)
@@ -97,7 +98,7 @@ async def leave(key: Key, tenant_x: Entry, seat: str, session: Session) -> Verdi
     twin = sync_down.look(registry.BY_NAME[PODS.kind], pod_key, there).super_x
     is_own = twin is not None and there.is_twin(twin, tenant_x.uid)
     if is_own and twin is not None and mapping(twin.decode().get("spec")).get("nodeName"):
-        seats.move(tenant_x, seat)  # it was bound in the very moment, and stays
+        seats.move(tenant_x, seat)  # it was bound at the same moment, and stays
         there.add(pod_key)
         return Done()
     if is_own or session.queue.has_in_hand(pod_key):
@@ -106,7 +107,7 @@ async def leave(key: Key, tenant_x: Entry, seat: str, session: Session) -> Verdi
     if trial.unsure_at is not None and now - trial.unsure_at < reschedule_timeouts.UNSURE_SECONDS:
         return Again(reschedule_timeouts.UNSURE_SECONDS - (now - trial.unsure_at))
     if there.target is not None:
-        there.target.muster.check(there.tenant.uid)  # or thousands would be read
+        there.target.muster.check(there.tenant.uid)  # before thousands of live reads
     try:
         live = await there.super_client.get(
             PODS,
@@ -116,22 +117,22 @@ async def leave(key: Key, tenant_x: Entry, seat: str, session: Session) -> Verdi
         )
     except errors.NotFound:
         if there.target is not None:
-            await there.target.prove(time.monotonic(), there.tenant.uid)  # after it was read
+            await there.target.prove(time.monotonic(), there.tenant.uid)  # after the read
         trial.unsure_at = None
-        return None  # and the seat stays closed until another one is taken
+        return None  # unassigned until `take` is called
     if decide.is_owned(live["metadata"], there.tenant, tenant_x.uid):
         raise Wait("the twin is there after all, the cache is behind", BEHIND_SECONDS)
-    return None  # somebody else's has the name there
+    return None  # a foreign pod has the name in that cluster
 
 
 def watch(tenant_x: Entry, twin: Object, session: Session) -> None:
-    """Have a pod looked at whose scheduler finds no node for it."""
+    """Queue the placement of a pod whose scheduler finds no node."""
     if session.link.seats.is_split and reschedule_timeouts.is_waiting(twin):
         candidates.place_soon(tenant_x, session)
 
 
 def failed(problem: errors.KubeError, tenant_x: Entry, session: Session) -> None:
-    """Take note of what became of a create that was not answered with its object."""
+    """Record the result of a create that was not answered with its object."""
     if not session.link.seats.is_split or not candidates.is_there(tenant_x, session):
         return
     trial = session.link.seats.trial(tenant_x.uid)
@@ -143,7 +144,7 @@ def failed(problem: errors.KubeError, tenant_x: Entry, session: Session) -> None
 
 
 def heard(event: Object, namespace: str, session: Session) -> None:
-    """Take note that an autoscaler makes room for a pod; `namespace` is the tenant's."""
+    """Record that an autoscaler adds nodes for a pod. `namespace` is the tenant's."""
     kind, _, name, _ = events.regards(event)
     if event.get("reason") == SCALES_UP and kind == PODS.kind:
         entry = session.stores[PODS.kind].get(namespace, name)

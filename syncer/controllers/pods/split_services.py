@@ -1,9 +1,8 @@
-"""A Service whose pods run in several super clusters: its tenant is told, once.
+"""Events about Services whose pods run in several super clusters, one per Service.
 
-Owns the words and when they are said: with the first pod that is bound elsewhere than another one
-of the same Service. Must not change what a Service leads to. Hazard: where many pods are bound,
-looking at all of their namespace each time would take all there is; so where those of a Service are
-is remembered.
+Owns the text and the time: the first pod that is bound in a different cluster than another pod of
+the Service. Must not change the endpoints of a Service. Hazard: the cluster of a Service's pods
+must be remembered. A scan of the whole namespace for each bound pod would use all processor time.
 """
 
 from kubeio import Object
@@ -23,7 +22,7 @@ _MESSAGE = (
 
 
 async def look(pod: Entry, session: Session) -> None:
-    """Tell of the Services that a pod, which is bound now, has spread over several clusters."""
+    """Report the Services that a newly bound pod has spread over several clusters."""
     seats = session.link.seats
     if not (seats.is_split and seats.is_any_besides(session.name)):
         return
@@ -56,6 +55,6 @@ def _is_any_elsewhere(selector: Object, namespace: str, session: Session) -> boo
 
 
 def _selector(service: Entry) -> Object:
-    """Return what a Service selects by, empty for one that selects nothing."""
+    """Return the label selector of a Service. Empty if it selects nothing."""
     labels = mapping(mapping(service.decode().get("spec")).get("selector"))
     return {"matchLabels": labels} if labels else {}

@@ -1,8 +1,8 @@
-"""One token Secret: asked of the tenant's API, put below, renewed at half its life.
+"""Reconciler of token Secrets: requested from the tenant's API, and renewed at half their lifetime.
 
-Owns the effects. A Secret says of itself what it carries, so a renewal after a restart needs
-nothing else; only a Secret that is not there yet is described by the pods that wait for it. Hazard:
-a token is a credential: it goes from the answer into the body and nowhere else.
+Owns the writes. A Secret describes its own contents, so a renewal after a restart needs no other
+source. A Secret that does not exist yet is described by the pods that wait for it. Hazard: a token
+is a credential and must be copied from the answer into the body only. Otherwise it would leak.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ from tenancy import wellknown
 from tenancy.resources import SECRETS, SERVICE_ACCOUNTS
 
 ACCOUNT_GONE_SECONDS = 60.0
-"""How often a token is asked for whose account is not there."""
+"""Retry interval in seconds for a token whose account does not exist."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 def demand(token: TokenSpec, session: Session) -> Key | None:
-    """Return the key of a token Secret that a pod has to wait for, or None when it is there."""
+    """Return the key of a token Secret that a pod must wait for, or None if it exists."""
     key = session.key(TOKEN, token.namespace, token.secret_name)
     entry = _below(key, session)
     is_there = entry is not None and not (entry.deleting or session.is_leaving(key, entry))
@@ -49,7 +49,7 @@ def _below(key: Key, session: Session) -> Entry | None:
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Make, renew or remove one token Secret."""
+    """Create, renew or delete one token Secret."""
     entry = _below(key, session)
     if session.is_behind(key, None, entry):
         return Again(BEHIND_SECONDS)
@@ -59,7 +59,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     token = token_specs.spec_of_secret(entry.annotations, session.tenant.registration)
     if token is None or entry.deleting or not session.is_twin(entry, token.account_uid):
         return Done()
-    # An older account's Secret may outlive the account.
+    # The Secret of an earlier account may outlive the account.
     mounted = Ref(SECRETS.kind, entry.name)
     if not is_needed(token, session) and not is_used_below(mounted, entry.namespace, session):
         lingering = session.grace_timers.left_to_linger(key)
@@ -69,7 +69,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
         return Done()
     session.grace_timers.needed(key)
     left, secret = 0.0, entry.decode()
-    if token_specs.is_as_written(secret):  # else what pods mount is no token, or an odd one
+    if token_specs.is_as_written(secret):  # otherwise the mounted value was changed
         left = token_specs.seconds_to_renewal(entry.annotations, datetime.now(UTC))
     return Again(left) if left > 0 else await _renew(key, token, entry, session, secret=secret)
 
@@ -79,7 +79,7 @@ async def _renew(
 ) -> Verdict:
     if not secret.get("immutable"):
         return await _write(key, token, entry, session)
-    session.reminders.tokens[key] = token  # somebody below said so: its end has it made anew
+    session.reminders.tokens[key] = token  # immutable, so its end recreates it
     await _remove(key, entry, session)
     return Done()
 
@@ -105,13 +105,13 @@ async def _make(key: Key, session: Session) -> Verdict:
 
 
 def is_needed(token: TokenSpec, session: Session) -> bool:
-    """Tell whether a pod of the tenant needs a token."""
+    """Return True if a pod of the tenant needs a token."""
     bound, shared = Ref(POD_TOKEN, token.pod_uid), Ref(ACCOUNT_TOKEN, token.account)
     return session.pods.references.is_used(token.namespace, bound if token.pod_uid else shared)
 
 
 async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Session) -> Verdict:
-    """Ask the tenant for a token and put it below."""
+    """Request a token from the tenant and write it to the super cluster."""
     try:
         answer = await session.tenant_client.create(
             SERVICE_ACCOUNTS,
@@ -121,14 +121,14 @@ async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Sessi
             subresource="token",
         )
     except errors.NotFound:
-        return Again(ACCOUNT_GONE_SECONDS)  # account or pod; what is mounted ends with its time
+        return Again(ACCOUNT_GONE_SECONDS)  # no account or pod, and the mounted token expires
     status, now = answer["status"], datetime.now(UTC)
     expires = datetime.fromisoformat(status["expirationTimestamp"])
     namespace = session.view.super_namespace(key.namespace)
     secret = token_specs.secret_of(
         token, session.tenant, namespace, status["token"], expires=expires, now=now
     )
-    secret["metadata"]["name"] = key.name  # an account made anew keeps its pods' Secret
+    secret["metadata"]["name"] = key.name  # a recreated account keeps the name
     if entry is None:
         try:
             written = await session.super_client.create(

@@ -1,8 +1,8 @@
-"""What is said in a tenant of a target that does not answer: its pods are not ready, and no more.
+"""Reconciler of pods in a target that does not answer: they are only set not ready.
 
-Owns these words. Nothing is deleted there meanwhile, nothing concluded from it, nothing moved from
-it. Must not know when it is away. Hazard: nobody else says of these pods that they are not ready,
-as no controller of the tenant watches over nodes; left out, Services would lead to them.
+Owns these texts. Meanwhile no pod is deleted in the target, moved from it, or concluded lost. Must
+not know when the target is away. Hazard: these pods must be set not ready here, because the tenant
+has no node controller. Otherwise Services would send traffic to them.
 """
 
 from kubeio.cache.store import Entry
@@ -22,7 +22,7 @@ _READY = "The cluster that runs this pod does not answer."
 _GOING = "The cluster that runs this pod does not answer; the pod goes once that is back."
 
 IN_DOUBT = "TargetInDoubt"
-"""Reason of the Event about a pod that does not go, as with too many others it is not there."""
+"""Reason of the Event about a pod whose deletion waits, because many pods are missing at once."""
 _IN_DOUBT = (
     "The cluster that runs this pod shows many pods no more, and this one among them; the pod goes"
     " once it is known whether they are gone for good."
@@ -30,14 +30,14 @@ _IN_DOUBT = (
 
 
 async def tell_of_doubt(tenant_x: Entry, session: Session) -> None:
-    """Tell of a pod that is to go and does not, while its absence is no proof."""
+    """Report a pod whose deletion waits while its absence is no proof."""
     assert session.target is not None  # noqa: S101 - asked only of a target
     if tenant_x.deleting and session.target.muster.holds(session.tenant.uid):
         await session.notices.tell(PODS, tenant_x, reason=IN_DOUBT, message=_IN_DOUBT)
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Say of one pod that is seated there that it is not ready; the return queues every key."""
+    """Set one pod of an unreachable target not ready. The target's return queues every key."""
     assert session.target is not None  # noqa: S101 - asked only of a target
     if key.kind != PODS.kind or not session.pods.has(key.namespace, key.name):
         return Done()

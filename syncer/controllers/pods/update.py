@@ -1,9 +1,11 @@
-"""What a tenant changes on a pod that runs: narrow patches, each by the subresource it belongs to.
+"""Updates of running pods: narrow patches, each by its subresource.
 
-Owns the order: metadata first, so that the agent knows a new container before it can start; then
-resources, readiness conditions and ephemeral containers. Must not know how any patch is computed.
-Hazards: one part that is refused must not keep back the others, so what is refused is raised last;
-and a container is judged before its name is written down, as the agent serves whatever is named.
+Owns the order. Metadata is first, so that the node agent knows a new container before it can start.
+Resources, readiness conditions and ephemeral containers follow. Must not know how a patch is
+computed.
+
+Hazards: a refused part must not stop the other parts, so a refusal is raised last. A container must
+be checked before its name is recorded, because the node agent serves every recorded name.
 """
 
 from collections.abc import Sequence
@@ -27,15 +29,17 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 Outcome = tuple[Object, errors.ApiError | Wait | None]
-"""The twin with its generation after what was written, and why a part did not go down."""
+"""The twin with its generation after the writes, and the refusal of a part."""
 
 
 async def carry_down(
     kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
 ) -> Outcome:
-    """Write what differs; the caller has to raise what is wrong, and to go on with that twin.
+    """Write the differences.
 
-    By an older generation its status would say that the kubelet has observed what nobody told it.
+    The caller must raise the returned problem and continue with that twin.
+
+    With an older generation, the status would claim that the kubelet has observed an unsent change.
     """
     assert pair.tenant_x is not None  # noqa: S101 - both sides are there
     assert pair.super_x is not None  # noqa: S101 - both sides are there
@@ -44,7 +48,7 @@ async def carry_down(
         ephemeral_containers.FIELD
     )
     if is_plain and compared.get(pair.key) == said:
-        return twin, None  # nothing but a status is another, as after most events
+        return twin, None  # only a status has changed, as in most events
     problem: errors.ApiError | Wait | None = None
     added: list[Object] = []
     try:
@@ -73,7 +77,7 @@ async def carry_down(
         except rejection_events.REFUSALS as refusal:
             problem = refusal
             if not subresource:
-                return twin, problem  # without the names a new container would be out of reach
+                return twin, problem  # without its name a new container is unreachable
     if added:
         body = ephemeral_containers.patch(twin, added)
         try:
@@ -86,7 +90,7 @@ async def carry_down(
 def _parts(
     pod: Object, twin: Object, session: Session, adding: list[str]
 ) -> list[tuple[str, Object | None]]:
-    """Return the patches by their subresources. Raises RejectedError for what has no shape."""
+    """Return the patches by subresource. Raises RejectedError for malformed pods."""
     passing = session.view.policy.metadata
     try:
         return [
@@ -97,16 +101,16 @@ def _parts(
             ("resize", None if pod_facts.is_finished(twin) else resize.patch(pod, twin)),
             ("status", pod_status.gate_patch(pod, twin)),
         ]
-    except STUMBLES as stumble:  # a store may hold what no honest API server takes
+    except STUMBLES as stumble:  # etcd may hold objects that no API server accepts
         raise malformed(stumble) from stumble
 
 
 async def _to_add(
     kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
 ) -> list[Object]:
-    """Return the ephemeral containers that the twin lacks and may have; tells of the others.
+    """Return the allowed ephemeral containers that the twin lacks, and report the rejected ones.
 
-    Raises Wait until what they need is below.
+    Raises Wait until their needs are synced.
     """
     assert pair.tenant_x is not None  # noqa: S101 - both sides are there
     if not pod["spec"].get(ephemeral_containers.FIELD) or pod_facts.is_finished(twin):
@@ -132,7 +136,7 @@ async def _to_add(
 async def _patch(
     pair: Pair, twin: Object, body: Object, session: Session, *, subresource: str = ""
 ) -> Object:
-    """Write a patch, if it is not parked; return the twin with its generation after that."""
+    """Write a patch, unless it is parked. Returns the twin with its new generation."""
     assert pair.tenant_x is not None  # noqa: S101 - both sides are there
     part = Part(pair.key, parked_writes.SUPER, subresource)
     if parked_writes.is_parked(part, body, twin, session):
@@ -159,5 +163,5 @@ async def _patch(
     )
     generation = written["metadata"].get("generation")
     if generation is None:
-        return twin  # a server that counts none
+        return twin  # a server without generations
     return {**twin, "metadata": {**twin["metadata"], "generation": generation}}

@@ -1,8 +1,8 @@
-"""One claim: as any plain kind, but what it is filled from must be the tenant's below, too.
+"""Reconciler of PersistentVolumeClaims: like any plain kind, but their data source must be synced.
 
-Owns what a claim waits for before it is made. Must not know its leaves. Hazard: a source is found
-by its name in the super namespace, where a stranger's may stand under the tenant's name; so the
-twin of the tenant's own source is looked for, and nothing goes down without it.
+Owns the conditions for a create. Must not know the claim's fields. Hazard: the twin of the tenant's
+own source must exist before the claim is synced. A source is found by its name in the super
+namespace, where a foreign object may have that name.
 """
 
 from kubeio import Object
@@ -20,11 +20,11 @@ from syncer.tenants.session import Session
 
 SOURCE_MISSING = "DataSourceMissing"
 LOOK_AGAIN_SECONDS = 60.0
-"""How often a source that is not there is looked for, whatever wakes the claim before."""
+"""Retry interval in seconds for a missing source, if no event wakes the claim before."""
 
 
 async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
-    """Bring one claim in step."""
+    """Reconcile one claim."""
     pair = sync_down.look(kind, key, session)
     tenant_x = pair.tenant_x
     is_new = tenant_x is not None and not tenant_x.deleting and pair.super_x is None
@@ -36,12 +36,15 @@ async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
 
 
 async def _prepare(kind: Kind, pair: Pair, tenant_x: Entry, session: Session) -> Verdict | None:
-    """See that a claim can be made; returns what to do instead while it cannot."""
+    """Check that a claim can be created.
+
+    Returns the verdict to use if it cannot, otherwise None.
+    """
     claim = tenant_x.decode()
     try:
         twin = claims.claim(claim, session.view)
     except RejectedError as rejected:
-        await adoption.look(kind, pair.key, session)  # a bound claim is refused when it is not seen
+        await adoption.look(kind, pair.key, session)  # a bound claim is refused if unseen
         _wait_for_what_it_names(pair.key, tenant_x, claim, session)
         if claim_status.is_lost(claim, rejected.problems):
             body = {"metadata": {"uid": tenant_x.uid}, "status": {"phase": "Lost"}}
@@ -60,7 +63,7 @@ async def _prepare(kind: Kind, pair: Pair, tenant_x: Entry, session: Session) ->
 
 
 def _wait_for_what_it_names(key: Key, tenant_x: Entry, claim: Object, session: Session) -> None:
-    """Have a rejected claim looked at again when its class or its volume is there."""
+    """Queue a rejected claim again when its class or volume exists."""
     for kind, name in (
         ("StorageClass", claims.class_of(claim)),
         (VOLUME, claims.volume_named(tenant_x)),

@@ -1,8 +1,8 @@
-"""One volume: a super cluster's shown in the tenant, or the tenant's own carried down.
+"""Reconciler of PersistentVolumes: shown from the super cluster, or the tenant's own synced.
 
-Owns the effects of both, as they share a name in the tenant. Must not know which leaves are shown
-or let through. Hazards: the tenant's own controller keeps a bound volume, so one that has to go
-stops being bound first; and a twin without a claim to be pinned to would be anybody's.
+Owns the writes of both, because they share a name in the tenant. Must not know the shown or allowed
+fields. Hazards: a bound volume must be released before its deletion, because the tenant's own
+controller keeps a bound one. A twin must be pinned to a claim. Otherwise any claim could bind it.
 """
 
 import structlog
@@ -29,7 +29,9 @@ from tenancy import names, wellknown
 from tenancy.resources import PERSISTENT_VOLUMES
 
 KIND = Kind(resource=PERSISTENT_VOLUMES, flow=Flow.DOWN_UP, method=Method.MERGE)
-"""For what is said about a volume; it has no row in the table, as its claim says whose it is."""
+"""Kind for reports about a volume. It has no row in the table, because its claim names the
+owner.
+"""
 
 SHAPE = Shape(PERSISTENT_VOLUMES, ("spec",))
 
@@ -37,7 +39,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def reconcile(key: Key, session: Session) -> Verdict:
-    """Bring one volume in step."""
+    """Reconcile one volume."""
     tenant_x = session.stores[key.kind].get("", key.name)
     twin = session.link.home.volumes.get("", names.volume(session.tenant.uid, key.name))
     if session.is_behind(key, tenant_x, twin):
@@ -50,7 +52,7 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     return await _up(key, tenant_x, session)
 
 
-# --- up -------------------------------------------------------------------------------------------
+# --- to the tenant --------------------------------------------------------------------------------
 
 
 async def _up(key: Key, tenant_x: Entry | None, session: Session) -> Verdict:
@@ -66,7 +68,7 @@ async def _up(key: Key, tenant_x: Entry | None, session: Session) -> Verdict:
     live = super_x.decode()
     wanted = volumes.shown(live, claim)
     if tenant_x is None or not mirrored_kinds.is_shown(tenant_x.decode(), wanted, SHAPE.fields):
-        # Its echo wakes this key again, and then the status is said.
+        # Its echo wakes this key again, and then the status is written.
         verdict = await show(SHAPE, key, wanted, tenant_x, session)
         if tenant_x is None or not mirrored_kinds.is_ours(tenant_x):
             return verdict
@@ -96,11 +98,11 @@ async def _take_away(key: Key, tenant_x: Entry, session: Session) -> Verdict:
     return await remove(PERSISTENT_VOLUMES, key, tenant_x, session)
 
 
-# --- down -----------------------------------------------------------------------------------------
+# --- to the super cluster -------------------------------------------------------------------------
 
 
 async def _down(pair: Pair, session: Session) -> Verdict:
-    """Carry down a volume that the tenant wrote, once a claim is to have it."""
+    """Sync a volume that the tenant wrote, once a claim needs it."""
     own, twin = pair.tenant_x, pair.super_x
     claim = _claim_of(own, session) if own is not None else None
     decision = decide.decide(
@@ -132,7 +134,7 @@ async def _down(pair: Pair, session: Session) -> Verdict:
 
 
 def _claim_of(own: Entry, session: Session) -> tuple[str, str] | None:
-    """Return the tenant claim that a volume is for: it says so, or a claim names it."""
+    """Return the tenant claim of a volume: the volume names it, or a claim names the volume."""
     found = volumes.claim_named(own)
     if found is None:
         index = session.stores[claims.CLAIM].index(claims.BY_VOLUME, own.name)
@@ -153,7 +155,7 @@ async def _built(
 
 
 async def _unclaimed(pair: Pair, own: Entry, session: Session) -> Verdict:
-    """Nobody is to have it yet: say whether it would be let down."""
+    """Report the phase of a volume without claim, or its rejection."""
     if await _built(own, None, None, session) is not None:
         await _say_phase(pair.key, own, "Available", session)
     return Done()
@@ -202,7 +204,7 @@ async def _carry(
 async def _tell_bound(
     pair: Pair, own: Entry, live: Object, claim: tuple[str, str], session: Session
 ) -> Verdict:
-    """Say in the tenant what its own binder would: which claim has the volume, and the phase."""
+    """Write the claim and phase of a volume to the tenant, as its own binder would."""
     tenant_claim = session.stores[claims.CLAIM].get(*claim)
     before = own.decode()
     body = volumes.claim_up(before, live, tenant_claim)
