@@ -50,7 +50,7 @@ class Pool:
         self._port = url.port or _PORTS[url.scheme]
         self._host_header = url.netloc.rpartition("@")[2]
         self._context = context
-        self._server_name = (server_name or self._host) if context else None
+        self._server_name = server_name or self._host
         self._fence = fence
         self._closed = False
         self._free = connections

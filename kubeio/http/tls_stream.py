@@ -1,10 +1,23 @@
-"""TLS between a socket and a connection: the `ssl` module's, fed and emptied here.
+"""TLS between the socket of an API server and the protocol that uses it.
 
-Owns the buffers, one pair for all connections of a thread: the TLS of the event loops keeps some
-hundred KiB for each that once had a long list to read, and watches are many. Must not know HTTP,
-nor decide whom to trust, which is the context's. Hazards: nothing goes up or down before the
-handshake has ended well; and the end of a socket is the end of an answer only when the server said
-so within TLS, or anybody on the way could cut it short.
+Theory of operation. `TlsEngine` encrypts and decrypts in memory, and this module moves the bytes.
+One class stands in two places: the event loop sees a protocol, and the protocol that is secured
+sees a transport. A read takes this way:
+
+    socket -> shared raw buffer -> engine -> shared plaintext buffer -> data_received
+
+and everything on it happens within one callback of the loop. So all connections of a thread share
+one pair of buffers. The TLS of asyncio and of uvloop keeps buffers for each connection, some
+hundred KiB after one long list, and the syncer has twenty watches for each tenant.
+
+The module does not know HTTP. It does not decide which servers to trust, because the SSL context
+verifies the chain and the host name.
+
+Hazard: nothing is delivered or sent before the handshake has ended well. Otherwise a server that
+proved nothing would get a token, or have its answer believed.
+
+Hazard: the end of the socket is the end of an answer only after a close_notify alert of the server.
+Otherwise anybody on the way could cut an answer short.
 """
 
 import asyncio
@@ -12,113 +25,101 @@ import ssl
 import threading
 from typing import Any, Protocol, cast
 
+from kubeio.http.tls_engine import CHUNK_BYTES, TlsEngine
+
 _RAW = 64 * 1024
-"""Bytes that are taken from a socket at once."""
-_RECORD = 16 * 1024
-"""Bytes of plain text in one record of TLS, at most."""
+"""Bytes of one read of a socket."""
 _MAX_UNREAD = 16 * 1024 * 1024
-"""Bytes that wait to go when something comes: more than the largest request."""
+"""Bytes that wait for a server that does not read. The largest request is smaller."""
 _FAREWELL_SECONDS = 1.0
-"""For the alert to leave; a server that does not read it would keep the socket."""
+"""Time for the alert to leave. A server that does not read it would keep the socket."""
 _CUT = "the server ended the connection without a word"
 
 
 class Above(Protocol):
-    """The protocol that is secured, as the loop's would be."""
+    """The protocol that is secured. It gets the same calls as from the transport of a loop."""
 
     def connection_made(self, transport: asyncio.BaseTransport, /) -> None:
-        """The handshake has ended well."""
+        """Start, because the handshake has ended well."""
 
     def data_received(self, data: memoryview, /) -> None:
-        """Plain text came; its memory is another's as soon as this returns."""
+        """Handle plaintext. Its memory is reused when this returns."""
 
     def connection_lost(self, problem: Exception | None, /) -> None:
-        """Nothing comes any more; there is no problem when the server ended it in order."""
+        """Handle the end. Without a problem, the server ended the connection in order."""
 
     def pause_writing(self) -> None:
-        """Much waits to go."""
+        """Write no more for now, because much waits to be sent."""
 
     def resume_writing(self) -> None:
-        """It has gone."""
+        """Write again, because it has been sent."""
 
 
 class _Buffers(threading.local):
-    """What a thread's loop reads into: it fills and empties them in one go."""
+    """The buffers that a thread's loop fills and empties within one callback."""
 
     def __init__(self) -> None:
         self.raw = memoryview(bytearray(_RAW))
-        self.plain = memoryview(bytearray(_RECORD))
+        self.plain = memoryview(bytearray(CHUNK_BYTES))
 
 
 _BUFFERS = _Buffers()
 
 
 class Secured(asyncio.BufferedProtocol, asyncio.Transport):
-    """The protocol of a socket, and the transport of the protocol above."""
+    """The protocol of a socket, and the transport of the protocol that is secured."""
 
-    __slots__ = (
-        "_above",
-        "_end",
-        "_incoming",
-        "_is_made",
-        "_outgoing",
-        "_plain",
-        "_raw",
-        "_ready",
-        "_socket",
-        "_tls",
-    )
+    __slots__ = ("_above", "_end", "_engine", "_is_made", "_plain", "_raw", "_ready", "_socket")
 
-    def __init__(self, above: Above, context: ssl.SSLContext, server_name: str | None) -> None:
-        """Shake hands as soon as there is a socket, with a server that must be `server_name`."""
+    def __init__(self, above: Above, context: ssl.SSLContext, server_name: str) -> None:
+        """Start the handshake when connected, with a server that must prove `server_name`."""
         super().__init__()
         self._above = above
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        self._engine = TlsEngine(context, server_name=server_name)
         self._raw, self._plain = _BUFFERS.raw, _BUFFERS.plain
         self._socket: asyncio.Transport
         self._is_made = False
         self._end: Exception | None = ConnectionResetError(_CUT)
-        """What it means when the socket ends now."""
+        """The problem that the end of the socket means at this moment."""
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def shaken(self) -> None:
-        """Return when the handshake has ended well. Raises ssl.SSLError or ConnectionError."""
+        """Wait until the handshake has ended well. Raises ssl.SSLError or ConnectionError."""
         try:
             await self._ready
         except BaseException:
             self._socket.abort()
             raise
 
-    # What the loop says of the socket.
+    # Calls of the loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake."""
+        """Start the handshake."""
         self._socket = cast("asyncio.Transport", transport)
-        self._advance()
+        self._advance_handshake()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - there is one for all
-        """Return where the loop is to read into."""
+        """Return the buffer that the loop reads into."""
         return self._raw
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take in what came, by pieces: a BIO keeps as much room as it was ever given at once."""
-        for at in range(0, nbytes, _RECORD):
-            self._incoming.write(self._raw[at : min(at + _RECORD, nbytes)])
-            self._advance()
-            if self._socket.is_closing():
-                return
+        """Decrypt and deliver a read."""
+        self._engine.feed(self._raw[:nbytes])
+        if self._is_made:
+            self._deliver()
+        else:
+            self._advance_handshake()
 
     def pause_writing(self) -> None:
-        """Pass it on."""
+        """Pause the protocol that is secured."""
         self._above.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass it on."""
+        """Resume the protocol that is secured."""
         self._above.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the protocol above, or whoever waits for the handshake."""
+        """Report the end to the protocol that is secured, or to `shaken`."""
         if self._is_made:
             self._above.connection_lost(exc or self._end)
         else:
@@ -126,52 +127,58 @@ class Secured(asyncio.BufferedProtocol, asyncio.Transport):
 
     # TLS.
 
-    def _advance(self) -> None:
-        """Go on with the handshake, or with reading, as far as what came reaches."""
+    def _advance_handshake(self) -> None:
+        """Continue the handshake, and deliver what came behind its end."""
         try:
-            if not self._is_made:
-                self._tls.do_handshake()
-                self._flush()
-                self._is_made = True
-                self._above.connection_made(self)
-                if not self._ready.done():
-                    self._ready.set_result(None)
-            self._read()
-        except ssl.SSLWantReadError:
-            pass
+            has_ended = self._engine.do_handshake()
         except ssl.SSLError as problem:
             self._break(problem)
             return
-        self._flush()
-        # A server that asks for TLS' own answers and reads none has no other bound.
-        if self._socket.get_write_buffer_size() > _MAX_UNREAD:
-            self._break(ConnectionResetError("the server does not read what it has asked for"))
+        self._send_answers()
+        if has_ended and not self._socket.is_closing():
+            self._is_made = True
+            self._above.connection_made(self)
+            if not self._ready.done():
+                self._ready.set_result(None)
+            self._deliver()
 
-    def _read(self) -> None:
-        """Hand on every whole record. Raises ssl.SSLError, for a part of one as well.
+    def _deliver(self) -> None:
+        """Deliver the plaintext of the input."""
+        engine, plain, connection = self._engine, self._plain, self._socket
+        size = CHUNK_BYTES
+        while size == CHUNK_BYTES:  # the buffer was full, so more may follow
+            size = engine.decrypt(plain)
+            if size:
+                self._above.data_received(plain[:size])
+                if connection.is_closing():
+                    return
+        if engine.has_ended:
+            self._end = None
+            connection.abort()
+        elif engine.error is not None:
+            self._break(engine.error)
+        else:
+            self._send_answers()
 
-        OpenSSL takes one record at a time, and none has more text than there is room for here; so
-        what is not in the BIO has not come.
+    def _send_answers(self) -> None:
+        """Send the answers of TLS itself, for example to an update of keys.
+
+        A server that asks for answers and reads none has no other bound.
         """
-        incoming, tls, plain = self._incoming, self._tls, self._plain
-        while incoming.pending:
-            size: Any = tls.read(_RECORD, plain)  # into a buffer, so a number
-            if not size:
-                self._end = None
-                self._socket.abort()
-                return
-            self._above.data_received(plain[:size])
-            if self._socket.is_closing():
-                return
+        if output := self._engine.take_output():
+            self._socket.write(output)
+            if self._socket.get_write_buffer_size() > _MAX_UNREAD:
+                self._break(ConnectionResetError("the server does not read what it has asked for"))
 
     def _break(self, problem: Exception) -> None:
-        """End it; the server hears why, as far as TLS says that."""
+        """Close with a problem. The server gets the alert of TLS, if there is one."""
         self._end = problem
-        self._flush()
+        if output := self._engine.take_output():
+            self._socket.write(output)
         self._socket.close()
         loop = asyncio.get_running_loop()
         loop.call_later(_FAREWELL_SECONDS, self._socket.abort)
-        if self._is_made:  # nobody may take it for a connection in the meantime
+        if self._is_made:  # until then, nothing may use the connection
             self._is_made = False
             loop.call_soon(self._above.connection_lost, problem)
         self._refuse(problem)
@@ -179,41 +186,34 @@ class Secured(asyncio.BufferedProtocol, asyncio.Transport):
     def _refuse(self, problem: Exception) -> None:
         if not self._ready.done():
             self._ready.set_exception(problem)
-            self._ready.exception()  # heard, also when nobody waits for it any more
+            self._ready.exception()  # or asyncio logs it, when `shaken` was cancelled
 
-    def _flush(self) -> None:
-        if self._outgoing.pending:
-            self._socket.write(self._outgoing.read())
-
-    # What the protocol above does.
+    # Calls of the protocol that is secured.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send, a record at a time."""
+        """Encrypt and send."""
         try:
-            if len(data) <= _RECORD:
-                self._tls.write(data)
-            else:
-                view = memoryview(data)
-                for at in range(0, len(view), _RECORD):
-                    self._tls.write(view[at : at + _RECORD])
+            output = self._engine.encrypt(data)
         except ssl.SSLError as problem:
             self._break(problem)
         else:
-            self._flush()
+            self._socket.writelines(output)
 
     def abort(self) -> None:
-        """End it at once, and by our will."""
+        """Close at once, without a problem."""
         self._end = None
         self._socket.abort()
 
     def pause_reading(self) -> None:
-        """Let the socket wait."""
+        """Stop reading the socket."""
         self._socket.pause_reading()
 
     def resume_reading(self) -> None:
-        """Let it go on."""
+        """Read the socket again."""
         self._socket.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what is known of the connection by the names that asyncio has for it."""
-        return self._tls if name == "ssl_object" else self._socket.get_extra_info(name, default)
+        """Return a fact about the connection, by the names that asyncio uses."""
+        if name == "ssl_object":
+            return self._engine.ssl_object
+        return self._socket.get_extra_info(name, default)

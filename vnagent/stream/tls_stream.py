@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol, cast
 
+from kubeio.http.tls_engine import TlsEngine
 from kubeio.http.tls_sessions import Context
 from vnagent.protocol.chunked import END, end_in
 from vnagent.stream.keepalive import is_forsaken, keep_alive
 from vnagent.stream.read_control import Intake
-from vnagent.stream.tls_engine import Engine, TlsProblemError
 
 READ_BYTES = 64 * 1024
 FIRST_BYTES = 16 * 1024
@@ -107,6 +107,7 @@ class Channel(asyncio.BufferedProtocol):
         self._linger: asyncio.TimerHandle | None = None
         self._at_end: Callable[[], None] | None = None
         self._is_gathering = False
+        self._output: list[bytes] = []
         self._changed = asyncio.Event()
 
     # What the transport calls.
@@ -202,7 +203,7 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def has_resumed(self) -> bool:
         """Whether it went on with the session of another, and saw no certificate."""
-        return bool(self._engine.connection.session_reused)
+        return bool(self._engine.ssl_object.session_reused)
 
     @property
     def unsent_bytes(self) -> int:
@@ -239,7 +240,7 @@ class Channel(asyncio.BufferedProtocol):
 
         Once an answer has begun: what a server sends for it comes before.
         """
-        context.remember(self._engine.connection, self._server_name, self._opened_at)
+        context.remember(self._engine.ssl_object, self._server_name, self._opened_at)
 
     async def read_until(self, mark: bytes, limit: int) -> bytes | None:
         """Return what arrived up to and with `mark`; None when `limit` bytes hold no mark.
@@ -290,9 +291,9 @@ class Channel(asyncio.BufferedProtocol):
             self._intake.spoke()
         try:
             for chunk in chunks:
-                self._engine.encrypt(chunk)
-        except TlsProblemError as problem:
-            self._fail(ChannelLostError(str(problem)))
+                self._output += self._engine.encrypt(chunk)
+        except ssl.SSLError as problem:
+            self._fail(ChannelLostError(f"TLS broke in writing: {problem.reason}"))
         if not self._is_gathering:
             self._flush()
 
@@ -311,7 +312,7 @@ class Channel(asyncio.BufferedProtocol):
         """Close our direction: the peer reads the end, and may go on sending."""
         if self._is_finished or self._transport is None or self._is_closing():
             return
-        self._engine.say_goodbye()
+        self._engine.close_notify()
         self._flush()
         self._is_finished = True
         self._transport.write_eof()
@@ -363,19 +364,17 @@ class Channel(asyncio.BufferedProtocol):
     # What happens inside.
 
     @cached_property
-    def _engine(self) -> Engine:
+    def _engine(self) -> TlsEngine:
         """The TLS of this connection; one that is turned away unheard never has any."""
-        return Engine(self._context, server_name=self._server_name)
+        return TlsEngine(self._context, server_name=self._server_name)
 
     def _shake_hands(self) -> None:
         try:
-            self._is_open = self._engine.shake_hands()
+            self._is_open = self._engine.do_handshake()
             self._opened_at = time.monotonic()
-        except TlsProblemError as problem:
+        except ssl.SSLError as problem:
             self._flush()  # the alert that tells the peer why
-            lost = ChannelLostError(str(problem))
-            lost.is_untrusted = problem.is_untrusted
-            self._fail(lost)
+            self._fail(_handshake_problem(problem))
             return
         self._flush()
         self._changed.set()
@@ -397,18 +396,17 @@ class Channel(asyncio.BufferedProtocol):
 
     def _receive(self) -> int:
         """Pass on what was read; return how much it was."""
-        plain, passed = self._buffer.plain, 0
-        while (received := self._engine.decrypt(plain)).size == len(plain):
-            passed += received.size
+        engine, plain, passed = self._engine, self._buffer.plain, 0
+        while (size := engine.decrypt(plain)) == len(plain):
+            passed += size
             self._pass_on(plain)
-        size = received.size
         if size:
             cut = size - end_in(plain[max(0, size - len(END)) : size].tobytes())
             self._pass_on(*filter(None, (plain[:cut], plain[cut:size])))
-        if received.has_ended:
+        if engine.has_ended:
             self._end()
-        if received.trouble:
-            self._fail(ChannelLostError(received.trouble))
+        if engine.error is not None:
+            self._fail(ChannelLostError(f"TLS broke in reading: {engine.error.reason}"))
         self._flush()  # answers to key updates and the like
         # Whoever asks for those without reading them has no other bound.
         if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
@@ -451,11 +449,13 @@ class Channel(asyncio.BufferedProtocol):
         return self.is_lost or self._transport is None or self._transport.is_closing()
 
     def _flush(self) -> None:
-        cipher_text = self._engine.take()
+        if answers := self._engine.take_output():
+            self._output.append(answers)
+        output, self._output = self._output, []
         # After our end nothing can be sent, not even what TLS itself would like to say.
-        if cipher_text and self._transport is not None and not self._is_finished:
+        if output and self._transport is not None and not self._is_finished:
             # At once: each piece by itself would be a system call, and a wake of its reader.
-            self._transport.writelines(cipher_text)
+            self._transport.writelines(output)
 
     def _set_writable(self, is_writable: bool) -> None:
         self._is_writable = is_writable
@@ -497,3 +497,11 @@ class Channel(asyncio.BufferedProtocol):
                 raise self._error
             self._changed.clear()
             await self._changed.wait()
+
+
+def _handshake_problem(problem: ssl.SSLError) -> ChannelLostError:
+    if not isinstance(problem, ssl.SSLCertVerificationError):
+        return ChannelLostError(f"TLS handshake: {problem.reason}")
+    lost = ChannelLostError(f"TLS handshake: {problem.verify_message}")
+    lost.is_untrusted = True
+    return lost

@@ -341,7 +341,7 @@ async def test_a_connection_that_cannot_encrypt_is_broken():
     async with listening(Server().serve, _server_context()) as port, pooled(port) as made:
         await made.exchange(ASKED, left=5)
         (connection,) = made._idle
-        connection._transport._tls = Failing()
+        connection._transport._engine._tls = Failing()
         with pytest.raises(errors.Unavailable, match=r"the connection broke: .*no more"):
             await made.exchange(ASKED, left=5)
         assert (await made.exchange(ASKED, left=5)).content == b"hello"

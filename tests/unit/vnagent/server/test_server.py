@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from prometheus_client import REGISTRY
 
+from kubeio.http import tls_engine
 from tests.support.eventually import eventually
 from tests.support.vnagent import certificates, running_agent, tls_sockets
 from tests.support.vnagent.certificates import DAY, URI, VALID, named
@@ -22,7 +23,7 @@ from vnagent.limits.peer_backoff import Rebuffs
 from vnagent.limits.pending_handshakes import STRANGERS_PER_SOURCE, Strangers
 from vnagent.server import audit
 from vnagent.server import server as servers
-from vnagent.stream import tls_contexts, tls_engine
+from vnagent.stream import tls_contexts
 from vnagent.stream import tls_stream as channels
 from vnagent.stream.tls_stream import Channel, ReceiveBuffer
 
@@ -214,8 +215,8 @@ async def test_who_is_refused_over_and_over_costs_no_more_handshakes(set_up, mon
     engines: list[object] = []
     monkeypatch.setattr(
         channels,
-        "Engine",
-        lambda *args, **more: engines.append(0) or tls_engine.Engine(*args, **more),
+        "TlsEngine",
+        lambda *args, **more: engines.append(0) or tls_engine.TlsEngine(*args, **more),
     )
     unknown, repeated = refused("handshake"), refused("repeated")
     for _ in range(10):

@@ -16,7 +16,6 @@ from tests.support.vnagent.tls_streams import Gathered, dialled, send_then_wait
 from vnagent.limits.pending_handshakes import Stranger, Strangers
 from vnagent.server.listener import Door
 from vnagent.stream import tls_stream as channels
-from vnagent.stream.tls_engine import Received
 from vnagent.stream.tls_stream import (
     BARREN_BYTES,
     FIRST_BYTES,
@@ -229,22 +228,21 @@ class Records:
     def __init__(self, plain: int) -> None:
         self._plain = plain
         self._is_fed = False
-        self._made: list[bytes] = []
+        self.has_ended, self.error = False, None
 
     def feed(self, _: memoryview) -> None:
         self._is_fed = True
 
-    def decrypt(self, room: memoryview) -> Received:
+    def decrypt(self, room: memoryview) -> int:
         size, self._is_fed = self._plain * self._is_fed, False
         room[:size] = b"x" * size
-        return Received(size, False, "")
+        return size
 
-    def encrypt(self, plain: bytes) -> None:
-        self._made.append(plain)
+    def encrypt(self, plain: bytes) -> list[bytes]:
+        return [plain]
 
-    def take(self) -> list[bytes]:
-        made, self._made = self._made, []
-        return made
+    def take_output(self) -> bytes:
+        return b""
 
 
 class Wire(asyncio.Transport):
