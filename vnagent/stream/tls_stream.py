@@ -1,19 +1,38 @@
 """One TLS connection as two directions of bytes, each of which ends on its own.
 
-Owns the flow of one connection: a plain transport with a TLS engine on it. Must not know HTTP or
-who talks. Hazard: the TLS transports of asyncio and uvloop close both directions when one ends,
-which would cut the output of a command whose input has ended; hence our own. Everything that
-arrives is passed on within the callback that brought it, so that no stream holds more than one read
-and what its transport has buffered.
+Theory of operation. A `Channel` is the protocol of a plain TCP transport, with a `TlsEngine` that
+encrypts and decrypts in memory. The TLS transports of asyncio and uvloop close both directions when
+one ends, so a command whose input has ended would lose its output.
+
+A channel has two phases. First, plaintext gathers in an inbox, and `read_until` and `read` remove
+it from there. That is how heads are read. Then `pour_into` makes the channel a part of a relay, and
+a sink gets all plaintext.
+
+Receiving: the loop reads into a buffer that all channels of the loop share. `buffer_updated`
+decrypts all of it into a second shared buffer, and delivers the plaintext before it returns. So a
+channel holds at most one read and what its transport has buffered.
+
+Back-pressure: when HIGH_WATER_BYTES wait for the peer, the transport pauses the channel, and the
+sink stops to read from the channel at its other end. `set_reading` and a full inbox pause the
+transport, and the window of the kernel stops the peer. `Intake` joins that with the short pauses
+that let small reads gather.
+
+Ends: the peer's direction ends with its close_notify alert. A FIN without it is an error, because
+anybody on the way could have cut the stream. Our own direction ends in five ways:
+
+    finish      close_notify, then FIN: an orderly end. The peer may still send.
+    break_off   FIN alone: the peer reads a break. It may still send.
+    close       finish, and the connection closes when all has been sent
+    cut         the same without close_notify
+    abort       the connection closes at once, and what waits is dropped
+
+The first error stays. It wakes every waiter, reaches the sink, and closes the transport. It does
+not abort it, because the alert that explains the error may wait there.
 """
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import ssl
-import sys
-import termios
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -22,55 +41,47 @@ from typing import Protocol, cast
 from kubeio.http.tls_engine import TlsEngine
 from kubeio.http.tls_sessions import Context
 from vnagent.protocol.chunked import END, end_in
+from vnagent.stream import lingering_close
+from vnagent.stream.flood_guard import SMALL_READ_BYTES, FloodGuard
 from vnagent.stream.keepalive import is_forsaken, keep_alive
 from vnagent.stream.read_control import Intake
 
 READ_BYTES = 64 * 1024
-FIRST_BYTES = 16 * 1024
-"""Of one read of somebody who is no part of a stream, or whose last read brought nothing."""
-BARREN_BYTES = 32 * 1024
-"""Read in a row without enough plain text; the longest record is half of that. Who has updates of
-keys made, some ten microseconds each, would hold the loop up for as long as more are read."""
-PER_BYTE = 32
-"""Of what is read, for each byte of plain text: one typed by itself takes 23."""
+"""Bytes of one read from a peer in a stream."""
 PLAIN_BYTES = READ_BYTES + 32 * 1024
-"""Of one read, and of a record that had come in part before it."""
+"""Plaintext of one read, and of a record that had come in part before it."""
 HIGH_WATER_BYTES = 32 * 1024
-"""Of what waits for a peer in our memory, after which its writer is held back. The kernel's buffers
-are many times as large, so nobody who reads waits for us; one more read may come on top."""
-MAX_UNREAD = 4 * 1024 * 1024
-"""Bytes of ours that wait for the peer: whoever writes stops long before."""
-MAX_REST = 256 * 1024
-"""Read of a connection that has broken."""
+"""Bytes that wait for a peer in our memory before its writer is paused. The kernel's buffers are
+many times as large, so a peer that reads never waits for us. One more read may come on top."""
 INBOX_BYTES = 128 * 1024
-LINGER_SECONDS = 10.0
+"""Bytes of the inbox at which reading pauses."""
 
 
 class ChannelLostError(OSError):
-    """The connection broke, or its peer does not speak TLS as we want it; says which."""
+    """The connection broke, or its peer does not speak TLS as we want it. Its text says which."""
 
     is_untrusted = False
-    """Whether the peer's certificate was the trouble."""
+    """Whether the certificate of the peer was refused."""
 
 
 class Sink(Protocol):
-    """What takes the bytes of a channel once it is part of a pipe."""
+    """The receiver of a channel's bytes once it is part of a relay."""
 
     def data(self, *chunks: bytes | memoryview) -> None:
-        """Take bytes that arrived, records of their own; they are gone when it returns."""
+        """Handle plaintext, each chunk a record of its own. The memory is reused afterwards."""
 
     def ended(self) -> None:
-        """The peer has closed its direction in order; ours may go on."""
+        """Handle the orderly end of the peer's direction. Ours may go on."""
 
     def lost(self, error: ChannelLostError) -> None:
-        """The connection is gone, in both directions."""
+        """Handle the end of the connection, in both directions."""
 
     def writable(self, is_writable: bool) -> None:
-        """Whether the channel takes more without piling it up."""
+        """Pause or resume the writer of this channel."""
 
 
 class ReceiveBuffer:
-    """The room that all channels of a loop read into: its content never outlives a read."""
+    """The memory that all channels of a loop read into. It is empty again after each read."""
 
     def __init__(self) -> None:
         self.view = memoryview(bytearray(READ_BYTES))
@@ -78,7 +89,7 @@ class ReceiveBuffer:
 
 
 class Channel(asyncio.BufferedProtocol):
-    """Use as the protocol of a plain TCP transport; see `vnagent.client.https_client`."""
+    """The protocol of a plain TCP transport. `vnagent.client.https_client` shows the use."""
 
     def __init__(
         self,
@@ -101,8 +112,8 @@ class Channel(asyncio.BufferedProtocol):
         self._inbox = bytearray()
         self._intake: Intake | None = None
         self._is_writable = True
-        self._room = FIRST_BYTES
-        self._barren = 0
+        self._room = SMALL_READ_BYTES
+        self._flood_guard = FloodGuard()
         self._sink: Sink | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._at_end: Callable[[], None] | None = None
@@ -110,17 +121,17 @@ class Channel(asyncio.BufferedProtocol):
         self._output: list[bytes] = []
         self._changed = asyncio.Event()
 
-    # What the transport calls.
+    # Calls of the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake."""
+        """Start the handshake."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         self._intake = Intake(self._transport)
         if self._accepted is not None:
             self._accepted(self)
             if not self._is_closing():
-                _ = self._engine  # now, while the peer is busy with its first words
+                _ = self._engine  # created now, while the peer works on its first message
             return
         endpoint = self._transport.get_extra_info("socket")
         if endpoint is not None:
@@ -128,35 +139,34 @@ class Channel(asyncio.BufferedProtocol):
         self._shake_hands()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Lend the loop's buffer for one read."""
-        is_stream = self._sink is not None and not self._barren
-        self._room = READ_BYTES if is_stream else FIRST_BYTES
+        """Return the shared buffer for one read."""
+        is_stream = self._sink is not None and not self._flood_guard.is_suspect
+        self._room = READ_BYTES if is_stream else SMALL_READ_BYTES
         return self._buffer.view[: self._room]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Decrypt and pass on what was read."""
+        """Decrypt and deliver a read."""
         if self._has_ended:
-            return  # TLS reads nothing after a goodbye: what is fed to it would pile up
+            return  # OpenSSL reads nothing after a close_notify, so input would pile up
         self._engine.feed(self._buffer.view[:nbytes])
         if not self._is_open:
             self._shake_hands()
         if self._is_open:
             plain = self._receive()
-            self._barren = max(0, self._barren + nbytes - PER_BYTE * plain)
-            if self._barren >= BARREN_BYTES:
-                self._fail(ChannelLostError("the peer sends next to nothing, and much TLS with it"))
+            if problem := self._flood_guard.check_read(nbytes, plain, self.unsent_bytes):
+                self._fail(ChannelLostError(problem))
                 return
         if self._sink is not None and self._intake is not None:
             self._intake.read(nbytes, is_all=nbytes < self._room)
 
     def eof_received(self) -> bool:
-        """Keep our direction open; an end without a TLS goodbye may be a cut, so it is an error."""
+        """Keep our direction open. An end without close_notify may be a cut, so it is an error."""
         if not self._has_ended:
             self._fail(ChannelLostError("the peer ended the connection without closing TLS"))
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits."""
+        """Report the end to all waiters and to the sink."""
         if self._linger is not None:
             self._linger.cancel()
         if exc is not None and not self.is_lost:
@@ -165,85 +175,77 @@ class Channel(asyncio.BufferedProtocol):
         self._lose(ChannelLostError(reason))
 
     def pause_writing(self) -> None:
-        """Hold back whoever writes."""
+        """Pause the writer."""
         self._set_writable(False)
 
     def resume_writing(self) -> None:
-        """Let whoever writes go on."""
+        """Resume the writer."""
         self._set_writable(True)
 
-    # What the owner calls.
+    # Calls of the owner.
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection is gone."""
+        """Whether the connection has ended."""
         return self._error is not None
 
     @property
     def has_ended(self) -> bool:
-        """Whether the peer has closed its direction, or is lost."""
+        """Whether the peer has closed its direction, or the connection has ended."""
         return self.is_lost or self._has_ended
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the connection stands and nothing has arrived on it."""
+        """Whether the connection is open and nothing has arrived on it."""
         return not (self.has_ended or self._inbox)
 
     @property
     def source(self) -> str:
-        """The peer's address, empty when it is gone already."""
+        """The address of the peer, empty after the end."""
         peer = self._transport.get_extra_info("peername") if self._transport is not None else None
         return str(peer[0]) if peer else ""
 
     @property
     def peer_certificate(self) -> bytes:
-        """The peer's verified certificate in DER, empty when it gave none."""
+        """The verified certificate of the peer in DER, empty without one."""
         return self._engine.peer_certificate
 
     @property
     def has_resumed(self) -> bool:
-        """Whether it went on with the session of another, and saw no certificate."""
+        """Whether the connection resumed a session, so that the peer showed no certificate."""
         return bool(self._engine.ssl_object.session_reused)
 
     @property
     def unsent_bytes(self) -> int:
-        """How much waits for a peer that does not read."""
+        """The bytes in our memory that wait for the peer."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     @property
     def unheard_bytes(self) -> int:
-        """How much the peer's machine has not said to have, in the kernel and before it.
-
-        Once the connection has broken, only what was before the kernel: a reset empties its queue.
-        """
-        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
-        if sock is None or self.is_lost:
+        """The bytes, also in the kernel, that the peer's machine has not acknowledged."""
+        if self._transport is None or self.is_lost:  # a break empties the kernel's queue
             return self.unsent_bytes
-        try:
-            queued = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4))
-        except OSError:  # it is being closed
-            return self.unsent_bytes
-        return self.unsent_bytes + int.from_bytes(queued, sys.byteorder)
+        return self.unsent_bytes + lingering_close.count_unacknowledged(self._transport)
 
     def is_forsaken(self, seconds: float) -> bool:
-        """Tell whether what the peer was sent has been answered by silence for so long."""
+        """Return whether the peer's machine has acknowledged nothing for so many seconds."""
         return self._transport is not None and is_forsaken(self._transport, seconds)
 
     async def opened(self) -> None:
-        """Wait for the end of the handshake; raises ChannelLostError."""
+        """Wait for the end of the handshake. Raises ChannelLostError."""
         await self._until(lambda: self._is_open)
-        if self._error is not None:  # what came with the last of the handshake broke it
+        if self._error is not None:  # caused by input that came behind the handshake
             raise self._error
 
     def leave_session(self, context: Context) -> None:
-        """Have the next connections of our context go on with our session.
+        """Let the next connections of our context resume our session.
 
-        Once an answer has begun: what a server sends for it comes before.
+        Call it once an answer has begun, because the ticket of the server comes before that.
         """
         context.remember(self._engine.ssl_object, self._server_name, self._opened_at)
 
     async def read_until(self, mark: bytes, limit: int) -> bytes | None:
-        """Return what arrived up to and with `mark`; None when `limit` bytes hold no mark.
+        """Return the plaintext up to and with `mark`, or None when `limit` bytes hold no mark.
 
         Raises ChannelLostError when the connection ends before.
         """
@@ -259,15 +261,15 @@ class Channel(asyncio.BufferedProtocol):
         return self._take(end) if end <= limit else None
 
     async def read(self) -> bytes:
-        """Return what has arrived, empty at the end."""
+        """Return the plaintext that has arrived, empty at the end. Raises ChannelLostError."""
         await self._more_than(0)
         return self._take(len(self._inbox))
 
     @contextlib.contextmanager
     def told_of_end(self, tell: Callable[[], None]) -> Iterator[None]:
-        """Tell somebody when the peer closes its direction or is lost; at once if it has been.
+        """Call `tell` when the peer's direction or the connection ends, or at once if it has.
 
-        One who sends so much meanwhile that its end could not be seen is lost by it.
+        A peer that fills the inbox meanwhile is disconnected, because its end would stay unseen.
         """
         self._at_end = tell
         if self.has_ended:
@@ -280,11 +282,11 @@ class Channel(asyncio.BufferedProtocol):
             self._at_end = None
 
     async def drained(self) -> None:
-        """Wait until writing does not pile up; raises ChannelLostError."""
+        """Wait until writing does not pile up. Raises ChannelLostError."""
         await self._until(lambda: self._is_writable)
 
     def write(self, *chunks: bytes | memoryview) -> None:
-        """Encrypt, each in records of its own, and send; what a lost connection got is dropped."""
+        """Encrypt each chunk in records of its own, and send. After the end, drop the chunks."""
         if self._is_finished or self._is_closing():
             return
         if self._intake is not None:
@@ -299,7 +301,7 @@ class Channel(asyncio.BufferedProtocol):
 
     @contextlib.contextmanager
     def gathering(self) -> Iterator[None]:
-        """Send what is written meanwhile at its end, together: each piece would wake the peer."""
+        """Send all writes of the block together at its end. Each alone would wake the peer."""
         self._is_gathering = True
         try:
             yield
@@ -309,7 +311,7 @@ class Channel(asyncio.BufferedProtocol):
                 self._flush()
 
     def finish(self) -> None:
-        """Close our direction: the peer reads the end, and may go on sending."""
+        """Close our direction. The peer reads an orderly end, and may still send."""
         if self._is_finished or self._transport is None or self._is_closing():
             return
         self._engine.close_notify()
@@ -318,14 +320,14 @@ class Channel(asyncio.BufferedProtocol):
         self._transport.write_eof()
 
     def close(self) -> None:
-        """Send what is buffered, say goodbye, and close."""
+        """Send what is buffered, end in order, and close."""
         self.finish()
         self._close_transport()
 
     def break_off(self) -> None:
-        """Close our direction without a TLS goodbye: the peer learns of a break.
+        """Close our direction without close_notify. The peer reads a break, and may still send.
 
-        What it still sends is nobody's but who reads it.
+        The sink gets no more of it. `read` may.
         """
         self._sink = None
         self.set_reading(True)
@@ -335,16 +337,16 @@ class Channel(asyncio.BufferedProtocol):
         self._transport.write_eof()
 
     def cut(self) -> None:
-        """Send what is buffered and close without a TLS goodbye: the peer learns of a break."""
+        """Send what is buffered and close without close_notify. The peer reads a break."""
         self._close_transport()
 
     def abort(self) -> None:
-        """Drop the connection and what is buffered at once."""
+        """Close at once, and drop what is buffered."""
         if self._transport is not None:
             self._transport.abort()
 
     def pour_into(self, sink: Sink) -> None:
-        """Give what has arrived and will arrive to a sink, at once and until the end."""
+        """Deliver the inbox and all later plaintext to a sink, until the end."""
         self._sink = sink
         sink.writable(self._is_writable)
         tail = end_in(self._inbox)
@@ -357,15 +359,15 @@ class Channel(asyncio.BufferedProtocol):
             sink.ended()
 
     def set_reading(self, is_wanted: bool) -> None:
-        """Stop or go on reading: how a slow reader is felt by the writer."""
+        """Stop or continue to read. That is how a slow reader slows the writer."""
         if self._intake is not None and not self.is_lost:
             self._intake.want(is_wanted)
 
-    # What happens inside.
+    # TLS.
 
     @cached_property
     def _engine(self) -> TlsEngine:
-        """The TLS of this connection; one that is turned away unheard never has any."""
+        """The TLS of this connection. A peer that is refused unheard costs none."""
         return TlsEngine(self._context, server_name=self._server_name)
 
     def _shake_hands(self) -> None:
@@ -373,29 +375,17 @@ class Channel(asyncio.BufferedProtocol):
             self._is_open = self._engine.do_handshake()
             self._opened_at = time.monotonic()
         except ssl.SSLError as problem:
-            self._flush()  # the alert that tells the peer why
-            self._fail(_handshake_problem(problem))
+            self._flush()  # the alert that explains it to the peer
+            reason = getattr(problem, "verify_message", problem.reason)
+            error = ChannelLostError(f"TLS handshake: {reason}")
+            error.is_untrusted = isinstance(problem, ssl.SSLCertVerificationError)
+            self._fail(error)
             return
         self._flush()
         self._changed.set()
 
-    def _read_rest(self) -> None:
-        """Pass on what had come before a write failed, which ends a transport without a look.
-
-        A kubelet sends an exit code and resets what it is still sent. One who is slow to read loses
-        it, as he would with the connection; else a break of many would fill the memory.
-        """
-        if self._transport is None or self._intake is None or not self._intake.is_wanted:
-            return
-        self._is_finished = True  # nothing can be sent any more
-        endpoint, left = self._transport.get_extra_info("socket"), MAX_REST
-        with contextlib.suppress(OSError):  # that it has broken, at last
-            while left > 0 and (size := os.readv(endpoint.fileno(), [self._buffer.view])):
-                self.buffer_updated(size)
-                left = 0 if self.is_lost else left - size
-
     def _receive(self) -> int:
-        """Pass on what was read; return how much it was."""
+        """Deliver the plaintext of a read and return its size."""
         engine, plain, passed = self._engine, self._buffer.plain, 0
         while (size := engine.decrypt(plain)) == len(plain):
             passed += size
@@ -407,11 +397,19 @@ class Channel(asyncio.BufferedProtocol):
             self._end()
         if engine.error is not None:
             self._fail(ChannelLostError(f"TLS broke in reading: {engine.error.reason}"))
-        self._flush()  # answers to key updates and the like
-        # Whoever asks for those without reading them has no other bound.
-        if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
-            self._fail(ChannelLostError("the peer does not read what it has asked for"))
+        self._flush()  # the answers of TLS itself, to an update of keys for example
         return passed + size
+
+    def _flush(self) -> None:
+        if answers := self._engine.take_output():
+            self._output.append(answers)
+        output, self._output = self._output, []
+        # After our end nothing can be sent, not even an answer of TLS itself.
+        if output and self._transport is not None and not self._is_finished:
+            # At once: each piece by itself would be a system call, and would wake its reader.
+            self._transport.writelines(output)
+
+    # The inbox and the sink.
 
     def _pass_on(self, *chunks: memoryview) -> None:
         if self._sink is not None:
@@ -429,6 +427,43 @@ class Channel(asyncio.BufferedProtocol):
         if self._at_end is not None:
             self._fail(ChannelLostError("the peer does not wait for an answer to what it sends"))
 
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._inbox[:size])
+        del self._inbox[:size]
+        if len(self._inbox) < INBOX_BYTES and self._sink is None:
+            self.set_reading(True)
+        return taken
+
+    def _set_writable(self, is_writable: bool) -> None:
+        self._is_writable = is_writable
+        self._changed.set()
+        if self._sink is not None:
+            self._sink.writable(is_writable)
+
+    async def _more_than(self, size: int) -> None:
+        await self._until(lambda: len(self._inbox) > size or self._has_ended)
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            if self._error is not None:
+                raise self._error
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _read_rest(self) -> None:
+        """Deliver what came before a write failed.
+
+        A kubelet sends an exit code, and resets a connection on which we still send. A slow reader
+        loses the code. Otherwise a break of many connections at once would fill the memory.
+        """
+        if self._transport is None or self._intake is None or not self._intake.is_wanted:
+            return
+        self._is_finished = True  # nothing can be sent any longer
+        for size in lingering_close.read_remaining(self._transport, self._buffer.view):
+            self.buffer_updated(size)
+            if self.is_lost:
+                return
+
     def _end(self) -> None:
         if self._has_ended:
             return
@@ -437,43 +472,9 @@ class Channel(asyncio.BufferedProtocol):
         if self._sink is not None:
             self._sink.ended()
 
-    def _take(self, size: int) -> bytes:
-        taken = bytes(self._inbox[:size])
-        del self._inbox[:size]
-        if len(self._inbox) < INBOX_BYTES and self._sink is None:
-            self.set_reading(True)
-        return taken
-
-    def _is_closing(self) -> bool:
-        """Whether the transport would refuse to be used."""
-        return self.is_lost or self._transport is None or self._transport.is_closing()
-
-    def _flush(self) -> None:
-        if answers := self._engine.take_output():
-            self._output.append(answers)
-        output, self._output = self._output, []
-        # After our end nothing can be sent, not even what TLS itself would like to say.
-        if output and self._transport is not None and not self._is_finished:
-            # At once: each piece by itself would be a system call, and a wake of its reader.
-            self._transport.writelines(output)
-
-    def _set_writable(self, is_writable: bool) -> None:
-        self._is_writable = is_writable
-        self._changed.set()
-        if self._sink is not None:
-            self._sink.writable(is_writable)
-
     def _fail(self, error: ChannelLostError) -> None:
         self._lose(error)
-        self._close_transport()  # not abort: an alert may have to leave
-
-    def _close_transport(self) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
-        self._transport.close()
-        # A peer that never reads would keep the socket and its buffer for ever.
-        loop = asyncio.get_running_loop()
-        self._linger = loop.call_later(LINGER_SECONDS, self._transport.abort)
+        self._close_transport()  # not abort, because an alert may have to leave
 
     def _lose(self, error: ChannelLostError) -> None:
         if self.is_lost:
@@ -488,20 +489,10 @@ class Channel(asyncio.BufferedProtocol):
         if self._at_end is not None:
             self._at_end()
 
-    async def _more_than(self, size: int) -> None:
-        await self._until(lambda: len(self._inbox) > size or self._has_ended)
+    def _close_transport(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._linger = lingering_close.close(self._transport)
 
-    async def _until(self, is_so: Callable[[], bool]) -> None:
-        while not is_so():
-            if self._error is not None:
-                raise self._error
-            self._changed.clear()
-            await self._changed.wait()
-
-
-def _handshake_problem(problem: ssl.SSLError) -> ChannelLostError:
-    if not isinstance(problem, ssl.SSLCertVerificationError):
-        return ChannelLostError(f"TLS handshake: {problem.reason}")
-    lost = ChannelLostError(f"TLS handshake: {problem.verify_message}")
-    lost.is_untrusted = True
-    return lost
+    def _is_closing(self) -> bool:
+        """Return whether the transport would refuse a call."""
+        return self.is_lost or self._transport is None or self._transport.is_closing()

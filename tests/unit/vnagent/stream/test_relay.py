@@ -13,9 +13,8 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.vnagent import tls_sockets
 from tests.support.vnagent.relays import echo, relay, wait_for_end
-from vnagent.stream import graceful_close, read_coalescing
+from vnagent.stream import graceful_close, lingering_close, read_coalescing
 from vnagent.stream import relay as pumps
-from vnagent.stream import tls_stream as channels
 from vnagent.stream.read_coalescing import Tempo
 from vnagent.stream.relay import Deadlines
 from vnagent.stream.stream_states import End
@@ -215,7 +214,7 @@ async def test_two_that_do_not_read_hold_each_other_back(authority):
 
 async def test_who_ends_a_log_unread_leaves_nothing(authority, monkeypatch):
     """Its place is free then, so what it has not read must not stay for as long as it likes."""
-    monkeypatch.setattr(channels, "LINGER_SECONDS", 300.0)
+    monkeypatch.setattr(lingering_close, "CLOSE_LINGER_SECONDS", 300.0)
 
     def flood(peer: ssl.SSLSocket) -> None:
         with contextlib.suppress(OSError):

@@ -15,10 +15,9 @@ from tests.support.vnagent import tls_sockets
 from tests.support.vnagent.tls_streams import Gathered, dialled, send_then_wait
 from vnagent.limits.pending_handshakes import Stranger, Strangers
 from vnagent.server.listener import Door
-from vnagent.stream import tls_stream as channels
+from vnagent.stream import flood_guard, lingering_close
+from vnagent.stream.flood_guard import MAX_BARREN_BYTES, SMALL_READ_BYTES
 from vnagent.stream.tls_stream import (
-    BARREN_BYTES,
-    FIRST_BYTES,
     INBOX_BYTES,
     READ_BYTES,
     Channel,
@@ -90,7 +89,7 @@ async def test_a_peer_that_reads_nothing_of_what_it_asks_for_is_lost(authority, 
             tls_sockets.read_all(peer)
 
     async with dialled(authority, answer) as found:
-        monkeypatch.setattr(channels, "MAX_UNREAD", -1)
+        monkeypatch.setattr(flood_guard, "MAX_UNSENT_BYTES", -1)
         found.write(b"x")
         await eventually(lambda: found.is_lost)
         with pytest.raises(ChannelLostError, match="does not read what it has asked for"):
@@ -172,7 +171,7 @@ async def test_so_is_a_caller(authority):
 
 async def test_closing_on_a_peer_that_never_reads_ends_at_last(authority, monkeypatch):
     """A socket and its buffer are not kept for ever."""
-    monkeypatch.setattr(channels, "LINGER_SECONDS", 0.2)
+    monkeypatch.setattr(lingering_close, "CLOSE_LINGER_SECONDS", 0.2)
     over = threading.Event()
 
     def never_read(_: ssl.SSLSocket) -> None:
@@ -296,28 +295,28 @@ async def test_a_peer_that_sends_nothing_but_tls_is_let_go():
     read = 0
     while not found.is_lost:
         room = found.get_buffer(-1)
-        assert len(room) == FIRST_BYTES
+        assert len(room) == SMALL_READ_BYTES
         found.buffer_updated(len(room))
         read += len(room)
-    assert read == BARREN_BYTES
+    assert read == MAX_BARREN_BYTES
 
 
 async def test_few_plain_bytes_do_not_excuse_much_tls():
     """One byte now and then would, if the last of them were all that counts."""
     found = opened_on(Records(100))
     for _ in range(10):
-        found.buffer_updated(FIRST_BYTES)
+        found.buffer_updated(SMALL_READ_BYTES)
     assert found.is_lost
 
 
 async def test_bytes_that_are_typed_one_by_one_are_enough():
     """Each is a record of 23 bytes; and so is a record that comes in pieces."""
-    found = opened_on(Records(FIRST_BYTES // 23))
+    found = opened_on(Records(SMALL_READ_BYTES // 23))
     for _ in range(5):
-        found.buffer_updated(FIRST_BYTES)
+        found.buffer_updated(SMALL_READ_BYTES)
     assert not found.is_lost
     pieces = opened_on(Records(0))
-    pieces.buffer_updated(FIRST_BYTES)
+    pieces.buffer_updated(SMALL_READ_BYTES)
     pieces.buffer_updated(1000)
     assert not pieces.is_lost
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.vnagent import tls_sockets
 from tests.support.vnagent.tls_streams import Gathered, dialled, send_then_wait
-from vnagent.stream import tls_stream as channels
+from vnagent.stream import flood_guard
 from vnagent.stream.tls_stream import ChannelLostError
 
 
@@ -73,8 +73,8 @@ async def test_what_came_before_a_write_failed_is_heard(authority, is_wanted):
 
 async def test_nothing_is_heard_behind_a_loss(authority, monkeypatch):
     """What is read after a write failed may be what a channel is lost for."""
-    monkeypatch.setattr(channels, "PER_BYTE", 0)
-    monkeypatch.setattr(channels, "BARREN_BYTES", 10_000)
+    monkeypatch.setattr(flood_guard, "MAX_CIPHERTEXT_PER_BYTE", 0)
+    monkeypatch.setattr(flood_guard, "MAX_BARREN_BYTES", 10_000)
     is_asked, is_sent = threading.Event(), threading.Event()
 
     def behave(peer: ssl.SSLSocket) -> None:
