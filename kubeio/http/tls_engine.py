@@ -24,7 +24,7 @@ import ssl
 from typing import Any
 
 CHUNK_BYTES = 16 * 1024
-"""Bytes that OpenSSL gets at once, in either direction. A record has no more plaintext."""
+"""Bytes that OpenSSL gets at once, in either direction. A record's plaintext is never longer."""
 _EMPTY = memoryview(b"")
 
 
@@ -88,8 +88,8 @@ class TlsEngine:
     def decrypt(self, buffer: memoryview) -> int:
         """Decrypt input into `buffer` and return the number of plaintext bytes.
 
-        A full buffer means that more may follow. After the last bytes, `has_ended` and `error` say
-        how the input ended.
+        A full buffer means that more may follow. After the last bytes, `has_ended` and `error` are
+        set when the input ended there.
         """
         tls, incoming = self._tls, self._incoming
         filled, size = 0, len(buffer)

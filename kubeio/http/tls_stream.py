@@ -49,7 +49,7 @@ class Above(Protocol):
         """Handle the end. Without a problem, the server ended the connection in order."""
 
     def pause_writing(self) -> None:
-        """Write no more for now, because much waits to be sent."""
+        """Stop writing, because much waits to be sent."""
 
     def resume_writing(self) -> None:
         """Write again, because it has been sent."""

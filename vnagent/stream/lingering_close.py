@@ -5,8 +5,8 @@ It works on the transport of one connection and on its socket. It does not know 
 Hazard: a transport that is closed sends what waits in it, however long that takes. So a peer that
 never reads would keep the socket and its buffer forever, if nothing aborted the transport.
 
-Hazard: a transport that fails to write closes without a last read. What the peer sent before it
-broke the connection would be lost with it, an exit code for example.
+Hazard: a transport that fails to write closes without a last read. The last bytes of the
+peer would be lost with the connection, an exit code for example.
 """
 
 import asyncio

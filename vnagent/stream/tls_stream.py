@@ -58,7 +58,7 @@ INBOX_BYTES = 128 * 1024
 
 
 class ChannelLostError(OSError):
-    """The connection broke, or its peer does not speak TLS as we want it. Its text says which."""
+    """The connection broke, or its peer does not speak TLS as we want it. It has the reason."""
 
     is_untrusted = False
     """Whether the certificate of the peer was refused."""
@@ -327,7 +327,7 @@ class Channel(asyncio.BufferedProtocol):
     def break_off(self) -> None:
         """Close our direction without close_notify. The peer reads a break, and may still send.
 
-        The sink gets no more of it. `read` may.
+        The sink gets none of that. `read` returns it.
         """
         self._sink = None
         self.set_reading(True)
