@@ -120,13 +120,17 @@ class TlsEngine:
 
     def encrypt(self, plaintext: bytes | bytearray | memoryview) -> list[bytes]:
         """Encrypt into records of their own and return all output. Raises ssl.SSLError."""
-        write, rest, output = self._tls.write, plaintext, []
-        while rest:
-            size = len(rest)
-            count = write(rest if size <= CHUNK_BYTES else memoryview(rest)[:CHUNK_BYTES])
-            output.append(self._outgoing.read())
+        write, outgoing = self._tls.write, self._outgoing
+        sent, size = 0, len(plaintext)
+        if 0 < size <= CHUNK_BYTES:
+            sent = write(plaintext)
+            if sent == size:  # in one record, like nearly all requests
+                return [outgoing.read()]
+        view, output = memoryview(plaintext), []
+        while sent < size:
             # OpenSSL writes less than a chunk to a peer that negotiated short records.
-            rest = memoryview(rest)[count:] if count < size else b""
+            sent += write(view[sent : sent + CHUNK_BYTES])
+            output.append(outgoing.read())
         return output
 
     def take_output(self) -> bytes:
