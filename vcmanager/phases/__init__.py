@@ -1,1 +1,1 @@
-"""The steps of a reconcile, each: look at what is, decide, act. Every one may be run again."""
+"""Phases of a reconcile. Each one observes, decides and acts, and can be repeated."""

@@ -1,7 +1,7 @@
-"""Writes what is not as it should be: one way for every object of a root namespace.
+"""Server-side apply of the objects of a root namespace that differ from the plan.
 
-Hazard: an immutable field that a ClusterVersion changes is refused by the super cluster; the
-refusal is shown, and nothing is deleted to get around it.
+Hazard: the super cluster refuses a ClusterVersion's change of an immutable field. The refusal is
+reported, and no object is deleted to get around it.
 """
 
 import asyncio

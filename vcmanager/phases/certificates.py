@@ -1,7 +1,7 @@
 """Certificates, keys and kubeconfigs of a tenant, as Secrets in its root namespace.
 
-Hazard: roots are created, never applied: an apply would write over a root that another manager, or
-an administrator with a backup, has just put there.
+Hazard: roots are created, never applied. An apply would overwrite a root that another manager, or
+an administrator with a backup, has just written.
 """
 
 from dataclasses import dataclass

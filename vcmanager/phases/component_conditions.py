@@ -1,7 +1,7 @@
-"""Says of each component whether it works.
+"""Conditions of the components of a control plane.
 
-Owns the look at Events, which is taken only when the pods themselves say nothing. Hazard: Events
-are old news; only recent ones count.
+Owns the read of Events, which happens only when the pods themselves show no cause. Hazard: Events
+may describe a problem that is over. Only recent Events are used.
 """
 
 from datetime import datetime, timedelta

@@ -1,9 +1,9 @@
-"""Which store a tenant's API server reads: known by the volumes, or containers, of its etcd.
+"""Identity of the etcd data that a tenant's API server reads, from volumes or containers.
 
-Pure. Hazard: an API server answers from caches. One that goes on running when its store was
-replaced by an empty one shows objects that are gone, and its controllers see nothing new; so the
-store's identity is part of what makes those pods roll out. With several members, a member that
-gets a new volume rolls them out too, which costs a restart and no answer.
+Pure. Hazard: an API server answers from caches. If it keeps running after its etcd was replaced by
+an empty one, it shows deleted objects, and its controllers see nothing new. The identity is
+therefore part of the digest that rolls out those pods. With several members, a new volume of one
+member also rolls them out, which costs a restart and no answer.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,9 @@
-"""How many members a tenant's store has: decided when it is made, and the same for life.
+"""Number of etcd members of a tenant, fixed when its etcd is created.
 
-Pure. Hazard: members are told of each other when the store is first made. One that is started with
-another list finds the old store in its volume or begins one of its own, and a tenant's objects are
-then in two stores or in none; so nothing is written while the wish and the store differ.
+Pure. Hazard: the members learn of each other when etcd is first created. A member that is started
+with another list finds the old data in its volume or begins a store of its own. The tenant's
+objects are then in two stores or in none. Nothing is written while the spec and the existing etcd
+differ.
 """
 
 from collections.abc import Mapping

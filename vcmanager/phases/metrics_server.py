@@ -1,7 +1,7 @@
-"""The metrics-server of a tenant that asks for one, and its end when the tenant does not any more.
+"""The metrics-server of a tenant that requests one, and its deletion otherwise.
 
-Hazard: a tenant is whole without it. Nothing here keeps a tenant from being ready, or its
-certificates from being renewed: what goes wrong becomes one condition, and is tried again later.
+Hazard: a tenant works without it. Nothing here may keep a tenant from being ready, or its
+certificates from being renewed. A failure becomes one condition, and is retried later.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""Writes the objects of a root namespace in the order in which they need each other.
+"""Ordered writes and pruning of the objects of a root namespace.
 
-Owns what has been wanted and written in one reconcile. Hazard: what is wanted and not handed to
-`prune` is deleted by it; a kind that is left out for now (a workload that comes later) must not be
-there already.
+Owns what was desired and written in one reconcile. Hazard: `prune` deletes each object that was not
+passed to it as desired. A kind that is left out for now (a workload that comes later) must not
+exist yet.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,9 @@
-"""Replaces pods where nobody else does: updateStrategy OnDelete, and pods that never come up.
+"""Replacement of pods under updateStrategy OnDelete, and of pods that never become ready.
 
-A StatefulSet waits for a pod that is not ready before it goes on, and so never replaces one that a
-faulty template made. Hazard: one pod at a time, and a pod that works only when all do, or a renewed
-certificate would take a tenant's store below its quorum.
+A StatefulSet waits for a pod that is not ready before it continues, and so never replaces a pod of
+a faulty template. Hazard: only one pod may be replaced at a time, and a ready pod only when all
+pods are ready. Otherwise a renewed certificate would reduce a tenant's etcd to less than its
+quorum.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """The root namespace of a tenant.
 
-Hazard: a namespace of that name may be somebody else's. It is ours only when it says so and names
-this VirtualCluster's UID; any other is never taken over, and never deleted.
+Hazard: a namespace of that name may belong to someone else. It is the tenant's only if its marks
+name this VirtualCluster's UID. Any other namespace is never adopted and never deleted.
 """
 
 from kubeio import Object, errors

@@ -1,8 +1,8 @@
-"""The claim of a slice: Services with its first and tenth address, made by plain creation.
+"""Claim of a service range: Services with its first and tenth address, made by create.
 
-Hazard: an address is claimed when the super cluster's allocator has given it to our Service, not
-before. A claim that is half done (the tenth address is somebody's) is given back before the next
-slice is tried, never left behind.
+Hazard: an address is claimed only when the super cluster's allocator has assigned it to the
+manager's Service. A partial claim (the tenth address is in use) is released before the next service
+range is tried. It is never left behind.
 """
 
 from collections.abc import Iterable

@@ -1,11 +1,11 @@
-"""Which component is first made after which.
+"""Order in which the components of a new control plane are first created.
 
-Owns the order of the very first start; later changes go to all at once. Pure. Hazard: a program
-that is started long before what it needs does not just wait. The API server dials etcd with pauses
-that double, and ends after twenty seconds; the controller manager looks each second and ends after
-ten, twice before it is kept waiting; CoreDNS looks for its API with pauses that double too. So each
-is made when what it needs runs, and has come up by the time that it is needed; CoreDNS, which is up
-at once, when the API answers.
+Owns the order of the very first start. Later changes are written to all components at once. Pure.
+Hazard: a program that starts long before its dependency does not just wait. The API server dials
+etcd with doubling pauses, and exits after 20 s. The controller manager retries every second and
+exits after 10 s, twice before its restart is delayed. CoreDNS retries its API with doubling pauses,
+too. Each component is therefore created when its dependency runs, and is ready by the time it is
+needed. CoreDNS starts at once, so it is created when the API answers.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""Inside the tenant: its API answers, our objects are there, its controllers work.
+"""Bootstrap inside the tenant: its API answers, the objects exist, its controllers work.
 
-Hazard: a tenant may be slow or hostile on purpose; every request has a short deadline, and what
-goes wrong becomes a condition of this tenant and nothing more.
+Hazard: a tenant may be slow or hostile on purpose. Every request has a short deadline, and a
+failure becomes a condition of this tenant only.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""What is wanted: the VirtualCluster and its ClusterVersion, checked before anything is made.
+"""Validation of a VirtualCluster and its ClusterVersion, before any object is created.
 
-Hazard: a template of upstream's shape is somebody's free text up to here. The super cluster's own
-dry run judges it, in the VirtualCluster's namespace, because the root namespace is not there yet.
+Hazard: until this check, a template of upstream's shape is arbitrary text. The super cluster's dry
+run judges it in the VirtualCluster's namespace, because the root namespace does not exist yet.
 """
 
 import copy

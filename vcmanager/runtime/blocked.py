@@ -1,7 +1,7 @@
-"""Why a reconcile cannot go on: one exception, one sentence, one condition.
+"""Exception of a reconcile that cannot continue: a condition, a reason and a message.
 
-Owns the vocabulary between phases and the status. Hazard: the sentence is read by people who may
-see nothing but the VirtualCluster; it names the field or object and what to do.
+Owns the vocabulary between phases and the status. Hazard: readers of the message may see only the
+VirtualCluster. The message must name the field or object and what to do.
 """
 
 from tenancy import wellknown

@@ -1,8 +1,8 @@
-"""When certificates end and are due for renewal, of all tenants; for the metrics.
+"""Expiry and renewal times of the certificates of all tenants, for metrics.
 
-Owns the first end and the first renewal of each name, so that the number of series does not grow
-with tenants. Must not decide anything. Hazard: what is noted stays until the next note or `drop`;
-that a tenant cannot be reconciled any more must not look as if its certificates were well.
+Owns the earliest expiry and the earliest renewal of each name, so that the number of series does
+not grow with tenants. Must not decide anything. Hazard: recorded times stay until the next `note`
+or `drop`. Otherwise the certificates of a tenant that cannot be reconciled would seem healthy.
 """
 
 from collections.abc import Iterable, Mapping

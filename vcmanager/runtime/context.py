@@ -1,8 +1,8 @@
-"""What every reconcile works with; made once by the composition root and passed in.
+"""Dependencies of every reconcile, created once by the composition root.
 
-Owns no decisions. Hazard: the clients of tenants hold break-glass credentials; they are kept per
-tenant UID, with the watches that use them, and closed when the credential changes or the tenant
-goes.
+Owns no decisions. Hazard: the clients of tenants have break-glass credentials. They are kept per
+tenant UID, with the watches that use them. They are closed when the credential changes or the
+tenant is deleted.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""What a reconcile is about: a kind and a name.
+"""Reconcile keys: a kind and a name.
 
-Pure. One queue holds all kinds, so that one process has one order of work.
+Pure. One queue has all kinds, so that one process has one order of work.
 """
 
 from collections.abc import Mapping

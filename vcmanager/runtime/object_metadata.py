@@ -1,8 +1,8 @@
-"""Writes on each object whose it is and what it was made of.
+"""Ownership labels and content digests of the objects of a control plane.
 
 Owns labels, the digest of an object and the digest of what a pod mounts. Pure. Hazard: the digest
-of the mounted Secrets in the pod template is what turns a renewed certificate into a rollout; a
-volume kind that is forgotten here keeps its pods on old files.
+of the mounted Secrets in the pod template turns a renewed certificate into a rollout. Pods keep old
+files if their volume kind is missing here.
 """
 
 import copy

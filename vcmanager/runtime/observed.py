@@ -1,7 +1,7 @@
-"""Everything that is in a root namespace now, read live.
+"""Live snapshot of all objects in a root namespace.
 
-Owns the reads at the start of a reconcile. Must not know what there should be. Hazard: a read that
-fails is no empty answer; it is raised, and nothing is decided on it.
+Owns the reads at the start of a reconcile. Must not know the desired objects. Hazard: a failed read
+is not an empty answer. It is raised, and no decision rests on it.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Options that the command line sets and the whole manager reads.
 
-Owns their shapes. Pure. Must not know who reads them.
+Owns their shapes. Pure. Must not know their readers.
 """
 
 from dataclasses import dataclass

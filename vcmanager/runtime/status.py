@@ -1,7 +1,8 @@
-"""The status of a VirtualCluster: conditions, and the phase that is derived from them.
+"""The status of a VirtualCluster: conditions, and the phase derived from them.
 
-Owns the words of phases and the shape of the document. Pure. Hazard: the syncer owns conditions of
-its own in the same list; this document names only ours, and server-side apply keeps the rest.
+Owns the words of phases and the shape of the document. Pure. Hazard: the syncer owns conditions in
+the same list. This document names only the manager's conditions, and server-side apply keeps the
+rest.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Watches our own objects in one tenant, and has the tenant looked at when one is changed or gone.
+"""Watch on the manager's objects in one tenant, which triggers a reconcile on a change.
 
-Owns a few watches by label, and the pace. Must not write: a reconcile puts back what is missing.
-Hazard: a tenant admin may change them as fast as a script does, and a webhook of the tenant may
-change each of our writes again, so the pauses grow until there has been quiet.
+Owns a few watches by label, and the pace. Must not write: a reconcile restores missing objects.
+Hazard: a tenant admin may change the objects as fast as a script can, and a webhook of the tenant
+may change each write again. The pauses therefore grow until the objects stay unchanged for a while.
 """
 
 import asyncio

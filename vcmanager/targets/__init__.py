@@ -1,1 +1,1 @@
-"""Clusters that may run tenants' pods: whether they could, and why not."""
+"""Checks of target clusters, and the objects that each target needs."""

@@ -1,9 +1,9 @@
-"""What the agent of a target is made of: a Secret and a Deployment in the home cluster; pure.
+"""Manifests of a target's agent: a Secret and a Deployment in the home cluster.
 
-Owns both manifests. Must not know what is there. Hazard: the Secret has the credential for every
-pod of the target, so nothing but this Deployment mounts it, and its pods run under an account that
-has no right to pods at home. The agent runs without a credential as well, as it is who tells
-tenants that there is none.
+Owns both manifests. Pure. Must not know which objects exist. Hazard: the Secret has the credential
+for every pod of the target. Only this Deployment may mount it, and its pods run under an account
+without any right to pods in the home cluster. The agent also runs without a credential, because it
+reports to tenants that the credential is missing.
 """
 
 from collections.abc import Mapping

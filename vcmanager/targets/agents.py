@@ -1,9 +1,10 @@
-"""The agent of a target: a small credential made there, a Secret and a Deployment made here.
+"""Credential, Secret and Deployment of a target's agent.
 
-Owns what is kept of both, and the condition AgentReady. Must not know how the agent serves. Hazard:
-the credential opens every pod of the target. It is a short token of an account that can do nothing
-else, made by TokenRequest and renewed here; it goes into the agent's Secret and nowhere else, and
-is taken away as soon as the SuperCluster has no credential any more, or another cluster answers.
+The credential is created in the target, the Secret and the Deployment in the home cluster. Owns
+what is stored of both, and the condition AgentReady. Must not know how the agent serves. Hazard:
+the credential opens every pod of the target. It is a short-lived token from TokenRequest, renewed
+here, of an account without any other right. It is stored in the agent's Secret only. It is removed
+as soon as the SuperCluster no longer has a credential, or a different cluster answers.
 """
 
 import base64

@@ -1,8 +1,8 @@
-"""Clients of targets, and the watch on the Secrets that they were made of.
+"""Clients of targets, and the watch on the Secrets that have their credentials.
 
-Owns one client per SuperCluster while its credentials stay the same, what was last looked at and
-when, and one watch on the metadata of Secrets in the components' namespace. Must not judge. Hazard:
-all of it costs nothing while there is no target: the watch begins with the first one.
+Owns one client per SuperCluster while its credentials stay the same, and the last probe with its
+time. Owns one watch on the metadata of Secrets in the components' namespace. Must not judge.
+Hazard: without a target all of it must cost nothing, so the watch begins with the first target.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""What the nodes of a cluster have to give, and which addresses they use; pure.
+"""Capacity and addresses of the nodes of a cluster.
 
-Hazard: what nodes say came from that cluster, which may be anybody's: what is no quantity or no
-network is left out, and lists are cut.
+Pure. Hazard: node data come from that cluster, which may be hostile. An invalid quantity or network
+is left out, and lists are cut.
 """
 
 import ipaddress

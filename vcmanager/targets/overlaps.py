@@ -1,7 +1,7 @@
-"""What the other SuperClusters say: who was there first, which addresses they have; pure.
+"""Identities and address ranges of the other SuperClusters.
 
-Hazard: two names for one cluster would have two owners for each of its objects, so the one that
-was there first keeps it.
+Pure. Hazard: two names for one cluster would give each of its objects two owners. The SuperCluster
+that was there first keeps the cluster.
 """
 
 from collections.abc import Iterable, Mapping

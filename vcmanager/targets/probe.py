@@ -1,8 +1,8 @@
-"""Asks a cluster what it is: whether it answers, who it is, what may be done there, what it has.
+"""Probe of a cluster: reachability, identity, permissions and inventory.
 
 Owns the requests. Must not judge: `vcmanager.targets.super_cluster_conditions` does. Hazard: the
-other side may be anybody and as slow as it likes: every request has the client's short deadline,
-lists come in pages, and there is an end to them.
+probed cluster may be hostile and arbitrarily slow. Every request has the client's short deadline,
+lists are read in pages, and the number of pages is limited.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""What a credential must be able to do in a target, and what of it is missing; pure.
+"""Permissions that a credential needs in a target, and the missing ones.
 
-Owns how rules of RBAC are read. Must not know what the rights are for: the generated role says so.
-Hazard: an authorizer that is not RBAC does not list what it allows, so a right that is not listed
-may be there all the same; whoever asks looks at each of those once more.
+Owns how RBAC rules are read. Pure. Must not know the purpose of a right: the generated role records
+it. Hazard: an authorizer other than RBAC does not list what it allows, so an unlisted right may
+still be granted. The caller must check each unlisted right with a separate request.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

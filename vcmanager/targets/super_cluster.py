@@ -1,8 +1,8 @@
-"""One SuperCluster: reach it, look at it, say what is so.
+"""Reconcile of one SuperCluster: connect, probe, write the status.
 
-Owns the order of the steps and the one write of the status. Must not know kopf, nor what pods are
-placed there. Hazard: a status that is left out of an apply is gone, so that what is not known now
-is repeated from the last look.
+Owns the order of the steps and the only write of the status. Must not know kopf or which pods are
+placed in the cluster. Hazard: server-side apply removes each status field that is left out. Values
+that are unknown now are repeated from the last probe.
 """
 
 import asyncio

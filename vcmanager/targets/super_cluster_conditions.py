@@ -1,7 +1,7 @@
-"""What is said of a cluster: conditions, each with what to do; pure.
+"""Conditions of a SuperCluster, each with what to do.
 
-Owns their words. Hazard: a condition that is not known now keeps what was said before only where
-that cannot have changed; what may be done somewhere that does not answer is not known.
+Owns their texts. Pure. Hazard: a condition that is unknown now keeps its old value only where that
+value cannot have changed. Permissions in a cluster that does not answer are unknown.
 """
 
 import base64

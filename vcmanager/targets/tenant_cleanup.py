@@ -1,9 +1,10 @@
-"""The end of a tenant in other super clusters: what was made there for it goes before it is gone.
+"""Deletion of a tenant's objects in other super clusters, before the tenant ends.
 
-Owns what goes there and when it is given up. Must not end anything at home. Hazards: deletes cannot
-be undone, so a namespace goes only when it records this tenant and this very registration, and only
-from the cluster that is known by that name; and a cluster that does not answer may have all of it,
-so that it holds the end up until somebody says that it is to be left.
+Owns what is deleted in targets, and when the deletion is abandoned. Must not delete anything in the
+home cluster. Hazards: deletes cannot be undone. A namespace is deleted only if it records this
+tenant and this very registration, and only in the cluster known by that name. A cluster that does
+not answer may still have all of the tenant's objects. It blocks the deletion of the tenant until a
+person records that the cluster is to be left out.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
-"""What counts of an object that a watch tells of; what else changes on it wakes nobody.
+"""Filters of watch events: only changes that a reconcile reads wake a key.
 
-A control plane that starts changes its pods and StatefulSets some forty times, and each look at a
-tenant costs the super cluster sixteen requests. Pure but for what was last seen. Hazard: what a
-phase or a verdict reads and no digest here has is seen at the next regular look only.
+A starting control plane changes its pods and StatefulSets some forty times, and each reconcile of a
+tenant costs the super cluster 16 requests. Pure except for the digests seen last. Hazard: each
+field that a phase or a verdict reads must be in a digest here. Otherwise its change is noticed at
+the next resync only.
 """
 
 from collections.abc import Callable, Mapping
