@@ -1,4 +1,4 @@
-"""`python -m vcmanager`: reads flags and environment, and runs the manager."""
+"""Entry point `python -m vcmanager`: reads flags and environment, and runs the manager."""
 
 import argparse
 import importlib.metadata

@@ -1,7 +1,8 @@
-"""Builds the manager from its parts, runs it while the Lease is held, stops it in order.
+"""Process of the manager: builds the parts, runs them while the Lease is held, stops them.
 
-Owns the process's life. Must not know what a reconcile does. Hazard: after a stop nothing new may
-begin while what is in hand ends; the watches go first, then the workers, then the Lease.
+Owns the life and the order of the parts. Must not know what a reconcile does. Hazard: after a stop
+no new work may begin while running work ends. The watches stop first, then the workers, then the
+Lease.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
-"""What vc-manager may do in the super cluster, and why; the chart's RBAC is generated from it.
+"""Permissions of vc-manager in the super cluster, each with its reason.
 
-Owns the table. Must not know how RBAC is written down. Hazard: a verb used in the code and missing
-here is a 403 on somebody's cluster; one listed here and never used is a hole.
+The chart's RBAC is generated from this table. Owns the table. Must not know how RBAC is written.
+Hazard: a verb that the code uses must be listed here, otherwise a user's cluster answers 403. A
+listed verb that the code never uses is a security hole.
 """
 
 from tenancy import wellknown

@@ -1,8 +1,8 @@
-"""The authorities of the node agents: who may call them, and who they are.
+"""Certificate authorities of the node agents, for their clients and for themselves.
 
-Owns two Secrets and a ConfigMap in the manager's namespace. Hazard: the client authority is what
-keeps one tenant out of another's pods; its key never leaves this namespace, and it is never made
-anew while something says that there was one.
+Owns two Secrets and a ConfigMap in the manager's namespace. Hazard: the client authority keeps each
+tenant out of another tenant's pods. Its key never leaves this namespace. It is never created again
+while any object records that there was one.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""Signs the serving certificates of agents, and nothing else.
+"""Signer of the serving certificates of agents.
 
-Owns the judgement of such a request (pure) and its three writes. Hazard: whoever gets a certificate
-here is believed to be the agent of a node by every tenant's API server. The request must come from
-an account of agents with a token bound to a living pod of that account, and ask for that pod's
-address alone.
+Owns the judgement of such a request (pure) and its three writes. Signs no other certificates.
+Hazard: every tenant's API server trusts the holder of such a certificate as the agent of a node.
+The request must come from an account of agents with a token bound to a living pod of that account,
+and ask for that pod's address alone.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
-"""What each tenant's policy lets it call, written down for the node agents.
+"""Permitted API calls of each tenant by its policy, as a ConfigMap for the node agents.
 
-Owns one ConfigMap in the manager's namespace. Must not know how agents answer. Hazard: default
-closed: a tenant or a policy that cannot be read is left out, and what is left out is refused.
+Owns one ConfigMap in the manager's namespace. Must not know how agents answer. Hazard: the default
+is to refuse. A tenant or a policy that cannot be read is left out, and agents refuse what is left
+out.
 """
 
 from collections.abc import Iterable, Mapping

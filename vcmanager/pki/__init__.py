@@ -1,1 +1,1 @@
-"""Certificates of tenants: which there are, how they are made, and whether they still do."""
+"""Certificates of tenants: their inventory, their creation and their checks."""

@@ -1,7 +1,7 @@
-"""Makes keys and certificates, clean by RFC 5280.
+"""Creation of keys and certificates that conform to RFC 5280.
 
-Owns the extensions. Must not know who uses a certificate (`inventory`) or where it is kept
-(`bundles`). Hazard: verifiers differ; what Go accepts, OpenSSL in strict mode may refuse (key
+Owns the extensions. Must not know the users of a certificate (`inventory`) or its storage
+(`bundles`). Hazard: verifiers differ. OpenSSL in strict mode may refuse what Go accepts (key
 identifiers, critical flags), so tests check with both.
 """
 

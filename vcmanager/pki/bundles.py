@@ -1,7 +1,7 @@
-"""Certificates as Secrets and kubeconfigs, and back.
+"""Conversion of certificates to Secrets and kubeconfigs, and back.
 
-Owns data keys and document shapes. Must not know why one is written. Hazard: the bodies hold keys;
-nothing here or above may log them.
+Owns data keys and document shapes. Must not know why a document is written. Hazard: the bodies
+contain keys. Neither this module nor its callers may log them.
 """
 
 import base64

@@ -1,7 +1,7 @@
-"""Whether a certificate still does: pure predicates over what is kept and what is wanted.
+"""Predicates on the validity of a stored certificate against the desired one.
 
-Must not know Secrets. Hazard: "cannot be read" and "is not there" are different; this module judges
-only what was read.
+Pure. Must not know Secrets. Hazard: an unreadable Secret and a missing one are different cases.
+This module judges only what was read.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
-"""The table of a tenant's certificates: name, authority, subject, names, usages.
+"""Table of a tenant's certificates: name, authority, subject, names, usages.
 
-Owns which certificates there are. Pure. Hazard: an authority answers "who may speak here"; give one
-a second purpose and whoever may have a certificate for the first has the second too.
+Owns which certificates exist. Pure. Hazard: an authority decides which clients are trusted for one
+purpose. With a second purpose, every holder of a certificate for the first would be trusted for
+both.
 """
 
 import ipaddress

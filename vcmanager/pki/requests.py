@@ -1,7 +1,7 @@
-"""Reads and answers certificate requests (PKCS#10).
+"""Parsing and signing of certificate requests (PKCS#10).
 
-Must not know who may ask. Hazard: everything in a request is the requester's word; only its public
-key and the names that were checked go into a certificate.
+Must not know which accounts may ask. Hazard: everything in a request is an unproved claim of the
+requester. Only its public key and the checked names may be copied into a certificate.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Plan of a tenant's control plane; pure."""
+"""Plan of a tenant's control plane. Pure."""

@@ -1,7 +1,8 @@
-"""Whether bundles of upstream's shape can be completed at all.
+"""Validation of ClusterVersion bundles of upstream's shape, before they are completed.
 
-Owns the sentences for those that cannot. Pure. Must not know what is added to them. Hazard: a
-bundle is anybody's text; whatever later code takes for granted about its shape is looked at here.
+Owns the messages for bundles that cannot be completed. Pure. Must not know what is added to them.
+Hazard: a bundle is arbitrary text. Whatever later code assumes about its shape must be checked
+here.
 """
 
 from collections.abc import Mapping

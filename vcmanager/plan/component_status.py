@@ -1,7 +1,7 @@
-"""Whether each component works, and if not, why: in the failing pod's own words.
+"""Readiness of each component, with the cause from its failing pod.
 
-Pure. Must not know how components are made. Hazard: whoever waits for a tenant may not read its
-root namespace; what is not said here stays unknown to them.
+Pure. Must not know how components are made. Hazard: a person who waits for a tenant may be unable
+to read its root namespace. A cause that is not reported here stays unknown to them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """All objects of one tenant's control plane, from either shape of a ClusterVersion.
 
-Owns the plan: which objects there must be, and what the rest of the manager needs to know of them.
-Pure. Must not know what is there already. Hazard: a change here rolls out to every tenant.
+Owns the plan: the desired objects, and what the rest of the manager needs to know of them. Pure.
+Must not know which objects exist. Hazard: a change here rolls out to every tenant.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""What the tenant's CoreDNS is told.
+"""Configuration of the tenant's CoreDNS.
 
-Pure. Hazard: the Corefile has no quoting worth the name, so only checked names go into it.
+Pure. Hazard: the Corefile has no reliable quoting, so only checked names may be written into it.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Where clients outside of the super cluster reach a tenant's API.
+"""Endpoint of a tenant's API for clients outside the super cluster.
 
-Pure. Hazard: nodes and load balancers come and go, so their addresses are not in the certificate;
-the kubeconfig says which name to expect instead. Pods in other clusters are told by two variables,
-which have no place for a name: where there may be such pods, the address is in the certificate, and
-another one means another certificate.
+Pure. Hazard: addresses of nodes and load balancers change, so they are not in the certificate. The
+kubeconfig names the server name to expect instead. Pods in other clusters get the endpoint from two
+variables, which have no field for a name. Where such pods are possible, the address is in the
+certificate, and a new address requires a new certificate.
 """
 
 from collections.abc import Iterable, Mapping

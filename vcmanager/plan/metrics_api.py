@@ -1,8 +1,8 @@
-"""The metrics API of a tenant: who may ask it, and where its API server finds it.
+"""The metrics API of a tenant: its APIService, its endpoints and its permissions.
 
 Owns these objects in the tenant. Must not know where the metrics-server runs. Hazard: an API server
-that knows of a group and cannot reach it fails discovery for everybody, and namespaces are not
-deleted meanwhile; so the group is there only while somebody answers for it.
+that cannot reach a registered group fails discovery for every client, and deletes no namespaces
+meanwhile. The group is therefore registered only while a metrics-server answers for it.
 """
 
 import asyncio

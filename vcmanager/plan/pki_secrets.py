@@ -1,8 +1,9 @@
-"""Decides what becomes of each Secret of a tenant: kept, renewed, made; pure but for making keys.
+"""Decision on each Secret of a tenant: keep, renew or create.
 
-Owns the rule that authorities and ServiceAccount keys are made once in a tenant's life. Hazard: a
-new authority cuts every client off, and a new ServiceAccount key voids every token; "not there" is
-only believed of a tenant that was never initialised.
+Pure, except that it generates keys. Owns the rule that authorities and ServiceAccount keys are
+created once in a tenant's life. Hazard: a new authority disconnects every client, and a new
+ServiceAccount key voids every token. A missing Secret is believed only for a tenant that was never
+initialised.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""A tenant's slice of the super cluster's service range: which one, and who has it.
+"""Allocation of a tenant's service range within the super cluster's service range.
 
-Owns the arithmetic and the two Services that claim a slice. Pure. Hazard: two tenants in one slice
-would answer each other's calls; only the super cluster's allocator, asked for a slice's first
-address, decides who has it, and slices that a VirtualCluster asks for by hand are compared with all
-the others as well.
+Owns the arithmetic and the two Services that claim a range. Pure. Hazard: two tenants in one range
+would answer each other's calls. Only the super cluster's allocator decides the owner, by the
+request for a range's first address. Ranges that a VirtualCluster requests by hand are also compared
+with all other ranges.
 """
 
 import hashlib

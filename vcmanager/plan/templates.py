@@ -1,9 +1,9 @@
-"""Templates and values become manifests; nothing else does.
+"""Rendering of templates and values into manifests.
 
-Owns the one jinja2 environment. Must not know what the objects are for. Hazard: a value that comes
-from a VirtualCluster is somebody's text; every expression is written out as one JSON scalar or
-JSON collection, so that no text can end its own quotes, and the result is parsed again and compared
-with what the template is allowed to make.
+Owns the only jinja2 environment. Must not know the purpose of the objects. Hazard: a value from a
+VirtualCluster is arbitrary text. Every expression is written as one JSON scalar or JSON collection,
+so that no text can end its own quotes. The result is parsed again and compared with what the
+template may make.
 """
 
 import functools

@@ -1,7 +1,7 @@
-"""What every tenant has inside from the first minute: who may do what, and where its DNS is.
+"""Objects that every tenant has from the start: permissions, and the address of its DNS.
 
-Owns the objects in the tenant that are the manager's. Hazard: a tenant admin may delete or change
-them; they are applied at every reconcile, and `vcmanager.runtime.tenant_watch` has one follow each
+Owns the manager's objects in the tenant. Hazard: a tenant admin may delete or change them. They are
+applied at every reconcile, and `vcmanager.runtime.tenant_watch` triggers a reconcile after each
 change.
 """
 

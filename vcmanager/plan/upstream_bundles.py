@@ -1,10 +1,10 @@
-"""A ClusterVersion of upstream's shape: whole objects that pass as they are, completed.
+"""Completion of a ClusterVersion of upstream's shape, which has whole objects.
 
 Owns what is added to them: arguments of the first container, one projected volume, and a Secret of
-its own behind each `root-ca` volume. Pure. Hazard: upstream has one root for everything and mounts
-it everywhere, key included; here each component's `root-ca` holds only what that component may
-trust, and flags that mean another authority are written once more with the file they mean (the last
-one counts).
+its own behind each `root-ca` volume. Pure. Hazard: upstream has one root for all purposes and
+mounts it everywhere, key included. Here the `root-ca` of each component has only what that
+component may trust. Flags that mean another authority are written once more with the file they
+mean, because the last value of a flag applies.
 """
 
 import copy

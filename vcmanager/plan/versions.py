@@ -1,6 +1,6 @@
-"""What a ClusterVersion's short form means: minor, releases, images, flags.
+"""Values of a ClusterVersion's short form: minor version, releases, images, flags.
 
-Pure. Must not know templates. Hazard: some flags carry the tenant's identity or address range; a
+Pure. Must not know templates. Hazard: some flags have the tenant's identity or address range. A
 ClusterVersion that sets them would break every tenant that uses it, so they are refused by name.
 """
 

@@ -1,8 +1,8 @@
-"""The claims that a StatefulSet will make for its pods, known beforehand.
+"""PersistentVolumeClaims of a StatefulSet, created before its pods.
 
-Pure. A pod that the scheduler sees before its claim is put back for a second, with a warning that
-frightens people; claims that are there already are adopted by the StatefulSet. Names and labels as
-its controller makes them (getPersistentVolumeClaims in pkg/controller/statefulset).
+Pure. The scheduler delays a pod without its claim by 1 s, with a warning that alarms users. The
+StatefulSet adopts existing claims. Names and labels are those of its controller
+(getPersistentVolumeClaims in pkg/controller/statefulset).
 """
 
 from collections.abc import Iterator, Mapping

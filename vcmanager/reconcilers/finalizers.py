@@ -1,6 +1,7 @@
-"""A ClusterVersion that tenants run stays until they are gone: our finalizer is on it.
+"""Finalizer on each ClusterVersion that a tenant uses.
 
-Hazard: without its ClusterVersion a running tenant can be neither repaired nor renewed.
+Hazard: the ClusterVersion must stay until its tenants are deleted. Without it a running tenant can
+be neither repaired nor renewed.
 """
 
 from kubeio import Object, errors

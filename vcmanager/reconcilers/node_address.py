@@ -1,7 +1,7 @@
-"""An address that no node has any more: tenants that were reached there get another.
+"""Reconcile of the address of a removed node, for tenants whose endpoint used it.
 
-Must not choose the new one: a reconcile does. Hazard: a node that joins or is not ready changes no
-tenant's address, so that kubeconfigs stay as they are.
+Must not choose the new address: a reconcile of the tenant does. Hazard: a node that joins or is not
+ready must not change a tenant's address. Otherwise kubeconfigs would change without need.
 """
 
 from urllib.parse import urlsplit

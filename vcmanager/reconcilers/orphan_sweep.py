@@ -1,10 +1,9 @@
-"""Tenants that are gone are looked for once more, when nothing sent for them can arrive any more.
+"""Second cleanup of deleted tenants, when no request for them can arrive any longer.
 
-Owns when that is, and for whom. Must look for those alone whose finalizer this process took away:
-that a VirtualCluster is not there proves nothing of one that it never saw end. Hazards: a request
-outlives its client, so that a namespace may be made after the last look; and a super cluster that
-was restored has the VirtualCluster again, with the same UID. A manager that ends meanwhile forgets
-whom it would have looked for.
+Owns its time and its tenants. Only sweep tenants whose finalizer this process removed. A missing
+VirtualCluster is no proof that the tenant ended. Hazards: a request outlives its client, so a
+namespace may be created after the last check. A restored super cluster has the VirtualCluster
+again, with the same UID. A manager that exits meanwhile loses the list of tenants to sweep.
 """
 
 import structlog

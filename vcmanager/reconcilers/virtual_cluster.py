@@ -1,8 +1,8 @@
-"""One VirtualCluster: look, decide, act, say what is so.
+"""Reconcile of one VirtualCluster: observe, decide, act, write the status.
 
-Owns the order of the phases and the one write of the status. Must not know kopf. Hazard: a phase
-that waits would hold a worker; a phase says why it cannot go on and ends, and what it waits for
-wakes the key.
+Owns the order of the phases and the only write of the status. Must not know kopf. Hazard: a phase
+must not wait, because it would block a worker. A phase reports why it cannot continue and returns,
+and a watch event of what is missing wakes the key.
 """
 
 import contextlib

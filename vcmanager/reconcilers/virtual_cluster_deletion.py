@@ -1,8 +1,8 @@
-"""The end of a tenant: in order, and without its API server.
+"""Ordered deletion of a tenant, without its API server.
 
-Owns what goes when. Hazard: deletes cannot be undone. Each carries the UID of what was just read,
-a namespace goes only when label and annotation both name this VirtualCluster's UID, and the
-finalizer goes last, so that a crash at any point is followed by another try.
+Owns the order of deletion. Hazard: deletes cannot be undone. Each delete has the UID of the object
+just read, and a namespace is deleted only if label and annotation both name this VirtualCluster's
+UID. The finalizer is removed last, so that a crash at any point is followed by another try.
 """
 
 import contextlib
