@@ -7,7 +7,7 @@ VirtualCluster. The message must name the field or object and what to do.
 from tenancy import wellknown
 
 
-class Held(Exception):  # noqa: N818 - a state to be shown, not a failure of ours
+class Held(Exception):  # noqa: N818 - a state to report, not a failure of the manager
     """A phase cannot go on."""
 
     def __init__(
@@ -19,7 +19,7 @@ class Held(Exception):  # noqa: N818 - a state to be shown, not a failure of our
         needs_person: bool = False,
         again_after: float | None = None,
     ) -> None:
-        """`reason` is CamelCase; `needs_person` says that waiting alone changes nothing."""
+        """Store the parts. `reason` is CamelCase, `needs_person` means that waiting does not help."""
         super().__init__(message)
         self.reason = reason
         self.message = message

@@ -14,27 +14,27 @@ from telemetry import metrics
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a certificate ends, and when it is renewed; authorities never are."""
+    """Times at which a certificate ends and is renewed. Authorities are never renewed."""
 
     ends: datetime
     renewed: datetime | None = None
 
 
 class Expiries:
-    """The certificates that this manager looks after, by owner: a tenant's UID, or the agents."""
+    """Certificates that this manager renews, by owner: a tenant's UID, or the agents."""
 
     def __init__(self) -> None:
-        """Know of none yet."""
+        """Start without certificates."""
         self._spans: dict[str, Mapping[str, Span]] = {}
 
     def note(self, owner: str, spans: Mapping[str, Span]) -> None:
-        """Take the certificates of an owner, by the names of their Secrets, for what was."""
+        """Replace the recorded certificates of an owner, by the names of their Secrets."""
         before = self._spans.get(owner, {})
         self._spans[owner] = dict(spans)
         self._show({*before, *spans})
 
     def drop(self, owner: str) -> None:
-        """Forget an owner that is no more."""
+        """Delete the records of an owner that no longer exists."""
         self._show(self._spans.pop(owner, {}))
 
     def _show(self, names: Iterable[str]) -> None:

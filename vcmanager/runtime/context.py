@@ -28,17 +28,17 @@ from vcmanager.runtime.options import AgentPods, Settings
 from vcmanager.runtime.tenant_watch import Lookout
 
 RESYNC_SECONDS = 36_000.0
-"""Until what needs nothing is looked at again: what matters is watched, and a look is some thirty
-requests."""
+"""Resync interval in seconds of a settled object. Relevant changes are watched, and a reconcile costs
+some 30 requests."""
 TENANT_DEADLINE = 5.0
-"""Seconds for one request to a tenant: a tenant may be slow on purpose."""
+"""Deadline in seconds of one request to a tenant. A tenant may be slow on purpose."""
 
 
 class TenantClients:
     """One client per tenant, as long as its credential stays the same."""
 
     def __init__(self, *, user_agent: str = "vc-manager", fence: Fence | None = None) -> None:
-        """Know no tenant yet; all clients have the user agent and the fence."""
+        """Start without clients. All clients get the user agent and the fence."""
         self._user_agent, self._fence = user_agent, fence
         self._clients: dict[str, tuple[str, Client, Lookout]] = {}
 
@@ -67,7 +67,7 @@ class TenantClients:
     ) -> Client:
         """Return the client of a tenant for this kubeconfig.
 
-        `changed` is called when somebody touches what is ours in the tenant, of the kinds in
+        `changed` is called when an object of the manager in the tenant changes, of the kinds in
         `watched`.
         """
         kinds = "".join(each.path() for each in watched)
@@ -98,10 +98,10 @@ class TenantClients:
 
 
 class TargetClients(Protocol):
-    """One client per target, and what was seen with it: `vcmanager.targets.clients.Targets`.
+    """One client per target, and the last probe with it: `vcmanager.targets.clients.Targets`.
 
-    `looks`, `agents` and `losses_told` are by the name of the SuperCluster. The modules of
-    `vcmanager.targets` alone know what is in the first two.
+    `looks`, `agents` and `losses_told` are by the name of the SuperCluster. Only the modules of
+    `vcmanager.targets` know the contents of the first two.
     """
 
     looks: dict[str, Any]
@@ -112,13 +112,13 @@ class TargetClients(Protocol):
         """Return the client of a SuperCluster."""
 
     def opened(self, endpoint: Endpoint) -> Client:
-        """Return a client that is not kept, for `async with`."""
+        """Return a client that is not stored, for `async with`."""
 
     async def forget(self, name: str) -> None:
-        """Forget a SuperCluster that was deleted."""
+        """Drop all state of a deleted SuperCluster."""
 
     async def drop(self, name: str) -> None:
-        """Close the client of a SuperCluster, and forget what was seen with it."""
+        """Close the client of a SuperCluster, and drop the results of its probe."""
 
     def follow(
         self,
@@ -138,31 +138,31 @@ class Departure:
 
     tenant: Tenant
     body: Object
-    """The VirtualCluster as it was last."""
+    """The last known VirtualCluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """The super cluster, the clock, and what is shared between reconciles."""
+    """The super cluster, the clock, and the state shared between reconciles."""
 
     super_client: Client
     settings: Settings
     namespace: str
-    """Where our own components run."""
+    """Namespace of the manager's own components."""
     recorder: EventRecorder
     now: Callable[[], datetime]
     wake: Callable[[Key], None]
-    """Have a key looked at soon."""
+    """Queue a key at once."""
     later: Callable[[Key, float], None]
-    """Have a key looked at in so many seconds."""
+    """Queue a key after a delay in seconds."""
     tenants: TenantClients = field(default_factory=TenantClients)
     targets: TargetClients
     """Other super clusters."""
     agent_pods: AgentPods | None = None
-    """How their agents run here; None: nobody has said."""
+    """Pod settings of the agents of targets. None: not configured."""
     expiries: Expiries = field(default_factory=Expiries)
     departures: dict[Key, Departure] = field(default_factory=dict)
-    """Tenants that have ended, until they were looked for once more."""
+    """Tenants that have ended, until the orphan sweep has checked them once more."""
     syncer_lease: Observer = field(default_factory=Observer)
     claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a slice is chosen: two tenants must not look at the same list."""
+    """Lock around the choice of a service range. Two tenants must not choose from the same list."""

@@ -23,30 +23,30 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One object that a reconcile looks at."""
+    """One object to reconcile."""
 
     kind: Kind
     namespace: str
     name: str
 
     def fields(self) -> dict[str, str]:
-        """Return what logs call it."""
+        """Return the log fields of the object."""
         found = {"kind": self.kind, "name": self.name}
         return {**found, "namespace": self.namespace} if self.namespace else found
 
     @property
     def group(self) -> str:
-        """Each tenant is a group of its own; what is not a tenant's shares one."""
+        """Return the queue group: one for each tenant, and one for each other kind."""
         if self.kind == "VirtualCluster":
             return f"{self.namespace}/{self.name}"
         return self.kind
 
 
 AGENT_TRUST = Key("AgentTrust", "", "vn-agent")
-"""Whom the agents trust; there before any tenant is, as the agents wait for it."""
+"""Trust of the agents. It exists before any tenant, because the agents wait for it."""
 
 AGENT_ACCESS = Key("AgentAccess", "", "vn-agent")
-"""What the policies let tenants call, for the agents."""
+"""API calls that the policies permit to tenants, for the agents."""
 
 
 def virtual_cluster(namespace: str, name: str) -> Key:
@@ -55,27 +55,27 @@ def virtual_cluster(namespace: str, name: str) -> Key:
 
 
 def departure(namespace: str, uid: str) -> Key:
-    """Return the key of the end of a VirtualCluster; another may have its name by now."""
+    """Return the key of a deleted VirtualCluster. A new one may have its name by now."""
     return Key("Departure", namespace, uid)
 
 
 def of_listed(found: Mapping[str, Any]) -> Key:
-    """Return the key of a VirtualCluster as a list has it."""
+    """Return the key of a VirtualCluster from a list."""
     metadata = found["metadata"]
     return virtual_cluster(metadata["namespace"], metadata["name"])
 
 
 AGENT_TRUST_LABELS = {wellknown.CONTROLLED: "true", wellknown.COMPONENT: wellknown.AGENT}
-"""On what the agents trust and read, so that a change of it is seen."""
+"""Labels of the objects that the agents trust and read, so that their changes are watched."""
 
 
 def node_address(address: str) -> Key:
-    """Return the key of an address that no node has any more."""
+    """Return the key of an address that no node has any longer."""
     return Key("NodeAddress", "", address)
 
 
 def parent_of(metadata: Mapping[str, Any]) -> Key | None:
-    """Return what looks after an object of ours: its VirtualCluster, or what is the agents'."""
+    """Return the key that reconciles an object: its VirtualCluster, target or agent key."""
     labels = metadata.get("labels") or {}
     if labels.get(wellknown.COMPONENT) == wellknown.TARGET_AGENT:
         target = labels.get(wellknown.TARGET)

@@ -16,10 +16,10 @@ from tenancy.ownership import Tenant
 
 Manifest = dict[str, Any]
 Source = tuple[str, str]
-"""Kind and name of something that a pod mounts, or is made anew for."""
+"""Kind and name of an object that a pod mounts, or whose change recreates the pod."""
 
 STORE: Source = ("Store", "etcd")
-"""Stands for the store itself beside what a pod mounts."""
+"""Stands for the identity of etcd, in addition to the mounts of a pod."""
 
 _WORKLOADS = frozenset({"StatefulSet", "Deployment"})
 
@@ -32,8 +32,8 @@ def marked(
 ) -> Manifest:
     """Return a manifest with labels, and for workloads the digest of what their pods mount.
 
-    `contents` has the digest of each Secret and ConfigMap of the root namespace; `also` names what
-    the pods are made anew for without mounting it.
+    `contents` has the digest of each Secret and ConfigMap of the root namespace. `also` names
+    further sources whose change recreates the pods, although the pods do not mount them.
     """
     made = copy.deepcopy(manifest)
     labels = ownership.labels(tenant, "")
@@ -68,7 +68,7 @@ def mounted(pod_spec: Mapping[str, Any]) -> set[Source]:
 
 
 def contents_of(objects: Iterable[Mapping[str, Any]], kind: str) -> dict[Source, str]:
-    """Return the digest of what each Secret or ConfigMap holds."""
+    """Return the digest of the data of each Secret or ConfigMap."""
     return {
         (kind, each["metadata"]["name"]): digest([each.get("data"), each.get("binaryData")])
         for each in objects
@@ -76,9 +76,10 @@ def contents_of(objects: Iterable[Mapping[str, Any]], kind: str) -> dict[Source,
 
 
 def is_current(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
-    """Tell whether writing `desired` would change nothing.
+    """Return whether writing `desired` would change nothing.
 
-    The digest sees fields that we no longer send; the comparison sees what others changed.
+    The digest detects fields that are no longer sent. The comparison detects changes by other
+    writers.
     """
     if live is None or "deletionTimestamp" in live["metadata"]:
         return False
@@ -89,7 +90,7 @@ def is_current(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> bo
 
 
 def is_part(wanted: Any, found: Any) -> bool:
-    """Tell whether everything in `wanted` is in `found`, which may hold more."""
+    """Return whether everything in `wanted` is in `found`, which may have more."""
     if isinstance(wanted, Mapping):
         if not isinstance(found, Mapping):
             return not wanted and found is None
@@ -102,7 +103,7 @@ def is_part(wanted: Any, found: Any) -> bool:
 
 
 def digest(value: Any) -> str:
-    """Return a digest of anything that is JSON."""
+    """Return the digest of a JSON value, as 32 hexadecimal digits."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -28,12 +28,12 @@ KINDS: Mapping[str, Resource] = {
         resources.PERSISTENT_VOLUME_CLAIMS,
     )
 }
-"""What is read, by kind."""
+"""Resources that are read, by kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One look at a root namespace."""
+    """Objects of a root namespace at one moment."""
 
     namespace: Object | None
     objects: Mapping[str, Named] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Snapshot:
 
 
 async def take(super_client: Client, tenant: Tenant) -> Snapshot:
-    """Look at a tenant's root namespace."""
+    """Read a tenant's root namespace. Raises KubeError if a read fails."""
     try:
         namespace = await super_client.get(resources.NAMESPACES, tenant.root)
     except errors.NotFound:
@@ -72,5 +72,5 @@ async def take(super_client: Client, tenant: Tenant) -> Snapshot:
 
 
 def _typed(item: Object, kind: str) -> Object:
-    """Lists leave out what each item is."""
+    """Return an item with its apiVersion and kind, which lists leave out."""
     return {"apiVersion": KINDS[kind].api_version, "kind": kind, **item}

@@ -11,16 +11,16 @@ import msgspec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the super cluster's operator decides for all tenants."""
+    """Settings of the super cluster's operator for all tenants."""
 
     registry: str
     """Prefix of the control plane images."""
     node_ports: str = "30000-32767"
-    """The super cluster's range of node ports; tenants offer the same."""
+    """The super cluster's range of node ports. Tenants offer the same range."""
 
 
 class AgentPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the chart wants these pods; the names are those of a Deployment's fields."""
+    """Pod settings from the chart. The names are those of a Deployment's fields."""
 
     image: str
     image_pull_policy: str = "IfNotPresent"
@@ -29,7 +29,7 @@ class AgentPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Name of the release."""
     log_level: str = "INFO"
     secure_metrics: bool = True
-    """Whether metrics are for those alone whom a role lets read them."""
+    """Whether only accounts with a role for metrics may read them."""
     replicas: int = 1
     priority_class_name: str = ""
     resources: dict[str, Any] = {}

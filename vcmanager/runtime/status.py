@@ -17,7 +17,7 @@ from tenancy.specs import Phase
 from vcmanager.runtime.object_metadata import is_part
 
 RECONCILING, STALLED = "Reconciling", "Stalled"
-"""What tools that follow kstatus look for."""
+"""Condition types that tools for kstatus read."""
 
 OURS = (
     wellknown.READY,
@@ -32,13 +32,13 @@ OURS = (
     STALLED,
 )
 _BESIDE = frozenset({wellknown.METRICS_READY})
-"""Parts without which a tenant is whole: neither Ready nor Reconciling waits for them."""
+"""Conditions of optional parts. Neither Ready nor Reconciling waits for them."""
 _NO_PARTS = _BESIDE | {wellknown.STORE_EPHEMERAL, wellknown.READY}
 _DNS_MAY_TAKE = timedelta(minutes=5)
 _SUMMARIES = frozenset({wellknown.READY, RECONCILING, STALLED})
 _LONGEST_MESSAGE = 4096
 _NO_REASON = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
-"""What the API allows in no reason; reasons of pods and Events come from elsewhere."""
+"""Characters that the API refuses in a reason. Reasons of pods and Events have other sources."""
 
 Status = Literal["True", "False", "Unknown"]
 News = tuple[Literal["Normal", "Warning"], str, str]
@@ -47,7 +47,7 @@ News = tuple[Literal["Normal", "Warning"], str, str]
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What one reconcile has to say; filled phase by phase, written once."""
+    """Result of one reconcile. Each phase adds to it, and it is written once."""
 
     generation: int
     now: str
@@ -57,13 +57,13 @@ class Report:
     service_cidr: str = ""
     version: str = ""
     failing: set[str] = field(default_factory=set)
-    """Conditions behind which something is wrong, as opposed to not yet done."""
+    """Types of conditions with a failure, as opposed to unfinished work."""
     _conditions: dict[str, Condition] = field(default_factory=dict)
 
     def say(
         self, kind: str, status: Status, reason: str, message: str, *, is_failure: bool = False
     ) -> None:
-        """Set a condition; the first word about a kind stays."""
+        """Set a condition. A condition that is already set stays."""
         if kind in self._conditions:
             return
         if is_failure:
@@ -78,9 +78,9 @@ class Report:
         )
 
     def repeat(self, old: Mapping[str, Any]) -> None:
-        """Say again what was said before of what was not looked at this time.
+        """Repeat the old conditions of what was not checked this time.
 
-        What is left out of a server-side apply is gone, and would look as if it had never been.
+        Server-side apply removes each condition that is left out.
         """
         for each in old.get("conditions") or ():
             if each.get("type") in OURS and each["type"] not in _SUMMARIES:
@@ -94,9 +94,10 @@ class Report:
         is_deleting: bool,
         old: Mapping[str, Any] | None = None,
     ) -> None:
-        """Summarise: Ready, Reconciling, Stalled.
+        """Set the summaries: Ready, Reconciling, Stalled.
 
-        `held` is why a phase could not go on; `old` is the status that was there before.
+        `held` is the reason and message of a phase that could not continue, and `old` is the
+        previous status.
         """
         missing = [
             each
@@ -116,11 +117,11 @@ class Report:
             self.say(RECONCILING, "True", word, message)
 
     def _is_on_its_way(self, kind: str, old: Mapping[str, Any]) -> bool:
-        """Tell whether a part comes later that no request to the tenant's API waits for.
+        """Return whether Ready need not wait for a part that is still starting.
 
-        The name server is, for some minutes and as long as nothing is wrong with it. A tenant that
-        was ready once and is not any more becomes it again only as a whole, or Ready would go to
-        and fro with a name server that starts and ends.
+        This applies to the name server only, for 5 min and while it has no failure. A tenant that
+        has lost Ready becomes ready again only when all parts are. Otherwise Ready would flap with
+        a name server that starts and exits.
         """
         if kind != wellknown.DNS_READY or kind in self.failing:
             return False
@@ -135,18 +136,18 @@ class Report:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all is well and nothing is on its way; known after `conclude`."""
+        """Return whether no work is pending and nothing is stalled. Valid after `conclude`."""
         return RECONCILING not in self._conditions and STALLED not in self._conditions
 
     @property
     def is_whole(self) -> bool:
-        """Whether what is beside the control plane works as well."""
+        """Return whether the optional parts work as well."""
         return not any(
             each["status"] != "True" for kind, each in self._conditions.items() if kind in _BESIDE
         )
 
     def document(self, old: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the status, with transition times carried over from the old one."""
+        """Return the status, with the transition times of unchanged conditions from the old one."""
         listed = [self._conditions[kind] for kind in OURS if kind in self._conditions]
         made = conditions.carry_times(old.get("conditions"), listed)
         phase, reason, message = self._phase(old)
@@ -166,7 +167,9 @@ class Report:
         }
 
     def _phase(self, old: Mapping[str, Any]) -> tuple[Phase, str, str]:
-        """Upstream's words. A tenant that ran once stays Running while a part of it restarts."""
+        """Return phase, reason and message in upstream's words.
+
+        A tenant that ran once stays Running while a part of it restarts."""
         ready = self._conditions[wellknown.READY]
         if ready["status"] == "True":
             return "Running", "TenantControlPlaneRunning", _RUNNING
@@ -181,7 +184,7 @@ _RUNNING = "tenant control plane is running"
 
 
 def is_written(document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Tell whether the status on the server already says all this and nothing more of ours."""
+    """Return whether the status on the server already has these and no other own conditions."""
     mine = [each for each in old.get("conditions") or () if each.get("type") in OURS]
     return _by_type(mine) == _by_type(document["conditions"]) and all(
         is_part(value, old.get(key)) for key, value in document.items() if key != "conditions"
@@ -191,7 +194,7 @@ def is_written(document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 def news(
     document: Mapping[str, Any], old: Mapping[str, Any], failing: Collection[str]
 ) -> Iterator[News]:
-    """Yield what is worth an Event: what became ready, and what went wrong."""
+    """Yield the Events of a changed status: parts that became ready, and failures."""
     for each in document["conditions"]:
         kind = each["type"]
         before = conditions.find(old.get("conditions"), kind) or {}

@@ -17,18 +17,18 @@ from tenancy import wellknown
 from tenancy.resources import Resource
 
 QUIET_SECONDS = 600.0
-"""After this long without a change the next one is looked at almost at once again."""
+"""Quiet time in seconds after which the pause is reset to its base of about 1 s."""
 _BASE, _CEILING = 1.0, 60.0
 _SELECTED = f"{wellknown.BOOTSTRAP}=true"
 
 
 class Lookout:
-    """Follows what is ours in one tenant while it is open."""
+    """Watches the manager's objects in one tenant while it is open."""
 
     def __init__(
         self, client: Client, resources: Sequence[Resource], changed: Callable[[], None]
     ) -> None:
-        """`changed` is called a moment after something was changed or deleted."""
+        """Start the watches. `changed` is called shortly after an object was changed or deleted."""
         self._changed = changed
         self._backoff = Backoff(base=_BASE, ceiling=_CEILING)
         self._last = float("-inf")
@@ -50,7 +50,7 @@ class Lookout:
         self._running = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop the watches."""
         if self._due is not None:
             self._due.cancel()
         self._running.cancel()
@@ -64,7 +64,7 @@ class Lookout:
 
     def _seen(self, old: Entry | None, _: Entry | None, __: bool) -> None:
         if old is None:
-            return  # it was made: by us, or in the place of one whose end was noticed
+            return  # created: by the manager, or after a deletion that was reported
         now = asyncio.get_running_loop().time()
         if now - self._last > QUIET_SECONDS:
             self._backoff.reset()

@@ -1,7 +1,7 @@
-"""Wires kopf's watches to the queue: something changed, so look at its VirtualCluster.
+"""Kopf watches that put the keys of changed objects into the queue.
 
-Owns which kinds are watched and by which selectors, and what it takes to tell changes that matter
-from others. Must not decide what to do. Hazard: kopf would write its own annotations and
+Owns which kinds are watched and by which selectors, and how relevant changes are distinguished from
+the rest. Must not decide what to do. Hazard: kopf would write its own annotations and
 finalizers, post its log lines as Events, take over the process's signals and, at its end, cancel
 every task it finds in its loop. With event handlers alone, and a thread and a loop of its own, it
 does none of that to us.

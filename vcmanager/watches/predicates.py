@@ -20,19 +20,20 @@ Body = Mapping[str, Any]
 
 
 class Seen:
-    """What was last told of each object; belongs to one thread.
+    """Digests of the last reported state of each object. Only one thread may use it.
 
-    An object that goes while nobody watches leaves its one number behind.
+    The digest (one number) of an object that is deleted while no watch runs stays in memory.
     """
 
     def __init__(self) -> None:
-        """Have seen nothing."""
+        """Start without digests."""
         self._digests: dict[str, int] = {}
 
     def is_news(self, resource: Resource, kind: str | None, body: Body) -> bool:
-        """Tell whether an event matters; `kind` is a watch's word, or None for what a list has.
+        """Return whether an event is relevant.
 
-        What is listed always does: something may have happened while nobody watched.
+        `kind` is the type of a watch event, or None for a listed object. Listed objects are always
+        relevant, because a change may have happened while no watch ran.
         """
         digest_of = _DIGESTS.get(resource)
         if digest_of is None:
@@ -47,7 +48,7 @@ class Seen:
 
 
 def policy_of(body: Body) -> str:
-    """Return what a VirtualCluster says of its policy, empty when nothing: a change is news."""
+    """Return the name of a VirtualCluster's policy, or an empty text. A change is relevant."""
     return str(((body.get("spec") or {}).get("policyRef") or {}).get("name", ""))
 
 
@@ -58,14 +59,16 @@ def _metadata(body: Body) -> dict[str, Any]:
 
 
 def _virtual_cluster(body: Body) -> object:
-    """Leave out the conditions, which are written by who is woken; one edited is mended later."""
+    """Return the relevant fields, without conditions.
+
+    The woken reconcile writes the conditions itself. An edited condition is repaired later."""
     status = body.get("status") or {}
     wanted = ("phase", "clusterNamespace", "endpoint", "serviceCidr", "version")
     return _metadata(body), [status.get(field) for field in wanted]
 
 
 def _root(body: Body) -> object:
-    """Leave out the marks that the syncer keeps on a root namespace several times a minute."""
+    """Return the metadata without the marks that the syncer updates several times a minute."""
     found = _metadata(body)
     annotations = dict(found.get("annotations") or {})
     for mark in (wellknown.STORE_UID, wellknown.STORE_REVISION, wellknown.STORE_EPOCH):
@@ -96,13 +99,15 @@ def _pod(body: Body) -> object:
 
 
 def _super_cluster(body: Body) -> object:
-    """Return its metadata and what the syncer says of it; the rest who is woken wrote itself."""
+    """Return the metadata and the syncer's condition.
+
+    The woken reconcile writes the rest itself."""
     held = conditions.find((body.get("status") or {}).get("conditions"), LOSSES_HELD) or {}
     return _metadata(body), held.get("status"), held.get("lastTransitionTime")
 
 
 def _container(status: Body) -> object:
-    """Return what counts of a container; nothing while it is on its first way up."""
+    """Return the relevant state of a container, or None during its first start."""
     state = status.get("state") or {}
     waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
     restarts, ready = status.get("restartCount", 0), bool(status.get("ready"))
