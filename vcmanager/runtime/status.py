@@ -169,7 +169,8 @@ class Report:
     def _phase(self, old: Mapping[str, Any]) -> tuple[Phase, str, str]:
         """Return phase, reason and message in upstream's words.
 
-        A tenant that ran once stays Running while a part of it restarts."""
+        A tenant that ran once stays Running while a part of it restarts.
+        """
         ready = self._conditions[wellknown.READY]
         if ready["status"] == "True":
             return "Running", "TenantControlPlaneRunning", _RUNNING

@@ -15,9 +15,9 @@ from tenancy.super_clusters import Ranges
 
 COUNTED = ("cpu", "ephemeral-storage", "memory", "pods")
 MAX_RANGES = 256
-"""CIDRs of a status; nodes beyond them are told by the administrator's own list."""
+"""Maximum number of CIDRs in a status. Ranges of further nodes need the administrator's own list."""
 MOST = Decimal(10) ** 18
-"""Of what one node may have to give: an exabyte; more is no node's."""
+"""Maximum amount of a resource of one node: one exabyte. Larger amounts are ignored as invalid."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
 _MILLI = Decimal(1000)
@@ -26,14 +26,14 @@ _MEBI = Decimal(2) ** 20
 
 @dataclass(slots=True)
 class Census:
-    """Sums over the nodes that are ready and take pods; ranges of all."""
+    """Sums over the nodes that are ready and accept pods, and the pod ranges of all nodes."""
 
     nodes: int = 0
     sums: dict[str, Decimal] = field(default_factory=dict)
     pod_ranges: set[str] = field(default_factory=set)
 
     def add(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Count nodes as an API server lists them."""
+        """Add nodes from a list of the API server."""
         for node in nodes:
             spec, status = node.get("spec") or {}, node.get("status") or {}
             self.pod_ranges |= networks(spec.get("podCIDRs") or [spec.get("podCIDR")])
@@ -55,7 +55,7 @@ class Census:
         return told
 
     def ranges(self) -> tuple[str, ...]:
-        """Return the pod ranges of the nodes, joined to as few as they are."""
+        """Return the pod ranges of the nodes, collapsed to the fewest networks."""
         nets = [ipaddress.ip_network(text) for text in self.pod_ranges]
         fours = [net for net in nets if isinstance(net, ipaddress.IPv4Network)]
         sixes = [net for net in nets if isinstance(net, ipaddress.IPv6Network)]
@@ -64,7 +64,7 @@ class Census:
 
 
 def takes_pods(node: Mapping[str, Any]) -> bool:
-    """Tell whether a node is ready and open to ordinary pods."""
+    """Return whether a node is ready and open to ordinary pods."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     conditions = status.get("conditions") or ()
     is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
@@ -76,7 +76,7 @@ def takes_pods(node: Mapping[str, Any]) -> bool:
 
 
 def networks(found: Iterable[Any]) -> set[str]:
-    """Return what of some texts are networks, spelled as one spells them."""
+    """Return the valid networks among some texts, in canonical form."""
     nets = set()
     for text in found:
         try:
@@ -94,5 +94,5 @@ def service_ranges(service_cidrs: Iterable[Mapping[str, Any]]) -> tuple[str, ...
 
 
 def known(seen: Ranges, declared: Ranges) -> Ranges:
-    """Return an administrator's list where there is one, else what the cluster says."""
+    """Return the administrator's list if there is one, otherwise the ranges found by the probe."""
     return Ranges(pods=declared.pods or seen.pods, services=declared.services or seen.services)

@@ -15,33 +15,33 @@ Body = Mapping[str, Any]
 
 
 class Neighbours:
-    """All SuperClusters, seen from one of them."""
+    """All SuperClusters, from the view of one of them."""
 
     def __init__(self, name: str, listed: Iterable[Body]) -> None:
-        """`listed` may have the one itself in it, too."""
+        """Index the SuperClusters. `listed` may include the one called `name`."""
         found = {str(each["metadata"]["name"]): each for each in listed}
         self.mine = found.pop(name, None)
-        """The SuperCluster itself; None when it is gone."""
+        """The SuperCluster itself. None after its deletion."""
         self._others = found
 
     @property
     def names(self) -> list[str]:
-        """The names of the others."""
+        """Return the names of the other SuperClusters."""
         return sorted(self._others)
 
     @property
     def home(self) -> SuperClusterStatus | None:
-        """What is known of the home cluster; None when nothing is yet."""
+        """Return the status of the home cluster, or None while its version is unknown."""
         body = self._others.get(HOME)
         status = status_of(body) if body is not None else None
         return status if status is not None and status.version else None
 
     def ranges(self) -> dict[str, Ranges]:
-        """Return the addresses of the others."""
+        """Return the address ranges of the other SuperClusters, by name."""
         return {name: status_of(each).network for name, each in self._others.items()}
 
     def same(self, identity: str) -> str:
-        """Return the name of an earlier one with this identity; empty when there is none."""
+        """Return the name of an earlier SuperCluster with this identity, or an empty text."""
         if self.mine is None or not identity:
             return ""
         for name, each in sorted(self._others.items()):
@@ -52,7 +52,7 @@ class Neighbours:
 
 
 def status_of(body: Body) -> SuperClusterStatus:
-    """Return what a status says; one that cannot be read says nothing."""
+    """Return the parsed status of a SuperCluster. An invalid status counts as empty."""
     try:
         return super_clusters.parse_status(body)
     except SpecProblemError:

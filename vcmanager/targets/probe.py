@@ -28,21 +28,21 @@ from vcmanager.targets import node_inventory, required_permissions
 from vcmanager.targets.required_permissions import Right
 
 DEADLINE_SECONDS = 5.0
-"""For one request."""
+"""Deadline of one request."""
 RESOLVE_SECONDS = 3.0
 SYSTEM_NAMESPACE = "kube-system"
 NOBODYS_NAMESPACE = "virtual-cluster-no-such-namespace"
-"""Rights that hold in a namespace that nobody has, hold in every namespace."""
+"""Name of a namespace that does not exist. Rights in it are rights in every namespace."""
 PAGE, MOST_PAGES = 500, 40
 PAGE_SECONDS = 15.0
-"""For one page of nodes, which may have megabytes."""
+"""Deadline of one page of nodes, which may have megabytes."""
 LONGEST_IDENTITY = 64
 _AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a cluster showed; empty where it did not let us look."""
+    """Result of a probe. Fields that the cluster forbids to read are empty."""
 
     version: str
     identity: str
@@ -53,14 +53,14 @@ class Sight:
 
 
 async def local_problem(server: str) -> str:
-    """Return why a server's name leads to no other machine, empty when it does or is not known."""
+    """Return why a server's name is a local address. Empty if it is not, or is unknown."""
     url = urlsplit(server)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(RESOLVE_SECONDS):
             found = await loop.getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError):
-        return ""  # the request itself says it better
+        return ""  # the request itself reports it better
     for *_, address in found:
         problem = addresses.local_problem(ipaddress.ip_address(address[0]))
         if problem:
@@ -69,12 +69,12 @@ async def local_problem(server: str) -> str:
 
 
 async def alive(client: Client) -> str:
-    """Return the version of a cluster that answers and takes our credential; raises KubeError."""
+    """Return the version of a cluster that accepts the credential. Raises KubeError."""
     return await client.version()
 
 
 async def identity(client: Client) -> str:
-    """Return the UID of the cluster's kube-system; empty when we may not read it."""
+    """Return the UID of the cluster's kube-system. Empty if it may not be read."""
     try:
         found = await client.get(NAMESPACES, SYSTEM_NAMESPACE, metadata_only=True)
     except (errors.Forbidden, errors.NotFound):
@@ -83,7 +83,7 @@ async def identity(client: Client) -> str:
 
 
 async def sight(client: Client, *, version: str, identity: str) -> Sight:
-    """Look at everything; raises KubeError when the cluster stops answering."""
+    """Probe rights, nodes and ranges. Raises KubeError if the cluster stops answering."""
     found = await lacking(client, required_permissions.needed())
     counted = await _census(client)
     services = await _service_ranges(client)
@@ -98,7 +98,7 @@ async def sight(client: Client, *, version: str, identity: str) -> Sight:
 
 
 async def home_sight(client: Client) -> Sight:
-    """Look at the home cluster, where the chart gives us our rights."""
+    """Probe the home cluster, without rights, because the chart grants them."""
     counted = await _census(client)
     try:
         services = node_inventory.service_ranges([await client.get(SERVICE_CIDRS, "kubernetes")])
@@ -115,7 +115,7 @@ async def home_sight(client: Client) -> Sight:
 
 
 async def lacking(client: Client, wanted: Iterable[Right]) -> list[Right]:
-    """Return which rights a credential does not have in every namespace; raises KubeError."""
+    """Return the rights that a credential lacks in some namespace. Raises KubeError."""
     review = await client.create(
         SELF_SUBJECT_RULES_REVIEWS, {"spec": {"namespace": NOBODYS_NAMESPACE}}
     )
@@ -127,7 +127,7 @@ async def lacking(client: Client, wanted: Iterable[Right]) -> list[Right]:
 
 
 async def _may(client: Client, right: Right, gate: asyncio.Semaphore) -> bool:
-    """Ask for one right: not every authorizer lists what it allows."""
+    """Check one right, because not every authorizer lists what it allows."""
     async with gate:
         review = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, right.review())
     return (review.get("status") or {}).get("allowed") is True
@@ -159,5 +159,5 @@ async def _service_ranges(client: Client) -> tuple[str, ...]:
     try:
         found = await client.list(SERVICE_CIDRS, limit=PAGE)
     except (errors.Forbidden, errors.NotFound):
-        return ()  # not there before Kubernetes 1.33
+        return ()  # the kind is missing before Kubernetes 1.33
     return node_inventory.service_ranges(found.get("items") or ())

@@ -28,7 +28,7 @@ class Right(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The kind as kubectl spells it: `pods/log`, `networkpolicies.networking.k8s.io`."""
+        """Return the kind as kubectl spells it: `pods/log`, `networkpolicies.networking.k8s.io`."""
         plural, slash, subresource = self.resource.partition("/")
         return f"{plural}.{self.group}{slash}{subresource}" if self.group else self.resource
 
@@ -41,13 +41,13 @@ class Right(NamedTuple):
 
 @cache
 def needed() -> tuple[Right, ...]:
-    """Return what the role for targets grants, in its order."""
+    """Return the rights of the role for targets, in its order."""
     return rights_of(yaml.safe_load(catalog.target_role())["rules"])
 
 
 @cache
 def needed_by_agent(mode: Mode) -> tuple[Right, ...]:
-    """Return what the role for the agent grants in a mode, in its order."""
+    """Return the rights of the role for the agent in a mode, in its order."""
     return rights_of(yaml.safe_load(catalog.target_agent_role(mode))["rules"])
 
 
@@ -77,7 +77,7 @@ def sentence(lacking: Iterable[Right]) -> str:
 
 def _grants(rule: Rule, right: Right) -> bool:
     if rule.get("resourceNames"):
-        return False  # some objects are not all
+        return False  # a right to named objects is not a right to all
     _, slash, subresource = right.resource.partition("/")
     resources = {right.resource, _EVERY, *([f"*/{subresource}"] if slash else [])}
     return (

@@ -36,24 +36,24 @@ from vcmanager.targets.probe import Sight
 from vcmanager.targets.super_cluster_conditions import Verdict
 
 ALIVE_SECONDS = 30.0
-"""How often a cluster that is well is asked whether it answers."""
+"""Interval in seconds between reconciles of a ready cluster, which check that it answers."""
 UNWELL_SECONDS = 10.0
-"""How often one that is not is looked at."""
+"""Interval in seconds between reconciles of a cluster that is not ready."""
 WHOLE_SECONDS = 300.0
-"""How often rights, nodes and ranges are looked at without a cause."""
+"""Interval in seconds between full probes of rights, nodes and ranges without a cause."""
 UNWELL_WHOLE_SECONDS = 30.0
-"""And how often while something is wrong with them: a list of nodes may have megabytes."""
+"""Interval in seconds between full probes while not ready. A list of nodes may have megabytes."""
 _OBSERVED = "observedIdentity"
-"""Field of the status with the cluster that answers in place of the known one."""
+"""Field of the status with the identity of a cluster that answers in place of the known one."""
 _SURPRISES = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
-"""What code raises that is given answers of another shape than a Kubernetes API's."""
+"""Exceptions that an answer without the shape of a Kubernetes API causes."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Pass:
-    """One look at one cluster, and what it has to say."""
+    """Inputs and results of one reconcile of one cluster."""
 
     means: Means
     body: Object
@@ -63,18 +63,18 @@ class _Pass:
     neighbours: Neighbours
     verdict: Verdict
     facts: dict[str, Any]
-    """What the status says beside the conditions."""
+    """Fields of the status besides the conditions."""
     endpoint: Endpoint | None = None
-    """None: there is no credential that may be used."""
+    """None: no usable credential exists."""
     kubelet_authorities: bytes = b""
-    """What the Secret says of kubelets."""
+    """Certificate authorities of kubelets, from the Secret."""
     client: Client | None = None
-    """None: it is not reached, or does not take the credential."""
+    """None: the cluster is not reached, or refuses the credential."""
     home_identity: str = ""
 
 
 async def reconcile(means: Means, key: Key) -> Outcome:
-    """Bring the status of one SuperCluster to what is so."""
+    """Update the status of one SuperCluster."""
     listed = (await means.super_client.list(SUPER_CLUSTERS)).get("items") or []
     neighbours = Neighbours(key.name, listed)
     body = neighbours.mine
@@ -108,13 +108,13 @@ async def reconcile(means: Means, key: Key) -> Outcome:
 
 
 def _tell_losses(means: Means, body: Mapping[str, Any]) -> None:
-    """Tell in an Event what the syncer says of pods that are missing, once."""
+    """Record one Event for each time that the syncer sets LossesHeld."""
     name, listed = body["metadata"]["name"], (body.get("status") or {}).get("conditions")
     held = conditions.find(listed, super_clusters.LOSSES_HELD)
     if held is None or held.get("status") != "True":
         means.targets.losses_told.pop(name, None)
     elif means.targets.losses_told.get(name) != (since := str(held.get("lastTransitionTime"))):
-        # Not with each other message: how many are missing is another number with every look.
+        # A changed message alone records no Event, because the number of missing pods keeps changing.
         means.targets.losses_told[name] = since
         head = {"apiVersion": SUPER_CLUSTERS.api_version, "kind": SUPER_CLUSTERS.kind}
         about = {**head, "metadata": {"name": name, "uid": body["metadata"]["uid"]}}
@@ -122,7 +122,7 @@ def _tell_losses(means: Means, body: Mapping[str, Any]) -> None:
 
 
 async def _look(this: _Pass) -> None:
-    """Look at a cluster; whatever is wrong with another one is said and not raised."""
+    """Probe a cluster. A fault of a target becomes a condition and is not raised."""
     try:
         this.spec = super_clusters.parse_spec(this.body)
     except SpecProblemError as problem:
@@ -137,7 +137,7 @@ async def _look(this: _Pass) -> None:
     if endpoint is None:
         await this.means.targets.drop(this.name)
         return
-    home = await _home(this)  # what goes wrong here is not the other cluster's
+    home = await _home(this)  # a failure here is not the target's
     this.endpoint, this.home_identity = endpoint, home[1]
     try:
         await _ask(this, endpoint, *home)
@@ -205,7 +205,7 @@ async def _ask(this: _Pass, endpoint: Endpoint, home_version: str, home_identity
 async def _seen(
     this: _Pass, client: Client, endpoint: Endpoint, version: str, identity: str
 ) -> Sight:
-    """Look at everything; or repeat the last look, while nothing tells that it is out of date."""
+    """Probe everything, or return the last probe while it is current."""
     digest, now = digest_of(endpoint), asyncio.get_running_loop().time()
     metadata = this.body["metadata"]
     head = (metadata["uid"], metadata.get("generation", 0), digest, version, identity)
@@ -252,7 +252,7 @@ async def _home(this: _Pass) -> tuple[str, str]:
 
 
 def _trouble_of(this: _Pass, identity: str, home_identity: str) -> tuple[str, str] | None:
-    """Return why a cluster that answers is not the one that it should be."""
+    """Return reason and message if an unexpected cluster answers, else None."""
     name, known = this.name, this.old.identity
     said = (this.body["metadata"].get("annotations") or {}).get(wellknown.CONFIRM_LOSSES, "")
     if identity and known and identity not in (known, said):
@@ -274,7 +274,7 @@ def _trouble_of(this: _Pass, identity: str, home_identity: str) -> tuple[str, st
 
 
 async def _endpoint(this: _Pass) -> Endpoint | None:
-    """Return what the Secret describes, or None after saying what is wrong with it."""
+    """Return the endpoint from the Secret, or None after a condition reports the fault."""
     means, ref = this.means, this.spec.secret_ref
     assert ref is not None  # noqa: S101 - the spec was parsed
     means.targets.follow(
@@ -311,7 +311,7 @@ async def _endpoint(this: _Pass) -> Endpoint | None:
 
 
 def decoded(data: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return a Secret's values; what is no base64 the API server would not have taken."""
+    """Return a Secret's values, without invalid base64, which an API server refuses anyway."""
     found = {}
     for key, value in data.items():
         with contextlib.suppress(binascii.Error, ValueError, TypeError):
@@ -320,7 +320,7 @@ def decoded(data: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 async def _make_home(means: Means) -> None:
-    """Make the SuperCluster of the home cluster, as there is another one now."""
+    """Create the SuperCluster of the home cluster, because a target exists now."""
     body = {
         "apiVersion": SUPER_CLUSTERS.api_version,
         "kind": SUPER_CLUSTERS.kind,
@@ -346,7 +346,7 @@ def _network(ranges: Ranges) -> dict[str, list[str]]:
 
 
 async def _write(this: _Pass) -> None:
-    """Write the status if it says something new, and have the others hear of new ranges."""
+    """Write the status if it changed, and wake the other SuperClusters if the ranges changed."""
     metadata = this.body["metadata"]
     old = this.body.get("status") or {}
     generation = metadata.get("generation", 0)

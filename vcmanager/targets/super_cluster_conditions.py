@@ -27,7 +27,7 @@ _MAX_TOKEN = 16 * 1024
 
 
 class Said(NamedTuple):
-    """A condition without its head."""
+    """Status, reason and message of a condition."""
 
     status: Status
     reason: str
@@ -36,22 +36,22 @@ class Said(NamedTuple):
 
 @dataclass(slots=True)
 class Verdict:
-    """All that is said of a cluster, by type of condition."""
+    """Conditions of a cluster, by type."""
 
     said: dict[str, Said] = field(default_factory=dict)
 
     def say(self, kind: str, status: Status, reason: str, message: str) -> None:
-        """Say one thing; the first word stays."""
+        """Set a condition. A condition that is already set stays."""
         self.said.setdefault(kind, Said(status, reason, message))
 
     def unreachable(self, reason: str, message: str) -> None:
-        """Say that the cluster is not reached, so that nothing else is known now."""
+        """Record that the cluster is not reached, so that its permissions are unknown."""
         self.say(super_clusters.REACHABLE, "False", reason, message)
         unknown = "not known while the cluster is not reached"
         self.say(super_clusters.AUTHORIZED, "Unknown", "NotReached", unknown)
 
     def keep(self, old: Sequence[Mapping[str, Any]]) -> None:
-        """Repeat what was said before of what cannot change by itself."""
+        """Repeat the old conditions that cannot change by themselves."""
         for kind in (super_clusters.VERSION_SUPPORTED, super_clusters.NETWORKS_OVERLAP):
             before = conditions.find(old, kind)
             if before is not None:
@@ -59,7 +59,7 @@ class Verdict:
             self.say(kind, "Unknown", "NotReached", "not known, as the cluster was never reached")
 
     def conclude(self, *, reachable_network: bool) -> None:
-        """Say Ready from the others; an overlap counts where pods reach each other."""
+        """Set Ready from the other conditions. An overlap matters only if pods reach each other."""
         wanted = (
             super_clusters.REACHABLE,
             super_clusters.AUTHORIZED,
@@ -119,7 +119,7 @@ def not_answered(problem: errors.KubeError) -> Said:
 
 
 def not_accepted(token: str, now: datetime) -> str:
-    """Return what to do about a credential that the cluster does not take."""
+    """Return why the cluster refuses a credential, and what to do."""
     remedy = "; run `kubectl vc target join` again, or write a new credential into the Secret"
     until = expiry(token)
     if until is not None and until <= now:
@@ -138,7 +138,7 @@ def judge(
     others: Mapping[str, Ranges],
     until: datetime | None = None,
 ) -> None:
-    """Say what a look at a cluster that answers has shown."""
+    """Set the conditions from the probe of a cluster that answers."""
     verdict.say(
         super_clusters.REACHABLE, "True", "Answers", f"the API server answers, as {found.version}"
     )
@@ -160,9 +160,9 @@ def judge(
 
 
 def expiry(token: str) -> datetime | None:
-    """Return when a service account's token ends; None for one that does not say.
+    """Return the expiry of a service account's token, or None if it has none.
 
-    What a token says of itself is not proved here, and is only told to people.
+    The signature is not verified, so the result is only shown in messages.
     """
     parts = token.split(".")
     if len(parts) != 3 or len(token) > _MAX_TOKEN:
@@ -184,7 +184,7 @@ def expiry(token: str) -> datetime | None:
 
 
 def minor_of(version: str) -> tuple[int, int] | None:
-    """Return `(1, 36)` of `v1.36.4+k3s1`; None for what is no version."""
+    """Return `(1, 36)` of `v1.36.4+k3s1`, or None for an invalid version."""
     parts = version.removeprefix("v").split(".")
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts[:2]):
         return None

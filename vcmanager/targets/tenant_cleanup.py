@@ -27,13 +27,13 @@ from vcmanager.targets.super_cluster import decoded
 
 LOOK_AGAIN_SECONDS = 2.0
 AWAY_SECONDS = 15.0
-"""How often a cluster that does not answer is asked again."""
+"""Retry interval in seconds while a cluster does not answer."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def act(means: Means, body: Object, tenant: Tenant) -> None:
-    """Delete what a tenant has in other super clusters; raises Held while anything is left."""
+    """Delete a tenant's objects in other super clusters. Raises Held while any is left."""
     named = [str(each.get("name")) for each in (body.get("status") or {}).get("targets") or ()]
     if not named:
         return
@@ -42,7 +42,9 @@ async def act(means: Means, body: Object, tenant: Tenant) -> None:
     for name in named:
         cluster = declared.get(name)
         if cluster is None:
-            _log.warning("tenant.left_behind", tenant=tenant.root, target=name)  # nobody knows how
+            _log.warning(
+                "tenant.left_behind", tenant=tenant.root, target=name
+            )  # no client is known for it
         elif wellknown.ABANDON in (cluster["metadata"].get("annotations") or {}):
             _log.warning("tenant.abandoned", tenant=tenant.root, target=name)
         else:
@@ -68,7 +70,7 @@ async def _end(means: Means, cluster: Object, tenant: Tenant) -> None:
 
 
 async def _delete_namespaces(client: Client, tenant: Tenant, registration: str) -> str:
-    """Delete a tenant's namespaces; returns which are still there, for people."""
+    """Delete a tenant's namespaces. Returns up to 3 remaining names for a message."""
     selector = f"{wellknown.VC_UID}={tenant.uid},{wellknown.SUPER_CLUSTER}={registration}"
     page = await client.list(NAMESPACES, label_selector=selector)
     theirs = [each for each in page.get("items") or () if _is_theirs(each, tenant, registration)]
@@ -83,7 +85,7 @@ async def _delete_namespaces(client: Client, tenant: Tenant, registration: str) 
 
 
 def _is_theirs(namespace: Mapping[str, Any], tenant: Tenant, registration: str) -> bool:
-    """Tell whether a namespace is recorded as this tenant's and this registration's, twice over."""
+    """Return whether labels and annotations both record this tenant and this registration."""
     metadata = namespace["metadata"]
     return all(
         (metadata.get(field) or {}).get(key) == value

@@ -41,7 +41,7 @@ CHILDREN = (
 """Kinds in root namespaces that wake the VirtualCluster they belong to."""
 
 IN_ROOT_NAMESPACES = f"{wellknown.CONTROLLED}=true,!{wellknown.NAMESPACE}"
-"""What selects them on the server: ours, and of no tenant namespace.
+"""Label selectors on the server: the manager's objects, none of a tenant namespace.
 
 A label that is taken off shows as an end, which wakes as well.
 """
@@ -60,7 +60,7 @@ _LOGGERS = {
 
 @contextlib.asynccontextmanager
 async def watching(endpoint: Endpoint, wake: Wake) -> AsyncIterator[asyncio.Future[None]]:
-    """Watch while the block runs; gives a future that ends when watching has failed."""
+    """Watch while the block runs. Yields a future that ends when watching has failed."""
     loop = asyncio.get_running_loop()
     stop = threading.Event()
 
@@ -78,7 +78,7 @@ async def watching(endpoint: Endpoint, wake: Wake) -> AsyncIterator[asyncio.Futu
 
 
 def _run(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> None:
-    """Run kopf in this thread until told to stop."""
+    """Run kopf in this thread until the stop flag is set."""
     for name, level in _LOGGERS.items():
         logging.getLogger(name).setLevel(level)
     asyncio.run(_operate(endpoint, wake, stop))
@@ -216,7 +216,7 @@ def _selector(resource: Resource) -> Callable[[Any], bool]:
 
 
 def _session(endpoint: Endpoint) -> kopf.AiohttpSession:
-    """Return a session with our own verification; after a 401 kopf asks for another."""
+    """Return a session with the manager's TLS verification. After a 401 kopf requests a new one."""
     headers = {"User-Agent": "vc-manager (kopf)"}
     token = endpoint.token
     if endpoint.token_file is not None:

@@ -61,7 +61,8 @@ def _metadata(body: Body) -> dict[str, Any]:
 def _virtual_cluster(body: Body) -> object:
     """Return the relevant fields, without conditions.
 
-    The woken reconcile writes the conditions itself. An edited condition is repaired later."""
+    The woken reconcile writes the conditions itself. An edited condition is repaired later.
+    """
     status = body.get("status") or {}
     wanted = ("phase", "clusterNamespace", "endpoint", "serviceCidr", "version")
     return _metadata(body), [status.get(field) for field in wanted]
@@ -101,7 +102,8 @@ def _pod(body: Body) -> object:
 def _super_cluster(body: Body) -> object:
     """Return the metadata and the syncer's condition.
 
-    The woken reconcile writes the rest itself."""
+    The woken reconcile writes the rest itself.
+    """
     held = conditions.find((body.get("status") or {}).get("conditions"), LOSSES_HELD) or {}
     return _metadata(body), held.get("status"), held.get("lastTransitionTime")
 
