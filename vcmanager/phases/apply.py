@@ -18,7 +18,7 @@ from vcmanager.runtime.observed import KINDS, Snapshot
 
 
 async def apply(means: Means, manifests: Iterable[Mapping[str, Any]], snapshot: Snapshot) -> int:
-    """Apply, all at once, what differs from the snapshot; return how many were written."""
+    """Apply concurrently the manifests that differ from the snapshot. Return their number."""
     stale = [
         manifest
         for manifest in manifests
@@ -34,7 +34,7 @@ async def apply(means: Means, manifests: Iterable[Mapping[str, Any]], snapshot: 
 
 
 async def create(means: Means, manifests: Iterable[Mapping[str, Any]]) -> None:
-    """Create what is not there, and leave what is as it is."""
+    """Create missing objects, and leave existing ones unchanged."""
     for manifest in manifests:
         with contextlib.suppress(errors.AlreadyExists), _explained(manifest):
             await means.super_client.create(
@@ -43,7 +43,7 @@ async def create(means: Means, manifests: Iterable[Mapping[str, Any]]) -> None:
 
 
 async def prune(means: Means, wanted: Iterable[Mapping[str, Any]], snapshot: Snapshot) -> None:
-    """Delete what we once made and no longer want, such as the DNS of a tenant that has its own."""
+    """Delete own objects that are no longer desired, such as DNS of a tenant with its own."""
     names = {(each["kind"], each["metadata"]["name"]) for each in wanted}
     for kind in _PRUNED:
         for name, found in snapshot.named(kind).items():

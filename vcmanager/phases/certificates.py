@@ -38,7 +38,7 @@ class Roots:
 async def create_roots(
     means: Means, wish: Wish, plan: ControlPlane, namespace: Object, snapshot: Snapshot
 ) -> Roots:
-    """Create what is made once in a tenant's life. Raises Held."""
+    """Create the Secrets that are created once in a tenant's life. Raises Held."""
     agents = await authorities.load(means.super_client, means.namespace, now=means.now)
     secrets = dict(snapshot.named("Secret"))
     annotations = namespace["metadata"].get("annotations") or {}
@@ -67,7 +67,7 @@ async def create_roots(
 def material(
     means: Means, wish: Wish, plan: ControlPlane, roots: Roots, external: Address | None
 ) -> Material:
-    """Return all other Secrets there must be. Raises Held."""
+    """Return all other required Secrets. Raises Held."""
     return pki_secrets.material(
         roots.secrets,
         plan.facts,
@@ -82,5 +82,5 @@ def material(
 
 
 def internal_of(plan: ControlPlane) -> Address:
-    """Return where the API is inside the super cluster: at the slice's first address."""
+    """Return the API's address in the super cluster: the first of the service range."""
     return Address(server=external_endpoint.url_of(plan.facts.api_address, 443))

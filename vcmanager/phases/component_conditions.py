@@ -16,16 +16,16 @@ from vcmanager.runtime.observed import Snapshot
 from vcmanager.runtime.status import Report
 
 _PATIENCE = timedelta(seconds=8)
-"""How long a component may start before somebody looks at Events."""
+"""Time that a component may take to start before its Events are read."""
 _RECENT = timedelta(minutes=5)
 _EXPECTED = frozenset({"Unhealthy", "BackOff"})
-"""Reasons that are the normal noise of a start, or said better by the pod itself."""
+"""Event reasons that are normal during a start, or that the pod reports better."""
 
 
 async def judge(
     means: Means, report: Report, snapshot: Snapshot, plan: ControlPlane | None
 ) -> None:
-    """Add the condition of each component that there is or must be."""
+    """Add the condition of each existing or planned component."""
     names = plan.components if plan is not None else _found(snapshot)
     verdicts = {name: _judge(name, snapshot, []) for name in names}
     if any(_is_silent(verdict) for verdict in verdicts.values()) and _is_late(means, snapshot):

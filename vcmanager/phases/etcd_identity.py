@@ -17,7 +17,7 @@ READERS = frozenset({control_plane.API_SERVER, control_plane.CONTROLLER_MANAGER}
 
 
 def identity(snapshot: Snapshot) -> str | None:
-    """Return the identity of the store, or None while a member is missing or on its way out."""
+    """Return the identity of the store, or None while a member is missing or being deleted."""
     workload = snapshot.get("StatefulSet", control_plane.ETCD)
     pods = list(snapshot.pods_of(control_plane.ETCD))
     if workload is None or len(pods) < workload["spec"].get("replicas", 1):
@@ -29,7 +29,7 @@ def identity(snapshot: Snapshot) -> str | None:
 
 
 def _parts(pod: Mapping[str, Any], snapshot: Snapshot) -> Iterator[str | None]:
-    """Yield what holds a member's data; None for what is not there now."""
+    """Yield the identity of a member's storage, or None for a missing part."""
     if "deletionTimestamp" in pod["metadata"]:
         yield None
         return

@@ -40,10 +40,10 @@ def check(plan: ControlPlane, snapshot: Snapshot, version_name: str) -> None:
 
 
 def members(stateful_set: Mapping[str, Any]) -> int:
-    """Return how many members a store was made for.
+    """Return the number of members that etcd was created for.
 
-    That is what etcd was told; how many pods run now is what somebody may have scaled by hand, and
-    is put back.
+    The number comes from etcd's `--initial-cluster`. The current number of pods may have been
+    scaled by hand, and is restored.
     """
     told = upstream_bundles.value_of("--initial-cluster", upstream_bundles.words_of(stateful_set))
     if told:

@@ -22,14 +22,15 @@ from vcmanager.runtime.observed import Snapshot
 from vcmanager.runtime.status import Report
 
 RETRY_SECONDS = 30.0
-"""Until what does not work is tried again, for causes that nobody tells us of."""
+"""Retry interval in seconds after a failure, for causes that no watch reports."""
 
 
 def kept(plan: ControlPlane, snapshot: Snapshot) -> list[Object]:
-    """Return what must outlive `Build.prune`: what is written later, and the Service to the last.
+    """Return the objects that `Build.prune` must keep: later writes, and the Service to the last.
 
-    The Service stands for what is in the tenant, and goes when that is gone. Until then the pods of
-    the Deployment answer: a group without anybody keeps the tenant's namespaces from being deleted.
+    The Service marks that the tenant has objects, and is deleted after them. Until then the pods
+    of the Deployment must answer. Otherwise an API group without a backend blocks the deletion of
+    the tenant's namespaces.
     """
     if plan.metrics:
         return list(plan.metrics)
@@ -50,7 +51,7 @@ async def act(
     authority: bytes,
     report: Report,
 ) -> None:
-    """Have what is asked for, in the tenant and beside it; say what is in the way.
+    """Create or remove the metrics-server and its API. Report a failure as a condition.
 
     `client` is the tenant's, `authority` the certificate of the tenant's serving authority.
     """
@@ -78,8 +79,8 @@ async def act(
 async def _provide(
     client: Client, plan: ControlPlane, build: Build, is_up: bool, authority: bytes
 ) -> Reach | None:
-    """Return how the API server finds it; None while there is nobody, which the pods explain."""
-    # A metrics-server without its rights ends at once, and is kept waiting before it tries again.
+    """Return how the API server reaches it, or None while no pod is ready."""
+    # A metrics-server without its rights exits at once, and its restart is delayed.
     await metrics_api.apply(client, metrics_api.grants())
     await build.beside(plan.metrics)
     await metrics_api.apply(client, metrics_api.door(_address(plan)))
@@ -105,7 +106,7 @@ async def _remove(client: Client, means: Means, snapshot: Snapshot) -> None:
 
 
 def _is_mark(service: Object) -> bool:
-    """Tell whether the Service is ours, and says that the tenant may still have what we wrote."""
+    """Return whether the Service is the manager's, so that the tenant may still have its objects."""
     return wellknown.DIGEST in (service["metadata"].get("annotations") or {})
 
 

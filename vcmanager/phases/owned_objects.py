@@ -26,7 +26,7 @@ class Build:
     """One pass over the objects of one tenant."""
 
     def __init__(self, means: Means, wish: Wish, snapshot: Snapshot) -> None:
-        """Have written nothing yet."""
+        """Start without writes."""
         self.written = 0
         self._means = means
         self._wish = wish
@@ -35,14 +35,14 @@ class Build:
         self._contents: dict[Source, str] = {}
 
     async def services(self, plan: ControlPlane) -> Object:
-        """Write the Services; return the one of the API server as it is now."""
+        """Write the Services. Return the current one of the API server."""
         await self._apply([self._marked(each) for each in (*plan.services, *plan.claims)])
         return await self._means.super_client.get(
             SERVICES, plan.api_service, namespace=self._wish.tenant.root
         )
 
     async def mounted(self, plan: ControlPlane, material: Material, roots: Roots) -> None:
-        """Write what pods mount."""
+        """Write the Secrets and ConfigMaps that pods mount."""
         config_maps = [material.trust, *_only(plan, "ConfigMap")]
         kept = roots.made_once()
         self._contents = {
@@ -53,7 +53,7 @@ class Build:
         await self._apply([self._marked(each) for each in (*material.secrets, *config_maps)])
 
     async def workloads(self, plan: ControlPlane) -> None:
-        """Write the workloads whose turn it is; those that read the store, while it is whole."""
+        """Write the workloads that may start. Readers of etcd need all of its members."""
         identity = etcd_identity.identity(self._snapshot)
         contents = {**self._contents, object_metadata.STORE: identity or ""}
         due: list[Manifest] = []
@@ -71,7 +71,7 @@ class Build:
         await self._apply(due)
 
     async def _claim_volumes(self, due: list[Manifest]) -> None:
-        """Make the claims of what is made for the first time; later ones are the controller's."""
+        """Create the claims of new StatefulSets. The controller creates later ones."""
         for each in due:
             if (
                 each["kind"] == "StatefulSet"
@@ -80,16 +80,16 @@ class Build:
                 await apply.create(self._means, volume_claims.claims(each))
 
     async def beside(self, manifests: Iterable[Manifest]) -> None:
-        """Write what stands beside the control plane."""
+        """Write objects that do not belong to the control plane itself."""
         tenant = self._wish.tenant
         await self._apply(
             [object_metadata.marked(manifest, tenant, self._contents) for manifest in manifests]
         )
 
     async def prune(self, kept: Iterable[Object] = ()) -> None:
-        """Delete what was made once and is not wanted any more; `kept` goes or comes later."""
+        """Delete own objects that are no longer desired, except `kept`."""
         wanted = [*self._wanted, *kept]
-        # The handed-out kubeconfig stays while there is no address to put into it.
+        # The admin kubeconfig stays while no external address is known.
         wanted += [
             each
             for each in self._snapshot.named("Secret").values()

@@ -20,7 +20,7 @@ _REVISION = "controller-revision-hash"
 def next_pod(workload: Mapping[str, Any], pods: Iterable[Object]) -> Object | None:
     """Return the pod to be replaced now, or None: the last one of an older template.
 
-    One that is not ready goes first, and whatever the strategy is: it serves nobody.
+    A pod that is not ready goes first under every strategy, because it serves no client.
     """
     found, status = list(pods), workload.get("status") or {}
     wanted = status.get("updateRevision")
@@ -32,7 +32,7 @@ def next_pod(workload: Mapping[str, Any], pods: Iterable[Object]) -> Object | No
         return None
     strategy = workload["spec"].get("updateStrategy") or {}
     if (strategy.get("rollingUpdate") or {}).get("partition"):
-        return None  # pods below the partition are old on purpose, and would come back old
+        return None  # pods under the partition are old on purpose, and are recreated old
     old = [pod for pod in found if _revision(pod) != wanted]
     broken = [pod for pod in old if not _is_ready(pod)]
     if broken:

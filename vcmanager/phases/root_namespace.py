@@ -40,7 +40,7 @@ def desired(tenant: Tenant, *, is_bundled: bool) -> Object:
 
 
 def is_ours(namespace: Object, tenant: Tenant) -> bool:
-    """Tell whether a namespace is this tenant's root namespace."""
+    """Return whether a namespace is this tenant's root namespace."""
     annotations = namespace["metadata"].get("annotations") or {}
     return (
         annotations.get(wellknown.ROOT_NAMESPACE) == "true"
@@ -49,7 +49,7 @@ def is_ours(namespace: Object, tenant: Tenant) -> bool:
 
 
 async def act(means: Means, tenant: Tenant, found: Object | None, *, is_bundled: bool) -> Object:
-    """Make the namespace or bring it up to date. Raises Held when the name is taken."""
+    """Create or update the namespace. Raises Held if the name is in use."""
     wanted = desired(tenant, is_bundled=is_bundled)
     if found is None:
         try:
@@ -78,7 +78,7 @@ async def act(means: Means, tenant: Tenant, found: Object | None, *, is_bundled:
 
 
 async def mark_initialised(means: Means, namespace: Object) -> None:
-    """Write down that all authorities exist: from now on a missing one is lost, not new."""
+    """Record that all authorities exist. From then on a missing one is lost, not new."""
     metadata = namespace["metadata"]
     if (metadata.get("annotations") or {}).get(wellknown.PKI_INITIALISED) == "true":
         return

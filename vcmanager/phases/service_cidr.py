@@ -29,7 +29,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def act(means: Means, wish: Wish, snapshot: Snapshot, whole: Network) -> Slice:
-    """Return the tenant's slice, claimed when it had none. Raises Held."""
+    """Return the tenant's service range, and claim one if it has none. Raises Held."""
     own = snapshot.get("Service", service_cidrs.API_SERVICE)
     if own is not None:
         claimed = service_cidrs.claimed_by(own)
@@ -67,7 +67,7 @@ def _choices(wish: Wish, whole: Network, taken: dict[str, Network]) -> Iterable[
 
 
 async def _fetch_taken(means: Means, wish: Wish) -> dict[str, Network]:
-    """Return the slices of all other tenants, by owner."""
+    """Return the service ranges of all other tenants, by owner."""
     page = await means.super_client.list(
         SERVICES,
         label_selector=f"{wellknown.CONTROLLED}=true,!{wellknown.NAMESPACE}",
@@ -84,7 +84,7 @@ async def _fetch_taken(means: Means, wish: Wish) -> dict[str, Network]:
 
 
 async def _claim(means: Means, wish: Wish, slice_: Slice) -> bool:
-    """Try to take a slice whole; tell whether it worked."""
+    """Claim all Services of a range. Return whether every address was free."""
     made: list[Object] = []
     for manifest in _claims(wish, slice_):
         try:
@@ -96,7 +96,7 @@ async def _claim(means: Means, wish: Wish, slice_: Slice) -> bool:
                 raise
             await _give_back(means, wish, made)
             if isinstance(problem, errors.AlreadyExists):
-                # The name is taken, not the address: no other slice would fare better.
+                # The name is in use, not the address. No other range would help.
                 name = manifest["metadata"]["name"]
                 raise _unreadable(wish, name, "is there without a claim") from problem
             return False
@@ -114,7 +114,7 @@ async def _give_back(means: Means, wish: Wish, made: Iterable[Object]) -> None:
 
 
 async def _complete(means: Means, wish: Wish, slice_: Slice, snapshot: Snapshot) -> None:
-    """Make the DNS Service of a claim that lacks it, for example after `dns` was changed."""
+    """Create the DNS Service of a claim that lacks it, for example after `dns` was changed."""
     for manifest in _claims(wish, slice_):
         name = manifest["metadata"]["name"]
         if snapshot.get("Service", name) is not None:
@@ -135,13 +135,13 @@ async def _complete(means: Means, wish: Wish, slice_: Slice, snapshot: Snapshot)
 
 
 def _claims(wish: Wish, slice_: Slice) -> list[Object]:
-    # What is created with a field, and not applied, keeps it when it is no longer applied.
+    # A created field, unlike an applied one, stays when it is no longer sent.
     plan = validation.plan(replace(wish, is_new=False), slice_)
     return [marked(manifest, wish.tenant, {}) for manifest in plan.claims]
 
 
 def is_address_taken(problem: errors.Invalid) -> bool:
-    """Tell whether a Service is refused because somebody else has its address."""
+    """Return whether a Service is refused because its address is in use."""
     return any(cause.get("field", "").startswith("spec.clusterIP") for cause in problem.causes)
 
 

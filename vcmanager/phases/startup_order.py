@@ -21,7 +21,7 @@ _RUNS_BEFORE = {
 
 
 def may_be_made(workload: Mapping[str, Any], snapshot: Snapshot) -> bool:
-    """Tell whether a workload is there already, or what it needs answers."""
+    """Return whether a workload exists already, or its dependency runs."""
     name = workload["metadata"]["name"]
     if snapshot.get(workload["kind"], name) is not None or name == control_plane.ETCD:
         return True
@@ -30,13 +30,13 @@ def may_be_made(workload: Mapping[str, Any], snapshot: Snapshot) -> bool:
 
 
 def answers(snapshot: Snapshot) -> bool:
-    """Tell whether the tenant's API is ready."""
+    """Return whether the tenant's API is ready."""
     workload = snapshot.get("StatefulSet", control_plane.API_SERVER)
     return workload is not None and (workload.get("status") or {}).get("readyReplicas", 0) > 0
 
 
 def _runs(snapshot: Snapshot, component: str) -> bool:
-    """Tell whether every container of every pod of a component runs."""
+    """Return whether every container of every pod of a component runs."""
     workload = snapshot.get("StatefulSet", component)
     wanted = workload["spec"].get("replicas", 1) if workload is not None else 1
     statuses = [

@@ -20,15 +20,15 @@ from vcmanager.runtime.context import Means
 
 _SOON = 0.5
 _FIRST_START = timedelta(minutes=5)
-"""For how long a tenant that never ran is waited for with short pauses."""
+"""Period with short pauses for a tenant that never ran."""
 _SHORTEST, _LONGEST = 1.0, 30.0
 _UNREACHABLE, _FAILED, _IDLE = "Unreachable", "BootstrapFailed", "ControllersIdle"
 
 
 def pause(cluster: Mapping[str, Any], now: datetime) -> float:
-    """Return in how many seconds to try again: soon at the first start, then ever more rarely.
+    """Return the seconds until the next try: few at the first start, then increasing.
 
-    It is the tenant who decides whether a try works, so it must not decide how often we try.
+    The tenant decides whether a try works, so it must not decide how often one is made.
     """
     status = cluster.get("status") or {}
     made = datetime.fromisoformat(cluster["metadata"]["creationTimestamp"])
@@ -46,13 +46,13 @@ def pause(cluster: Mapping[str, Any], now: datetime) -> float:
 
 
 def is_new(cluster: Mapping[str, Any]) -> bool:
-    """Tell whether a tenant's API has not answered so far."""
+    """Return whether a tenant's API has not answered so far."""
     status = cluster.get("status") or {}
     return not (status.get("phase") == "Running" or status.get("version"))
 
 
 async def connect(means: Means, wish: Wish, plan: ControlPlane, *, secret: Object) -> Client:
-    """Return the client of a tenant; `secret` keeps the manager's own kubeconfig for it."""
+    """Return the client of a tenant. `secret` has the manager's own kubeconfig for it."""
     tenant = wish.tenant
     return await means.tenants.get(
         tenant.uid,
@@ -64,7 +64,7 @@ async def connect(means: Means, wish: Wish, plan: ControlPlane, *, secret: Objec
 
 
 async def act(client: Client, plan: ControlPlane, *, dns_address: str, again_after: float) -> str:
-    """Apply our objects; return the version that runs. Raises Held.
+    """Apply the manager's objects. Return the running version. Raises Held.
 
     `again_after` is the pause before the next try.
     """

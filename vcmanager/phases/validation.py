@@ -26,7 +26,7 @@ from vcmanager.runtime.blocked import Held
 from vcmanager.runtime.context import Means
 
 _RETRY = 60.0
-"""Seconds until a refused wish is looked at again, for causes that nobody tells us of."""
+"""Retry interval in seconds of a refused spec, for causes that no watch reports."""
 
 
 def parse(body: Object) -> VirtualCluster:
@@ -40,7 +40,7 @@ def parse(body: Object) -> VirtualCluster:
 
 
 async def fetch_wish(means: Means, cluster: VirtualCluster, *, is_new: bool) -> Wish:
-    """Return what is wanted. Raises Held when the ClusterVersion is missing or cannot be read."""
+    """Return the desired state. Raises Held if the ClusterVersion is missing or invalid."""
     name = cluster.spec.cluster_version_name
     try:
         body = await means.super_client.get(CLUSTER_VERSIONS, name)
@@ -82,7 +82,7 @@ async def fetch_super_range(means: Means) -> Network:
 
 
 def trial(wish: Wish, whole: Network) -> None:
-    """Plan with any slice, to find out whether a plan can be made. Raises Held."""
+    """Plan with any service range, to check that a plan is possible. Raises Held."""
     try:
         slice_ = next(service_cidrs.candidates(whole, wish.tenant.uid, ()))
         if wish.spec.service_cidr:
@@ -103,7 +103,7 @@ def plan(wish: Wish, slice_: service_cidrs.Slice) -> control_plane.ControlPlane:
 
 
 async def dry_run(means: Means, wish: Wish) -> None:
-    """Let the super cluster judge the bundles as they are, but for their place. Raises Held."""
+    """Validate the bundles by a dry run, with another name and namespace. Raises Held."""
     if not wish.version.is_bundled:
         return
     for component, bundle in control_plane.bundles_of(wish.version).items():
@@ -128,7 +128,7 @@ async def dry_run(means: Means, wish: Wish) -> None:
 
 
 def refused(reason: str, message: str) -> Held:
-    """Return the reason why a wish cannot be granted until somebody changes it."""
+    """Return the exception for a spec that a person must change."""
     return Held(reason, message, needs_person=True, again_after=_RETRY)
 
 

@@ -1,6 +1,6 @@
 """Readiness of each component, with the cause from its failing pod.
 
-Pure. Must not know how components are made. Hazard: a person who waits for a tenant may be unable
+Pure. Must not know how components are made. Hazard: a user waiting for a tenant may be unable
 to read its root namespace. A cause that is not reported here stays unknown to them.
 """
 

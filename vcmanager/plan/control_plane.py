@@ -272,7 +272,7 @@ def _metrics(wish: Wish, slice_: Slice, values: Mapping[str, Any]) -> tuple[Mani
 
 
 def _is_reached_early(wish: Wish) -> bool:
-    """Tell whether Services lead to an etcd and an API server before they are ready.
+    """Return whether Services lead to an etcd and an API server before they are ready.
 
     At the very first start of single ones whoever waits for them finds them as soon as they listen.
     Later an API server that starts would refuse its clients what they may do, instead of a

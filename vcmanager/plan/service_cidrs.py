@@ -157,7 +157,7 @@ def claimed_by(service: Mapping[str, Any]) -> Slice | None:
 
 
 def is_in_root(service: Mapping[str, Any]) -> bool:
-    """Tell whether a Service is in the root namespace of the tenant that its labels name.
+    """Return whether a Service is in the root namespace of the tenant that its labels name.
 
     Anybody may write our labels on a Service of his own, which then claims nothing.
     """

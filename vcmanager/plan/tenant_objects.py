@@ -51,7 +51,7 @@ async def apply(tenant_client: Client, *, dns_address: str) -> None:
 
 
 async def has_controllers(tenant_client: Client) -> bool:
-    """Tell whether the tenant's controllers have worked: the default account is theirs."""
+    """Return whether the tenant's controllers have worked: the default account is theirs."""
     try:
         await tenant_client.get(resources.SERVICE_ACCOUNTS, "default", namespace="default")
     except errors.NotFound:

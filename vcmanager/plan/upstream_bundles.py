@@ -101,7 +101,7 @@ def initial_cluster(stateful_set: str, service: str, replicas: int) -> str:
 
 
 def is_ephemeral(stateful_set: Mapping[str, Any]) -> bool:
-    """Tell whether a store is lost with its pod: it has no volume that outlives one."""
+    """Return whether a store is lost with its pod: it has no volume that outlives one."""
     spec = stateful_set["spec"]
     volumes = spec["template"]["spec"].get("volumes") or ()
     lasting = any("persistentVolumeClaim" in volume or "hostPath" in volume for volume in volumes)

@@ -46,19 +46,19 @@ from vcmanager.runtime.observed import Snapshot, take
 from vcmanager.runtime.status import Report
 
 _UNREADY = 10.0
-"""Seconds until a tenant that is not ready is looked at again: the Events that say why its pods
-do not start wake nobody."""
+"""Retry interval in seconds of a tenant that is not ready. Events with the cause of a failed pod
+start wake no key."""
 _SETTLING = 1.0
-"""Seconds until what holds only before a tenant's first use is taken back."""
+"""Delay in seconds until settings for the time before a tenant's first use are reverted."""
 _FORBIDDEN = 30.0
 _SURPRISES = (KeyError, TypeError, ValueError, IndexError, AttributeError)
-"""What code raises that meets a template of a shape it did not expect."""
+"""Exceptions that a template of an unexpected shape causes."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def reconcile(means: Means, key: Key) -> Verdict:
-    """Bring one VirtualCluster to what it asks for."""
+    """Reconcile one VirtualCluster."""
     try:
         body = await means.super_client.get(VIRTUAL_CLUSTERS, key.name, namespace=key.namespace)
     except errors.NotFound:
@@ -72,7 +72,7 @@ async def reconcile(means: Means, key: Key) -> Verdict:
     try:
         return await act(means, body, report)
     except errors.Conflict:
-        raise  # somebody else wrote meanwhile: the next try sees it
+        raise  # another writer was faster: the next try reads its change
     except errors.KubeError as problem:
         unreachable = isinstance(problem, errors.Unavailable) and not isinstance(
             problem, errors.ApiError
@@ -90,7 +90,7 @@ async def reconcile(means: Means, key: Key) -> Verdict:
 
 
 async def _say_why(means: Means, body: Object, report: Report, reason: str, message: str) -> None:
-    """Say why a reconcile failed, to those who do not see our log; the failure itself goes on."""
+    """Write a failure to the status, for users without access to the log."""
     old = body.get("status") or {}
     report.repeat(old)
     report.failing.add(wellknown.READY)
@@ -156,7 +156,7 @@ async def _delete(means: Means, body: Object, report: Report) -> Verdict:
 
 
 def _tenant_of(body: Object) -> Tenant | None:
-    """Return who a VirtualCluster is, also when its spec or status makes no sense any more."""
+    """Return the tenant of a VirtualCluster, even if its spec or status is invalid."""
     named = {**body, "spec": {"clusterVersionName": "-"}, "status": {}}
     try:
         return parse_virtual_cluster(named).tenant
@@ -193,7 +193,7 @@ async def _write_status(means: Means, body: Object, report: Report) -> None:
 
 
 class _Walk:
-    """The phases of one reconcile, and what they have found out so far."""
+    """The phases of one reconcile, and their results so far."""
 
     def __init__(self, means: Means, body: Object, report: Report) -> None:
         self._means = means
@@ -203,7 +203,7 @@ class _Walk:
         self._plan: ControlPlane | None = None
 
     async def run(self) -> float:
-        """Go through all phases; return in how many seconds to look again. Raises Held."""
+        """Run all phases. Return the seconds until the next reconcile. Raises Held."""
         means, report = self._means, self._report
         cluster = validation.parse(self._body)
         report.cluster_namespace = cluster.tenant.root
@@ -233,7 +233,7 @@ class _Walk:
         return min(RESYNC_SECONDS, max(1.0, (renewal - means.now()).total_seconds()))
 
     async def judge(self) -> None:
-        """Say of each component whether it works, as far as there is anything to look at."""
+        """Add the condition of each component, if the root namespace or a plan exists."""
         if self._snapshot is not None and (self._plan is not None or self._snapshot.namespace):
             await judge(self._means, self._report, self._snapshot, self._plan)
 
@@ -248,7 +248,7 @@ class _Walk:
     async def _make(
         self, wish: Wish, plan: ControlPlane, namespace: Object, slice_: Slice
     ) -> datetime:
-        """Write all objects and go inside; return when a certificate is due. Raises Held."""
+        """Write all objects and connect. Return the next renewal time. Raises Held."""
         means, report = self._means, self._report
         snapshot = self._snapshot or Snapshot(namespace=namespace)
         etcd_members.check(plan, snapshot, wish.version_name)
@@ -274,7 +274,7 @@ class _Walk:
         )
         await build.workloads(plan)
         await build.prune(metrics_phase.kept(plan, snapshot))
-        # Before anything that may be waited for: what is waited for may need these new pods.
+        # Before any phase that may raise Held, because its condition may need these new pods.
         await rollout.act(means, snapshot)
         if build.written or material.renewed:
             _log.info(
@@ -322,7 +322,7 @@ class _Walk:
         slice_: Slice,
         secrets: tuple[Object, ...],
     ) -> Client | None:
-        """Go into the tenant as soon as its API server is ready. Raises Held."""
+        """Connect to the tenant as soon as its API server is ready. Raises Held."""
         if self._snapshot is None or not startup_order.answers(self._snapshot):
             return None
         name = f"{inventory.MANAGER}-kubeconfig"

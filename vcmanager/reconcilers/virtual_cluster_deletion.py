@@ -61,7 +61,7 @@ async def look_again(means: Means, body: Object, tenant: Tenant) -> None:
 
 
 def has_let_go(status: Mapping[str, Any]) -> bool:
-    """Tell whether the syncer says that it holds nothing of a tenant.
+    """Return whether the syncer says that it holds nothing of a tenant.
 
     Silence says nothing: a session may be about to begin. A syncer that is there says it of every
     VirtualCluster that is being deleted, also of one that it never held.
@@ -71,7 +71,7 @@ def has_let_go(status: Mapping[str, Any]) -> bool:
 
 
 def is_theirs(namespace: Mapping[str, Any], tenant: Tenant) -> bool:
-    """Tell whether a namespace is recorded as this tenant's, twice over."""
+    """Return whether a namespace is recorded as this tenant's, twice over."""
     metadata = namespace["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     return (
@@ -182,7 +182,7 @@ async def _wait_for_volumes(means: Means, tenant: Tenant) -> None:
 
 
 def _is_ending(metadata: Mapping[str, Any]) -> bool:
-    """Tell whether an object is being deleted, and a pod with no more grace than we give."""
+    """Return whether an object is being deleted, and a pod with no more grace than we give."""
     return (
         "deletionTimestamp" in metadata
         and metadata.get("deletionGracePeriodSeconds", 0) <= _GRACE_SECONDS

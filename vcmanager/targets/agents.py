@@ -322,7 +322,7 @@ def _state(means: Means, post: Post, live: Mapping[str, Any]) -> Said:
 
 
 def _is_rolled_out(live: Mapping[str, Any]) -> bool:
-    """Tell whether no pod of an earlier make is left; pure."""
+    """Return whether no pod of an earlier make is left; pure."""
     metadata, status = live.get("metadata") or {}, live.get("status") or {}
     is_seen = status.get("observedGeneration", 0) >= metadata.get("generation", 0)
     return bool(is_seen and status.get("updatedReplicas", 0) >= status.get("replicas", 0))

@@ -15,7 +15,7 @@ from tenancy.super_clusters import Ranges
 
 COUNTED = ("cpu", "ephemeral-storage", "memory", "pods")
 MAX_RANGES = 256
-"""Maximum number of CIDRs in a status. Ranges of further nodes need the administrator's own list."""
+"""Maximum number of CIDRs in a status. Further ranges need the administrator's own list."""
 MOST = Decimal(10) ** 18
 """Maximum amount of a resource of one node: one exabyte. Larger amounts are ignored as invalid."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"

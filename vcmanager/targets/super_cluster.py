@@ -114,7 +114,7 @@ def _tell_losses(means: Means, body: Mapping[str, Any]) -> None:
     if held is None or held.get("status") != "True":
         means.targets.losses_told.pop(name, None)
     elif means.targets.losses_told.get(name) != (since := str(held.get("lastTransitionTime"))):
-        # A changed message alone records no Event, because the number of missing pods keeps changing.
+        # No Event for a changed message alone: the number of missing pods keeps changing.
         means.targets.losses_told[name] = since
         head = {"apiVersion": SUPER_CLUSTERS.api_version, "kind": SUPER_CLUSTERS.kind}
         about = {**head, "metadata": {"name": name, "uid": body["metadata"]["uid"]}}
