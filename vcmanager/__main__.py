@@ -18,7 +18,7 @@ from vcmanager.runtime.options import AgentPods, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until told to stop; 0 after an orderly end."""
+    """Run until a stop is requested. Return 0 after an orderly end."""
     options = _options(arguments)
     logs.configure(options.log_level)
     try:

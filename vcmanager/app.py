@@ -58,7 +58,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line says."""
+    """Options of the command line."""
 
     namespace: str
     settings: Settings
@@ -72,7 +72,7 @@ class Options:
 
 
 async def serve(options: Options, endpoint: Endpoint) -> int:
-    """Compete for the Lease and work while it is held; 0 after an orderly end."""
+    """Compete for the Lease and work while it is held. Return 0 after an orderly end."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
     agent = f"{USER_AGENT}/{options.identity}"
@@ -124,7 +124,7 @@ class _Manager:
         )
 
     async def run(self) -> None:
-        """Work until told to stop, then finish what is in hand."""
+        """Work until a stop is requested, then finish running work."""
         if not await self._wait_for_crds():
             return
         options = self._options
@@ -180,7 +180,7 @@ class _Manager:
         _log.info("manager.stopped")
 
     async def _wait_for_crds(self) -> bool:
-        """Wait until our kinds are served; tell whether to go on."""
+        """Wait until the manager's kinds are served. Return whether to continue."""
         while not self._stop.is_set():
             try:
                 for kind in (VIRTUAL_CLUSTERS, TENANT_POLICIES, SUPER_CLUSTERS):

@@ -106,7 +106,7 @@ async def _remove(client: Client, means: Means, snapshot: Snapshot) -> None:
 
 
 def _is_mark(service: Object) -> bool:
-    """Return whether the Service is the manager's, so that the tenant may still have its objects."""
+    """Return whether the Service is the manager's: the tenant may still have its objects."""
     return wellknown.DIGEST in (service["metadata"].get("annotations") or {})
 
 

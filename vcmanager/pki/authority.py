@@ -38,7 +38,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Who a leaf certificate is about, and what it is good for."""
+    """Subject and usages of a leaf certificate."""
 
     common_name: str
     organizations: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ def trust_secret_of(name: str, namespace: str, certificate: bytes) -> Manifest:
 
 
 def pair_of(secret: Mapping[str, Any] | None) -> Pair | None:
-    """Return what a Secret keeps; None when there is no Secret. What is not there is empty."""
+    """Return the contents of a Secret, or None without a Secret. What is not there is empty."""
     if secret is None:
         return None
     return Pair(data_of(secret, CERTIFICATE), data_of(secret, KEY))
@@ -60,7 +60,7 @@ def encoded(value: bytes) -> str:
 
 
 def kubeconfig_secret_of(name: str, namespace: str, credential: str, document: bytes) -> Manifest:
-    """Return the Secret that keeps a kubeconfig; its one key is its own name."""
+    """Return the Secret of a kubeconfig. Its only key is its own name."""
     made = _secret(name, namespace, "Opaque", {name: document})
     made["metadata"]["labels"] = {wellknown.CREDENTIAL: credential}
     return made

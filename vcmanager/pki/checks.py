@@ -35,7 +35,7 @@ _UNREADABLE = (
     x509.ExtensionNotFound,
     x509.DuplicateExtension,
 )
-"""What is raised of files that somebody else wrote."""
+"""Exceptions that files of other writers cause."""
 _TOLERATED = timedelta(hours=1)
 """How much longer than wanted a lifetime may be: clock skew and rounding."""
 
@@ -53,7 +53,7 @@ def fault_of_leaf(
     lifetime: timedelta,
     now: datetime,
 ) -> Fault | None:
-    """Return why a leaf must be made anew, or None."""
+    """Return why a leaf must be renewed, or None."""
     if pair is None:
         return "missing"
     try:
@@ -76,7 +76,7 @@ def fault_of_leaf(
 
 
 def fault_of_authority(pair: Pair) -> Fault | None:
-    """Return why an authority cannot be used, or None; it is never made anew for that."""
+    """Return why an authority is unusable, or None. It is never renewed for that."""
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
         certified, kept = _spki(certificate.public_key()), _spki(_public_of(pair.key))

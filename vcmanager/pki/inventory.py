@@ -49,7 +49,7 @@ METRICS_NAME = "metrics-server.kube-system.svc"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the certificates of one tenant depend on."""
+    """Inputs of the certificates of one tenant."""
 
     root: str
     uid: str
@@ -192,7 +192,7 @@ def logins(facts: Facts) -> tuple[Login, ...]:
 
 
 def authority_common_name(name: AuthorityName, uid: str) -> str:
-    """Return the subject of an authority; two tenants' authorities have different ones."""
+    """Return the subject of an authority, which differs between tenants."""
     return f"{name}-authority {uid}"
 
 

@@ -18,12 +18,12 @@ _SHORTEST_RSA = 2048
 
 
 class RequestProblemError(ValueError):
-    """A request cannot be granted as it is; the message says why."""
+    """A request cannot be granted as it is. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a request asks to be called."""
+    """Names that a request asks for."""
 
     addresses: tuple[str, ...]
     others: int

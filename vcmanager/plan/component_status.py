@@ -23,12 +23,12 @@ CONDITIONS: Mapping[str, str] = {
 """The condition of each component."""
 
 PROGRESS = frozenset({"ContainerCreating", "PodInitializing"})
-"""What a container waits for on its way up; no failure by itself."""
+"""Waiting reasons of a starting container, which are no failures by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a component's condition says."""
+    """Content of a component's condition."""
 
     is_ready: bool
     reason: str

@@ -34,7 +34,7 @@ ETCD, API_SERVER, CONTROLLER_MANAGER, DNS, METRICS = (
     "metrics-server",
 )
 DEPLOYMENTS = frozenset({DNS, METRICS})
-"""Components that keep nothing; the others are StatefulSets."""
+"""Components without state. All other components are StatefulSets."""
 
 _RUNTIME = {
     "etcd": {"cores": "1", "gogc": "100"},

@@ -51,7 +51,7 @@ def external(
 
 
 def outside(external: Address | None, targets: Iterable[TargetGrant]) -> str:
-    """Return the host that pods in other clusters dial; empty when there may be none."""
+    """Return the host that pods in other clusters dial. Empty if such pods are impossible."""
     if external is None or all(each.name == HOME for each in targets):
         return ""
     return urlsplit(external.server).hostname or ""

@@ -44,7 +44,7 @@ class Material:
     serving: bytes
     """Certificate of the authority behind the tenant's servers."""
     renewed: tuple[tuple[str, checks.Fault], ...]
-    """What was made anew, and why."""
+    """Renewed Secrets, each with its reason."""
     next_renewal: datetime
     spans: Mapping[str, Span]
     """When each ends and is renewed, by the name of its Secret; authorities included."""

@@ -33,7 +33,7 @@ METRICS_PORT = 10250
 
 
 class SliceProblemError(ValueError):
-    """There is no slice for this tenant; the message says why and what to change."""
+    """No service range for this tenant. The message has the reason and what to change."""
 
 
 class SliceTakenError(SliceProblemError):

@@ -23,7 +23,7 @@ _BY_KIND: dict[str, Resource] = {each.kind: each for each in RESOURCES}
 
 
 def objects(*, dns_address: str) -> list[Object]:
-    """Return the objects; without an address there is no Service for DNS."""
+    """Return the objects. Without an address they have no Service for DNS."""
     made = [
         _binding(wellknown.ADMINS_GROUP, "cluster-admin", "Group", wellknown.ADMINS_GROUP),
         *_documents("syncer-role.yaml"),

@@ -33,11 +33,11 @@ from vcmanager.targets.clients import AgentLook
 from vcmanager.targets.super_cluster_conditions import Said
 
 ACCOUNT = wellknown.AGENT
-"""In the target; `kubectl vc target join` makes it."""
+"""ServiceAccount in the target. `kubectl vc target join` creates it."""
 TOKEN_SECONDS = 24 * 3600
-"""Long enough that logs go on through half a day without vc-manager (ADR 0022)."""
+"""Lifetime in seconds of a token. Logs must work through half a day without vc-manager (ADR 0022)."""
 LOOK_SECONDS = 300.0
-"""How often the token's rights are looked at, and how often while some are missing."""
+"""Interval in seconds between checks of the token's rights. The next one applies while some miss."""
 UNWELL_LOOK_SECONDS = 30.0
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -52,15 +52,15 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What the agent of one target stands on now."""
+    """Current inputs of the agent of one target."""
 
     name: str
     uid: str
     """Both of the SuperCluster."""
     endpoint: Endpoint | None
-    """None: there is no credential for it any more, or another cluster answers."""
+    """None: the SuperCluster no longer has a credential, or a different cluster answers."""
     client: Client | None
-    """None: the target is not reached now, or does not take the credential."""
+    """None: the target is not reached now, or refuses the credential."""
     home: str
     """UID of the home cluster's kube-system."""
     mode: Mode = "apiserver"
@@ -69,7 +69,7 @@ class Ground:
 
     @property
     def servers(self) -> Servers | None:
-        """Whom the agent asks; None without a credential that may be used."""
+        """Return the servers that the agent calls, or None without a usable credential."""
         if self.endpoint is None:
             return None
         kubelets = self.kubelet_authorities or self.endpoint.ca
@@ -86,7 +86,7 @@ class Token:
 
 
 class NotMadeError(Exception):
-    """There is no new token; holds what to say of it."""
+    """No new token was made. Has the condition that reports it."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -94,11 +94,11 @@ class NotMadeError(Exception):
 
 
 class _InTheWayError(Exception):
-    """Something has a name of ours that is not this agent's; says what to do."""
+    """An object of another owner has the agent's name. The message has what to do."""
 
 
 async def keep(means: Means, ground: Ground) -> Said:
-    """Have what the agent needs; return what AgentReady says. Raises Unavailable and Fenced."""
+    """Apply the agent's objects. Return AgentReady. Raises Unavailable and Fenced."""
     pods = means.agent_pods
     if pods is None:
         text = (
@@ -129,7 +129,7 @@ async def keep(means: Means, ground: Ground) -> Said:
 
 
 async def _refused(means: Means, post: Post, ground: Ground) -> Said:
-    """Take away a token that the cluster has forgotten: the account was made anew, or revoked."""
+    """Delete a token that the cluster refuses: the account was recreated, or revoked."""
     live = await _own(means, SECRETS, post)
     if live is not None:
         await _delete(means, SECRETS, live)
@@ -141,7 +141,7 @@ async def _refused(means: Means, post: Post, ground: Ground) -> Said:
 
 
 def judge_token(live: Mapping[str, Any] | None, servers: Servers, now: datetime) -> Token | None:
-    """Return the token that a Secret holds for these servers, None when there is none; pure."""
+    """Return the valid token in a Secret for these servers, or None. Pure."""
     if live is None:
         return None
     said = live["metadata"].get("annotations") or {}
@@ -155,7 +155,7 @@ def judge_token(live: Mapping[str, Any] | None, servers: Servers, now: datetime)
 
 
 def token_of(answer: Mapping[str, Any], now: datetime) -> Token:
-    """Return the token of a TokenRequest; raises NotMadeError for an answer that is none; pure."""
+    """Return the token of a TokenRequest. Raises NotMadeError if it is invalid. Pure."""
     status = answer.get("status") or {}
     text, ends = status.get("token"), None
     with contextlib.suppress(ValueError):
@@ -170,10 +170,10 @@ def token_of(answer: Mapping[str, Any], now: datetime) -> Token:
 async def _credential(
     means: Means, post: Post, ground: Ground, live: Object | None
 ) -> tuple[Token | None, Said | None]:
-    """Return the token that the Secret has in the end, and what is wrong with it."""
+    """Return the final token in the Secret, and its fault."""
     token, trouble = await _renewed(means, post, ground, live)
     if token is None and live is not None:
-        await _delete(means, SECRETS, live)  # or another server would be shown it
+        await _delete(means, SECRETS, live)  # otherwise another server would receive it
         _log.info("target.agent_credential_taken", target=ground.name)
     return token, trouble
 
@@ -202,7 +202,7 @@ async def _renewed(
 
 
 def _unknown(servers: Servers) -> Said | None:
-    """Return what to say when nobody vouches for who would be shown the token; pure."""
+    """Return a condition if no authority verifies the servers that get the token. Pure."""
     if not servers.api.ca.strip():
         text = (
             "the Secret names no authority, and the agent trusts nothing else; put it into"
@@ -268,7 +268,7 @@ async def _mint(client: Client, ground: Ground, now: datetime) -> Token:
 
 
 async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | None:
-    """Return what to say when the agent's account may not do what it has to; None: it may."""
+    """Return a condition if the agent's account lacks rights, or None."""
     servers = ground.servers
     if token is None or servers is None:
         return None
@@ -308,7 +308,7 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
 
 
 def _state(means: Means, post: Post, live: Mapping[str, Any]) -> Said:
-    """Return what the Deployment says of itself; pure."""
+    """Return AgentReady from the Deployment's status. Pure."""
     if ((live.get("status") or {}).get("readyReplicas") or 0) > 0:
         text = "the agent serves logs, exec, attach and port-forward of tenants' pods there"
         way = _WAYS[post.mode] if _is_rolled_out(live) else "and its pods are being made anew"
@@ -322,14 +322,14 @@ def _state(means: Means, post: Post, live: Mapping[str, Any]) -> Said:
 
 
 def _is_rolled_out(live: Mapping[str, Any]) -> bool:
-    """Return whether no pod of an earlier make is left; pure."""
+    """Return whether no pod of an earlier template is left. Pure."""
     metadata, status = live.get("metadata") or {}, live.get("status") or {}
     is_seen = status.get("observedGeneration", 0) >= metadata.get("generation", 0)
     return bool(is_seen and status.get("updatedReplicas", 0) >= status.get("replicas", 0))
 
 
 async def forget(means: Means, name: str) -> None:
-    """Take away what is there for a SuperCluster that is gone, also one that left it orphaned."""
+    """Delete the agent's objects of a deleted SuperCluster, orphaned ones included."""
     for resource in (DEPLOYMENTS, SECRETS):
         with contextlib.suppress(errors.NotFound):
             title = title_of(name)
@@ -340,7 +340,7 @@ async def forget(means: Means, name: str) -> None:
 
 
 async def _own(means: Means, resource: Resource, post: Post) -> Object | None:
-    """Return what is there for this agent; what was an earlier registration's is taken away.
+    """Return this agent's object. Delete one of an earlier registration.
 
     Raises _InTheWayError.
     """
@@ -377,7 +377,7 @@ def _is_token(text: str) -> bool:
 
 
 def _moment(text: str) -> datetime:
-    """Return a time of the API; raises ValueError, also for one without a zone."""
+    """Return a time of the API. Raises ValueError, also for a time without a zone."""
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
         raise ValueError(f"{text!r} has no zone")
