@@ -35,9 +35,9 @@ from vcmanager.targets.super_cluster_conditions import Said
 ACCOUNT = wellknown.AGENT
 """ServiceAccount in the target. `kubectl vc target join` creates it."""
 TOKEN_SECONDS = 24 * 3600
-"""Lifetime in seconds of a token. Logs must work through half a day without vc-manager (ADR 0022)."""
+"""Token lifetime in seconds. Logs must work through half a day without vc-manager (ADR 0022)."""
 LOOK_SECONDS = 300.0
-"""Interval in seconds between checks of the token's rights. The next one applies while some miss."""
+"""Interval in seconds between checks of the token's rights. The next one: while some are missing."""
 UNWELL_LOOK_SECONDS = 30.0
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"

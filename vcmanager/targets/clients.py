@@ -51,7 +51,7 @@ class AgentLook:
 
 
 class Targets:
-    """What is remembered of targets between two reconciles. Use as `async with`."""
+    """State of targets between two reconciles. Use as `async with`."""
 
     def __init__(self, *, user_agent: str = "vc-manager", fence: Fence | None = None) -> None:
         """All clients have the user agent and the fence."""
@@ -86,7 +86,7 @@ class Targets:
             await self._close(name)
 
     async def client(self, name: str, endpoint: Endpoint) -> Client:
-        """Return the client of a SuperCluster; another credential or address, another client."""
+        """Return the client of a SuperCluster. A new credential or address needs a new client."""
         digest = digest_of(endpoint)
         known = self._clients.get(name)
         if known is not None and known[0] == digest:
@@ -109,7 +109,7 @@ class Targets:
         )
 
     async def forget(self, name: str) -> None:
-        """Forget a SuperCluster that is gone."""
+        """Drop all state of a deleted SuperCluster."""
         self._unfollow(name)
         self.losses_told.pop(name, None)
         await self.drop(name)
