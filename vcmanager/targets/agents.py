@@ -37,7 +37,7 @@ ACCOUNT = wellknown.AGENT
 TOKEN_SECONDS = 24 * 3600
 """Token lifetime in seconds. Logs must work through half a day without vc-manager (ADR 0022)."""
 LOOK_SECONDS = 300.0
-"""Interval in seconds between checks of the token's rights. The next one: while some are missing."""
+"""Seconds between checks of the token's rights. The next constant: while some are missing."""
 UNWELL_LOOK_SECONDS = 30.0
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
