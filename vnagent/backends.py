@@ -93,7 +93,7 @@ class NodeWay:
             self.upstream.look_again()
 
     def jobs(self) -> Sequence[Coroutine[Any, Any, None]]:
-        """Return the jobs that keep connections warm, choose the upstream and report it in Events."""
+        """Return the jobs that keep connections warm, choose the upstream and write Events."""
         found = [self.upstream.kubelet.keep_warm(), self.upstream.keep_choosing()]
         if self._wish is not Wish.KUBELET:  # the usual upstream needs no Event
             found.append(self._notices.keep())

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Reasons for which a request ends early. The set is closed, so it is safe as a metric label."""
+    """Reasons for an early end of a request. The set is closed, so it is a safe metric label."""
 
     MALFORMED = "malformed"
     NO_ROUTE = "no_route"
