@@ -153,7 +153,10 @@ class Gate:
         return decide(self._table, caller, route)
 
     async def owned(self, caller: Caller) -> Mapping[str, OwnedPod]:
-        """Return a caller's pods by super UID, without those recorded twice. Raises RefusedError."""
+        """Return a caller's pods by super UID. Raises RefusedError.
+
+        Pods that are recorded twice are left out.
+        """
         now = asyncio.get_running_loop().time()
         await self._refresh(not_before=now - FRESH_SECONDS)
         own = [pods for (vc_uid, _, _), pods in self._table.items() if vc_uid == caller.vc_uid]
