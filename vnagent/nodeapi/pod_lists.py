@@ -1,13 +1,13 @@
 """Lists `/pods` and `/runningpods/` of one tenant on the node, with the tenant's names. Pure.
 
-The lists are a reduced form of the kubelet's. Of the metadata they have name, namespace, UID and
-the labels that the tenant wrote. Of the spec they have the node's name and the containers' names
-and images. Of the status they have phase, addresses, times, conditions and container states without
-messages. All other fields of a super pod were created or changed by the sync to the super cluster,
-or added by the super cluster. Examples are volumes under other names, tokens, variables and the
-syncer's annotations. The whole pod is in the tenant's own API. Hazard: the lists must show only
-containers that the tenant wrote, and no address of a pod on the host's network. Otherwise a tenant
-could see the address of a node that is hidden from it.
+The lists are a reduced form of the kubelet's. The metadata has name, namespace, UID and the labels
+that the tenant wrote. The spec has the node's name and the containers' names and images. The status
+has phase, addresses, times, conditions and container states without messages. All other fields of a
+super pod were created or changed by the sync to the super cluster, or added by the super cluster.
+Examples are volumes under other names, tokens, variables and the syncer's annotations. The whole
+pod is in the tenant's own API. Hazard: the lists must show only containers that the tenant wrote,
+and no address of a pod on the host's network. Otherwise a tenant could see the address of a node
+that is hidden from it.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
 """Kubelet reads, shared by callers with equal requests at the same time.
 
 The module owns the rate and the size of reads from the kubelet. It must not know the callers.
-Hazard: all tenants together must cause no more reads than one tenant alone, and few answers may be
-in memory at a time. Otherwise reads exhaust the kubelet or the agent, because an answer is about
-the whole node, is costly and may be large.
+Hazard: reads of all tenants together must not exceed those of one tenant alone, and few answers may
+be in memory at a time. Otherwise reads exhaust the kubelet or the agent, because an answer is about
+the whole node, is costly and may be large. An answer stays in memory until its last reader is done.
 """
 
 import asyncio
