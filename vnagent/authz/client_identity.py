@@ -79,7 +79,7 @@ def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: date
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _read(leaf_der: bytes, authorities: tuple[x509.Certificate, ...]) -> tuple[datetime, Caller]:
-    """Return the begin of a certificate's validity and its caller. Raises IdentityProblemError.
+    """Return the start of a certificate's validity and its caller. Raises IdentityProblemError.
 
     The result does not change with time. A refused certificate is not cached.
     """

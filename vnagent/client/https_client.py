@@ -83,7 +83,7 @@ async def connect(
 
 
 class Origin:
-    """One server, its authorities and the agent's credential for it. Changed files are read again."""
+    """One server, its authorities and the agent's credential for it. Both are reread on change."""
 
     def __init__(
         self,

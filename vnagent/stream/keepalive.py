@@ -16,7 +16,7 @@ from kubeio.http.keepalive import ask_after
 # A peer that vanished silently is detected within 1 min: 20 + 4 * 10 s.
 _KEEPALIVE = (20, 10, 4)
 _TCP_INFO = struct.Struct("=8B13I")
-"""Begin of `struct tcp_info` of linux/tcp.h. It has eight bytes, of which the fourth is the number
+"""Start of `struct tcp_info` of linux/tcp.h. It has eight bytes, of which the fourth is the number
 of probes without an answer. Numbers follow. The fifth of them is the number of packets without
 acknowledgement, and the thirteenth the milliseconds since the last acknowledgement.
 """
@@ -24,7 +24,9 @@ _WINDOW = struct.Struct("=I")
 _WINDOW_AT = 228
 """Offset in bytes of the peer's window in the same struct. Kernels before 5.5 do not report it."""
 _PROBES = 3
-"""Probes in a row without an answer. Of a full window, one may be lost and one in transit."""
+"""Probes in a row without an answer that mean a vanished peer. A single probe may be lost and
+another in transit.
+"""
 _FULL_SECONDS = 250.0
 """Limit in seconds for a peer with a full window that may have dropped data. The kernel sends the
 data again, in the end every 2 min, and the peer acknowledges it.

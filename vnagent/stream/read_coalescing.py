@@ -4,7 +4,7 @@ A kubelet sends each line of a log separately. Without coalescing the agent woul
 the work of moving the bytes, and it would use the processor that the kubelet needs. A kubelet with
 a full socket gathers lines at far lower cost than sending them, so a rest grows until one read
 brings enough. The module must not know sockets. Times are seconds of any one clock. Hazard: a typed
-key, the few frames at the begin of a command, and answers in a dialogue must never wait. Otherwise
+key, the first few frames of a command, and answers in a dialogue must never wait. Otherwise
 an interactive session feels slow.
 """
 
