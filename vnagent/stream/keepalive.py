@@ -24,7 +24,7 @@ _WINDOW = struct.Struct("=I")
 _WINDOW_AT = 228
 """Offset in bytes of the peer's window in the same struct. Kernels before 5.5 do not report it."""
 _PROBES = 3
-"""Probes in a row without an answer that mean a vanished peer. A single probe may be lost and
+"""Limit of unanswered probes in a row to a peer with a full window. A single probe may be lost and
 another in transit.
 """
 _FULL_SECONDS = 250.0
