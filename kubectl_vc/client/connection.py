@@ -56,7 +56,7 @@ async def connected(access: Access, user_agent: str = "kubectl-vc") -> AsyncIter
 
 
 def _is_in_pod(access: Access) -> bool:
-    """Tell whether there is no kubeconfig but the account of a pod, as kubectl finds it."""
+    """Return True without a kubeconfig but with a pod's account, as kubectl decides."""
     if access.kubeconfig or access.context or os.environ.get("KUBECONFIG"):
         return False
     return "KUBERNETES_SERVICE_HOST" in os.environ and not _USUAL_FILE.expanduser().exists()
