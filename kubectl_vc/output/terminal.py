@@ -79,7 +79,7 @@ class Progress:
 
     def waiting(self, text: str) -> None:
         """Record the awaited condition. It is printed after a while without other output."""
-        self._waiting = text.removeprefix("waiting for ")  # messages of conditions begin with it as well
+        self._waiting = text.removeprefix("waiting for ")  # messages of conditions have it
 
     def tick(self) -> None:
         """Print the awaited condition if it is due. Called about once a second during a wait."""
