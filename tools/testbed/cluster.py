@@ -102,7 +102,10 @@ class Cluster:
         return os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)])
 
     def environment(self) -> dict[str, str]:
-        """What kubectl needs to talk to this cluster and to leave no files elsewhere."""
+        """Return the environment with which kubectl reaches this cluster.
+
+        With it kubectl writes no files outside of the cache.
+        """
         direct = [os.environ.get("NO_PROXY", ""), "10.0.0.0/8"]  # no proxy reaches the cluster
         return {
             "NO_PROXY": ",".join(filter(None, direct)),

@@ -70,7 +70,7 @@ capabilities = ["pull", "resolve"]
 
 
 def containerd_config(root: Path, configuration: Path, pause: str) -> str:
-    """containerd's configuration for a content folder and a folder of configuration files."""
+    """Return containerd's configuration for its content folder and its configuration files."""
     return CONTAINERD.format(
         root=root,
         socket=CONTAINERD_SOCKET,

@@ -117,7 +117,7 @@ def _unpack(layer: Blob, folder: Path) -> None:
 
 
 def images_below(base: Path, progress: Progress) -> list[Image]:
-    """The same layers as images, so that nodes have them unpacked before our code changes."""
+    """Return the same layers as images. Nodes unpack them before our code changes."""
     return [
         oci.image(f"{images.PREFIX}/{name}:libraries", blobs, entrypoint=["/usr/bin/python3"])
         for name, blobs in libraries(base, progress).items()
