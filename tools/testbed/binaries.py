@@ -124,8 +124,8 @@ _SOURCES = {
 def programs(groups: Iterable[str]) -> list[Program]:
     """Return the programs of the named groups.
 
-    `kubernetes` stands for all minors. Of a further minor it has only the programs that tenants
-    need. `kubernetes-1.36` stands for one minor, with the programs of a super cluster. Raises
+    `kubernetes` stands for all minors. A further minor has only the programs that tenants need.
+    `kubernetes-1.36` stands for one minor, with the programs of a super cluster. Raises
     TestbedError for an unknown group.
     """
     table = versions.load()

@@ -70,7 +70,7 @@ class Cluster:
 
     @property
     def audit_log(self) -> Path:
-        """JSON lines: every write, and the reads of accounts in the namespace vc-manager."""
+        """Audit log, JSON lines: all writes, and reads of accounts in the namespace vc-manager."""
         return self.places.audit_log
 
     @property

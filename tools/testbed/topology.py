@@ -80,7 +80,7 @@ class Topology:
 
     @property
     def host_link(self) -> str:
-        """The host's end of the cable to the bridge (15 characters are the kernel's limit)."""
+        """Name of the host's end of the link to the bridge, at most 15 characters (kernel)."""
         return f"vctest{self.slot}"
 
     @property
