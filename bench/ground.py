@@ -76,7 +76,7 @@ class Ground:
             return await self.stage.tell("delete", prefix=prefix, per_second=rate)
 
     async def warm_up(self, prefix: str) -> None:
-        """Have a pod of each tenant on each node, so that all nodes are shown, and none after."""
+        """Run a pod of each tenant on each node, so that all nodes are shown. Then delete them."""
         pods = self.tenants * _NODES
         await self.create(prefix, pods, range(self.tenants), 0)
         await self.delete(prefix)

@@ -38,7 +38,7 @@ class PodUse:
 
 
 class Super:
-    """A super cluster seen through kubectl."""
+    """A super cluster accessed through kubectl."""
 
     def __init__(self, kubeconfig: Path, path: str) -> None:
         self._env = {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": path}
