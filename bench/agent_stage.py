@@ -30,8 +30,8 @@ NEIGHBOURS = 8
 """Number of tenants besides the measured one."""
 _TRIES = 6
 _STREAMS = "--max-streams=4096"
-"""Limit of the agent. The default is smaller than the sum of the tenants' limits, which this load
-reaches."""
+"""Stream limit of the agent's node. The default is smaller than the sum of the tenants' limits,
+which this load reaches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Stage:
         return self.direct, self.agent
 
     def place(self, pod: dict[str, Any], phase: str = "Running") -> None:
-        """Wait for a pod of the tenant in a phase."""
+        """Create a pod of the tenant and wait for a phase."""
         self._place(self._caller, pod, phase)
 
     def place_beside(self, pod: dict[str, Any]) -> None:

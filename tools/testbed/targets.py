@@ -114,5 +114,5 @@ def prepare(name: str, progress: Progress) -> None:
 
 
 def _below_everything(progress: Progress) -> None:
-    """Build the root of all images, which needs no program of ours."""
+    """Build the layers that images start from, which need no program of ours."""
     product.libraries(debian.root(progress), progress)
