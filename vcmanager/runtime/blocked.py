@@ -19,7 +19,7 @@ class Held(Exception):  # noqa: N818 - a state to report, not a failure of the m
         needs_person: bool = False,
         again_after: float | None = None,
     ) -> None:
-        """Store the parts. `reason` is CamelCase, `needs_person` means that waiting does not help."""
+        """Store the parts. `reason` is CamelCase. `needs_person`: waiting does not help."""
         super().__init__(message)
         self.reason = reason
         self.message = message
